@@ -200,7 +200,7 @@ export function createService(
       const warnings = warns ? startWarnings(resources, served, schema) : [];
       if (warns) warnings.push(...(await databaseWarnings(database, resources)));
       for (const message of warnings) logger.warn({ message });
-      const passwords = createPasswords(hashGate, sharedSecret);
+      const passwords = createPasswords(hashGate);
       const history = models.get(HISTORY.model);
       const operationsOn = (one: Database, requester?: Requester): Operations =>
         createOperations(one, served, passwords, requester);

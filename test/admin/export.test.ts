@@ -210,6 +210,10 @@ describe('a formula in an export', () => {
     '\u200b=',
     '\u2060 \u3000＝',
     '\u00ad@',
+    '\u2800=',
+    '\u17b4=',
+    '\u{1d173}=',
+    '\u{e0001}\u{e0020}=',
   ])
     test(`that starts with ${JSON.stringify(start)} gets an apostrophe, which an import removes`, async () => {
       await service.sql`truncate text restart identity`;

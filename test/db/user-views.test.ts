@@ -35,3 +35,31 @@ test('a view that changes users must be read-only, also over another view, and o
     await database.drop();
   }
 });
+
+test('if the user model is a view, the table behind it and other views of that must be read-only', async () => {
+  const database = await createDatabase();
+  try {
+    await startOnce(database, [user]);
+    await database.sql.unsafe(`
+      create view members as select * from "user";
+      create view people as select id, username from "user";`);
+    const members: Resource = { ...user, table: 'members', primaryKey };
+    const account = (more: Partial<Resource>): Resource => ({
+      ...user,
+      model: 'account',
+      table: 'user',
+      ...more,
+    });
+    const reason = 'a write would change users without the checks of the model user:';
+    assert.deepEqual(await startFaults(database, [members, account({}), over('people', ['GET', 'PUT'])]), [
+      `  - account: methods: ${reason} set it to ['GET']`,
+      `  - account: admin.allow: ${reason} set it to []`,
+      `  - people: methods: ${reason} remove PUT`,
+    ]);
+    const closed = account({ methods: ['GET'], admin: { allow: [] } });
+    await startOnce(database, [members, closed, over('people', ['GET'])]);
+    await startOnce(database, [members, account({ methods: ['GET'], admin: { hidden: true } })]);
+  } finally {
+    await database.drop();
+  }
+});

@@ -59,6 +59,7 @@ describe('invalid HTTP', () => {
     'two Hosts': `GET /healthz HTTP/1.1\r\n${host}${host}\r\n`,
     'two different Hosts': `GET /healthz HTTP/1.1\r\n${host}hOST: other\r\n\r\n`,
     'a transfer coding without chunks': `POST /api/note/ HTTP/1.1\r\n${host}Transfer-Encoding: gzip\r\n\r\n`,
+    'a transfer coding in HTTP/1.0': `POST /api/note/ HTTP/1.0\r\n${host}Transfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n0\r\n\r\n`,
     'a length that is not a number': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: x\r\n\r\n`,
     'a negative length': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: -1\r\n\r\n`,
     'two lengths': `POST /api/note/ HTTP/1.1\r\n${host}Content-Length: 1\r\nContent-Length: 2\r\n\r\nab`,

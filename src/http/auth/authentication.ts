@@ -14,7 +14,7 @@ import { Unauthorized } from '../message/message.ts';
 import { enclosingNetworks } from '../message/client-networks.ts';
 import { RecentEntries } from '../message/recent-entries.ts';
 import { createSingleFlight } from './single-flight.ts';
-import { countedName, type Throttle } from './login-throttle.ts';
+import type { Throttle } from './login-throttle.ts';
 
 /** Bounds of the cache of verified credentials. `lifetime` is in milliseconds and counts from the last use. */
 const CACHE_BOUNDS = { maxEntries: 10_000, maxPerOwner: 100, lifetime: 5 * 60_000 };
@@ -60,7 +60,7 @@ export function createAuthentication(
   const cacheKeyOf = ({ name, password }: Credentials, address: string): string =>
     digest('sha256', `${secret} ${address} ${name.length}:${name}${password}`, 'base64');
 
-  /** Reads the argon2 costs of the stored hashes, so that verifying an unknown user takes as long as a known one. */
+  /** Reads the argon2 costs of the stored hashes, so that all failed logins take equally long. */
   async function sample(): Promise<void> {
     sampledAt = Date.now();
     await users
@@ -117,11 +117,10 @@ export function createAuthentication(
     let isVerified = false;
     await firstSample;
     try {
-      if (Buffer.byteLength(password) > MAX_PASSWORD) admit();
-      else {
-        const verification = { ...slotRequest, name: countedName(name), admit };
-        isVerified =
-          (await passwords.verify(user?.password, password, verification)) && user?.active === true;
+      // A longer one cannot be right. It does not count, since it costs nothing: so many could push out the counts of others.
+      if (Buffer.byteLength(password) <= MAX_PASSWORD) {
+        const verification = { ...slotRequest, isUsable: user?.active, admit };
+        isVerified = await passwords.verify(user?.password, password, verification);
       }
     } finally {
       reportOutcome?.(!isVerified);

@@ -35,7 +35,7 @@ export function loggedPath(path: string, query: string): string {
 
 /**
  * Rejects ambiguous requests that Node's parser accepts.
- * @throws Problem 400 for a missing or repeated Host, 501 for an unsupported transfer coding
+ * @throws Problem 400 for a missing or repeated Host, and for HTTP/1.0 with a transfer coding, 501 for an unsupported transfer coding
  */
 export function assertReadable({ headers, httpVersion, rawHeaders }: IncomingMessage): void {
   const close = { headers: { Connection: 'close' } };
@@ -47,6 +47,8 @@ export function assertReadable({ headers, httpVersion, rawHeaders }: IncomingMes
     if (rawHeaders[index]?.length === 4 && rawHeaders[index]?.toLowerCase() === 'host') hosts += 1;
   if (hosts > 1) throw new Problem(400, 'The request has more than one Host header.', close);
   const coding = headers['transfer-encoding'];
+  if (coding !== undefined && httpVersion === '1.0')
+    throw new Problem(400, 'HTTP/1.0 has no Transfer-Encoding.', close);
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
     throw new Problem(501, 'The Transfer-Encoding is not supported. Use chunked.', close);
 }

@@ -14,8 +14,9 @@ import { recordJson } from './record-json.ts';
  */
 const IGNORED = [
   [0x01, 0x20], [0x7f, 0xa0], [0xad, 0xad], [0x34f, 0x34f], [0x61c, 0x61c], [0x115f, 0x1160], [0x1680, 0x1680],
-  [0x180b, 0x180f], [0x2000, 0x200f], [0x2028, 0x202f], [0x205f, 0x206f], [0x3000, 0x3000], [0x3164, 0x3164],
-  [0xfe00, 0xfe0f], [0xfeff, 0xfeff], [0xffa0, 0xffa0], [0xfff0, 0xfffb],
+  [0x17b4, 0x17b5], [0x180b, 0x180f], [0x2000, 0x200f], [0x2028, 0x202f], [0x205f, 0x206f], [0x2800, 0x2800], [0x3000, 0x3000],
+  [0x3164, 0x3164], [0xfe00, 0xfe0f], [0xfeff, 0xfeff], [0xffa0, 0xffa0], [0xfff0, 0xfffb], [0x1bca0, 0x1bca3],
+  [0x1d173, 0x1d17a], [0xe0000, 0xe0fff],
 ] as const; // prettier-ignore
 /** Code point ranges of characters that start a formula: tab, line breaks, and = + - @ in normal, small and full width. */
 const FORMULA_SIGNS = [
@@ -24,19 +25,22 @@ const FORMULA_SIGNS = [
   [0xff20, 0xff20],
 ] as const; // prettier-ignore
 
-/** A character class for JavaScript and PostgreSQL. It uses escapes, because not every database encoding has the characters. */
-function characterSet(ranges: readonly (readonly [number, number])[]): string {
-  const escape = (code: number): string => `\\u${code.toString(16).padStart(4, '0')}`;
-  return ranges.map(([first, last]) => `${escape(first)}-${escape(last)}`).join('');
-}
+type Escape = (hex: string) => string;
+const IN_JAVASCRIPT: Escape = (hex) => `\\u{${hex}}`;
+const IN_POSTGRESQL: Escape = (hex) => `\\U${hex.padStart(8, '0')}`;
+
+/** A character class. It uses escapes, because not every database encoding has the characters. */
+const characterSet = (ranges: readonly (readonly [number, number])[], escape: Escape): string =>
+  ranges.map((range) => range.map((code) => escape(code.toString(16))).join('-')).join('');
 
 /**
  * Matches texts that get an apostrophe in front, because a spreadsheet would read them as a formula. It includes texts that start
  * with apostrophes already, so that `withoutGuard` can remove exactly one.
  */
-const FORMULA_START = `[\\u0027${characterSet(IGNORED)}]*[${characterSet(FORMULA_SIGNS)}]`;
-const FORMULA = raw(`'^${FORMULA_START}'`);
-const IS_GUARDED = new RegExp(`^'${FORMULA_START}`);
+const formulaStart = (escape: Escape): string =>
+  `[${escape('27')}${characterSet(IGNORED, escape)}]*[${characterSet(FORMULA_SIGNS, escape)}]`;
+const FORMULA = raw(`'^${formulaStart(IN_POSTGRESQL)}'`);
+const IS_GUARDED = new RegExp(`^'${formulaStart(IN_JAVASCRIPT)}`, 'u');
 
 /** Removes the apostrophe that `csvRow` puts before texts that look like formulas. */
 export const withoutGuard = (text: string): string => (IS_GUARDED.test(text) ? text.slice(1) : text);

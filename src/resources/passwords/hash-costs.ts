@@ -5,12 +5,6 @@ export type HashCosts = Required<
   Pick<Options, 'algorithm' | 'version' | 'memoryCost' | 'timeCost' | 'parallelism'>
 >;
 
-/** How many users have a hash with these costs. */
-export interface UsedCosts {
-  readonly costs: HashCosts;
-  readonly users: number;
-}
-
 /** The costs of new hashes, as OWASP recommends for argon2id (algorithm 2): 19 MiB, two passes, one lane. */
 export const CURRENT_COSTS: HashCosts = {
   algorithm: 2,
@@ -46,6 +40,9 @@ export function costsOf(stored: string): HashCosts | undefined {
   const version = VERSIONS.indexOf(values.get('v') ?? 16);
   return { algorithm: ALGORITHMS.indexOf(name), version, memoryCost, timeCost, parallelism };
 }
+
+/** What a hash costs: KiB times passes. The time is in proportion to it. */
+export const workOf = ({ memoryCost, timeCost }: HashCosts): number => memoryCost * timeCost;
 
 export const isSameCost = (one: HashCosts, other: HashCosts): boolean =>
   Object.entries(one).every(([key, value]) => other[key as keyof HashCosts] === value);

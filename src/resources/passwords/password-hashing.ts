@@ -1,15 +1,15 @@
 import { hash, verify } from '@node-rs/argon2';
 import { createHash, randomBytes } from 'node:crypto';
-import { createDecoys } from './decoy-hashes.ts';
+import { createEqualWork } from './equal-work.ts';
 import { createGate, GATE_LIMITS, type Gate, type PriorityClass, type SlotRequest } from './password-gate.ts';
-import { CURRENT_COSTS, costsOf, isSameCost } from './hash-costs.ts';
+import { CURRENT_COSTS, costsOf, isSameCost, type HashCosts } from './hash-costs.ts';
 
 /** The default requester: a command, or the service itself. */
 const SERVICE: SlotRequest = { client: 'service', priority: 'address' };
 
 interface Verification extends Partial<SlotRequest> {
-  /** The user name that the client sent. It selects the decoy when the user is unknown. */
-  readonly name?: string;
+  /** Whether the right password succeeds; it does not for a user who is inactive. */
+  readonly isUsable?: boolean | undefined;
   /** Called right before the verification. Throws to skip it. */
   readonly admit?: () => void;
 }
@@ -31,14 +31,13 @@ export type SharedGate = <T>(priority: PriorityClass, work: () => Promise<T>) =>
 /**
  * Argon2 is slow and uses much memory on purpose, so a gate limits how many hashes run at once.
  * @param shared a second gate, which several processes share
- * @param secret selects decoys; the same in all processes
  */
-export function createPasswords(shared?: SharedGate, secret?: Buffer) {
+export function createPasswords(shared?: SharedGate) {
   const own = createGate(GATE_LIMITS);
   const gate: Gate = shared
     ? (request, work) => own(request, (priority) => shared(priority, () => work(priority)))
     : own;
-  const decoys = createDecoys(secret);
+  const equalWork = createEqualWork();
 
   return {
     /**
@@ -49,24 +48,27 @@ export function createPasswords(shared?: SharedGate, secret?: Buffer) {
       gate({ ...SERVICE, priority: 'new', ...request }, () => hash(password, CURRENT_COSTS)),
 
     /**
-     * Whether the password matches the stored PHC string. When there is none, or it cannot be verified, a decoy is verified
-     * instead, so that the duration is the same.
+     * Whether the password matches the stored PHC string. If not, if there is none, or if it cannot be verified, all answers take
+     * as long as those for the costliest hash.
      */
     verify: (
       stored: string | undefined,
       password: string,
-      { name = '', admit, ...request }: Verification = {},
+      { isUsable = true, admit, ...request }: Verification = {},
     ): Promise<boolean> =>
       gate({ ...SERVICE, ...request }, async () => {
         admit?.();
-        if (stored !== undefined && costsOf(stored)) {
+        let verified = stored === undefined ? undefined : costsOf(stored);
+        if (stored !== undefined && verified) {
           try {
-            return await verify(stored, password);
+            const isRight = await verify(stored, password);
+            if (isRight && isUsable) return true;
+            equalWork.note(verified);
           } catch {
-            // It is not a valid PHC string.
+            verified = undefined; // It is not a valid PHC string.
           }
         }
-        await verify(await decoys.hashFor(name), password);
+        await equalWork.complete(verified);
         return false;
       }),
 
@@ -76,7 +78,7 @@ export function createPasswords(shared?: SharedGate, secret?: Buffer) {
       return costs !== undefined && isSameCost(costs, CURRENT_COSTS);
     },
 
-    /** Gives the decoys the costs of the users' hashes. */
-    imitate: decoys.imitate,
+    /** Lets failed logins cost as much as the costliest of these hashes. */
+    imitate: (used: readonly HashCosts[]): Promise<void> => equalWork.imitate(used),
   };
 }

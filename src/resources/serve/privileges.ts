@@ -40,7 +40,10 @@ export const isGranted = (action: AdminAction, table: CatalogTable | undefined):
 const METHOD_OF: Readonly<Record<AdminAction, Method>> = { add: 'POST', change: 'PUT', delete: 'DELETE' };
 
 /** The actions that the registry allows in the admin area. For views these depend on the methods, as PostgreSQL may refuse the others. */
-export const allowedActions = ({ admin, methods }: Resource, { isTable }: Model): readonly AdminAction[] =>
+export const allowedActions = (
+  { admin, methods }: Resource,
+  { isTable }: Pick<Model, 'isTable'>,
+): readonly AdminAction[] =>
   (admin?.allow ?? ACTIONS).filter((action) => isTable || methods?.includes(METHOD_OF[action]));
 
 /** Whether admins can add records in the admin area. */

@@ -1,7 +1,7 @@
 // Compares the database with the registry at the start, and creates what is missing.
 import type { Settings } from '../../config.ts';
 import { buildModels } from '../../db/schema/build-models.ts';
-import { catalogStatement, type Catalog } from '../../db/schema/catalog.ts';
+import { catalogStatement, isTable, type Catalog } from '../../db/schema/catalog.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { raw } from '../../db/fragment.ts';
 import { createStatement, isTrue, text, type Statement } from '../../db/rows.ts';
@@ -14,13 +14,14 @@ import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import { StartError, startError, type Fault } from '../../errors.ts';
 import { SYSTEM_TABLES } from '../definition/system-tables.ts';
 import {
+  allowedActions,
   apiPrivileges,
   mayAdminsAdd,
   REVOKE_HISTORY_CHANGES,
   MAY_CHANGE_HISTORY,
   systemPrivileges,
 } from './privileges.ts';
-import type { Resource } from '../definition/resource.ts';
+import { METHODS, type Resource } from '../definition/resource.ts';
 import { hasLogins, serveResources, type ServedResources } from './served-resource.ts';
 
 /** The database's catalog, and the models of the registry and of the system tables, completed from it. */
@@ -217,25 +218,39 @@ export function compareSchema(
   );
   const faults = [
     ...differences(definitions, catalog, privileges, new Set(addable.map(({ model }) => model))),
-    ...writableUserViews(resources, catalog, settings),
+    ...otherWaysToUsers(resources, catalog, settings),
   ];
   return { schema: { catalog, models, missing }, served, definitions, faults };
 }
 
-/** Faults for views through which clients could change users without the checks that protect admins. */
-function writableUserViews(
+/**
+ * Faults for resources through which clients could change users without the checks that protect admins: views of the users' table,
+ * and if the users are a view, the tables behind it and other views of these. A resource on the same table or view has the checks.
+ */
+function otherWaysToUsers(
   resources: readonly Resource[],
   catalog: Catalog,
   { userModel }: Settings,
 ): Fault[] {
   const users = resources.find(({ model }) => model === userModel);
-  const table = users && catalog.get(tableOf(users))?.oid;
-  if (table === undefined) return [];
+  const stored = users && catalog.get(tableOf(users));
+  if (!stored) return [];
+  const behind = new Set([stored.oid, ...stored.written]);
   return resources.flatMap((resource): Fault[] => {
-    const isWritten = catalog.get(tableOf(resource))?.written.includes(table) === true;
-    const refused = (resource.methods ?? []).filter((method) => method !== 'GET');
-    const text = `a write would change users without the checks of the model ${userModel}: remove ${refused.join(', ')}`;
-    return isWritten && refused.length > 0 ? [{ model: resource.model, key: 'methods', text }] : [];
+    const { model, methods, admin } = resource;
+    const found = catalog.get(tableOf(resource));
+    if (!found || found.oid === stored.oid) return [];
+    if (![found.oid, ...found.written].some((oid) => behind.has(oid))) return [];
+    const reason = `a write would change users without the checks of the model ${userModel}:`;
+    const refused = (methods ?? (isTable(found) ? METHODS : [])).filter((method) => method !== 'GET');
+    const actions = admin?.hidden === true ? [] : allowedActions(resource, { isTable: isTable(found) });
+    const remedy = methods ? `remove ${refused.join(', ')}` : "set it to ['GET']";
+    return [
+      ...(refused.length > 0 ? [{ model, key: 'methods', text: `${reason} ${remedy}` }] : []),
+      ...(isTable(found) && actions.length > 0
+        ? [{ model, key: 'admin.allow', text: `${reason} set it to []` }]
+        : []),
+    ];
   });
 }
 

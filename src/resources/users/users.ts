@@ -28,7 +28,7 @@ import { WriteStatements } from '../../query/statements/write-statements.ts';
 import { checkKey, parseField } from '../records/checked-body.ts';
 import { UNIQUE_VIOLATION } from '../records/conflicts.ts';
 import { jsonFieldOf } from '../records/json-fields.ts';
-import { costsOf, type UsedCosts } from '../passwords/hash-costs.ts';
+import { costsOf, type HashCosts } from '../passwords/hash-costs.ts';
 import { passwordFault } from '../passwords/password-rules.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
 import { suppressed } from '../records/write-result.ts';
@@ -51,8 +51,8 @@ interface UsersOptions {
 }
 
 /** How many users `sampleCosts` reads, and how many different costs it returns. */
-const SAMPLE_SIZE = 1000;
-const MAX_COSTS = 8;
+const SAMPLE_SIZE = 10_000;
+const MAX_COSTS = 32;
 
 /** The digest of a stored hash. A session stores it, so that a password change ends the session. */
 const markOf = (hash: string): string => createHash('sha256').update(hash).digest('hex');
@@ -223,16 +223,13 @@ export function createUsers(
       return database.run({ ...createStatement(query, oneCell(isTrue)), fixed: true }, 'read');
     },
 
-    /** The costs of the stored hashes in a sample of the users, the most frequent ones first. */
-    async sampleCosts(): Promise<UsedCosts[]> {
+    /** The different costs of the stored hashes, of many users. */
+    async sampleCosts(): Promise<HashCosts[]> {
       const stored = sql`select left(${reference(ROOT, password)}::text, 100) as p from ${table(model.table)} ${raw(ROOT)} limit ${raw(String(SAMPLE_SIZE))}`;
       const start = raw("substring(p from '^[$]argon2[a-z]*[$].*[$].*[$]')");
-      const query = sql`select ${start}, count(*) from (${stored}) s where ${start} is not null group by 1 order by 2 desc limit ${raw(String(MAX_COSTS))}`;
+      const query = sql`select ${start} from (${stored}) s where ${start} is not null group by 1 order by count(*) desc limit ${raw(String(MAX_COSTS))}`;
       const statement = createStatement(query, (rows) =>
-        rows.flatMap(([start, count]) => {
-          const costs = costsOf(text(start) ?? '');
-          return costs ? [{ costs, users: number(count) }] : [];
-        }),
+        rows.flatMap(([start]) => costsOf(text(start) ?? '') ?? []),
       );
       return database.run({ ...statement, fixed: true }, 'read');
     },
