@@ -7,6 +7,8 @@ import type { Worker, WorkerMessage } from './worker.ts';
 
 /** Milliseconds that a process may take to answer a question. */
 const MAX_ANSWER_TIME = 1_000;
+/** Milliseconds after which a process that does not give back a place to hash loses it. The costliest hash takes a few seconds. */
+const MAX_HASH_TIME = 15_000;
 
 type Question = Extract<WorkerMessage, { kind: 'question' }>;
 
@@ -40,7 +42,11 @@ export function createExchange(
     const hash = (): Promise<void> =>
       new Promise((release) => {
         if (worker.gone.aborted) return release();
-        held.set(id, release);
+        const timer = setTimeout(release, MAX_HASH_TIME);
+        held.set(id, () => {
+          clearTimeout(timer);
+          release();
+        });
         worker.send({ kind: 'slot', id, isFree: true });
       });
     gate({ client: `worker ${worker.number}`, priority, signal: worker.gone }, hash).catch(() =>

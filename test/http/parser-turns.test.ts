@@ -126,11 +126,14 @@ describe('a service', () => {
 });
 
 test('connections that close at a head with too many headers give back what they held', async () => {
-  const never = Object.assign(() => undefined, { refuseMethod: () => json(405, '{}') });
+  const never = Object.assign(() => undefined, {
+    accepted: () => undefined,
+    refuseMethod: () => json(405, '{}'),
+  });
   const answering: Handler = Object.assign(
     (request: IncomingMessage, response: ServerResponse) =>
       request.url === '/ok' ? void response.end('ok') : never(),
-    { refuseMethod: never.refuseMethod },
+    { accepted: never.accepted, refuseMethod: never.refuseMethod },
   );
   const server = await listen(
     createHttpServer(answering, undefined, undefined, () => 'one client'),

@@ -175,11 +175,16 @@ describe('the counts of clients', () => {
   });
 
   test('the number of counted clients is bounded, and the one seen last is kept', () => {
-    for (let count = 0; count < 100_001; count += 1) limit.spend(`client ${count}`);
-    assert.equal(limit.recent(Infinity).length, 100_000);
+    for (const client of ['early', 'late', 'late', 'late']) limit.spend(client);
+    for (let count = 0; count < 49_990; count += 1) limit.spend(`client ${count}`);
+    assert.ok(limit.spend('late') > 0);
+    assert.equal(limit.spend('early'), 0);
+    for (let count = 0; count < 200_000; count += 1) limit.spend(`other ${count}`);
+    const counted = limit.recent(Infinity);
+    assert.ok(counted.length >= 50_000 && counted.length <= 100_000, String(counted.length));
     assert.deepEqual(
       limit.recent(1).map(([key]) => key),
-      ['client 100000'],
+      ['other 199999'],
     );
   });
 });

@@ -1,6 +1,6 @@
 // What connections can do: requests sent ahead, bytes that are costly to parse, and many new ones.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { besiege, holdRow, readRow, writeRows } from '../besiege.ts';
+import { addresses, besiege, holdRow, readRow, writeRows } from '../besiege.ts';
 import { askOnce } from '../connection.ts';
 import { slowPath } from '../heavy.ts';
 import type { Pipeline, RequestShape } from '../jobs.ts';
@@ -37,8 +37,8 @@ const pipelining: Scenario = {
   },
 };
 
-/** How long new connections wait for an answer. */
-async function newConnections(stage: Stage, port: number): Promise<Row[]> {
+/** How long new connections wait for an answer. @param limit of the median, milliseconds */
+async function newConnections(stage: Stage, port: number, limit = 300): Promise<Row[]> {
   const asked: Promise<number>[] = [];
   for (let count = 0; count < stage.either(50, 20); count += 1) {
     const fresh = askOnce(port, { path: '/healthz' });
@@ -52,7 +52,7 @@ async function newConnections(stage: Stage, port: number): Promise<Row[]> {
   }
   const times = await Promise.all(asked);
   return [
-    atMost('time', '/healthz on a new connection, median', 300, quantile(times, 0.5), 'ms'),
+    atMost('time', '/healthz on a new connection, median', limit, quantile(times, 0.5), 'ms'),
     atMost('time', '90 % within', 1000, quantile(times, 0.9), 'ms'),
     atMost('count', 'without an answer', 0, times.filter((time) => time === Infinity).length),
   ];
@@ -99,6 +99,30 @@ const churn: Scenario = {
     });
     await sleep(stage.either(3000, 1500));
     const rows = await newConnections(stage, port);
+    await attack.stop();
+    return rows;
+  },
+};
+
+/** The system accepts connections in the order of their arrival, and an iteration of the event loop accepts one. */
+const departing: Scenario = {
+  name: 'departing',
+  title: '450 connections per second from 16 addresses, each with a filter, closed after 60 ms',
+  async run(stage) {
+    const { port } = await stage.service();
+    const attack = await stage.attack({
+      kind: 'flood',
+      port,
+      connections: 36,
+      addresses: addresses(16),
+      requests: Array.from({ length: 900 }, (_, index) => ({
+        path: `/api/message/?content__ilike=%25zz{n}%25&limit=${index + 1}`,
+      })),
+      abandonAfter: 60,
+      pause: 20,
+    });
+    await sleep(stage.either(3000, 1500));
+    const rows = await newConnections(stage, port, 150);
     await attack.stop();
     return rows;
   },
@@ -162,6 +186,7 @@ export const connections: readonly Scenario[] = [
   pipelining,
   manyPipelines,
   churn,
+  departing,
   tinyChunks,
   chunkConnections,
   manyHeaders,

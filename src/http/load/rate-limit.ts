@@ -2,8 +2,8 @@
 import { hash as digest } from 'node:crypto';
 import type { Rate } from '../../setting-values.ts';
 
-/** Maximum number of counted clients. The one that was seen the longest time ago is dropped. */
-const MAX_CLIENTS = 100_000;
+/** From so many clients on, those that were not seen since as many others came are dropped. */
+const MAX_CLIENTS = 50_000;
 /** Keys above this length (characters), such as those of users with long ids, are counted by a digest. */
 const MAX_KEY = 64;
 
@@ -26,13 +26,16 @@ export function createRateLimit(
   now: () => number = () => performance.now(),
 ) {
   const interval = 1000 / perSecond;
-  /** Times by client, the least recently seen first. */
-  const fullAt = new Map<string, number>();
+  /** Times by client: of those seen lately, and of those before. Deleting the oldest of one map would take ever longer. */
+  let fullAt = new Map<string, number>();
+  let earlier = new Map<string, number>();
+  const timeOf = (key: string): number => fullAt.get(key) ?? earlier.get(key) ?? 0;
 
   function store(key: string, time: number): void {
-    fullAt.delete(key);
-    if (fullAt.size >= MAX_CLIENTS) fullAt.delete(fullAt.keys().next().value ?? '');
     fullAt.set(key, time);
+    if (fullAt.size < MAX_CLIENTS) return;
+    earlier = fullAt;
+    fullAt = new Map();
   }
 
   return {
@@ -43,7 +46,7 @@ export function createRateLimit(
     spend(client: string): number {
       const key = shortKey(client);
       const current = now();
-      const next = Math.max(current, fullAt.get(key) ?? 0) + interval;
+      const next = Math.max(current, timeOf(key)) + interval;
       const excess = next - current - burst * interval;
       // A tolerance for rounding: the sum of `burst` intervals may exceed the product.
       if (excess > 1e-6 * interval * burst) return excess / 1000;
@@ -55,14 +58,13 @@ export function createRateLimit(
     /** Counts requests that other processes have admitted. A client may owe some, so that the total rate is kept. */
     charge(spent: readonly SpentRequests[]): void {
       const current = now();
-      for (const [key, requests] of spent)
-        store(key, Math.max(current, fullAt.get(key) ?? 0) + requests * interval);
+      for (const [key, requests] of spent) store(key, Math.max(current, timeOf(key)) + requests * interval);
     },
 
     /** The requests that clients do not have back yet: of the last seen ones, at most so many. */
     recent(maxClients: number): SpentRequests[] {
       const current = now();
-      return [...fullAt]
+      return [...new Map([...earlier, ...fullAt])]
         .slice(-maxClients)
         .filter(([, time]) => time > current)
         .map(([key, time]) => [key, (time - current) / interval]);

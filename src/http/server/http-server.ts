@@ -83,6 +83,7 @@ export function createHttpServer(
   // Without these listeners, Node would send 100 Continue at once. The handler sends it when it reads the body.
   server.on('checkContinue', tracked);
   server.on('checkExpectation', tracked);
+  server.on('connection', handler.accepted);
   limitHeaders(server);
   limitPipelining(server, clientOf);
   ignoreUpgrades(server);

@@ -81,7 +81,7 @@ function createMetricsHandler(metrics: Metrics, logger: Logger): Handler {
     );
   const refuseMethod = (target: string): Reply =>
     errorReply(isMetrics(target) ? methodNotAllowed(METRICS_METHODS) : notFound(), '', logger);
-  return Object.assign(handler, { refuseMethod });
+  return Object.assign(handler, { accepted: () => undefined, refuseMethod });
 }
 
 /**

@@ -6,6 +6,7 @@ import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { notFound, Refusal, unavailable } from '../../errors.ts';
 import { Admission, MIN_CHARGED, MIN_PACED } from '../load/admission.ts';
+import { Arrivals } from '../load/arrivals.ts';
 import { compress, isCompressible, withKnownTag } from './compression.ts';
 import { errorArea, errorReply, unknownMethod } from './error-replies.ts';
 import { Exchange, type ExchangeServices } from './exchange.ts';
@@ -48,6 +49,8 @@ interface HandlerOptions {
 /** A request listener for Node's HTTP server. */
 export interface Handler {
   (request: IncomingMessage, response: ServerResponse): void;
+  /** Must be called for each new connection. */
+  readonly accepted: () => void;
   /** The response to a method that Node's parser rejects, so that the listener is not called. */
   readonly refuseMethod: (target: string) => Reply;
 }
@@ -100,10 +103,11 @@ export function createHandler(options: HandlerOptions): Handler {
   const { settings, logger, metrics, inFlight, pressure, site, isClosing } = options;
   const prefix = randomBytes(6).toString('base64url');
   const admission = new Admission();
+  const arrivals = new Arrivals();
   const authentication = (): Site['authentication'] => site()?.authentication;
   const services: ExchangeServices = { prefix, settings, pressure, admission, authentication };
-  const hasOrigins = settings.corsOrigins.length > 0;
-  const isLogged = settings.logLevel === 'info' || settings.logLevel === 'debug';
+  const { corsOrigins, logLevel } = settings;
+  const isLogged = logLevel === 'info' || logLevel === 'debug';
   let count = 0;
   /** One warning is enough, because any client can send the header. */
   let mayWarn = settings.trustProxy === 0;
@@ -139,8 +143,8 @@ export function createHandler(options: HandlerOptions): Handler {
   function sendReply(exchange: Exchange, reply: Reply, varies?: string): void | Promise<void> {
     const { incoming, response, method, headers } = exchange;
     const extra: Record<string, string> = { 'X-Content-Type-Options': 'nosniff' };
-    if (hasOrigins && !exchange.isInAdminArea)
-      Object.assign(extra, corsHeaders(method, headers, settings.corsOrigins));
+    if (corsOrigins.length > 0 && !exchange.isInAdminArea)
+      Object.assign(extra, corsHeaders(method, headers, corsOrigins));
     // The 401 has the same form for every `Accept`.
     if (reply.status !== 401 && isNegotiated(exchange)) addVary(extra, 'Accept');
     if (varies !== undefined) addVary(extra, varies);
@@ -182,15 +186,19 @@ export function createHandler(options: HandlerOptions): Handler {
    * @throws Refusal if too many requests wait; ClientGone
    */
   function enter(exchange: Exchange): Promise<void> | undefined {
-    const now = performance.now();
-    const confirmation = admission.isBusy(now) ? exchange.confirmPresence() : undefined;
-    return confirmation ? confirmation.then(() => enterNow(exchange, now)) : enterNow(exchange, now);
+    const settled = arrivals.settled();
+    return settled ? settled.then(() => enterPresent(exchange)) : enterPresent(exchange);
   }
 
-  function enterNow(exchange: Exchange, now: number): Promise<void> | undefined {
+  function enterPresent(exchange: Exchange): Promise<void> | undefined {
+    const confirmation = admission.isBusy(performance.now()) ? exchange.confirmPresence() : undefined;
+    return confirmation ? confirmation.then(() => enterNow(exchange)) : enterNow(exchange);
+  }
+
+  function enterNow(exchange: Exchange): Promise<void> | undefined {
     if (exchange.response.closed) throw new ClientGone();
     pressure.assertRoom(exchange.path);
-    const admitted = admission.enter(exchange, now);
+    const admitted = admission.enter(exchange, performance.now());
     if (admitted) return admitted.then(() => exchange.enter());
     exchange.enter();
     return undefined;
@@ -280,6 +288,7 @@ export function createHandler(options: HandlerOptions): Handler {
   };
 
   return Object.assign(answerTo, {
+    accepted: () => arrivals.accepted(),
     refuseMethod: (target: string): Reply => {
       try {
         throw unknownMethod(pathOf(splitTarget(target)[0]), site());

@@ -1,0 +1,35 @@
+// Requests wait until the process has accepted all connections.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate as nextIteration } from 'node:timers/promises';
+import { Arrivals } from '../../src/http/load/arrivals.ts';
+
+test('without new connections, requests do not wait', () => {
+  assert.equal(new Arrivals().settled(), undefined);
+});
+
+test('requests wait until an iteration of the event loop has accepted no connection', async () => {
+  const arrivals = new Arrivals();
+  arrivals.accepted();
+  let isSettled = false;
+  const settled = arrivals.settled()?.then(() => (isSettled = true));
+  for (let iteration = 0; iteration < 5; iteration += 1) {
+    await nextIteration();
+    assert.equal(isSettled, false);
+    assert.notEqual(arrivals.settled(), undefined, 'later requests wait as well');
+    arrivals.accepted();
+  }
+  await settled;
+  assert.equal(arrivals.settled(), undefined);
+});
+
+test('requests do not wait for ever while connections keep coming', async () => {
+  const arrivals = new Arrivals();
+  arrivals.accepted();
+  let isSettled = false;
+  void arrivals.settled()?.then(() => (isSettled = true));
+  while (!isSettled) {
+    arrivals.accepted();
+    await nextIteration();
+  }
+});
