@@ -40,8 +40,10 @@ function decodePart(text: string): string | undefined {
 
 /** The output of one of several columns of a key: percent-encoded, and with the fractions of a second that records do not show. */
 export function partText(column: Fragment, part: KeyPart, isOnly: boolean): Fragment {
-  const shown = sql`${part.type.output(column, { ...part, fractional: false })}::text`;
-  if (isOnly || part.type.isUnreserved) return shown;
+  const output = sql`${part.type.output(column, { ...part, fractional: false })}::text`;
+  if (isOnly || part.type.isUnreserved) return output;
+  // Regular expressions do not support nondeterministic collations.
+  const shown = sql`(${output} collate "C")`;
   const characters = sql`regexp_split_to_table(${shown}, '') with ordinality c (one, n)`;
   const bytes = raw(`regexp_replace(upper(encode(convert_to(one, 'UTF8'), 'hex')), '(..)', '%\\1', 'g')`);
   const encoded = sql`string_agg(case when one ~ ${raw(`'${UNRESERVED}'`)} then one else ${bytes} end, '' order by n)`;
