@@ -33,6 +33,8 @@ type OwnFacts = Omit<Facts, 'parts'>;
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
+const WITH_SECONDS = ['timestamp', 'timestamptz', 'time'];
+
 /** The facts of an existing column, from the catalog. */
 function storedFacts(stored: CatalogColumn): OwnFacts {
   const { modifier, castType, labels, isDomain } = stored;
@@ -49,7 +51,7 @@ function storedFacts(stored: CatalogColumn): OwnFacts {
     maxLength: lengthOf(stored),
     precision: numeric ? ((modifier - 4) >> 16) & 0xffff : undefined,
     scale: numeric ? scale : undefined,
-    fractional: ['timestamp', 'timestamptz', 'time'].includes(type) && modifier !== 0,
+    secondPlaces: WITH_SECONDS.includes(type) ? (modifier < 0 ? 6 : modifier) : undefined,
   };
   if (!isArray) return facts;
   const elements = { ...facts, castType: castType.replace(/\[\]$/, ''), needsCast: false, nullable: true };

@@ -40,7 +40,7 @@ function decodePart(text: string): string | undefined {
 
 /** The output of one of several columns of a key: percent-encoded, and with the fractions of a second that records do not show. */
 export function partText(column: Fragment, part: KeyPart, isOnly: boolean): Fragment {
-  const output = sql`${part.type.output(column, { ...part, fractional: false })}::text`;
+  const output = sql`${part.type.output(column, { ...part, secondPlaces: 0 })}::text`;
   if (isOnly || part.type.isUnreserved) return output;
   // Regular expressions do not support nondeterministic collations.
   const shown = sql`(${output} collate "C")`;
@@ -54,6 +54,14 @@ export function partText(column: Fragment, part: KeyPart, isOnly: boolean): Frag
 function withFraction(value: string, text: string): string {
   const fraction = /:\d\d(\.\d{1,6})/.exec(text)?.[1] ?? '';
   return value.replace(/(:\d\d)(?= BC$|$)/, `$1${fraction}`);
+}
+
+/** Refuses a value with more decimal places of seconds than the column keeps: PostgreSQL would round it to another key. */
+export function tooManyPlaces(value: string, { secondPlaces = 0 }: Facts): string | undefined {
+  const places = /:\d\d\.(\d*[1-9])/.exec(value)?.[1]?.length ?? 0;
+  return places > secondPlaces && secondPlaces > 0
+    ? `must have at most ${secondPlaces} decimal places of seconds (got ${places})`
+    : undefined;
 }
 
 /** Splits the text of a key into the values of its columns, as PostgreSQL takes them. */
@@ -70,7 +78,7 @@ export function splitKey(text: string, parts: readonly KeyPart[]): readonly stri
     const parsed: Parsed =
       decoded === undefined ? { fault: 'is not percent-encoded correctly' } : part.type.parse(decoded, part);
     if (parsed.fault !== undefined) return { fault: `${part.key}: ${parsed.fault}` };
-    values.push(part.fractional ? withFraction(parsed.value, decoded ?? '') : parsed.value);
+    values.push(part.secondPlaces ? withFraction(parsed.value, decoded ?? '') : parsed.value);
   }
   return values;
 }

@@ -25,8 +25,8 @@ export interface Facts {
   readonly minLength?: number | undefined;
   readonly precision?: number | undefined;
   readonly scale?: number | undefined;
-  /** The column keeps fractions of a second, which the output does not show. */
-  readonly fractional?: boolean | undefined;
+  /** The decimal places of seconds that the column keeps and the output does not show. */
+  readonly secondPlaces?: number | undefined;
   /** The labels of an enum. */
   readonly labels?: readonly string[] | undefined;
   /** A domain over an enum, or an array of a domain. PostgreSQL has no operators for it, not even `=`. */

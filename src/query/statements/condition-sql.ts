@@ -89,7 +89,7 @@ function compare(
   const [only] = values;
   const symbol = raw(SYMBOLS[comparison]);
   const quantifier = raw(comparison === 'ne' ? 'all' : 'any');
-  if (column.fractional && !isPattern) {
+  if (column.secondPlaces && !isPattern) {
     if (values.length <= MAX_COMPARISONS) {
       const each = values.map((text) => {
         const isLast = text === '24:00:00'; // the largest time: adding microseconds would wrap around

@@ -1,11 +1,10 @@
 // Checks the JSON body of a write against the columns of its resource.
 import { SERVICE, type Rest } from '../../db/scheduling/requester.ts';
 import type { Parsed } from '../../db/types/column-type.ts';
-import { splitKey } from '../../db/schema/composite-key.ts';
-import { hasNaturalKey, isKeyPart, partsOf, type Column, type Model } from '../../db/schema/model.ts';
+import { hasNaturalKey, isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
 import { checkChoice } from '../../db/types/choices.ts';
 import { DigitBudget } from '../../db/types/exponents.ts';
-import { addError, badBody, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
+import { addError, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
 import type { Check } from '../../query/statements/check-statements.ts';
 import { severalReferences } from './conflicts.ts';
@@ -62,8 +61,14 @@ function sentFieldOf(
 }
 
 /** Parses a JSON field for a column, or says why it is invalid. Checks `choices` as well. */
-export const parseField = ({ value, source }: JsonField, column: Column): Parsed =>
-  checkChoice(column.type, column, column.choices)(column.type.fromJson(value, source, column));
+export function parseField({ value, source, exact }: JsonField, column: Column): Parsed {
+  const parsed = checkChoice(
+    column.type,
+    column,
+    column.choices,
+  )(column.type.fromJson(value, source, column));
+  return exact === undefined || parsed.fault !== undefined ? parsed : { ...parsed, value: exact };
+}
 
 /** Basic credentials end the user name at the first colon. */
 function checkLoginName(value: string): Parsed {
@@ -189,44 +194,6 @@ function checkPart(column: Column, [key, field]: [string, JsonField], { checks, 
   const { value } = parseField(field, column);
   if (value === undefined) addError(errors, key, KEY_PART);
   else checks.push({ column, value, kind: 'part', key, fault: KEY_PART });
-}
-
-/** A value of a key from a URL as a field of a body. */
-function keyField(text: string, { type }: Column): JsonField {
-  if (type.input.json === 'number') return { value: Number(text), source: text };
-  if (type.input.json === 'boolean') return { value: text === 'true', source: text };
-  return { value: text, source: JSON.stringify(text) };
-}
-
-/**
- * Adds the key of an address to the fields of a body.
- * @throws Problem 400 if the body has another key
- */
-export function withKey(
-  fields: JsonFields,
-  idText: string,
-  { model }: ServedResource,
-): Map<string, JsonField> {
-  const { primaryKey } = model;
-  const { parts } = primaryKey;
-  const errors: FieldErrors = {};
-  const sent = fields.get('id');
-  const valueOf = (field: JsonField, column: Column) => parseField(field, column).value;
-  if (sent && valueOf(sent, primaryKey) !== primaryKey.type.parse(idText, primaryKey).value)
-    addError(errors, 'id', 'must equal the id of the record');
-  const all = new Map(fields);
-  if (parts) all.delete('id');
-  const texts = parts ? splitKey(idText, parts) : [idText];
-  for (const [index, column] of partsOf(primaryKey).entries()) {
-    const field = keyField('fault' in texts ? '' : (texts[index] ?? ''), column);
-    const own = parts && (fields.get(column.key) ?? fields.get(column.name));
-    if (own && valueOf(own, column) !== valueOf(field, column))
-      addError(errors, column.key, 'must equal the value in the address');
-    all.delete(column.name);
-    all.set(column.key, field);
-  }
-  if (Object.keys(errors).length > 0) throw badBody(errors);
-  return all;
 }
 
 /**

@@ -16,6 +16,8 @@ export interface JsonField {
   /** An empty object for arrays and objects: only `json` columns accept those, and they use `source`. */
   readonly value: unknown;
   readonly source: string;
+  /** Of a value in an address: its text with the fractions of a second, which bodies do not have. */
+  readonly exact?: string | undefined;
 }
 
 export type JsonFields = ReadonlyMap<string, JsonField>;

@@ -14,11 +14,12 @@ import {
   parseId,
   requireId,
   rowVersions,
+  withKey,
   writtenRecord,
   type RecordResult,
   type Versions,
 } from './read-record.ts';
-import { checkBody, parseField, withKey, type CheckedBody, type Writing } from './checked-body.ts';
+import { checkBody, parseField, type CheckedBody, type Writing } from './checked-body.ts';
 import type { JsonFields } from './json-fields.ts';
 import type { InsertedRecord } from '../../query/statements/insert-many.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';

@@ -2,10 +2,14 @@
 import type { Database } from '../../db/connection/database.ts';
 import { LostWrite, undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
 import type { Statement } from '../../db/rows.ts';
-import { notFound } from '../../errors.ts';
+import { splitKey, tooManyPlaces } from '../../db/schema/composite-key.ts';
+import { partsOf, type Column } from '../../db/schema/model.ts';
+import { addError, badBody, notFound, type FieldErrors } from '../../errors.ts';
 import { recordsStatement, type InsertedRecord } from '../../query/statements/insert-many.ts';
 import type { FoundRecord } from '../../query/statements/read-statements.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
+import { parseField } from './checked-body.ts';
+import type { JsonField, JsonFields } from './json-fields.ts';
 import { NO_RECORD } from './write-result.ts';
 
 /** The key as the database takes it; undefined for a text that is not of the key's type, which no record can have. */
@@ -107,4 +111,59 @@ export async function writtenRecords(
   const keys = returned.map(({ key }) => parseId(resource, key) ?? null);
   const found = await reread(database, recordsStatement(model, shown, keys));
   return returned.map((record, index) => ({ ...record, json: found[index] ?? record.json }));
+}
+
+/** A value of a key as a field of a body. */
+function keyField(text: string, { type, secondPlaces }: Column): JsonField {
+  if (type.input.json === 'number') return { value: Number(text), source: text };
+  if (type.input.json === 'boolean') return { value: text === 'true', source: text };
+  return { value: text, source: JSON.stringify(text), exact: secondPlaces ? text : undefined };
+}
+
+/** The columns of a key and their fields. A text that is not of the key's type gives fields that no column accepts. */
+export function keyFields(
+  idText: string,
+  primaryKey: Column,
+): { readonly column: Column; readonly field: JsonField; readonly fault: string | undefined }[] {
+  const { parts } = primaryKey;
+  const texts = parts ? splitKey(idText, parts) : [idText];
+  return partsOf(primaryKey).map((column, index) => {
+    const text = 'fault' in texts ? '' : (texts[index] ?? '');
+    return { column, field: keyField(text, column), fault: tooManyPlaces(text, column) };
+  });
+}
+
+/** Whether two fields of a body have the same value, without fractions of a second. */
+export function isSameField(one: JsonField, other: JsonField, column: Column): boolean {
+  const valueOf = ({ value, source }: JsonField) => parseField({ value, source }, column).value;
+  return valueOf(one) === valueOf(other);
+}
+
+/**
+ * Adds the key of an address to the fields of a body.
+ * @throws Problem 400 if the body has another key, or if the columns cannot store that of the address
+ */
+export function withKey(
+  fields: JsonFields,
+  idText: string,
+  { model }: ServedResource,
+): Map<string, JsonField> {
+  const { primaryKey } = model;
+  const { parts } = primaryKey;
+  const errors: FieldErrors = {};
+  const sent = fields.get('id');
+  if (sent && parseField(sent, primaryKey).value !== primaryKey.type.parse(idText, primaryKey).value)
+    addError(errors, 'id', 'must equal the id of the record');
+  const all = new Map(fields);
+  if (parts) all.delete('id');
+  for (const { column, field, fault } of keyFields(idText, primaryKey)) {
+    const own = parts && (fields.get(column.key) ?? fields.get(column.name));
+    if (own && !isSameField(own, field, column))
+      addError(errors, column.key, 'must equal the value in the address');
+    else if (fault !== undefined) addError(errors, column.key, fault);
+    all.delete(column.name);
+    all.set(column.key, field);
+  }
+  if (Object.keys(errors).length > 0) throw badBody(errors);
+  return all;
 }
