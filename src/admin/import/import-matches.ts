@@ -20,7 +20,7 @@ import { parseId } from '../../resources/records/read-record.ts';
 import { LARGE_RECORD } from '../../resources/records/record-entry.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { cellText } from './import-cells.ts';
-import type { FileRow, ImportFile } from './import-file.ts';
+import { isSettable, type FileRow, type ImportFile } from './import-file.ts';
 
 /** A row and the record that its key identifies. */
 export interface MatchedRow {
@@ -166,6 +166,7 @@ export async function* matchRows(
     present.map((index) => places[index] ?? -1),
     present.map((index) => keys[index] ?? ''),
   );
+  const isGenerated = primaryKey.parts?.some((part) => !isSettable(part, resource)) ?? !hasNaturalKey(model);
   /** The first line with each key. */
   const lines = new Map<string, number>();
 
@@ -183,7 +184,7 @@ export async function* matchRows(
     const id = record ? key : primaryKey.parts ? cell : (parsed.value ?? cell);
     const line = lines.get(id);
     lines.set(id, line ?? row.line);
-    const isMissing = !record && !hasNaturalKey(model) && !primaryKey.parts;
+    const isMissing = !record && isGenerated;
     const repeated = line === undefined ? undefined : `is already in line ${line}`;
     const fault = parsed.fault ?? repeated ?? (isMissing ? 'there is no such record' : undefined);
     return { row, id, record, errors: fault === undefined ? undefined : { id: [fault] } };

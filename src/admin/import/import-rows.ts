@@ -1,16 +1,16 @@
 // Imports single rows.
 import type { Transaction } from '../../db/connection/transactions.ts';
-import { splitKey } from '../../db/schema/composite-key.ts';
-import { partsOf, type Column } from '../../db/schema/model.ts';
-import { Problem, type FieldErrors } from '../../errors.ts';
+import type { Column } from '../../db/schema/model.ts';
+import { addError, Problem, type FieldErrors } from '../../errors.ts';
+import { equalValuesStatement } from '../../query/statements/check-statements.ts';
 import { recordsStatement } from '../../query/statements/csv.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { checkBody } from '../../resources/records/checked-body.ts';
+import { checkBody, parseField } from '../../resources/records/checked-body.ts';
 import { type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
 import type { Operations } from '../../resources/records/operations.ts';
-import { parseId } from '../../resources/records/read-record.ts';
+import { keyFields, parseId, type KeyField } from '../../resources/records/read-record.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
-import { cellField, fieldsOfRow, storedText } from './import-cells.ts';
+import { fieldsOfRow, storedText } from './import-cells.ts';
 import { needsPassword, type ImportFile } from './import-file.ts';
 import { parseRecord, WHOLE_ROW, type MatchedRow } from './import-matches.ts';
 import { addLockOut } from '../session/lock-out.ts';
@@ -72,14 +72,25 @@ export function createImporter(
   const columns = output.filter((column) => column !== model.primaryKey);
   const missing = columns.filter((column) => !file.columns.includes(column));
 
+  /** Whether the cell of a column has the same value as the `id` of its row. */
+  async function isOfKey(cell: JsonField, { column, field }: KeyField): Promise<boolean> {
+    // The cell, like a body, has no fractions of a second.
+    const one = parseField({ value: cell.value, source: cell.source }, column).value;
+    const other = parseField({ value: field.value, source: field.source }, column).value;
+    if (one === other || one === undefined || other === undefined) return true;
+    const [isEqual = false] = await run(equalValuesStatement([{ column, one, other }]));
+    return isEqual;
+  }
+
   /** Adds the key of a new record to its fields. */
-  async function addKey(fields: Map<string, JsonField>, id: string): Promise<void> {
-    const { primaryKey } = model;
-    const texts = primaryKey.parts ? splitKey(id, primaryKey.parts) : [id];
-    if ('fault' in texts) return;
-    for (const [index, part] of partsOf(primaryKey).entries()) {
-      const field = fields.get(part.key) ?? (await cellField(part, texts[index] ?? ''));
-      if (!('fault' in field)) fields.set(part.key, field);
+  async function addKey(fields: Map<string, JsonField>, id: string, errors: FieldErrors): Promise<void> {
+    for (const part of keyFields(id, model.primaryKey)) {
+      const { key } = part.column;
+      const cell = fields.get(key);
+      if (cell && !(await isOfKey(cell, part)))
+        addError(errors, 'id', `must equal the value of ${key} in the row`);
+      else if (part.fault !== undefined) addError(errors, key, part.fault);
+      else if (!cell || parseField(cell, part.column).fault === undefined) fields.set(key, part.field);
     }
   }
 
@@ -101,7 +112,6 @@ export function createImporter(
       const changes = changesBetween(columns, before, await parseRecord(json.toString()));
       return { kind: changes.length > 0 ? 'changed' : 'unchanged', line, id, changes, errors: {} };
     }
-    if (id !== undefined) await addKey(fields, id);
     const { json } = await operations.create(resource, fields, caller);
     const changes = changesBetween(columns, undefined, await parseRecord(json.toString()));
     return { kind: 'new', line, id, changes, errors: {} };
@@ -114,6 +124,7 @@ export function createImporter(
       return faulty(matched, { [WHOLE_ROW]: ['new records cannot be imported: they need a password'] });
     const errors: FieldErrors = {};
     const fields = await fieldsOfRow(file, row, resource, record, errors);
+    if (!record && id !== undefined) await addKey(fields, id, errors);
     if (record && isOwn(id)) addLockOut(errors, fields);
     if (Object.keys(errors).length > 0) {
       const others = (await checkBody(fields, resource, { id, caller })).errors;

@@ -141,6 +141,14 @@ export const referrersStatement = (
     }),
   );
 
+/** Asks which of these values are equal in the type of their column, such as 1.5 and 1.50. */
+export const equalValuesStatement = (
+  pairs: readonly { readonly column: Column; readonly one: string; readonly other: string }[],
+): Statement<boolean[]> => {
+  const each = pairs.map(({ column, one, other }) => sql`${typed(one, column)} = ${typed(other, column)}`);
+  return createStatement(sql`select array[${join(each, ', ')}]::bool[]`, oneCell(booleans));
+};
+
 /** Asks whether a row lacks the key, and whether two rows have the same key. */
 export const keyFaultsStatement = ({ table: name, primaryKey }: Model): Statement<KeyFaults> => {
   const key = reference('r', primaryKey);

@@ -120,11 +120,16 @@ function keyField(text: string, { type, secondPlaces }: Column): JsonField {
   return { value: text, source: JSON.stringify(text), exact: secondPlaces ? text : undefined };
 }
 
+/** A column of a key and its field. */
+export interface KeyField {
+  readonly column: Column;
+  readonly field: JsonField;
+  /** Why the column cannot store the value. */
+  readonly fault: string | undefined;
+}
+
 /** The columns of a key and their fields. A text that is not of the key's type gives fields that no column accepts. */
-export function keyFields(
-  idText: string,
-  primaryKey: Column,
-): { readonly column: Column; readonly field: JsonField; readonly fault: string | undefined }[] {
+export function keyFields(idText: string, primaryKey: Column): KeyField[] {
   const { parts } = primaryKey;
   const texts = parts ? splitKey(idText, parts) : [idText];
   return partsOf(primaryKey).map((column, index) => {
