@@ -44,6 +44,32 @@ describe('vitrine check, with keys of several columns', () => {
       assert.match(stderr, said);
     });
 
+  const keys: [about: string, rows: string, said: string[]][] = [
+    ['several NULL', '(1, 1), (2, 1), (null, 1), (null, 1)', ['one NULL', 'two NULL']],
+    ['the same NULL in one of two columns', '(1, 1), (2, null), (2, null)', ['two NULL', 'one again']],
+    ['duplicates', '(1, 1), (1, 1), (null, 2)', ['one NULL', 'one again', 'two NULL', 'two again']],
+  ];
+  for (const [about, rows, said] of keys)
+    test(`the keys of a view with ${about}`, async () => {
+      await database.sql
+        .unsafe(
+          `create view one as select a, b from (values ${rows}) v (a, b); create view two as select * from one`,
+        )
+        .simple();
+      const columns = { a: { type: 'integer' }, b: { type: 'integer' } };
+      const { code, stderr } = await check([
+        { model: 'one', primaryKey: { type: 'integer', column: 'a' }, columns: {} },
+        { model: 'two', primaryKey: { columns: ['a', 'b'] }, columns },
+      ]);
+      await database.sql`drop view two, one`;
+      assert.equal(code, 1, stderr);
+      const found = [...stderr.matchAll(/(one|two): primaryKey: \S+ is (NULL in some rows|not unique)/g)];
+      assert.deepEqual(
+        found.map(([, model, fault]) => `${model} ${fault === 'not unique' ? 'again' : 'NULL'}`).sort(),
+        said.toSorted(),
+      );
+    });
+
   const strict = { type: 'integer' } as const;
   const lax = { ...strict, null: true } as const;
   const deletions: [about: string, columns: Resource['columns'], code: number, said: RegExp][] = [

@@ -149,12 +149,12 @@ export const equalValuesStatement = (
   return createStatement(sql`select array[${join(each, ', ')}]::bool[]`, oneCell(booleans));
 };
 
-/** Asks whether a row lacks the key, and whether two rows have the same key. */
+/** Asks whether a row lacks the key, and whether two rows have the same key. NULL is not the same as NULL. */
 export const keyFaultsStatement = ({ table: name, primaryKey }: Model): Statement<KeyFaults> => {
   const key = reference('r', primaryKey);
   const rows = sql`from ${table(name)} r`;
   return createStatement(
-    sql`select exists (select ${rows} where not (${key} is not null)), exists (select ${rows} group by ${key} having count(*) > 1)`,
+    sql`select exists (select ${rows} where not (${key} is not null)), exists (select ${rows} where ${key} is not null group by ${key} having count(*) > 1)`,
     ([row]) => ({ isNull: isTrue(row?.[0]), isDuplicate: isTrue(row?.[1]) }),
   );
 };
