@@ -27,6 +27,7 @@ const ROOMS = [
   'resources/serve',
   'resources/check',
   'resources/passwords',
+  'resources/references',
   'resources/records',
   'resources/users',
   'resources',

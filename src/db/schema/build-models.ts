@@ -173,6 +173,7 @@ function buildForeignKey(
   const parts = namedColumns(names, columns);
   const sorted = (fields: readonly string[]): string => JSON.stringify(fields.toSorted());
   const wanted = sorted(parts.map(({ field }) => field));
+  const constraint = found?.foreignKeys.find(({ fields }) => sorted(fields) === wanted);
   return {
     ...several(parts),
     name,
@@ -188,7 +189,8 @@ function buildForeignKey(
     choices: undefined,
     references: undefined,
     onDelete: onDelete ?? 'restrict',
-    constraint: found?.foreignKeys.find(({ fields }) => sorted(fields) === wanted)?.name,
+    constraint: constraint?.name,
+    isFull: constraint?.isFull,
   };
 }
 

@@ -66,6 +66,8 @@ export interface CatalogForeignKey {
   readonly target: string | null;
   readonly targetFields: readonly string[];
   readonly onDelete: OnDelete | 'setDefault';
+  /** Whether all columns must be NULL if one is (MATCH FULL). */
+  readonly isFull: boolean;
 }
 
 export interface CatalogTable {
@@ -233,6 +235,7 @@ select coalesce(json_agg(json_build_object(
       'target', (select min(o.name) from wanted o where o.relation = f.confrelid),
       'onDelete', case f.confdeltype when 'c' then 'cascade' when 'n' then 'setNull' when 'd' then 'setDefault'
                                      else 'restrict' end,
+      'isFull', f.confmatchtype = 'f',
       'fields', (select json_agg(a.attname order by k.n) from unnest(f.conkey) with ordinality as k(attnum, n)
                  join pg_attribute a on a.attrelid = f.conrelid and a.attnum = k.attnum),
       'targetFields', (select json_agg(a.attname order by k.n) from unnest(f.confkey) with ordinality as k(attnum, n)

@@ -38,6 +38,8 @@ export interface Column extends Facts {
   readonly parts?: readonly Column[] | undefined;
   /** The name of the constraint of a foreign key of several columns. */
   readonly constraint?: string | undefined;
+  /** Whether this constraint refuses values of which only some are NULL (MATCH FULL). */
+  readonly isFull?: boolean | undefined;
 }
 
 export interface Model {

@@ -2,7 +2,7 @@
 import { EMPTY, join, raw, sql, table, value } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import { booleans, createStatement, isTrue, oneCell, text, type Statement } from '../../db/rows.ts';
-import { output, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
+import { output, partsOf, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import type { Change } from './change.ts';
 import { cast } from '../../db/types/column-types.ts';
 
@@ -82,6 +82,14 @@ function checkSql({ kind, column, values }: BoundCheck): Fragment {
 export const checksSql = (checks: readonly BoundCheck[]): Fragment =>
   sql`array[${join(checks.map(checkSql), ', ')}]::bool[]`;
 
+/** One row: that of the record with the alias FOUND, or NULLs if there is none. */
+function rowToCheck(model: Model, id: string | undefined): Fragment {
+  const { primaryKey } = model;
+  const key =
+    id === undefined ? raw('false') : sql`${reference(FOUND, primaryKey)} = ${typed(id, primaryKey)}`;
+  return sql`(select) one left join ${table(model.table)} ${raw(FOUND)} on ${key}`;
+}
+
 /**
  * Makes the checks without writing. A body with other errors needs it, so that one response reports all of them.
  * @param id the record that would be changed, if any
@@ -92,13 +100,58 @@ export function checkStatement(
   id: string | undefined,
   checks: readonly Check[],
 ): Statement<boolean[]> {
-  const key =
-    id === undefined
-      ? raw('false')
-      : sql`${reference(FOUND, model.primaryKey)} = ${typed(id, model.primaryKey)}`;
-  const row = sql`(select) one left join ${table(model.table)} ${raw(FOUND)} on ${key}`;
   const results = checksSql(checks.map((check) => bindCheck(check, value)));
-  return createStatement(sql`select ${results} from ${row}`, oneCell(booleans));
+  return createStatement(sql`select ${results} from ${rowToCheck(model, id)}`, oneCell(booleans));
+}
+
+/** A foreign key of several columns, and what a body says about it. */
+export interface SeveralCheck {
+  readonly foreignKey: Column;
+  /** The values of its columns. Undefined is the present value of the record. */
+  readonly values: readonly (string | null | undefined)[];
+  /** The key of a new record, to which it may refer itself. */
+  readonly ownKey: readonly string[] | undefined;
+}
+
+/** Whether PostgreSQL would accept the values: there is such a record, or some of them are NULL. */
+function severalSql({ foreignKey, values, ownKey }: SeveralCheck): Fragment {
+  const { references, isFull } = foreignKey;
+  if (!references) return raw('true');
+  const keys = partsOf(references.primaryKey);
+  const cells = partsOf(foreignKey).map((part, index) => {
+    const given = values[index];
+    return given === undefined ? reference(FOUND, part) : typed(given, part);
+  });
+  const all = (conditions: readonly Fragment[], between: string): Fragment =>
+    sql`(${join(conditions, ` ${between} `)})`;
+  const nulls = all(
+    cells.map((cell) => sql`${cell} is null`),
+    isFull ? 'and' : 'or',
+  );
+  const isSame = (other: (key: Column, index: number) => Fragment): Fragment =>
+    all(
+      keys.map((key, index) => sql`${other(key, index)} = ${cells[index] ?? raw('null')}`),
+      'and',
+    );
+  const isItself = ownKey
+    ? sql` or coalesce(${isSame((key, index) => typed(ownKey[index] ?? null, key))}, false)`
+    : EMPTY;
+  const isStored = sql`exists (select from ${table(references.table)} r where ${isSame((key) => reference('r', key))})`;
+  return sql`${nulls} or ${isStored}${isItself}`;
+}
+
+/**
+ * Asks which foreign keys of several columns a write would satisfy.
+ * @param id the record that would be changed, if any
+ * @returns the answers in the order of the checks
+ */
+export function severalStatement(
+  model: Model,
+  id: string | undefined,
+  checks: readonly SeveralCheck[],
+): Statement<boolean[]> {
+  const results = sql`array[${join(checks.map(severalSql), ', ')}]::bool[]`;
+  return createStatement(sql`select ${results} from ${rowToCheck(model, id)}`, oneCell(booleans));
 }
 
 /** Asks which conditions hold for any row `r` of their table. @returns the answers in the order of the conditions */

@@ -83,16 +83,19 @@ export function existingStatement(references: readonly References[]): Statement<
  * Asks which of these combinations of values a stored record has.
  * @param columns of a unique index, which finds each combination
  * @param rows the values of the columns
+ * @param types whose types the values have, if not those of the columns
  */
 export function storedStatement(
   model: Model,
   columns: readonly Column[],
   rows: readonly (readonly string[])[],
   orRepeated = false,
+  types = columns,
 ): Statement<boolean[]> {
   const cell = (index: number): Fragment => raw(`v${index}`);
   const same = columns.map(
-    (column, index) => sql`${reference('r', column)} = ${cast(sql`wanted.${cell(index)}`, column)}`,
+    (column, index) =>
+      sql`${reference('r', column)} = ${cast(sql`wanted.${cell(index)}`, types[index] ?? column)}`,
   );
   const lists = columns.map((_, index) => valueList(rows.map((row) => row[index] ?? null)));
   const cells = join(

@@ -28,9 +28,8 @@ import {
   FOREIGN_KEY_VIOLATIONS,
   historyFault,
   locateError,
-  missingSeveral,
-  violatedSeveral,
 } from './conflicts.ts';
+import { missingSeveral, violatedSeveral } from '../references/several-references.ts';
 import type { Caller } from '../serve/served-resource.ts';
 import { addCheckErrors, suppressed } from './write-result.ts';
 

@@ -6,8 +6,8 @@ import { checkChoice } from '../../db/types/choices.ts';
 import { DigitBudget } from '../../db/types/exponents.ts';
 import { addError, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
-import type { Check } from '../../query/statements/check-statements.ts';
-import { severalReferences } from './conflicts.ts';
+import type { Check, SeveralCheck } from '../../query/statements/check-statements.ts';
+import { addSeveral } from '../references/several-references.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
 import { saltedDigest } from '../passwords/password-hashing.ts';
 import type { Caller, ServedResource } from '../serve/served-resource.ts';
@@ -18,6 +18,8 @@ export interface CheckedBody {
   readonly checks: Check[];
   /** Fields that refer to records which the caller may not read. Only the write itself checks whether those exist. */
   readonly hiddenReferences: string[];
+  /** Foreign keys of several columns, to check if the write fails: see `SeveralChecks`. */
+  readonly later: SeveralCheck[];
   readonly errors: FieldErrors;
   readonly digits: DigitBudget;
 }
@@ -207,7 +209,7 @@ export async function checkBody(
   rest: Rest = SERVICE.workInTurns(),
 ): Promise<CheckedBody> {
   const { digits = new DigitBudget('body') } = writing;
-  const body: CheckedBody = { changes: [], checks: [], hiddenReferences: [], errors: {}, digits };
+  const body: CheckedBody = { changes: [], checks: [], hiddenReferences: [], later: [], errors: {}, digits };
   const { model, owner } = resource;
   const isUpdate = writing.id !== undefined;
   const known = new Set(['id']);
@@ -241,9 +243,7 @@ export async function checkBody(
   }
   addUnknown(fields, known, body.errors);
   if (!isUpdate && owner) body.changes.push({ column: owner, value: writing.caller.id });
-  const several = severalReferences(resource, body.changes, isUpdate, writing.mayRead);
-  body.checks.push(...several.checks);
-  body.hiddenReferences.push(...several.hidden);
+  addSeveral(body, resource, isUpdate, writing.mayRead);
   return body;
 }
 

@@ -1,7 +1,6 @@
 // Explains writes and deletions that the database rejects because of other records or of its rules.
 import type { Database } from '../../db/connection/database.ts';
-import { arrayText } from '../../db/fragment.ts';
-import { foreignKeysOf, isAmong, partsOf, type Column, type Model } from '../../db/schema/model.ts';
+import { foreignKeysOf, type Column, type Model } from '../../db/schema/model.ts';
 import {
   duplicateColumns,
   isDatabaseError,
@@ -15,14 +14,20 @@ import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
 import {
   duplicatesStatement,
   ownConstraintStatement,
-  type Check,
   referrersStatement,
 } from '../../query/statements/check-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
+import {
+  addMissing,
+  FOREIGN_KEY_VIOLATION,
+  findMissing,
+  setsHidden,
+  violatedSeveral,
+} from '../references/several-references.ts';
+import type { CheckedBody } from './checked-body.ts';
 import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
 
 export const UNIQUE_VIOLATION = '23505';
-export const FOREIGN_KEY_VIOLATION = '23503';
 
 type Run = Pick<Database, 'run'>;
 
@@ -70,8 +75,7 @@ export interface WriteAttempt {
   /** Undefined for a new record. */
   readonly id: string | undefined;
   readonly changes: readonly Change[];
-  /** See `CheckedBody`. */
-  readonly hiddenReferences: readonly string[];
+  readonly body: Pick<CheckedBody, 'hiddenReferences' | 'later'>;
 }
 
 /** Errors for columns with duplicates, limited to those that the client sent and may see. */
@@ -117,57 +121,6 @@ export function missingReferences(keys: readonly string[]): Problem {
   return badBody(Object.fromEntries(keys.map((key) => [key, [fault]])));
 }
 
-/** The foreign key of several columns that an error is about, if the caller may see its columns. */
-export function violatedSeveral(error: DatabaseError, { model, output }: ServedResource): Column | undefined {
-  if (error.code !== FOREIGN_KEY_VIOLATION || !isOfTable(model, error)) return undefined;
-  const found = model.foreignKeys.find(({ constraint }) => constraint === error.constraint_name);
-  return found && isAmong(found, output) ? found : undefined;
-}
-
-/** The error of each column of a foreign key that refers to no record. */
-export function missingSeveral(foreignKey: Column): (readonly [key: string, fault: string])[] {
-  const keys = partsOf(foreignKey).map(({ key }) => key);
-  return keys.map((key) => [key, `there is no such record (${keys.join(', ')})`] as const);
-}
-
-/** Whether the changes set a hidden value, other than a password: the answer to a refused write must not depend on it. */
-export const setsHidden = (changes: readonly Change[], { output }: ServedResource): boolean =>
-  changes.some(({ column }) => !column.isPassword && !output.includes(column));
-
-/**
- * The foreign keys of several columns whose violation by the database would say too much, or too little because of hidden columns.
- * With all values at hand, a check before the write finds missing records. Otherwise they are hidden references.
- */
-export function severalReferences(
-  resource: ServedResource,
-  changes: readonly Change[],
-  isUpdate: boolean,
-  mayRead: (model: Model) => boolean = () => true,
-): { readonly checks: readonly Check[]; readonly hidden: readonly string[] } {
-  const { model, output } = resource;
-  const checks: Check[] = [];
-  const hidden: string[] = [];
-  for (const foreignKey of model.foreignKeys) {
-    if (isAmong(foreignKey, output) && !setsHidden(changes, resource)) continue;
-    const parts = partsOf(foreignKey);
-    const sent = parts.flatMap((part) => changes.filter(({ column }) => column === part));
-    const values = sent.flatMap(({ value }) => (value === null ? [] : [value]));
-    const isPartlyNull =
-      values.length < sent.length ||
-      (!isUpdate && parts.some((part) => !part.hasDefault && !sent.some(({ column }) => column === part)));
-    if (sent.length === 0 || isPartlyNull) continue;
-    const { references } = foreignKey;
-    // Records of one body may refer to themselves and to each other.
-    const isCheckable = references && references !== model && mayRead(references);
-    if (isCheckable && sent.length === parts.length) {
-      const value = arrayText(values);
-      for (const [key, fault] of missingSeveral(foreignKey))
-        checks.push({ column: foreignKey, value, kind: 'reference', key, fault });
-    } else hidden.push(...sent.map(({ column }) => column.key));
-  }
-  return { checks, hidden };
-}
-
 /** The error of a new record, to which no other record can refer yet. */
 export const explainNew = (error: DatabaseError): unknown =>
   error.code === FOREIGN_KEY_VIOLATION && !isInFunction(error)
@@ -181,14 +134,17 @@ export const isElsewhere = (error: DatabaseError, model: Model): boolean =>
 /**
  * Explains why the database rejected a write. A rejected write leaves no trace, so clients could probe for hidden values one by
  * one. When a body contains hidden values, the explanation therefore depends only on visible ones.
+ * @param outside the database outside of the transaction of the write, which the error ends
  * @returns a problem, or the error itself where there is no better explanation
  */
 export async function conflictProblem(
   error: DatabaseError,
   attempt: WriteAttempt,
   database: Run,
+  outside: Run,
 ): Promise<unknown> {
-  const { resource, id, changes, hiddenReferences } = attempt;
+  const { resource, id, changes, body } = attempt;
+  const { hiddenReferences, later } = body;
   const { model } = resource;
   const sendsHidden = setsHidden(changes, resource);
   if (error.code === UNIQUE_VIOLATION && (sendsHidden || !isElsewhere(error, model))) {
@@ -200,8 +156,16 @@ export async function conflictProblem(
       : unspecificConflict();
   }
   const several = sendsHidden ? undefined : violatedSeveral(error, resource);
-  if (several)
-    return badBody(Object.fromEntries(missingSeveral(several).map(([key, fault]) => [key, [fault]])));
+  if (several) {
+    // PostgreSQL names only one of several. Its own answer counts even if the record has appeared meanwhile.
+    // Outside of a transaction, the records of this model that it has made do not exist yet.
+    const asked = outside === database ? later : later.filter((one) => one.foreignKey.references !== model);
+    const missing = await findMissing(model, id, asked, outside);
+    const errors: FieldErrors = {};
+    for (const foreignKey of model.foreignKeys)
+      if (foreignKey === several || missing.includes(foreignKey)) addMissing(foreignKey, errors);
+    return badBody(errors);
+  }
   const unexplained = id === undefined ? explainNew(error) : error;
   if (error.code !== FOREIGN_KEY_VIOLATION || hiddenReferences.length === 0) return unexplained;
   if (sendsHidden) return unspecificConflict();

@@ -17,7 +17,7 @@ import { CallerChanged, type Caller, type ServedResource } from '../serve/served
 import { checkBody, type CheckedBody } from './checked-body.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
 import type { JsonFields } from './json-fields.ts';
-import { manyConflicts, nameOf, type NewRecord } from './many-conflicts.ts';
+import { addMissingOfMany, inOrder, manyConflicts, nameOf, type NewRecord } from './many-conflicts.ts';
 import { writtenRecords } from './read-record.ts';
 import { runWrite, suppressed } from './write-result.ts';
 
@@ -79,10 +79,6 @@ class ReferenceChecks {
     });
   }
 }
-
-/** The errors of the first record first. */
-const inOrder = (errors: FieldErrors): FieldErrors =>
-  Object.fromEntries(Object.entries(errors).sort(([one], [other]) => parseInt(one) - parseInt(other)));
 
 /** Records with the same columns. */
 interface Group {
@@ -210,13 +206,14 @@ export async function createMany(
   if (Object.keys(errors).length > 0) {
     if (wanted.length > 0)
       references.addErrors(wanted, await database.run(existingStatement(wanted), 'write'), errors);
+    await addMissingOfMany(checked, indexes, resource, errors, database);
     throw badBody(inOrder(errors));
   }
   const groups = await groupRecords(checked, model, rest);
   const records: NewRecord[] = [];
   // One after the other: hashing takes long, and each password waits for its turn.
-  for (const { changes, hiddenReferences } of checked)
-    records.push({ changes: await hashChanges(changes, passwords, requester), hiddenReferences });
+  for (const { changes, hiddenReferences, later } of checked)
+    records.push({ changes: await hashChanges(changes, passwords, requester), hiddenReferences, later });
   /** The records from one position to another, by their groups. */
   async function listsBetween(from: number, to: number): Promise<InsertGroup[]> {
     const lists: InsertGroup[] = [];
@@ -245,7 +242,10 @@ export async function createMany(
   });
   if (result.records.length === 0) {
     references.addErrors(wanted, result.existing, errors);
-    if (Object.keys(errors).length > 0) throw badBody(inOrder(errors));
+    if (Object.keys(errors).length > 0) {
+      await addMissingOfMany(checked, indexes, resource, errors, database);
+      throw badBody(inOrder(errors));
+    }
     if (caller.precondition && !(await holds(caller))) throw new CallerChanged();
     throw suppressed();
   }

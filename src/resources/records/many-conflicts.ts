@@ -20,24 +20,31 @@ import {
   explainRule,
   historyFault,
   isElsewhere,
-  FOREIGN_KEY_VIOLATION,
   missingReferences,
-  missingSeveral,
   locateError,
-  setsHidden,
-  violatedSeveral,
   UNIQUE_VIOLATION,
   unspecificConflict,
 } from './conflicts.ts';
+import {
+  findMissingOfMany,
+  FOREIGN_KEY_VIOLATION,
+  missingSeveral,
+  setsHidden,
+  violatedSeveral,
+} from '../references/several-references.ts';
 import { NOT_SUPPORTED, suppressed } from './write-result.ts';
 
 /** A record that is to be created. */
-export interface NewRecord extends Pick<CheckedBody, 'hiddenReferences'> {
+export interface NewRecord extends Pick<CheckedBody, 'hiddenReferences' | 'later'> {
   readonly changes: readonly Change[];
 }
 
 /** A fault's name: the position of the record, from 0, and the name of the field. */
 export const nameOf = (index: number, key: string): string => `${index}.${key}`;
+
+/** The errors of the first record first. */
+export const inOrder = (errors: FieldErrors): FieldErrors =>
+  Object.fromEntries(Object.entries(errors).sort(([one], [other]) => parseInt(one) - parseInt(other)));
 
 export interface RejectedRecords {
   readonly records: readonly NewRecord[];
@@ -50,7 +57,7 @@ export interface RejectedRecords {
 }
 
 /** The values of a record in some columns; undefined where it lacks one, as NULL is never a duplicate. */
-function valuesOf({ changes }: NewRecord, columns: readonly Column[]): string[] | undefined {
+function valuesOf({ changes }: Pick<NewRecord, 'changes'>, columns: readonly Column[]): string[] | undefined {
   const values = columns.map((column) => changes.find((change) => change.column === column)?.value ?? null);
   return values.every((value) => value !== null) ? values : undefined;
 }
@@ -201,28 +208,37 @@ async function explain(
   return isOfTable(resource.model, error) ? missingReferences(hidden) : explainNew(error);
 }
 
+/**
+ * Adds the errors of records whose foreign keys of several columns refer to nothing.
+ * @param positions of the records in the request
+ */
+export async function addMissingOfMany(
+  records: readonly Pick<NewRecord, 'changes' | 'later'>[],
+  positions: readonly number[],
+  { model }: ServedResource,
+  errors: FieldErrors,
+  database: Pick<Database, 'run'>,
+): Promise<void> {
+  const keys = partsOf(model.primaryKey);
+  const ownKeys = new Set(records.map((record) => JSON.stringify(valuesOf(record, keys))));
+  const placed = records.map(({ later }, at) => ({ index: positions[at] ?? at, later }));
+  const missing = await findMissingOfMany(placed, ownKeys, database);
+  for (const { index, foreignKey } of missing.slice(0, MAX_REPORTED))
+    for (const [key, fault] of missingSeveral(foreignKey)) addError(errors, nameOf(index, key), fault);
+}
+
 /** The error for records of which some refer to nothing by a foreign key of several columns. */
 async function missingRecords(
   foreignKey: Column,
-  { records, database, mayRead }: RejectedRecords,
+  { records, resource, database, mayRead }: RejectedRecords,
 ): Promise<Problem> {
-  const target = foreignKey.references;
   const names = partsOf(foreignKey)
     .map(({ key }) => key)
     .join(', ');
-  const unspecific = new Problem(
-    400,
-    `At least one record refers with ${names} to a record that does not exist.`,
-  );
-  if (!target || !mayRead(target)) return unspecific;
-  const sent = records.flatMap((record, index) => {
-    const values = valuesOf(record, partsOf(foreignKey));
-    return values ? [{ index, values }] : [];
-  });
-  const rows = sent.map(({ values }) => values);
-  const found = await database.run(storedStatement(target, partsOf(target.primaryKey), rows), 'write');
+  const unspecific = `At least one record refers with ${names} to a record that does not exist.`;
   const errors: FieldErrors = {};
-  for (const { index } of sent.filter((_, at) => found[at] !== true).slice(0, MAX_REPORTED))
-    for (const [key, fault] of missingSeveral(foreignKey)) addError(errors, nameOf(index, key), fault);
-  return Object.keys(errors).length > 0 ? badBody(errors) : unspecific;
+  await addMissingOfMany(records, [], resource, errors, database);
+  if (Object.keys(errors).length === 0) return new Problem(400, unspecific);
+  const isNamed = foreignKey.references && mayRead(foreignKey.references);
+  return badBody(inOrder(errors), isNamed ? '' : ` ${unspecific}`);
 }

@@ -33,6 +33,7 @@ import {
   conflictProblem,
   type WriteAttempt,
 } from './conflicts.ts';
+import { addAllMissing } from '../references/several-references.ts';
 import {
   CallerChanged,
   meets,
@@ -43,6 +44,7 @@ import {
 } from '../serve/served-resource.ts';
 import {
   addCheckErrors,
+  addFailures,
   assertChangeable,
   NO_RECORD,
   NOT_SUPPORTED,
@@ -103,7 +105,7 @@ export function createOperations(
    */
   async function addDatabaseFaults(
     { model }: ServedResource,
-    { checks, errors }: CheckedBody,
+    { checks, later, errors }: CheckedBody,
     id?: string,
     maySee: (column: Column) => boolean = () => true,
   ): Promise<void> {
@@ -117,6 +119,7 @@ export function createOperations(
       [],
       errors,
     );
+    await addAllMissing(model, id, later, errors, database);
   }
 
   /** Runs a statement that writes, and explains a rejection that other records cause. The problem's cause is the rejection. */
@@ -128,7 +131,7 @@ export function createOperations(
       const error = await locateError(historyFault(cause, resource), resource.model, outside);
       if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
       if (!isDatabaseError(error)) throw error;
-      const explained = await conflictProblem(error, attempt, database);
+      const explained = await conflictProblem(error, attempt, database, outside);
       if (explained instanceof Problem) explained.cause = error;
       throw explainRule(error, resource, explained);
     }
@@ -162,15 +165,14 @@ export function createOperations(
     const mayRepeat = absent !== undefined && !resource.model.isTable;
     await assertValid(resource, body, undefined, mayRepeat);
     if (mayRepeat && (await version(resource, absent))) throw new Problem(412, EXISTS);
-    const { hiddenReferences } = body;
     const changes = await hashChanges(body.changes, passwords, requester);
     // `insert … default values` has no place for the precondition.
     if (caller.precondition && changes.length === 0) throw new CallerChanged();
     const statement = resource.writes.insert({ changes, checks: body.checks, author: caller });
-    const attempt = { resource, id: undefined, changes, hiddenReferences };
+    const attempt = { resource, id: undefined, changes, body };
     const { record, checks } = await write(statement, attempt);
     if (!record) {
-      addCheckErrors(body.checks, checks, body.errors);
+      await addFailures(resource.model, undefined, body, checks, database);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       // A trigger may have written elsewhere before it canceled the insert, which must then not run again.
       if (caller.precondition && !(await holds(caller.precondition))) throw new CallerChanged();
@@ -254,18 +256,15 @@ export function createOperations(
       if (id === undefined) throw notFound(NO_RECORD);
       const changes = await hashChanges(body.changes, passwords, requester, resource);
       const expected = rowVersions(resource, versions);
-      const { checks, hiddenReferences } = body;
+      const { checks } = body;
       const statement = resource.writes.update({ id, changes, checks, author: caller, versions: expected });
-      const outcome = await writeOutcome(
-        () => write(statement, { resource, id, changes, hiddenReferences }),
-        ownershipCheck(resource, id, caller),
-        caller,
-      );
+      const attempt = () => write(statement, { resource, id, changes, body });
+      const outcome = await writeOutcome(attempt, ownershipCheck(resource, id, caller), caller);
       const { result, ownership } = outcome;
       // The statement did not read the record of another owner, so its checks run now.
       const maySee = (column: Column): boolean => output.includes(column) && mayRead(model);
       if (ownership === 'others') await addDatabaseFaults(resource, body, id, maySee);
-      else addCheckErrors(checks, result.checks, body.errors);
+      else await addFailures(model, id, body, result.checks, database);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(outcome);
       if (result.isSuppressed) throw suppressed();

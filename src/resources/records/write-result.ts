@@ -3,9 +3,12 @@ import type { Database } from '../../db/connection/database.ts';
 import { LostWrite, NOT_ALLOWED } from '../../db/connection/database-errors.ts';
 import { isUnanswered } from '../../db/connection/pool-job.ts';
 import type { Statement } from '../../db/rows.ts';
+import type { Model } from '../../db/schema/model.ts';
 import { addError, notFound, Problem, unavailable, type FieldErrors } from '../../errors.ts';
 import type { Check } from '../../query/statements/check-statements.ts';
 import type { FoundRow } from '../../query/statements/write-sql.ts';
+import { addAllMissing } from '../references/several-references.ts';
+import type { CheckedBody } from './checked-body.ts';
 import { CallerChanged, type Caller } from '../serve/served-resource.ts';
 
 export const NO_RECORD = 'There is no such record.';
@@ -28,6 +31,18 @@ export function addCheckErrors(
   checks.forEach(({ key, fault }, index) => {
     if (!results[index]) addError(errors, key, fault);
   });
+}
+
+/** Adds the faults of the checks that have kept a statement from writing, and those that it did not check. */
+export async function addFailures(
+  model: Model,
+  id: string | undefined,
+  { checks, later, errors }: Pick<CheckedBody, 'checks' | 'later' | 'errors'>,
+  results: readonly boolean[],
+  database: Pick<Database, 'run'>,
+): Promise<void> {
+  addCheckErrors(checks, results, errors);
+  if (Object.keys(errors).length > 0) await addAllMissing(model, id, later, errors, database);
 }
 
 /** Outcome of an UPDATE or DELETE, and whether the caller owns the record. */

@@ -1,0 +1,190 @@
+// Foreign keys of several columns in bodies: what checks them before a write, and what explains a write that they refuse.
+import type { Database } from '../../db/connection/database.ts';
+import { isOfTable, type DatabaseError } from '../../db/connection/database-errors.ts';
+import { arrayText } from '../../db/fragment.ts';
+import { isAmong, partsOf, type Column, type Model } from '../../db/schema/model.ts';
+import { addError, type FieldErrors } from '../../errors.ts';
+import type { Change } from '../../query/statements/change.ts';
+import { severalStatement, type Check, type SeveralCheck } from '../../query/statements/check-statements.ts';
+import { storedStatement } from '../../query/statements/insert-many.ts';
+import type { ServedResource } from '../serve/served-resource.ts';
+
+export const FOREIGN_KEY_VIOLATION = '23503';
+
+type Run = Pick<Database, 'run'>;
+
+/** The foreign key of several columns that an error is about, if the caller may see its columns. */
+export function violatedSeveral(error: DatabaseError, { model, output }: ServedResource): Column | undefined {
+  if (error.code !== FOREIGN_KEY_VIOLATION || !isOfTable(model, error)) return undefined;
+  const found = model.foreignKeys.find(({ constraint }) => constraint === error.constraint_name);
+  return found && isAmong(found, output) ? found : undefined;
+}
+
+/** The error of each column of a foreign key that refers to no record. */
+export function missingSeveral(foreignKey: Column): (readonly [key: string, fault: string])[] {
+  const keys = partsOf(foreignKey).map(({ key }) => key);
+  return keys.map((key) => [key, `there is no such record (${keys.join(', ')})`] as const);
+}
+
+/** Adds the errors of a foreign key that refers to no record. */
+export function addMissing(foreignKey: Column, errors: FieldErrors): void {
+  for (const [key, fault] of missingSeveral(foreignKey)) addError(errors, key, fault);
+}
+
+/** Whether the changes set a hidden value, other than a password: the answer to a refused write must not depend on it. */
+export const setsHidden = (changes: readonly Change[], { output }: ServedResource): boolean =>
+  changes.some(({ column }) => !column.isPassword && !output.includes(column));
+
+/** A body, and what it needs checked of its foreign keys of several columns. */
+export interface SeveralChecks {
+  readonly changes: readonly Change[];
+  /** Columns with a fault have no value. */
+  readonly errors: FieldErrors;
+  /** Checks of the statement that writes, for foreign keys of which the database's own error would say too much or too little. */
+  readonly checks: Check[];
+  /** The fields of those that cannot be checked. */
+  readonly hiddenReferences: string[];
+  /** What the database checks. It names one of them, so the others are checked after a refused write, or with other faults. */
+  readonly later: SeveralCheck[];
+}
+
+/**
+ * Adds the checks of foreign keys of several columns. The database's own error serves if the caller sees all columns and sends no
+ * hidden value. Otherwise a check before the write finds missing records if all values are known.
+ */
+export function addSeveral(
+  { changes, errors, checks, hiddenReferences, later }: SeveralChecks,
+  resource: ServedResource,
+  isUpdate: boolean,
+  mayRead: (model: Model) => boolean = () => true,
+): void {
+  const { model, output } = resource;
+  const sends = setsHidden(changes, resource);
+  for (const foreignKey of model.foreignKeys) {
+    const parts = partsOf(foreignKey);
+    const { references, constraint } = foreignKey;
+    if (isAmong(foreignKey, output) && !sends) {
+      const isFaulty = parts.some(({ key, name }) => key in errors || name in errors);
+      const isKnown = constraint !== undefined && references !== undefined && mayRead(references);
+      if (isKnown && !isFaulty) later.push(...laterChecks(foreignKey, model, changes, isUpdate, mayRead));
+      continue;
+    }
+    const sent = parts.flatMap((part) => changes.filter(({ column }) => column === part));
+    const values = sent.flatMap(({ value }) => (value === null ? [] : [value]));
+    const isPartlyNull =
+      values.length < sent.length ||
+      (!isUpdate && parts.some((part) => !part.hasDefault && !sent.some(({ column }) => column === part)));
+    if (sent.length === 0 || isPartlyNull) continue;
+    // Records of one body may refer to themselves and to each other.
+    const isCheckable = references && references !== model && mayRead(references);
+    if (isCheckable && sent.length === parts.length) {
+      const value = arrayText(values);
+      for (const [key, fault] of missingSeveral(foreignKey))
+        checks.push({ column: foreignKey, value, kind: 'reference', key, fault });
+    } else hiddenReferences.push(...sent.map(({ column }) => column.key));
+  }
+}
+
+/** The value of a column after the write. Undefined if it is the present one, or if the database makes it. */
+function valueOf(column: Column, changes: readonly Change[], isUpdate: boolean): string | null | undefined {
+  const change = changes.find((one) => one.column === column);
+  if (change) return change.value;
+  return isUpdate || column.hasDefault || column.generated ? undefined : null;
+}
+
+/** The check of a foreign key that a body sets, or none if it would reveal values. */
+function laterChecks(
+  foreignKey: Column,
+  model: Model,
+  changes: readonly Change[],
+  isUpdate: boolean,
+  mayRead: (model: Model) => boolean,
+): SeveralCheck[] {
+  const parts = partsOf(foreignKey);
+  if (!parts.some((part) => changes.some(({ column }) => column === part))) return [];
+  const values = parts.map((part) => valueOf(part, changes, isUpdate));
+  // The answer depends on the present values, so the caller must be able to read them.
+  if (values.includes(undefined) && !(isUpdate && mayRead(model))) return [];
+  const key = isUpdate ? [] : partsOf(model.primaryKey).map((part) => valueOf(part, changes, false));
+  const ownKey = key.flatMap((value) => value ?? []);
+  const isOwn = foreignKey.references === model && key.length > 0 && ownKey.length === key.length;
+  return [{ foreignKey, values, ownKey: isOwn ? ownKey : undefined }];
+}
+
+/**
+ * Finds the foreign keys of several columns that refer to no record.
+ * @param id the record that would be changed, if any
+ */
+export async function findMissing(
+  model: Model,
+  id: string | undefined,
+  later: readonly SeveralCheck[],
+  database: Run,
+): Promise<Column[]> {
+  const checks = later.filter(({ values }) => id !== undefined || !values.includes(undefined));
+  if (checks.length === 0) return [];
+  const results = await database.run(severalStatement(model, id, checks), 'write');
+  return checks.filter((_, index) => !results[index]).map(({ foreignKey }) => foreignKey);
+}
+
+/** Adds the errors of all that `findMissing` finds. */
+export async function addAllMissing(
+  model: Model,
+  id: string | undefined,
+  later: readonly SeveralCheck[],
+  errors: FieldErrors,
+  database: Run,
+): Promise<void> {
+  for (const foreignKey of await findMissing(model, id, later, database)) addMissing(foreignKey, errors);
+}
+
+/** The check of one of several new records. */
+interface PlacedCheck extends SeveralCheck {
+  /** The position of the record. */
+  readonly index: number;
+}
+
+/** A foreign key of a new record that refers to no record. */
+export interface PlacedMissing {
+  readonly index: number;
+  readonly foreignKey: Column;
+}
+
+/**
+ * The same for several new records, which may also refer to each other.
+ * @param records what the bodies need checked, and their positions
+ */
+export async function findMissingOfMany(
+  records: readonly { readonly index: number; readonly later: readonly SeveralCheck[] }[],
+  ownKeys: ReadonlySet<string>,
+  database: Run,
+): Promise<PlacedMissing[]> {
+  const byForeignKey = new Map<Column, PlacedCheck[]>();
+  for (const { index, later } of records)
+    for (const check of later) {
+      const known = byForeignKey.get(check.foreignKey);
+      if (known) known.push({ ...check, index });
+      else byForeignKey.set(check.foreignKey, [{ ...check, index }]);
+    }
+  const missing: PlacedMissing[] = [];
+  for (const [foreignKey, checks] of byForeignKey) {
+    const target = foreignKey.references;
+    if (!target) continue;
+    const complete: { index: number; values: readonly string[] }[] = [];
+    for (const { index, values, ownKey } of checks) {
+      const texts = values.flatMap((value) => value ?? []);
+      if (texts.length < values.length) {
+        if (foreignKey.isFull && texts.length > 0) missing.push({ index, foreignKey });
+      } else if (ownKey === undefined || !ownKeys.has(JSON.stringify(texts)))
+        complete.push({ index, values: texts });
+    }
+    if (complete.length === 0) continue;
+    const rows = complete.map(({ values }) => values);
+    const keys = partsOf(target.primaryKey);
+    const statement = storedStatement(target, keys, rows, false, partsOf(foreignKey));
+    const found = await database.run(statement, 'write');
+    for (const { index } of complete.filter((_, at) => found[at] !== true))
+      missing.push({ index, foreignKey });
+  }
+  return missing;
+}
