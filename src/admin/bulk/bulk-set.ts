@@ -191,9 +191,9 @@ async function confirmOrApply(context: BulkContext, newValue: NewValue, form: Fo
     if (!problem || ![400, 409].includes(problem.status)) throw error;
     const { errors, message: notice, status } = problem;
     const about = problem instanceof BrokenRule ? { notice } : {};
-    if (errors) return valuePage(context, newValue, { errors, ...about, status });
     const ofRule = ruleErrors(error, context.resource);
     if (Object.hasOwn(ofRule, key)) return valuePage(context, newValue, { errors: ofRule, notice, status });
+    if (errors) return valuePage(context, newValue, { errors, ...about, status });
     const change = await selectionChange(context, form);
     return change === undefined
       ? valuePage(context, newValue, { errors: {}, notice, status })

@@ -111,7 +111,8 @@ export async function attempt<T>(
     const problem = asProblem(error);
     if (!problem || ![400, 409, 503].includes(problem.status)) throw error;
     const { errors: faults, message: notice, status } = problem;
-    if (!faults) return { errors: ruleErrors(error, resource), notice, status };
+    const marked = ruleErrors(error, resource);
+    if (!faults || Object.keys(marked).length > 0) return { errors: marked, notice, status };
     const about = problem instanceof BrokenRule ? { notice } : {};
     return { errors: byField(faults, resource), ...about, status };
   }

@@ -260,7 +260,7 @@ export function buildModels(
       foreignKeys,
       ...rowFacts(definition, found, columns),
       ...uniques,
-      checks: new Map(found?.checks.map(({ name, fields }) => [name, fields])),
+      rules: new Map(found?.rules.map(({ name, fields }) => [name, fields])),
     });
   }
   for (const definition of definitions) {

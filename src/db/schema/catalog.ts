@@ -95,8 +95,8 @@ export interface CatalogTable {
   readonly columns: readonly CatalogColumn[];
   readonly indexes: readonly CatalogIndex[];
   readonly foreignKeys: readonly CatalogForeignKey[];
-  /** Check constraints, with the columns that they use. */
-  readonly checks: readonly { readonly name: string; readonly fields: readonly string[] }[];
+  /** Check and exclusion constraints, with the columns that they use. */
+  readonly rules: readonly { readonly name: string; readonly fields: readonly string[] }[];
   /** The role's privileges on the whole table: SELECT, INSERT, UPDATE, DELETE. */
   readonly privileges: readonly string[];
   /** Sequences of its defaults that the service's role may not use. */
@@ -244,11 +244,11 @@ select coalesce(json_agg(json_build_object(
     from pg_constraint f where f.conrelid = c.oid and f.contype = 'f'
     -- PostgreSQL has a copy for each partition of the referenced table.
     and not exists (select from pg_constraint o where o.oid = f.conparentid and o.conrelid = f.conrelid)),
-  'checks', (
+  'rules', (
     select coalesce(json_agg(json_build_object('name', o.conname, 'fields', array(
       select a.attname from unnest(o.conkey) with ordinality as k(attnum, n)
       join pg_attribute a on a.attrelid = o.conrelid and a.attnum = k.attnum order by k.n))), '[]')
-    from pg_constraint o where o.conrelid = c.oid and o.contype = 'c')
+    from pg_constraint o where o.conrelid = c.oid and o.contype in ('c', 'x'))
 )), '[]')
 from wanted w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid = c.relnamespace`;
   return createStatement(

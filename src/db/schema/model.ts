@@ -71,8 +71,8 @@ export interface Model {
   readonly uniques: ReadonlyMap<string, readonly Column[]>;
   /** The unique indexes of all rows and of columns alone: a query for the values of their columns uses them. */
   readonly wholeUniques: readonly (readonly Column[])[];
-  /** The names of the columns in the database that each check constraint uses, by its name. */
-  readonly checks: ReadonlyMap<string, readonly string[]>;
+  /** The names of the columns in the database that each check or exclusion constraint uses, by its name. */
+  readonly rules: ReadonlyMap<string, readonly string[]>;
 }
 
 /** Whether its output may be NULL. */

@@ -57,13 +57,13 @@ async function ofWholeTable(error: DatabaseError, model: Model, database: Run): 
 }
 
 /**
- * Adds to a database error what PostgreSQL leaves out: the table of a partition, and the columns of a check constraint.
+ * Adds to a database error what PostgreSQL leaves out: the table of a partition, and the columns of a check or exclusion constraint.
  * @returns any other error unchanged
  */
 export async function locateError<T>(error: T, model: Model, database: Run): Promise<T | DatabaseError> {
   if (!isDatabaseError(error) || !model.isTable) return error;
   const located = isOfTable(model, error) ? error : await ofWholeTable(error, model, database);
-  const fields = isOfTable(model, located) ? model.checks.get(located.constraint_name ?? '') : undefined;
+  const fields = isOfTable(model, located) ? model.rules.get(located.constraint_name ?? '') : undefined;
   return fields === undefined || fields.length === 0
     ? located
     : changed(located, { column_name: fields.join(', ') });
@@ -224,26 +224,54 @@ export async function deletionProblem(
 export class BrokenRule extends Problem {}
 
 /**
+ * An error at each of these columns that the rule uses which refused a write.
+ * @param text what the resource says about the rule
+ */
+export function ruleFaults(
+  error: DatabaseError,
+  { model, columns, text }: { model: Model; columns: readonly Column[]; text?: string | undefined },
+): FieldErrors {
+  if (!isOfTable(model, error) || isInFunction(error)) return {};
+  const { constraint_name, column_name } = error;
+  // A missing value has a column, and from PostgreSQL 18 on also a constraint.
+  const fields = model.rules.get(constraint_name ?? '') ?? (column_name === undefined ? [] : [column_name]);
+  const fault =
+    text ??
+    (fields.length === 1
+      ? 'a rule of the database does not allow this value'
+      : 'a rule of the database does not allow these values together');
+  const named = columns.filter(({ field }) => fields.includes(field));
+  return Object.fromEntries(named.map(({ key }) => [key, [fault]]));
+}
+
+/**
  * What a resource says about a rule: the text of its `constraints`, or PostgreSQL's message where `databaseErrors` is `shown`.
  * @param explained the problem for the error, or the error itself
  */
 export function explainRule(
   error: DatabaseError,
-  { constraints, databaseErrors }: Pick<ServedResource, 'constraints' | 'databaseErrors'>,
+  {
+    constraints,
+    databaseErrors,
+    model,
+    output,
+  }: Pick<ServedResource, 'constraints' | 'databaseErrors' | 'model' | 'output'>,
   explained: unknown,
 ): unknown {
   const problem = explained instanceof Problem ? explained : toProblem(error);
   if (!problem || problem.status >= 500) return explained;
   const { status, message, errors } = problem;
   const text = constraints.get(error.constraint_name ?? '');
+  const isShown = databaseErrors === 'shown';
   const shown = (detail: string): Problem => {
-    const made = new BrokenRule(status, detail, errors ? { errors } : {});
+    const named = errors ?? (isShown ? ruleFaults(error, { model, columns: output, text }) : {});
+    const made = new BrokenRule(status, detail, Object.keys(named).length > 0 ? { errors: named } : {});
     made.cause = error;
     return made;
   };
   // The name of the constraint would show which of them it is.
   if (problem.message === UNSPECIFIC) return explained;
   if (text !== undefined) return shown(text);
-  if (databaseErrors !== 'shown' || explained instanceof Problem || !isRuleError(error)) return explained;
+  if (!isShown || explained instanceof Problem || !isRuleError(error)) return explained;
   return error.message === '' ? explained : shown(`${message.replace(/\.$/, '')}: ${error.message}`);
 }

@@ -148,8 +148,11 @@ async function explainRecord(error: DatabaseError, rejected: RejectedRecords): P
   const explained = explainRule(reason, rejected.resource, reason);
   const problem = asProblem(explained);
   if (!found || !problem || problem.status >= 500) return explained;
-  const { status, message } = problem;
-  const placed = new Problem(status, message, { errors: { [found.position]: [message] } });
+  const { status, message, errors = {} } = problem;
+  const named = Object.entries(errors).map(([key, faults]) => [nameOf(found.position, key), faults]);
+  const placed = new Problem(status, message, {
+    errors: named.length > 0 ? Object.fromEntries(named) : { [found.position]: [message] },
+  });
   placed.cause = reason;
   return placed;
 }
