@@ -37,9 +37,17 @@ describe('pipelined requests', () => {
       await transaction`lock table note in access exclusive mode`;
       await work();
     });
+  /** The status of the next answer. A 102 before it checks whether a client that has sent everything is still there. */
+  async function statusOf(connection: Wire): Promise<number | undefined> {
+    for (;;) {
+      const answer = await connection.next();
+      if (answer?.status !== 102) return answer?.status;
+    }
+  }
+
   async function statusesOf(connection: Wire, count: number): Promise<(number | undefined)[]> {
     const statuses: (number | undefined)[] = [];
-    for (let index = 0; index < count; index += 1) statuses.push((await connection.next())?.status);
+    for (let index = 0; index < count; index += 1) statuses.push(await statusOf(connection));
     return statuses;
   }
 
@@ -206,7 +214,7 @@ describe('pipelined requests', () => {
         connection.send(first);
         assert.equal((await connection.next())?.status, status);
         connection.socket.end(first);
-        assert.equal((await connection.next())?.status, status);
+        assert.equal(await statusOf(connection), status);
         assert.equal(await connection.rest(), '');
       }
     });
