@@ -149,10 +149,9 @@ async function explainRecord(error: DatabaseError, rejected: RejectedRecords): P
   const problem = asProblem(explained);
   if (!found || !problem || problem.status >= 500) return explained;
   const { status, message, errors = {} } = problem;
-  const named = Object.entries(errors).map(([key, faults]) => [nameOf(found.position, key), faults]);
-  const placed = new Problem(status, message, {
-    errors: named.length > 0 ? Object.fromEntries(named) : { [found.position]: [message] },
-  });
+  const named = Object.entries(errors).map(([key, faults]) => [nameOf(found.position, key), faults] as const);
+  const places: FieldErrors = named.length > 0 ? Object.fromEntries(named) : { [found.position]: [message] };
+  const placed = new Problem(status, message, { errors: places });
   placed.cause = reason;
   return placed;
 }
