@@ -51,7 +51,7 @@ interface UsersOptions {
 }
 
 /** How many users `sampleCosts` reads, and how many different costs it returns. */
-const SAMPLE_SIZE = 10_000;
+const SAMPLE_SIZE = 1_000;
 const MAX_COSTS = 32;
 
 /** The digest of a stored hash. A session stores it, so that a password change ends the session. */
