@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import { AlternatingQueue } from '../../src/db/scheduling/alternating-queue.ts';
 import { FairQueue } from '../../src/db/scheduling/fair-queue.ts';
 import { TimeQueue } from '../../src/db/scheduling/time-queue.ts';
+import { RequestQueue } from '../../src/http/load/request-queue.ts';
 
 describe('a fair queue', () => {
   test('serves clients in turn, and the entries of a client in their order', () => {
@@ -187,4 +188,55 @@ test('users and anonymous clients take turns in a queue, and a user waits behind
     undefined,
   );
   assert.equal(queue.size, 97);
+});
+
+describe('the queue of requests', () => {
+  /** Fills the queue, and gives how many entries of others are served between two of `key` on average. */
+  function meanBetween(queue: RequestQueue<{ key: string }>, key: string, others: readonly string[]): number {
+    for (let round = 0; round < 50; round += 1)
+      for (const one of [key, ...others]) queue.push(one, { key: one });
+    let own = 0;
+    let served = 0;
+    for (let next = queue.shift(() => true); next !== undefined && own < 20; next = queue.shift(() => true)) {
+      served += 1;
+      if (next.key === key) own += 1;
+    }
+    return served / own - 1;
+  }
+  const crowd = Array.from({ length: 40 }, (_, index) => `crowd ${index}`);
+
+  test('lets a client whose work was long once take turns with clients whose work is short', () => {
+    const queue = new RequestQueue<{ key: string }>();
+    queue.note('visitor', true);
+    assert.ok(meanBetween(queue, 'visitor', crowd) <= 41);
+  });
+
+  test('lets clients whose work is long again and again take turns among themselves', () => {
+    const queue = new RequestQueue<{ key: string }>();
+    for (const one of crowd) for (let request = 0; request < 3; request += 1) queue.note(one, true);
+    assert.ok(meanBetween(queue, 'visitor', crowd) <= 1);
+  });
+
+  test('serves every entry once, and a client with long work also while others have short work', () => {
+    const pushed = fc.array(fc.tuple(fc.constantFrom('a', 'b', 'c'), fc.boolean()), { maxLength: 40 });
+    fc.assert(
+      fc.property(pushed, (entries) => {
+        const queue = new RequestQueue<object>();
+        const waiting = new Set<object>();
+        for (const [key, isLong] of entries) {
+          const entry = {};
+          queue.note(key, isLong);
+          queue.push(key, entry);
+          waiting.add(entry);
+        }
+        assert.equal(queue.size, waiting.size);
+        for (let next = queue.shift(() => true); next; next = queue.shift(() => true))
+          assert.ok(waiting.delete(next));
+        assert.equal(waiting.size, 0);
+      }),
+    );
+    const queue = new RequestQueue<{ key: string }>();
+    for (let request = 0; request < 3; request += 1) queue.note('long', true);
+    assert.ok(meanBetween(queue, 'long', crowd) <= 4);
+  });
 });

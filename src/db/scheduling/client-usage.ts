@@ -1,4 +1,5 @@
 // Finds the clients that have used more than their share of the time lately.
+import { RecentMap } from '../recent-map.ts';
 
 /** The share of the time that a client may use without being counted as costly. */
 const FREE_SHARE = 0.25;
@@ -14,7 +15,7 @@ interface Level {
 /** A leaky bucket for each client. */
 export class ClientUsage {
   readonly #allowance: number;
-  readonly #levels = new Map<string, Level>();
+  readonly #levels = new RecentMap<string, Level>(MAX_CLIENTS);
   /** The earliest time from which no client can be costly (milliseconds, as of `performance.now`). */
   until = -Infinity;
 
@@ -30,12 +31,6 @@ export class ClientUsage {
 
   charge(key: string, milliseconds: number, now: number): void {
     const level = Math.min(this.#level(key, now) + milliseconds, this.#allowance * MAX_REMEMBERED);
-    this.#levels.delete(key); // Reinserted last, so that the first is always the oldest.
-    if (this.#levels.size >= MAX_CLIENTS)
-      for (const first of this.#levels.keys()) {
-        this.#levels.delete(first);
-        break;
-      }
     this.#levels.set(key, { milliseconds: level, at: now });
     this.until = Math.max(this.until, now + (level - this.#allowance) / FREE_SHARE);
   }

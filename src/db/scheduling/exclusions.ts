@@ -1,4 +1,5 @@
 // Excludes what has delayed others, for a time that doubles with each delay.
+import { RecentMap } from '../recent-map.ts';
 
 /** Milliseconds of the first exclusion, and of the longest. */
 const FIRST = 2_000;
@@ -16,10 +17,10 @@ interface Record {
 }
 
 export class Exclusions<K> {
-  readonly #records = new Map<K, Record>();
+  readonly #records = new RecentMap<K, Record>(MAX_KEYS);
 
   isExcluded(key: K): boolean {
-    const record = this.#records.size > 0 ? this.#records.get(key) : undefined;
+    const record = this.#records.get(key);
     return record !== undefined && performance.now() < record.until;
   }
 
@@ -27,14 +28,11 @@ export class Exclusions<K> {
     const record = this.#records.get(key) ?? { delays: 0, until: 0 };
     record.until = performance.now() + Math.min(FIRST * 2 ** record.delays, LONGEST);
     record.delays += 1;
-    this.#records.delete(key); // Inserted last, so that the first is the oldest.
     this.#records.set(key, record);
-    if (this.#records.size > MAX_KEYS)
-      for (const oldest of this.#records.keys()) return void this.#records.delete(oldest);
   }
 
   noteSuccess(key: K): void {
-    const record = this.#records.size > 0 ? this.#records.get(key) : undefined;
+    const record = this.#records.get(key);
     if (!record) return;
     record.delays -= 1 / EVENTS_PER_DELAY;
     if (record.delays <= 0) this.#records.delete(key);

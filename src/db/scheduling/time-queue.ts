@@ -31,7 +31,6 @@ export class TimeQueue<T> extends ClientQueue<T> {
   /** The waiting clients that are known, and the others in order of arrival: finding the next one skips the others. */
   readonly #waitingKnown = new Set<string>();
   readonly #waitingNew = new Set<string>();
-  readonly #credit: number;
   /** How many entries have begun. */
   #served = 0;
   /** The used time of the known client that was served last. */
@@ -40,12 +39,6 @@ export class TimeQueue<T> extends ClientQueue<T> {
   #taken: string | undefined;
   /** The time that known clients have had beyond that of new ones; negative if they had less (milliseconds). */
   #lead = 0;
-
-  /** @param credit milliseconds that a known client may save up, so that brief work comes before that of clients with equal time */
-  constructor(credit = 0) {
-    super();
-    this.#credit = credit;
-  }
 
   /**
    * Estimates how many entries are served before a new one of this client.
@@ -71,7 +64,7 @@ export class TimeQueue<T> extends ClientQueue<T> {
 
   override push(key: string, entry: T): void {
     const client = this.waiting.has(key) ? undefined : this.#known.get(key);
-    if (client) client.used = Math.max(this.#virtualTime - this.#credit, client.used);
+    if (client) client.used = Math.max(this.#virtualTime, client.used);
     if (!this.waiting.has(key)) (client ? this.#waitingKnown : this.#waitingNew).add(key);
     super.push(key, entry);
   }
@@ -144,7 +137,7 @@ export class TimeQueue<T> extends ClientQueue<T> {
   /** A client that waits keeps the value from when it began to wait. */
   #usedBy(key: string): number {
     const used = this.#known.get(key)?.used ?? this.#virtualTime;
-    return this.waiting.has(key) ? used : Math.max(this.#virtualTime - this.#credit, used);
+    return this.waiting.has(key) ? used : Math.max(this.#virtualTime, used);
   }
 
   /**

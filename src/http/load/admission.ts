@@ -1,8 +1,8 @@
 // Decides when a request may start, so that clients share a busy process fairly.
-import { TimeQueue } from '../../db/scheduling/time-queue.ts';
 import { ClientUsage } from '../../db/scheduling/client-usage.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
 import { HeavyWork, PRESENCE_TIME, type HeavyClient } from './heavy-work.ts';
+import { RequestQueue } from './request-queue.ts';
 import type { HasNetwork } from '../message/message.ts';
 
 /** Maximum number of active requests. Requests that wait for a slow statement, a body or a password check are not active. */
@@ -18,7 +18,7 @@ const MAX_WAITING = 4_000;
 const MAX_WAITING_ALONE = 2_500;
 const MAX_WAITING_AMONG_OTHERS = 128;
 /** Milliseconds of uninterrupted work from which the time is charged to the client. */
-export const MIN_CHARGED = 0.5;
+const MIN_CHARGED = 0.5;
 /** Charged milliseconds, beyond the client's fair share, from which its requests wait in the queue of heavy work. */
 const MAX_USAGE = 100;
 /** Milliseconds charged for a request whose client disconnected before the response: the work for it was wasted. */
@@ -26,16 +26,7 @@ const ABANDONED_CHARGE = 5;
 /** Milliseconds of uninterrupted work from which an error response is delayed, see `Peer.pace`. */
 export const MIN_PACED = 1;
 
-/**
- * Milliseconds that a queued request counts for at least. Only longer work is measured, and a client with many short requests
- * must not wait behind each costly one of others.
- */
-const MIN_QUEUED = 0.05;
-/** Milliseconds that a client with short requests may save up, see `TimeQueue`. */
-const CREDIT = 1;
-
 interface QueuedRequest {
-  readonly key: string;
   readonly start: () => void;
   readonly refuse: (reason: Error) => void;
 }
@@ -47,14 +38,14 @@ export interface AdmissionRequest extends HasNetwork {
 }
 
 /**
- * Admission control: decides when a request may start. When the process is busy, requests queue, and the client that has had
- * the least processor time is next. So neither one client with thousands of connections nor many clients with costly requests
+ * Admission control: decides when a request may start. When the process is busy, requests queue and clients take turns, those with
+ * long work among themselves. So neither one client with thousands of connections nor many clients with costly requests
  * keep a client with short requests waiting. A client whose requests took much processor time waits in the queue of heavy work.
  */
 export class Admission {
   readonly #usage = new ClientUsage(MAX_USAGE);
   readonly #heavy = new HeavyWork((network, took) => this.charge(network, took));
-  readonly #waiting = new TimeQueue<QueuedRequest>(CREDIT);
+  readonly #waiting = new RequestQueue<QueuedRequest>();
   /** Active requests of each client. */
   readonly #activeOf = new Map<string, number>();
   #active = 0;
@@ -125,9 +116,9 @@ export class Admission {
 
   /** Reports how long a client's request blocked the event loop. */
   charge(key: string, milliseconds: number): void {
-    if (milliseconds < MIN_CHARGED) return;
-    this.#usage.charge(key, milliseconds, performance.now());
-    this.#waiting.correct(key, milliseconds);
+    const isLong = milliseconds >= MIN_CHARGED;
+    this.#waiting.note(key, isLong);
+    if (isLong) this.#usage.charge(key, milliseconds, performance.now());
   }
 
   /** Reports that a client disconnected after its request had started. */
@@ -137,7 +128,6 @@ export class Admission {
 
   #enterAs(key: string, now: number): Promise<void> | undefined {
     if (this.#waiting.size === 0 && this.#hasRoom(now) && this.#mayStart(key, now)) {
-      this.#waiting.begin(key, MIN_QUEUED);
       this.#start(now, key);
       return undefined;
     }
@@ -145,17 +135,16 @@ export class Admission {
     if (!this.#isScheduled) this.#schedule();
     return new Promise((resolve, refuse) => {
       const start = (): void => {
-        this.#waiting.begin(key, MIN_QUEUED);
         this.#start(performance.now(), key);
         resolve();
       };
-      this.#waiting.push(key, { key, start, refuse });
+      this.#waiting.push(key, { start, refuse });
     });
   }
 
   #assertMayWait(key: string, now: number): void {
     const waiting = this.#waiting.sizeOf(key);
-    const isAlone = now >= this.#othersPresentUntil && this.#waiting.clients === (waiting === 0 ? 0 : 1);
+    const isAlone = now >= this.#othersPresentUntil && this.#waiting.size === waiting;
     const own = waiting + this.#heavy.sizeOf({ key, network: key });
     if (own >= (isAlone ? MAX_WAITING_ALONE : MAX_WAITING_AMONG_OTHERS)) throw TOO_MANY;
     if (this.waiting >= MAX_WAITING) this.#makeRoomFor(waiting);
@@ -202,7 +191,7 @@ export class Admission {
       if (this.#active < MAX_ACTIVE && !this.#isScheduled) this.#schedule();
       return;
     }
-    const next = this.#waiting.shift(({ key }) => this.#mayStart(key, now));
+    const next = this.#waiting.shift((key) => this.#mayStart(key, now));
     if (!next) return; // All waiting clients are at their limit: `leave` continues.
     next.start();
     queueMicrotask(this.#admit); // After the synchronous part of the request, which counts towards the start time.

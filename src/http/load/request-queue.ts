@@ -1,0 +1,66 @@
+// The queue of requests that wait for a busy process.
+import { RecentMap } from '../../db/recent-map.ts';
+import { FairQueue } from '../../db/scheduling/fair-queue.ts';
+
+/** Requests of clients with short work that start before one of a client with long work. */
+const SHORT_IN_A_ROW = 4;
+/** What long and short work adds to the score of a client, its maximum, and from which score the client counts as costly. */
+const LONG = 1;
+const SHORT = -0.5;
+const MAX_SCORE = 3;
+const COSTLY = 1.5;
+/** Maximum clients whose scores are remembered. */
+const MAX_CLIENTS = 1_000;
+
+/**
+ * Clients take turns, and those whose work is long again and again take them among themselves. So a client with short work does
+ * not wait for each of many others with long work. Work that was long once, for example because another process had the
+ * processor, has no effect.
+ */
+export class RequestQueue<T> {
+  readonly #short = new FairQueue<T>();
+  readonly #long = new FairQueue<T>();
+  /** The scores above 0. */
+  readonly #scores = new RecentMap<string, number>(MAX_CLIENTS);
+  #shortInARow = 0;
+
+  get size(): number {
+    return this.#short.size + this.#long.size;
+  }
+
+  sizeOf(key: string): number {
+    return this.#short.sizeOf(key) + this.#long.sizeOf(key);
+  }
+
+  /** Notes how long a piece of a client's work has taken. */
+  note(key: string, isLong: boolean): void {
+    const before = this.#scores.get(key) ?? 0;
+    const score = Math.min(MAX_SCORE, before + (isLong ? LONG : SHORT));
+    if (score > 0) this.#scores.set(key, score);
+    else if (before > 0) this.#scores.delete(key);
+  }
+
+  push(key: string, entry: T): void {
+    (this.#isCostly(key) ? this.#long : this.#short).push(key, entry);
+  }
+
+  /**
+   * Takes the next entry.
+   * @param mayRun skips clients for which it is false
+   */
+  shift(mayRun: (key: string) => boolean): T | undefined {
+    const isTurnOfLong = this.#shortInARow >= SHORT_IN_A_ROW;
+    const first = isTurnOfLong ? this.#long.shift(mayRun) : this.#short.shift(mayRun);
+    this.#shortInARow = isTurnOfLong || first === undefined ? 0 : this.#shortInARow + 1;
+    return first ?? (isTurnOfLong ? this.#short : this.#long).shift(mayRun);
+  }
+
+  /** Takes the newest entry of the client with the most entries, if these are more than `count`. */
+  takeFromLongest(count: number): T | undefined {
+    return this.#long.takeFromLongest(count) ?? this.#short.takeFromLongest(count);
+  }
+
+  #isCostly(key: string): boolean {
+    return (this.#scores.get(key) ?? 0) >= COSTLY;
+  }
+}
