@@ -65,6 +65,8 @@ export interface SlowReaders {
   readonly rate: number;
   /** How often each connection sends the request at once; else once. */
   readonly times?: number;
+  /** Bytes behind the request: once, and then again and again, its last byte in a packet of its own. */
+  readonly behind?: string;
 }
 
 export type Job = Flood | Pipeline | SlowReaders;

@@ -30,6 +30,8 @@ export interface Watched {
 export interface Service {
   readonly port: number;
   readonly isAlive: () => boolean;
+  /** Bytes of the longest line that it has logged. */
+  readonly longestLine: () => number;
   /** Begins to watch; the function that it gives ends that. */
   readonly watch: () => () => Promise<Watched>;
   readonly stop: () => Promise<void>;
@@ -66,7 +68,19 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   let isAlive = true;
   const ended = once(child, 'exit').then(() => (isAlive = false));
   let log = '';
-  child.stderr?.on('data', (chunk: Buffer) => (log = (log + chunk.toString()).slice(-MOST_LOG)));
+  let line = 0;
+  let longestLine = 0;
+  child.stderr?.on('data', (chunk: Buffer) => {
+    log = (log + chunk.toString()).slice(-MOST_LOG);
+    for (let at = 0; at < chunk.length;) {
+      const end = chunk.indexOf('\n', at);
+      line += (end < 0 ? chunk.length : end) - at;
+      longestLine = Math.max(longestLine, line);
+      if (end < 0) break;
+      line = 0;
+      at = end + 1;
+    }
+  });
   const readHolds = async (): Promise<{ readonly at: number; readonly busy: number }[]> =>
     (await readFile(holdsFile, 'utf8')).split('\n').map((line) => {
       const [at = 0, busy = 0] = line.split(' ').map(Number);
@@ -97,6 +111,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   return {
     port,
     isAlive: () => isAlive,
+    longestLine: () => longestLine,
     watch() {
       const from = Date.now();
       let memory = 0;

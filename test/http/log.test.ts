@@ -101,6 +101,38 @@ describe('the log', () => {
     }
   });
 
+  test('a long path is cut', async () => {
+    for (const [path, shown] of [
+      [`/${'x'.repeat(300)}`, `/${'x'.repeat(299)}…`],
+      [`/${'x'.repeat(299)}`, `/${'x'.repeat(299)}`],
+      [`/${'x'.repeat(30_000)}?a=b`, `/${'x'.repeat(299)}…?a`],
+      [`/nowhere?${'x'.repeat(300)}`, `/nowhere?${'x'.repeat(300)}`],
+      [`/nowhere?${'x'.repeat(3_000)}=1`, `/nowhere?${'x'.repeat(300)}…`],
+    ] as const) {
+      const [line] = await lineOf(path);
+      assert.equal(line['path'], shown);
+    }
+  });
+
+  test('a long message of the database is cut', async () => {
+    await service.sql`
+      create function refuse() returns trigger language plpgsql as
+        $$ begin raise check_violation using message = 'refused: ' || new.message; end $$`;
+    await service.sql`
+      create trigger refuse before insert on note for each row when (length(new.message) > 9000)
+      execute function refuse()`;
+    const known = service.lines.length;
+    const body = { message: 'y'.repeat(100_000) };
+    assert.equal((await service.request('/api/note/', { method: 'POST', user: 'bob', body })).status, 400);
+    const line = await eventually(
+      () => service.lines.slice(known).find(({ message }) => /refused/.test(String(message))),
+      'the line',
+    );
+    const message = String(line['message']);
+    assert.match(message, /^the database refused a write: refused: y+…$/);
+    assert.equal(message.length, 8_193);
+  });
+
   test('no password, hash, body or header value is ever logged', async () => {
     const secrets = [
       'open-sesame',

@@ -154,6 +154,53 @@ describe('pipelined requests', () => {
     assert.equal(await connection.rest(), '');
   });
 
+  /** Sends bytes that no request begins with behind one that waits, and then more in packets of one byte. */
+  async function sendBehind(first: string, status: number, address: string): Promise<void> {
+    const warnings: string[] = [];
+    const note = ({ name }: Error): void => void warnings.push(name);
+    process.on('warning', note);
+    const connection = wire(service, address);
+    open.push(connection);
+    connection.socket.setNoDelay(true);
+    const refusals = (): number =>
+      service.lines.filter(({ message }) => message === 'unreadable request').length;
+    const before = refusals();
+    await whileNotesAreLocked(async () => {
+      connection.send(READ);
+      await eventually(async () => (await inFlight()) === 1, 'the request');
+      connection.send(first);
+      for (let count = 0; count < 100; count += 1) {
+        await sleep(1);
+        connection.send('\0');
+      }
+      await shortDelay();
+    });
+    assert.deepEqual(await statusesOf(connection, 2), [200, status]);
+    assert.equal(await connection.rest(), '');
+    assert.equal(refusals(), before + 1);
+    process.off('warning', note);
+    assert.deepEqual(warnings, []);
+  }
+
+  test('bytes behind an invalid request add no work while an earlier request waits', () =>
+    sendBehind('\0', 400, '127.0.0.80'));
+
+  test('bytes behind a head with too many headers add no work while an earlier request waits', () =>
+    sendBehind(`GET / HTTP/1.1\r\n${'X: y\r\n'.repeat(300)}`, 431, '127.0.0.81'));
+
+  test('a client that leaves after invalid bytes has no request in flight', async () => {
+    await whileNotesAreLocked(async () => {
+      const connection = start();
+      connection.send(requestText('GET', '/api/note/?message__ilike=%25x%25'));
+      await eventually(async () => (await inFlight()) === 1, 'the request');
+      connection.send('\0\0');
+      await shortDelay();
+      connection.send('\0');
+      connection.socket.resetAndDestroy();
+      await eventually(async () => (await inFlight()) === 0, 'an idle service');
+    });
+  });
+
   test('other connections are served between the requests of one', async () => {
     const connection = start();
     const other = start();

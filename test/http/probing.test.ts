@@ -38,6 +38,9 @@ const diary: Resource = {
     writer: { type: 'foreignKey', references: 'user' },
     mood: { type: 'string', null: true, choices: ['good', 'bad'] },
     team: { type: 'foreignKey', references: 'team', null: true },
+    pages: { type: 'integer', null: true, max: 100 },
+    title: { type: 'text', null: true, maxLength: 3 },
+    weight: { type: 'float', default: 0 },
   },
   access: 'user',
   read: 'admin',
@@ -69,7 +72,8 @@ describe('a refused write', () => {
     card1 = `/api/card/${made.json.id}/`;
     await send('POST', '/api/card/', { serial: 'S2', code: 'C2' });
     await send('POST', '/api/diary/', {}, 'bob');
-    await service.sql`update diary set mood = 'legacy'`;
+    await service.sql`update diary set mood = 'legacy', pages = 200, title = 'long', weight = 'NaN'`;
+    await send('POST', '/api/diary/', {}, 'bob');
   });
   after(() => service.close());
 
@@ -171,6 +175,33 @@ describe('a refused write', () => {
       ['legacy', 'other'].map((mood) => send('PUT', '/api/diary/1/', { mood })),
     );
     assert.deepEqual(answers[0]?.json, answers[1]?.json);
+  });
+
+  for (const [column, stored, other] of [
+    ['mood', 'legacy', 'other'],
+    ['pages', 200, 201],
+    ['title', 'long', 'else'],
+  ] as const)
+    for (const more of [{ nothing: 1 }, { writer_id: 1, team_id: 'x' }])
+      test(`to the record of another owner does not show ${column}, with the fault of ${Object.keys(more).join()}`, async () => {
+        const [one, two] = [
+          await send('PUT', '/api/diary/1/', { [column]: stored, ...more }),
+          await send('PUT', '/api/diary/1/', { [column]: other, ...more }),
+        ];
+        assert.deepEqual(Object.keys(one.json.errors).sort(), Object.keys(two.json.errors).sort());
+        assert.deepEqual([one.status, Object.keys(one.json.errors).includes(column)], [400, true], one.text);
+      });
+
+  test('to the record of another owner does not show whether a number is NaN, with another fault', async () => {
+    const [one, two] = [1, 2].map((id) => send('PUT', `/api/diary/${id}/`, { weight: 'NaN', nothing: 1 }));
+    const [nan, zero] = [await one, await two];
+    assert.deepEqual(nan?.json, zero?.json);
+    assert.equal(nan?.status, 400, nan?.text);
+  });
+
+  test('to the own record, with another fault, does not name a value that it has', async () => {
+    const { status, json } = await send('PUT', '/api/diary/1/', { mood: 'legacy', nothing: 1 }, 'bob');
+    assert.deepEqual([status, Object.keys(json.errors)], [400, ['nothing']]);
   });
 
   test('names no column that is hidden and read-only', async () => {

@@ -1,11 +1,22 @@
-import { connect } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { SlowReaders } from '../jobs.ts';
 import { prepare } from './flood.ts';
 import type { Tally } from './tally.ts';
 
 /** Milliseconds between two reads. */
 const STEP = 250;
+
+/** Sends bytes behind the request, and then the last of them again and again, one packet in each turn of the event loop. */
+async function sendBehind(socket: Socket, bytes: string, stopped: AbortSignal): Promise<void> {
+  socket.setNoDelay(true).write(bytes);
+  while (!socket.destroyed && !stopped.aborted) {
+    if (socket.writableNeedDrain) await once(socket, 'drain', { signal: stopped });
+    socket.write(bytes.slice(-1));
+    await nextTurn();
+  }
+}
 
 /** Reads one answer at the given rate; ends when the service closes the connection. */
 async function read(job: SlowReaders, index: number, tally: Tally, stopped: AbortSignal): Promise<void> {
@@ -21,6 +32,9 @@ async function read(job: SlowReaders, index: number, tally: Tally, stopped: Abor
   socket.on('connect', () => {
     tally.sent();
     socket.write(request);
+    // The service must have begun to answer: the attack is what comes after that.
+    if (job.behind !== undefined)
+      void sleep(STEP).then(() => sendBehind(socket, job.behind ?? '', stopped).catch(() => undefined));
   });
   stopped.addEventListener('abort', () => socket.destroy());
   while (!isClosed && !stopped.aborted) {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { addresses, besiege, holdRow, readRow, writeRows } from '../besiege.ts';
 import { askOnce } from '../connection.ts';
 import { slowPath } from '../heavy.ts';
-import type { Pipeline, RequestShape } from '../jobs.ts';
+import type { Pipeline, RequestShape, SlowReaders } from '../jobs.ts';
 import { atMost, holds, quantile, type Row, type Scenario } from '../scenario.ts';
 import type { Stage } from '../stage.ts';
 
@@ -182,6 +182,55 @@ const manyHeaders = costlyToParse('many-headers', 'requests with 3,500 headers',
   headers: Object.fromEntries(Array.from({ length: 3_500 }, (_, index) => [`h${index.toString(36)}`, ''])),
 });
 
+const lateBytes: Scenario = {
+  name: 'late-bytes',
+  title: 'single bytes that are no HTTP, behind a request whose answer is read slowly',
+  async run(stage) {
+    const rows: Row[] = [];
+    for (const [count, behind, note] of [
+      [1, '\0', '1 connection'],
+      [20, '\0', '20 connections'],
+      [20, `GET / HTTP/1.1\r\n${'h: y\r\n'.repeat(300)}`, '20 connections, after a head with 300 headers'],
+    ] as const) {
+      const job = (port: number): SlowReaders => ({
+        kind: 'slow readers',
+        port,
+        connections: count,
+        addresses: [ATTACKER],
+        request: { path: '/api/document/?limit=4' },
+        rate: 65_536,
+        behind,
+      });
+      const siege = await besiege(stage, (port) => [job(port)]);
+      rows.push(
+        { ...readRow(siege, 5), note },
+        holdRow(stage, siege.watched, note),
+        atMost('memory', 'memory', 300, siege.watched.memory, 'MB', note),
+        holds('the service is alive', siege.service.isAlive()),
+      );
+    }
+    return rows;
+  },
+};
+
+const longPaths: Scenario = {
+  name: 'long-paths',
+  title: '20 connections that ask for paths of 30 kB, which are logged',
+  async run(stage) {
+    const request = { path: `/${'x'.repeat(30_000)}` };
+    const siege = await besiege(
+      stage,
+      (port) => [{ kind: 'flood', port, connections: 20, addresses: [ATTACKER], requests: [request] }],
+      { settings: { LOG_LEVEL: 'info' } },
+    );
+    return [
+      atMost('count', 'longest line of the log', 1_000, siege.service.longestLine(), 'bytes'),
+      readRow(siege, 20),
+      holdRow(stage, siege.watched),
+    ];
+  },
+};
+
 export const connections: readonly Scenario[] = [
   pipelining,
   manyPipelines,
@@ -190,4 +239,6 @@ export const connections: readonly Scenario[] = [
   tinyChunks,
   chunkConnections,
   manyHeaders,
+  lateBytes,
+  longPaths,
 ];

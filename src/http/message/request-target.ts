@@ -1,6 +1,6 @@
 // Splits the request target, and rejects ambiguous requests.
 import type { IncomingMessage } from 'node:http';
-import { Problem, Refusal } from '../../errors.ts';
+import { excerpt, Problem, Refusal } from '../../errors.ts';
 
 /** The path of the metrics, on the service's port and on the separate metrics port. */
 export const METRICS_PATH = '/metrics';
@@ -27,10 +27,14 @@ export function splitTarget(target: string): [path: string, query: string] {
   return mark < 0 ? [relative, ''] : [relative.slice(0, mark), relative.slice(mark + 1)];
 }
 
+/** Maximum characters of the path in the log, and of the names of parameters: a client may send many long ones. */
+const MAX_LOGGED = 300;
+
 /** The path for the log, with the names of the query's parameters but not their values. */
 export function loggedPath(path: string, query: string): string {
+  if (query === '') return excerpt(path, MAX_LOGGED);
   const names = query.split('&').map((part) => part.split('=', 1)[0] ?? '');
-  return query === '' ? path : `${path}?${names.join('&').slice(0, 300)}`;
+  return `${excerpt(path, MAX_LOGGED)}?${excerpt(names.join('&'), MAX_LOGGED)}`;
 }
 
 /**

@@ -1,5 +1,6 @@
 // Writes the log.
 import type { LogFormat, LogLevel } from '../../config.ts';
+import { excerpt } from '../../errors.ts';
 import { textLine, type LogFields } from './log-text.ts';
 
 /** The log: one line per entry. Entries below the level are dropped. */
@@ -49,6 +50,17 @@ function partsOf(lines: string): string[] {
   return [...parts, part];
 }
 
+/** Maximum characters of a text: a message of the database may repeat what a client has sent. */
+const MAX_TEXT = 8_192;
+
+/** The fields with each text cut to `MAX_TEXT`. */
+function withCutTexts(fields: LogFields): LogFields {
+  const isLong = (text: unknown): text is string => typeof text === 'string' && text.length > MAX_TEXT;
+  if (!Object.values(fields).some(isLong)) return fields;
+  const cut = (text: unknown): unknown => (isLong(text) ? excerpt(text, MAX_TEXT) : text);
+  return Object.fromEntries(Object.entries(fields).map(([name, text]) => [name, cut(text)]));
+}
+
 /**
  * @param write default: standard error
  * @param common fields of every line, if several processes write to the same log
@@ -88,8 +100,9 @@ export function createLogger(
     }
   }
 
-  function log(lineLevel: LogLevel, fields: LogFields): void {
+  function log(lineLevel: LogLevel, allFields: LogFields): void {
     if (RANK[lineLevel] < RANK[level]) return;
+    const fields = withCutTexts(allFields);
     const now = new Date();
     buffered += `${lineOf(now, lineLevel, fields)}\n`;
     if (write) entries.push({ time: now.toISOString(), level: lineLevel, ...fields });

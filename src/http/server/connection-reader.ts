@@ -63,7 +63,8 @@ export class Reader {
   #latest: IncomingMessage | undefined;
   /** The requests that are not answered. */
   #unanswered = 0;
-  #isDiscarding = false;
+  /** Bytes that were ignored; undefined while the input is parsed. */
+  #discarded: number | undefined;
   /** Bytes of the latest body that the parser has not received; undefined for a chunked body. */
   #bodyLeft: number | undefined = 0;
   /** Whether the parser waits for the end of a request line. */
@@ -137,10 +138,17 @@ export class Reader {
     return this.#isInRequestLine;
   }
 
-  /** Ignores all further input. */
+  /** Whether the input is ignored. */
+  get isDiscarding(): boolean {
+    return this.#discarded !== undefined;
+  }
+
+  /** Ignores all further input, and soon stops reading it, until the connection ends. */
   discard(): void {
-    this.#parse = () => undefined;
-    this.#isDiscarding = true;
+    this.#discarded = this.#rest.length;
+    this.#rest = this.#rest.subarray(0, 0);
+    this.#account();
+    this.#resume();
   }
 
   begin({ request, response }: PipelinedExchange): void {
@@ -169,12 +177,19 @@ export class Reader {
   }
 
   readonly #onData = (bytes: Buffer): void => {
+    if (this.#discarded !== undefined) return this.#drop(bytes.length, this.#discarded);
     if (budget.excess(this.#network, bytes.length)) return void this.#socket.destroy();
     this.#rest = this.#rest.length > 0 ? Buffer.concat([this.#rest, bytes]) : bytes;
     this.#account();
     if (this.#rest.length >= MAX_BUFFERED) this.#pause();
     this.#schedule();
   };
+
+  /** After its last response, the connection is read for a while, so that its client does not lose the response. */
+  #drop(length: number, before: number): void {
+    this.#discarded = before + length;
+    if (this.#discarded >= MAX_BUFFERED && !this.#socket.writableEnded) this.#pause();
+  }
 
   readonly #onEnd = (): void => {
     this.#hasEnded = true;
@@ -242,7 +257,7 @@ export class Reader {
 
   /** Whether requests must be answered before the next one is read. */
   #mustWait(): boolean {
-    if (this.#unanswered === 0 || this.#isDiscarding) return false;
+    if (this.#unanswered === 0) return false;
     return this.#unanswered >= MAX_UNANSWERED || budget.excess(this.#network, REQUEST_SIZE) !== undefined;
   }
 

@@ -91,14 +91,15 @@ export function createHttpServer(
     const socket = duplex as Socket;
     const isLong = hasExceededHeaders(socket);
     if (!isLong && resumePipelined(error, socket)) return;
-    discardInput(socket);
+    const isRequestLine = isInRequestLine(socket);
+    if (!discardInput(socket)) return;
     if (isLong) return refuse(problemReply(TOO_MANY_HEADERS, ''), socket, latestOf(socket));
     const target = targetOf(error);
     if (error.code === 'ECONNRESET') socket.destroy();
     else {
       const reply =
         target === undefined
-          ? problemReply(parseProblem(error, isInRequestLine(socket)), '')
+          ? problemReply(parseProblem(error, isRequestLine), '')
           : handler.refuseMethod(target);
       refuse(reply, socket, latestOf(socket));
     }

@@ -68,8 +68,21 @@ export function resumePipelined(
 /** Whether a connection that is read in turns is within a request line. */
 export const isInRequestLine = (socket: Socket): boolean => readers.get(socket)?.isInRequestLine === true;
 
-/** Ignores all further input of a connection. */
-export const discardInput = (socket: Socket): void => readers.get(socket)?.discard();
+/**
+ * Ignores all further input of a connection. Node itself would parse each packet after an invalid one, and report it again.
+ * @returns whether this is the first time
+ */
+export function discardInput(socket: Socket): boolean {
+  let reader = readers.get(socket);
+  if (reader?.isDiscarding) return false;
+  if (!reader && !socket.destroyed) {
+    reader = new Reader(socket, () => networkOf(socket));
+    readers.set(socket, reader);
+    reader.start(undefined);
+  }
+  reader?.discard();
+  return true;
+}
 
 /** Detaches the reader from a connection. @returns the bytes that the parser has not received */
 export function releaseReader(socket: Socket): Buffer {

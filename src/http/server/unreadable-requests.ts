@@ -65,6 +65,7 @@ export function createRefuse(onRefused: (status: number) => void): Refuse {
     };
     const lines = Object.entries(allHeaders).map(([name, value]) => `${name}: ${String(value)}\r\n`);
     refused.add(socket);
+    socket.resume(); // It may be paused, see `discardInput`.
     socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body as string}`);
     // Closing at once would reset the connection of a client that is still sending, and it would lose the reply.
     setTimeout(() => socket.destroy(), LINGER_TIME).unref();
