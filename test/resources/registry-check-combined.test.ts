@@ -184,7 +184,7 @@ describe('all faults of a registry are reported at once', () => {
         { model: 'G', columns: { x: link('nobody') } },
         7,
       ],
-      ['user: limit:', 'user: columns.active.type:', 'a: acess:', 'a: columns.x.references:', 'b: table:', 'b: columns.y:', 'b: columns.z.maxLength:', 'c: columns.b.null:', 'c: columns.a.default:', 'c: ordering:', 'c: ordering:', 'd: columns.t.type:', 'd: columns.t.index:', 'd: owner:', 'd: ordering:', 'd: model:', 'd: columns.x.references:', 'e: columns:', 'e: access:', 'e: exclude:', 'f: columns.t.type:', 'f: admin.colour:', 'f: admin.search:', 'G: model:', 'G: columns.x.references:', 'resource 10'],
+      ['user: limit:', 'user: columns.active.type:', 'a: acess:', 'a: columns.x.references:', 'b: methods:', 'b: columns.y:', 'b: columns.z.maxLength:', 'c: columns.b.null:', 'c: columns.a.default:', 'c: ordering:', 'c: ordering:', 'd: columns.t.type:', 'd: columns.t.index:', 'd: owner:', 'd: ordering:', 'd: model:', 'd: columns.x.references:', 'e: columns:', 'e: access:', 'e: exclude:', 'f: columns.t.type:', 'f: admin.colour:', 'f: admin.search:', 'G: model:', 'G: columns.x.references:', 'resource 10'],
     ); // prettier-ignore
   });
 

@@ -250,13 +250,13 @@ describe('an invalid registry stops the start', () => {
   test('for two resources with the same model or table', async () => {
     const a = { model: 'a', columns: {} };
     await assertFaults([a, a], ['a: model']);
-    await assertFaults([a, { model: 'b', table: 'a', columns: {} }], ['b: table']);
+    await assertFaults([a, { model: 'b', table: 'a', columns: {} }], ['b: methods']);
     await assertFaults(
       [
         { ...a, table: 't' },
         { ...a, table: 't' },
       ],
-      ['a: model', 'a: table'],
+      ['a: model', 'a: methods'],
     );
     await assertFaults([{ ...a, table: 'a' }, a], ['a: model']);
     await assertFaults(

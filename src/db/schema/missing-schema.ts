@@ -4,6 +4,7 @@ import type { ColumnType } from '../types/column-type.ts';
 import {
   declaredFacts,
   fieldOf,
+  firstOfTables,
   isAddable,
   isFilled,
   isNullable,
@@ -69,8 +70,7 @@ export function missingSchema(definitions: readonly ModelDefinition[], catalog: 
   const tables: SchemaChange[] = [];
   const indexes: SchemaChange[] = [];
   const foreignKeys: SchemaChange[] = [];
-  for (const definition of definitions) {
-    const table = tableOf(definition);
+  for (const [table, definition] of firstOfTables(definitions)) {
     const found = catalog.get(table);
     const columns = Object.entries(definition.columns);
     const clause = ([name, column]: [string, ColumnDefinition]): string =>
@@ -153,7 +153,14 @@ function missingCompositeForeignKey(
   const fields = severalFields(foreignKey, definition);
   const nullable = fields.filter((_, index) => definition.columns[foreignKey.columns[index] ?? '']?.null);
   const nulled = onDelete === 'setNull' && nullable.length < fields.length ? nullable : [];
-  return target ? foreignKeyChange(tableOf(definition), fields, target, onDelete, catalog, nulled) : [];
+  if (!target) return [];
+  // A constraint over the same columns may be that of another foreign key of the registry, to another table.
+  const others = Object.values(definition.foreignKeys ?? {}).flatMap((one) =>
+    sameFields(severalFields(one, definition).toSorted(), fields.toSorted())
+      ? definitions.filter(({ model }) => model === one.references && model !== references).map(tableOf)
+      : [],
+  );
+  return foreignKeyChange(tableOf(definition), fields, target, onDelete, catalog, nulled, others);
 }
 
 /** The columns in the database of a foreign key of several columns. */
@@ -177,7 +184,10 @@ function missingCompositeIndex(
   return [{ statement, kind: 'index', name: `${table}.${fields.join()}` }];
 }
 
-/** @param nulled the only columns that `setNull` sets to NULL; empty for all */
+/**
+ * @param nulled the only columns that `setNull` sets to NULL; empty for all
+ * @param others the tables to which other foreign keys of the same columns refer
+ */
 function foreignKeyChange(
   table: string,
   fields: readonly string[],
@@ -185,10 +195,14 @@ function foreignKeyChange(
   onDelete: OnDelete = 'restrict',
   catalog: Catalog,
   nulled: readonly string[] = [],
+  others: readonly string[] = [],
 ): SchemaChange[] {
   const found = catalog.get(table);
   if (isView(catalog.get(tableOf(target)))) return [];
-  if (found?.foreignKeys.some((one) => sameFields(one.fields.toSorted(), fields.toSorted()))) return [];
+  const isThere = found?.foreignKeys.some(
+    (one) => sameFields(one.fields.toSorted(), fields.toSorted()) && !others.includes(one.target ?? ''),
+  );
+  if (isThere) return [];
   const list = (names: readonly string[]): string => `(${names.map(quote).join(', ')})`;
   const statement = `alter table ${quoteTable(table)} add foreign key ${list(fields)} references ${quoteTable(tableOf(target))} ${list(keyFieldsOf(target))} on delete ${ON_DELETE_SQL[onDelete]}${nulled.length > 0 ? ` ${list(nulled)}` : ''}`;
   return [{ statement, kind: 'foreign key', name: `${table}.${fields.join()}` }];

@@ -6,7 +6,7 @@ import { checkOrderingLength, parseOrdering } from '../../query/parse/grammar.ts
 import { checkValues } from './check-column.ts';
 import { checkForeignKeysTogether } from './check-several.ts';
 import type { Resource } from '../definition/resource.ts';
-import { LOGIN_COLUMNS, neededUserModel } from '../serve/served-resource.ts';
+import { hasLogins, LOGIN_COLUMNS, neededUserModel } from '../serve/served-resource.ts';
 import { isKeyTypeKnown, isTableKnown, type PartialResource } from './partial-resource.ts';
 
 export type AccessSettings = Pick<Settings, 'access' | 'userModel'>;
@@ -23,24 +23,108 @@ export function otherUserModel(userModel: string): string {
 export function checkTogether(parts: readonly PartialResource[], settings: AccessSettings): Fault[] {
   const resources = parts.map(({ resource }) => resource);
   const isKeyKnown = new Map(parts.map((part) => [part.resource.model, isKeyTypeKnown(part)]));
-  const tables = parts.map((part) => (isTableKnown(part) ? tableOf(part.resource) : undefined));
-  const faults = parts.flatMap((part, index) => {
-    const table = tables[index];
-    return [
-      ...faultIf(
-        table !== undefined && tables.indexOf(table) < index,
-        'table',
-        'another resource has this table',
-      ),
+  const tables = tablesOf(parts);
+  const users = hasLogins(resources, settings)
+    ? resources.find(({ model }) => model === settings.userModel)
+    : undefined;
+  const faults = parts.flatMap((part) =>
+    [
+      ...checkFurther(part.resource, tables.get(part.resource)?.first, users),
+      ...checkPasswords(part, tables.get(part.resource)),
       ...checkOrdering(part.resource),
       ...checkFields(part),
       ...checkForeignKeys(part, resources, isKeyKnown),
       ...checkForeignKeysTogether(part.resource, resources),
+      ...checkTargets(part.resource, resources, tables),
       ...checkOwner(part, settings.userModel, isKeyKnown),
-    ].map((fault) => ({ model: part.resource.model, ...fault }));
-  });
+    ].map((fault) => ({ model: part.resource.model, ...fault })),
+  );
   const needed = neededUserModel(resources, settings);
   return needed === undefined ? faults : [...faults, ...checkUserModel(parts, needed, settings.userModel)];
+}
+
+/** What the resources of one table have in common. */
+interface Table {
+  readonly first: Resource;
+  /** The model with the password, by the name of the database column. */
+  readonly passwords: Map<string, string>;
+}
+
+/** The table of each resource, if its name is known. */
+function tablesOf(parts: readonly PartialResource[]): ReadonlyMap<Resource, Table> {
+  const byName = new Map<string, Table>();
+  const tables = new Map<Resource, Table>();
+  for (const { resource } of parts.filter(isTableKnown)) {
+    const name = tableOf(resource);
+    const table = byName.get(name) ?? { first: resource, passwords: new Map<string, string>() };
+    byName.set(name, table);
+    tables.set(resource, table);
+    for (const [key, column] of Object.entries(resource.columns))
+      if (column.type === 'password') table.passwords.set(fieldOf(key, column), resource.model);
+  }
+  return tables;
+}
+
+/**
+ * The faults of a resource that is not the first of its table. It only reads, because checks, history and deletions belong to the
+ * first one. Those of users also protect the logins.
+ */
+function checkFurther(
+  resource: Resource,
+  first: Resource | undefined,
+  users: Resource | undefined,
+): KeyFault[] {
+  if (first === undefined || first === resource) return [];
+  if (resource === users)
+    return [
+      {
+        key: 'table',
+        text: `the user model must be the first resource of its table: register it before ${first.model}`,
+      },
+    ];
+  const isReadOnly = resource.methods?.length === 1 && resource.methods[0] === 'GET';
+  return faultIf(
+    !isReadOnly,
+    'methods',
+    `another resource has this table, and only the first one can write: set it to ['GET'], or register this resource before ${first.model}`,
+  );
+}
+
+/** The faults of columns that are a password in another resource of the table. */
+const checkPasswords = ({ resource, untyped }: PartialResource, table: Table | undefined): KeyFault[] =>
+  Object.entries(resource.columns).flatMap(([name, column]) => {
+    const other = table?.passwords.get(fieldOf(name, column));
+    return faultIf(
+      column.type !== 'password' && !untyped.has(name) && other !== undefined && other !== resource.model,
+      `columns.${name}.type`,
+      `must be password, as in the model ${other}`,
+    );
+  });
+
+/** The faults of foreign keys to a resource that is not the first of its table. */
+function checkTargets(
+  resource: Resource,
+  resources: readonly Resource[],
+  tables: ReadonlyMap<Resource, Table>,
+): KeyFault[] {
+  const keys = [
+    ...Object.entries(resource.columns).map(
+      ([name, column]) =>
+        [`columns.${name}`, 'references' in column ? column.references : undefined] as const,
+    ),
+    ...Object.entries(resource.foreignKeys ?? {}).map(
+      ([name, { references }]) => [`foreignKeys.${name}`, references] as const,
+    ),
+  ];
+  return keys.flatMap(([key, references]) => {
+    const target = resources.find(({ model }) => model === references);
+    const first = target && tables.get(target)?.first;
+    return faultIf(
+      first !== undefined && first !== target,
+      `${key}.references`,
+      `${references} is not the first resource of its table: use ${first?.model}`,
+    );
+  });
 }
 
 function checkOrdering({ ordering }: Resource): KeyFault[] {

@@ -91,7 +91,7 @@ function notApplied(error: unknown, statement: string): StartError {
       `The schema cannot be applied, because another transaction holds a lock on the table:\n  ${statement}`,
     );
   const isSame = isDatabaseError(error) && error.code === DUPLICATE_TABLE;
-  const reason = isSame ? 'two resources use the same table' : (error as Error).message;
+  const reason = isSame ? 'two resources use the same table under different names' : (error as Error).message;
   return new SchemaNotApplied(`The schema cannot be applied: ${reason}\n  ${statement}`);
 }
 
@@ -224,8 +224,9 @@ export function compareSchema(
 }
 
 /**
- * Faults for resources through which clients could change users without the checks that protect admins: views of the users' table,
- * and if the users are a view, the tables behind it and other views of these. A resource on the same table or view has the checks.
+ * Faults for resources through which clients could change users without the checks that protect admins: those whose writes change
+ * a table that holds users. These are views of the users' table, its partitions, tables of which it is a partition, and if the
+ * users are a view, the tables behind it. Further resources on the same table or view only read it.
  */
 function otherWaysToUsers(
   resources: readonly Resource[],
