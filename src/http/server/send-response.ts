@@ -110,20 +110,28 @@ export async function sendStream(
   tracking?.unsent.watch(response, STREAM_RATE, tracking.client, 0);
   // Node omits the header from a response without a body.
   const isChunked = request.method === 'HEAD' && request.httpVersion !== '1.0';
-  response.writeHead(
-    status,
-    flatten(headers, isChunked ? { ...extra, 'Transfer-Encoding': 'chunked' } : extra),
-  );
+  const begin = (): void => {
+    if (response.headersSent) return;
+    response.writeHead(
+      status,
+      flatten(headers, isChunked ? { ...extra, 'Transfer-Encoding': 'chunked' } : extra),
+    );
+  };
   let bytes = 0;
   const count = async function* (): AsyncGenerator<Buffer | string> {
     for await (const chunk of body) {
+      // Not earlier: until then a half-closed connection is probed.
+      begin();
       bytes += Buffer.byteLength(chunk);
       yield chunk;
     }
+    begin();
   };
   try {
-    if (request.method === 'HEAD') response.end();
-    else await pipeline(count(), response);
+    if (request.method === 'HEAD') {
+      begin();
+      response.end();
+    } else await pipeline(count(), response);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   } finally {
