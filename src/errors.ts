@@ -57,9 +57,12 @@ export const MAX_REPORTED = 100;
 /** The maximum length of a name in an error message (UTF-16 units). */
 const MAX_NAME = 200;
 
-/** Shortens text from a client for use in an error message. */
-export const excerpt = (text: string): string =>
-  text.length <= MAX_NAME ? text : `${text.slice(0, MAX_NAME).toWellFormed()}…`;
+/**
+ * Shortens text from a client for use in an error message or in the log.
+ * @param most UTF-16 units
+ */
+export const excerpt = (text: string, most = MAX_NAME): string =>
+  text.length <= most ? text : `${text.slice(0, most).toWellFormed()}…`;
 
 /** Keeps the first errors and adds the number of the others to the last one. */
 function firstErrors(errors: FieldErrors, what: string): FieldErrors {

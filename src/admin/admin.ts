@@ -32,7 +32,7 @@ import {
   redirect,
   staleForm,
 } from './web/admin-request.ts';
-import type { Caller } from '../resources/serve/served-resource.ts';
+import { CallerChanged, type Caller } from '../resources/serve/served-resource.ts';
 import { createServices, type AdminOptions } from './create-services.ts';
 
 /** The context of a request with a valid session; undefined without one. */
@@ -144,7 +144,13 @@ async function answerLoggedIn(context: AdminContext): Promise<Reply> {
   // While the form arrived, the session may have ended, or the admin's name may have changed.
   const caller = await context.sessions.find(token);
   if (!caller) return answerAnonymous(context, request, form);
-  return (pageOf({ ...context, caller }, route).change ?? change)(form);
+  try {
+    return await (pageOf({ ...context, caller }, route).change ?? change)(form);
+  } catch (error) {
+    if (!(error instanceof CallerChanged)) throw error;
+    await context.sessions.end(token);
+    return answerAnonymous(context, request, form);
+  }
 }
 
 /** Links for a missing record, which may have been deleted: its list and its history. */

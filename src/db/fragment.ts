@@ -18,6 +18,13 @@ export interface BoundSql {
   readonly fixed?: boolean | undefined;
   /** The result has several records and may be large. */
   readonly isPage?: boolean | undefined;
+  /** PostgreSQL may go on with a part of it for long after it was to be canceled. */
+  readonly mayBlock?: boolean | undefined;
+  /**
+   * The same read for connections that clients share: the first value is null if a record or page might be large. Left out if none
+   * can be.
+   */
+  readonly small?: SmallSql | undefined;
   /**
    * The same read for an array of its only value, so that readers can share it. Its rows begin with the position in the array, and
    * the first value of a large row is null.
@@ -25,6 +32,23 @@ export interface BoundSql {
   readonly many?: string | undefined;
   /** Statistics for statements with this text; set when the statement runs. */
   readonly shape?: Shape;
+}
+
+/**
+ * The SQL of a read that leaves out what might be large. A function, because most requests need one of the texts.
+ * @param isSummed whether the records of a page may have the bytes together, which takes PostgreSQL longer to check; else each may
+ * have an equal share
+ */
+export type SmallSql = (isSummed: boolean) => string;
+
+/** Answers above this size (bytes) are large: several in a row delay the statements behind them on their connection. */
+export const LARGE = 256 * 1024;
+
+/** The statement for a connection that clients share. */
+export function withoutLarge<T extends BoundSql>(statement: T): T {
+  const { small, shape } = statement;
+  if (!small) return statement;
+  return { ...statement, text: small(shape?.isUneven === true) };
 }
 
 const NONE: readonly never[] = [];

@@ -57,6 +57,8 @@ export interface Shape {
   largeAt: number;
   /** Pages: whether the latest result was small, with no large one in recent minutes. */
   isSmall: boolean;
+  /** Whether a page was left out because one of its records has more than its share of the bytes. */
+  isUneven: boolean;
   /** Pages: mean milliseconds on a pipelined connection. */
   pipelinedMean: number;
   /** Single records: the values of the statements whose results were large. */
@@ -79,6 +81,7 @@ export const newShape = (text: string, isFixed = false): Shape => ({
   wasSlow: false,
   largeAt: -Infinity,
   isSmall: false,
+  isUneven: false,
   pipelinedMean: 0,
   large: undefined,
 });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
+import { eventually } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, openBrowser, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
@@ -95,5 +96,45 @@ describe('many sessions of a user', () => {
       assert.equal(await isOpen(token), false);
     });
     assert.equal(await isOpen(token), false);
+  });
+
+  test('a login reads no table of users as a whole', async () => {
+    const id = await service.addUser('busy', { admin: true });
+    await service.sql`insert into "user" (username, password, email)
+      select 'crowd' || n, 'none', '' from generate_series(1, 20000) n`;
+    await service.sql`analyze "user"`;
+    await addSessions('busy', id, 60);
+    const readStatistics = async (): Promise<{ opened: number; scanned: number }> => {
+      const [row] = await service.sql`
+        select (select n_tup_ins from pg_stat_user_tables where relname = 'vitrine_session')::int as opened,
+          (select seq_tup_read from pg_stat_user_tables where relname = 'user')::int as scanned`;
+      return { opened: Number(row?.['opened']), scanned: Number(row?.['scanned']) };
+    };
+    // PostgreSQL reports what a connection has done about a second later, with its next statement.
+    const settled = async (browser: Browser, opened: number): Promise<number> => {
+      await eventually(async () => {
+        await browser.get('/admin/password/'); // The dashboard counts users.
+        return (await readStatistics()).opened > opened;
+      }, 'the statistics');
+      return (await readStatistics()).scanned;
+    };
+    const first = await readStatistics();
+    const scanned = await settled(await logIn(service, 'busy'), first.opened);
+    assert.ok(scanned - first.scanned < 20_000, `${scanned - first.scanned} rows`);
+  });
+
+  test('a session whose user has a key of another form is over, and disturbs no other', async () => {
+    const id = await service.addUser('steady', { admin: true });
+    for (const [index, key] of ['x', '', '99999999999', '9'.repeat(30), '-', 'ended'].entries())
+      await service.sql`insert into vitrine_session (token_hash, user_key, password_mark, address, agent)
+        values (${digest(`odd ${index}`)}, ${key}, '', '', '')`;
+    for (const token of ['odd 0', 'odd 2', 'odd 3']) {
+      const browser = openBrowser(service);
+      browser.cookies.set(SESSION, token);
+      assert.equal((await browser.get('/admin/')).status, 303, token);
+    }
+    await addSessions('steady', id, 60);
+    assert.equal(await isIn(await logIn(service, 'steady')), true);
+    assert.equal((await rowsOf(id)).sessions, 50);
   });
 });

@@ -223,11 +223,11 @@ describe('a start with a database that does not match the registry', () => {
         database,
         [
           { model: 'one', columns: {} },
-          { model: 'two', table: 'public.one', columns: {} },
+          { model: 'two', table: 'public.one', columns: {}, methods: ['GET'] },
         ],
         { schema },
       );
-      assert.deepEqual(faults, ['  - two: table: the model one already uses the table public.one']);
+      assert.deepEqual(faults, ['  - two: table: another resource calls this table one: use this name']);
     }
   });
 

@@ -183,4 +183,17 @@ describe('responses to anonymous clients', () => {
     assert.equal(await ask(), 200);
     assert.equal((await get('/api/text/?limit=3')).headers.etag, undefined);
   });
+
+  test('of a kept collection have no ETag if they are large', async () => {
+    await service.sql`insert into kept (content) select repeat('x', 600000) from generate_series(1, 2)`;
+    for (const [limit, hasTag] of [
+      [1, true],
+      [2, false],
+    ] as const) {
+      const { status, headers } = await get(`/api/kept/?ordering=-id&limit=${limit}`);
+      assert.equal(status, 200);
+      assert.equal(headers['cache-control'], 'public, max-age=60');
+      assert.equal(headers.etag !== undefined, hasTag);
+    }
+  });
 });

@@ -238,7 +238,7 @@ describe('a long stream', () => {
     try {
       const statement = createStatement(
         sql`select repeat('x', 100000) from generate_series(1, 100)`,
-        (rows) => rows.flatMap(([cell]) => cell ?? []),
+        (rows) => rows.flatMap(([bytes]) => (bytes ? [{ bytes, isContinued: false }] : [])),
       );
       const frame = { start: '', between: '', end: '' };
       const chunks = await openExport(database, statement, frame, 1);

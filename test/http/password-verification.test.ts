@@ -88,6 +88,34 @@ describe('many password verifications at once', () => {
     }
   });
 
+  test('end with the client that has sent an array of new passwords', async () => {
+    // So slow that the array takes longer than `eventually` waits.
+    CURRENT_COSTS.timeCost *= 8;
+    const service = await startService([user]);
+    try {
+      await service.addUser('ada', { admin: true });
+      const bodies = Array.from({ length: 1_000 }, (_, index) => ({
+        username: `many${index}`,
+        password: `a password of ${index}`,
+        email: 'x@example.org',
+      }));
+      const leave = new AbortController();
+      const headers = { authorization: basic('ada'), 'content-type': 'application/json' };
+      const sent = fetch(`${service.base}/api/user/`, {
+        method: 'POST',
+        headers,
+        body: JSON.stringify(bodies),
+        signal: leave.signal,
+      });
+      setTimeout(() => leave.abort(), 1_000);
+      await assert.rejects(sent);
+      await eventually(() => service.lines.some(({ status }) => status === 499), 'the end of the request');
+      assert.equal((await service.sql`select from "user"`).count, 1);
+    } finally {
+      await service.close();
+    }
+  });
+
   test('with new passwords of one user do not delay logins and new passwords of others', async () => {
     const account: Resource = {
       model: 'account',

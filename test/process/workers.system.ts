@@ -150,6 +150,7 @@ describe('WORKERS', { timeout: 600_000 }, () => {
       lines(service, /not reloaded: the new process has ended \(exit code 1\)/),
     );
     await until('the reason', () => lines(service, /DATETIME_FORMAT must be one of plain, iso/) === 1);
+    await until('the new process to be gone', () => workersOf(service).length === current.length);
     assert.deepEqual(workersOf(service), current);
     assert.match(await format(), /"pub_date": ?"[^" ]+T[^" ]+Z"/);
     assert.equal((await service.stop()).code, 0);

@@ -50,17 +50,20 @@ describe('the cache of SQL texts', () => {
 
   test('a text is built once for all values of its shape', () => {
     const cache = createSqlCache();
+    /** The text, and the two for shared connections. */
+    const TEXTS = 3;
     let built = 0;
     for (const query of ['name=a', 'name=b', 'name=&page=1', 'name=%22', 'page=1&name=a%20b']) {
       const plan = planList(parseListQuery(query, author, {}), author.model, viewOf(served, () => true), [], {}); // prettier-ignore
-      pageStatement(plan, { row: author.plain, maxBytes: 1000 }, (shape, build) =>
+      const { small } = pageStatement(plan, { row: author.plain, maxBytes: 1000 }, (shape, build) =>
         cache(shape, () => {
           built += 1;
           return build();
         }),
       );
+      for (const isSummed of [false, true]) assert.ok(small?.(isSummed));
     }
-    assert.equal(built, 1);
+    assert.equal(built, TEXTS);
   });
 
   test('equal shapes of different caches are separate', () => {

@@ -7,12 +7,9 @@ import { type BoundSql } from '../../src/db/fragment.ts';
 import { type Statement } from '../../src/db/rows.ts';
 import { parseListQuery } from '../../src/query/parse/grammar.ts';
 import { planList, type ListPlan } from '../../src/query/plan.ts';
-import {
-  countStatement,
-  pageStatement,
-  plainRecord,
-  type Page,
-} from '../../src/query/statements/read-statements.ts';
+import { countStatement } from '../../src/query/statements/bulk-statements.ts';
+import { pageStatement, type Page } from '../../src/query/statements/read-statements.ts';
+import { plainRecord } from '../../src/query/statements/record-json.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
 import { serveResources, viewOf, type ServedResource } from '../../src/resources/serve/served-resource.ts';
 import { startService, type TestService } from '../support.ts';
@@ -64,7 +61,7 @@ function page(rows: string, limit = 20): string {
   if (limit <= 100)
     return `select case when octet_length(objects) <= ${MAX_PAGE} then objects end as objects, more from (select ${objects} as objects, ${more} as more from (select array(${rows}) as records offset 0) records offset 0) page`;
   const texts = `select case when sum(octet_length(text)) over (rows unbounded preceding) <= ${MAX_PAGE} then text end from (${rows}) rows (text)`;
-  return `select case when cardinality(records) = 0 or records[least(cardinality(records), ${limit})] is not null then ${objects} end as objects, ${more} from (select array(${texts}) as records offset 0) page`;
+  return `select case when cardinality(records) = 0 or records[least(cardinality(records), ${limit})] is not null then ${objects} end as objects, ${more} as more from (select array(${texts}) as records offset 0) page`;
 }
 
 /** The statement of a page near the start, in the order of the key. */

@@ -152,8 +152,8 @@ describe('the password gate', () => {
     assert.deepEqual(started, ['a0', 'b0', 'u0', 'v0', 'c0']);
   });
 
-  test('removes the attempt of a client that has left from the queue', async () => {
-    const { enter, started, refused, drain } = openGate();
+  test('removes the attempt of a client that has left from the queue, and starts no further one', async () => {
+    const { enter, started, refused, drain, settle } = openGate();
     const gone = new AbortController();
     enter('a0');
     enter('b0', { signal: gone.signal });
@@ -161,7 +161,9 @@ describe('the password gate', () => {
     gone.abort();
     enter('d0', { signal: gone.signal });
     await drain();
+    enter('e0', { signal: gone.signal });
+    await settle();
     assert.deepEqual(started, ['a0', 'c0']);
-    assert.deepEqual(refused, ['b0', 'd0']);
+    assert.deepEqual(refused, ['b0', 'd0', 'e0']);
   });
 });

@@ -6,6 +6,7 @@ import type { Operations } from '../../resources/records/operations.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import type { RecordContext } from '../web/admin-context.ts';
 import { askDeletion, runDeletion, type Deletion } from './deletion.ts';
+import { sessionCaller } from '../session/assert-session.ts';
 import { boundedForm } from '../fields/form-bounds.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
@@ -66,7 +67,7 @@ function deletionOf(context: RecordContext, sent?: Form): Deletion {
     async remove(form, guard) {
       const { label } = await context.browsing.preview(resource, id);
       const removeWith = (operations: Operations): Promise<void> =>
-        operations.remove(resource, id, context.caller, [form.get('_version') ?? '']);
+        operations.remove(resource, id, sessionCaller(context), [form.get('_version') ?? '']);
       if (guard)
         await context.inTransaction(async (operations, transaction) => {
           await guard(transaction);

@@ -4,6 +4,7 @@ import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { RecordEntry, StoredEntry } from '../../resources/records/record-entry.ts';
+import { sessionCaller } from '../session/assert-session.ts';
 import { confirmCaller, needsConfirmation } from '../session/password-confirmation.ts';
 import { isChoice, resolveConflict, showConflict } from './conflict-page.ts';
 import type { RecordContext, ResourceContext } from '../web/admin-context.ts';
@@ -64,7 +65,8 @@ async function create(context: ResourceContext, typed: TypedValues, form: Form):
   const body = await bodyOf(typed, undefined);
   addPassword(body, context, form);
   const status = await addConfirmation(context, undefined, body, form);
-  const { resource, caller } = context;
+  const { resource } = context;
+  const caller = sessionCaller(context);
   const outcome = await attempt(context, undefined, body, () =>
     addOnce(context, form, (operations) => operations.create(resource, body.fields, caller)),
   );
@@ -84,12 +86,12 @@ async function update(
   const body = await bodyOf(typed, stored);
   if (body.fields.size === 0 && Object.keys(body.errors).length === 0)
     return afterSave(context, stored.id, form, 'unchanged');
-  const { resource, caller, operations, browsing } = context;
+  const { resource, operations, browsing } = context;
   if (isOwnUser(context, stored.id)) addLockOut(body.errors, body.fields);
   const status = await addConfirmation(context, stored, body, form);
   try {
     const outcome = await attempt(context, stored.id, body, () =>
-      operations.update(resource, stored.id, body.fields, caller, [stored.version]),
+      operations.update(resource, stored.id, body.fields, sessionCaller(context), [stored.version]),
     );
     if (!outcome.done) return await formPage(context, { typed, stored, sent: form, ...outcome, ...status });
   } catch (error) {

@@ -1,6 +1,7 @@
 // Exports the records of a list as a CSV or JSON file.
 import type { Reply } from '../../http/message/message.ts';
-import { csvRow, exportStatement } from '../../query/statements/csv.ts';
+import { exportStatement } from '../../query/statements/bulk-statements.ts';
+import { csvRow } from '../../query/statements/csv.ts';
 import { recordJson } from '../../query/statements/record-json.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Selection } from '../../query/selection.ts';

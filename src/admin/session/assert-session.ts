@@ -1,5 +1,6 @@
-// Keeps transactions of ended sessions from committing.
+// Keeps ended sessions from changing anything while their last request goes on.
 import { Problem } from '../../errors.ts';
+import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 
 /**
@@ -10,3 +11,12 @@ export async function assertSession({ sessions, token }: AdminContext): Promise<
   if (!(await sessions.find(token)))
     throw new Problem(403, 'Your session ended before this was finished. Nothing was changed.');
 }
+
+/**
+ * The caller for a statement that writes one record. It writes nothing if the session has ended by then, for instance while a
+ * password waited to be hashed.
+ */
+export const sessionCaller = ({ caller, sessions, token }: AdminContext): Caller => ({
+  ...caller,
+  precondition: sessions.precondition(token),
+});

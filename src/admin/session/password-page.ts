@@ -9,6 +9,7 @@ import {
   typedPassword,
   type ConfirmationRefusal,
 } from './password-confirmation.ts';
+import { sessionCaller } from './assert-session.ts';
 import type { RecordContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';
@@ -78,7 +79,7 @@ export async function setPassword(context: RecordContext, form: Form): Promise<R
   try {
     // The version check fails if the user has become an admin since, so the confirmation cannot be bypassed.
     const versions = isAdmins ? undefined : [stored.version];
-    await context.operations.update(resource, id, fields, context.caller, versions);
+    await context.operations.update(resource, id, fields, sessionCaller(context), versions);
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 400) throw error;
     return refuse({ _password: error.errors?.[column.key] ?? [error.message] });

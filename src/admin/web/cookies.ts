@@ -14,17 +14,24 @@ const NAMES = ['session', 'login', 'flash', 'position'] as const;
 const SECURE_PREFIX = '__Secure-';
 const PATH = '/admin/';
 
-/** Finds one cookie without reading the others, of which a client can send thousands. */
+/**
+ * Finds one cookie without reading the others, of which a client can send thousands. Another site of the same domain can set a
+ * cookie of this name too, and browsers may send that one first, so of two different values none counts.
+ * @returns empty if there are several
+ */
 function cookie({ headers }: ApiRequest, name: string): string | undefined {
   const header = headers.cookie ?? '';
+  let found: string | undefined;
   for (let at = header.indexOf(`${name}=`); at >= 0; at = header.indexOf(`${name}=`, at + 1)) {
     let start = at;
     while (header[start - 1] === ' ') start -= 1;
     if (start > 0 && header[start - 1] !== ';') continue; // the end of a longer name, or a part of a value
-    const [value = ''] = header.slice(at + name.length + 1).split(';', 1);
-    return value.trim();
+    const [text = ''] = header.slice(at + name.length + 1).split(';', 1);
+    const value = text.trim();
+    if (found !== undefined && found !== value) return '';
+    found = value;
   }
-  return undefined;
+  return found;
 }
 
 const secureCookie = (request: ApiRequest, name: CookieName): string | undefined =>
@@ -39,10 +46,11 @@ export const usesTls = (request: ApiRequest): boolean =>
   request.headers.origin?.startsWith('https://') === true ||
   NAMES.some((name) => secureCookie(request, name) !== undefined);
 
-/** The value of a cookie. The secure one takes precedence; where TLS is certain, only that one counts. */
+/** The value of a cookie, if it has one. The secure one takes precedence; where TLS is certain, only that one counts. */
 export function readCookie(request: ApiRequest, name: CookieName): string | undefined {
   const secure = secureCookie(request, name);
-  return request.client().isSecure ? secure : (secure ?? cookie(request, `admin-${name}`));
+  const value = request.client().isSecure ? secure : (secure ?? cookie(request, `admin-${name}`));
+  return value === '' ? undefined : value;
 }
 
 /** @param seconds how long the browser keeps it: 0 deletes it, undefined keeps it until the browser closes */

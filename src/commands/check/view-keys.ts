@@ -59,7 +59,8 @@ export async function checkViewKeys(
   known: readonly Fault[],
 ): Promise<KeyReport> {
   const views = [...served.values()].filter(
-    ({ name, model }) => !model.isTable && !known.some((fault) => fault.model === name),
+    ({ name, model }) =>
+      model.primaryKey.isUnchecked === true && !known.some((fault) => fault.model === name),
   );
   const reports: KeyReport[] = [];
   for (const view of views) reports.push(await checkKey(database, view));

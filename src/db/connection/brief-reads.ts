@@ -1,4 +1,5 @@
 // Pipelines reads that have been fast so far. PostgreSQL ends those that are not, because they delay the reads behind them.
+import { withoutLarge } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
 import { Exclusions } from '../scheduling/exclusions.ts';
 import { increment } from '../scheduling/slow-clients.ts';
@@ -8,7 +9,7 @@ import { isConnectionError, isDatabaseError } from './database-errors.ts';
 import type { OpenClient } from './driver.ts';
 import { Pool } from './pool.ts';
 import type { PoolState } from './pool-job.ts';
-import { mayPipeline, noteAnswer } from './quick-shapes.ts';
+import { isLeftOut, mayPipeline, noteAnswer } from './quick-shapes.ts';
 import type { ServerGuard } from './server-guard.ts';
 import type { ShapedStatement } from './shared-reads.ts';
 
@@ -72,10 +73,10 @@ export class BriefReads {
     return this.#pool.state;
   }
 
-  /** Whether a read may join: statements of its shape were fast and their pages small, and there is room without waiting. */
+  /** Whether a read may join: PostgreSQL can cancel it, statements of its shape were fast and their pages small, and there is room without waiting. */
   mayJoin(statement: ShapedStatement, { key }: Requester): boolean {
-    const { shape, isPage } = statement;
-    if (!isPage || shape.isEstimate || !mayPipeline(shape, statement)) return false;
+    const { shape, isPage, mayBlock } = statement;
+    if (!isPage || mayBlock || shape.isEstimate || !mayPipeline(shape, statement)) return false;
     if (shape.mean === undefined || shape.mean >= BRIEF_TIMEOUT / 2) return false;
     if (this.#shapes.isExcluded(shape) || this.#clients.isExcluded(key)) return false;
     const now = performance.now();
@@ -85,7 +86,7 @@ export class BriefReads {
     return now >= this.#othersUntil || (this.#runningOf.get(key) ?? 0) < MAX_AMONG_OTHERS;
   }
 
-  /** @returns undefined if the statement must run elsewhere: it took too long, or its connection was lost */
+  /** @returns undefined if the statement must run elsewhere: it took too long, its page is large, or its connection was lost */
   async run(
     statement: ShapedStatement,
     prepare: boolean,
@@ -94,9 +95,9 @@ export class BriefReads {
     const { key } = requester;
     increment(this.#runningOf, key, 1);
     try {
-      const rows = await this.#pool.run(statement, prepare, requester);
+      const rows = await this.#pool.run(withoutLarge(statement), prepare, requester);
       this.#clients.noteSuccess(key);
-      return rows;
+      return isLeftOut(statement, rows) ? undefined : rows;
     } catch (error) {
       const isCanceled = isDatabaseError(error) && error.code === QUERY_CANCELED;
       const isLost = !isDatabaseError(error) || isConnectionError(error);

@@ -119,7 +119,7 @@ export function createCursors(
     const stopListening = requester.onGone(() => abort(new ClientGone()));
     try {
       const firstTimeout = isAnonymous ? slowTimeout : BATCH_TIMEOUT[origin];
-      const limits = `${setTimeLimit(firstTimeout)}; set local idle_in_transaction_session_timeout = '90s'`;
+      const limits = `${setTimeLimit(firstTimeout)}; set local idle_in_transaction_session_timeout = '90s'; set local jit = off`;
       const run = <T>(start: (sql: postgres.Sql) => PromiseLike<T>): Promise<T> =>
         connection.run(start, BATCH_TIMEOUT[origin] + TIMEOUT_MARGIN);
       await connection.run((sql) => sql.unsafe(`begin read only; ${limits}`), BEGIN_TIMEOUT);

@@ -69,6 +69,12 @@ const OPTIONS: postgres.Options<Record<string, never>> = {
   },
 };
 
+/**
+ * Settings of connections without a pooler, which would refuse them. Without parallel workers, a costly query uses one processor
+ * only. PostgreSQL cannot cancel a compilation (JIT).
+ */
+const DIRECT = { max_parallel_workers_per_gather: '0', jit: 'off' };
+
 /** The parts that the databases of all requesters share. */
 interface Shared {
   readonly runner: Runner;
@@ -120,10 +126,12 @@ class RequesterDatabase implements Database {
  * @param guard for a replica: what its server must have reached
  */
 export function openDatabase(url: string, slowTimeout = 3_000, guard?: ServerGuard): Database {
-  const open: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, onclose });
-  const connection = { ...OPTIONS.connection, statement_timeout: BRIEF_TIMEOUT };
-  const openBrief: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, connection, onclose });
-  const runner = new Runner({ open, openBrief, isPipelined: supportsPipelining(url), slowTimeout, guard });
+  const isPipelined = supportsPipelining(url);
+  const connection = { ...OPTIONS.connection, ...(isPipelined ? DIRECT : {}) };
+  const brief = { ...connection, statement_timeout: BRIEF_TIMEOUT };
+  const open: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, connection, onclose });
+  const openBrief: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, connection: brief, onclose });
+  const runner = new Runner({ open, openBrief, isPipelined, slowTimeout, guard });
   const shared: Shared = {
     runner,
     transaction: createTransactions(open, runner.endless),

@@ -25,8 +25,6 @@ export interface ConnectionOptions {
   readonly count: number;
   /** Maximum statements on a connection at once. */
   readonly depth: number;
-  /** A statement that sets up each connection, after the first answer on it. */
-  readonly prelude: string | undefined;
   /** Runs when a connection may have room for a waiting statement. */
   readonly onFree: () => void;
   /** Runs when a connection has ended and was replaced. */
@@ -82,9 +80,8 @@ export class PoolConnections {
     if (connection.underway === 0) this.#end(connection);
   }
 
-  /** Records that a connection has answered a statement. The first time, this sets it up. */
+  /** Records that a connection has answered a statement. */
   markAnswered(connection: Connection): void {
-    if (!connection.hasAnswered) this.#setUp(connection);
     connection.hasAnswered = true;
   }
 
@@ -159,22 +156,6 @@ export class PoolConnections {
       reached: undefined,
     };
     return connection;
-  }
-
-  #setUp(connection: Connection): void {
-    const { prelude, onFree } = this.#options;
-    if (prelude === undefined) return;
-    connection.underway += 1;
-    const end = (): void => {
-      this.release(connection);
-      onFree();
-    };
-    // A late request to cancel the previous statement may have hit it.
-    const drop = (): void => {
-      this.replace(connection, true);
-      end();
-    };
-    connection.sql.unsafe(prelude).then(end, drop);
   }
 
   /** Ends a connection that was replaced. */

@@ -47,8 +47,6 @@ export interface PoolOptions {
   readonly maxPending: number;
   /** Milliseconds after which a statement without an answer is abandoned, including its time in the queue. */
   readonly deadline: number;
-  /** A statement that sets up each connection, after the first answer on it. */
-  readonly prelude?: string;
   readonly guard?: ServerGuard | undefined;
   /** Runs with every answer. @param milliseconds since the statement began, or since the answer before it on its connection */
   readonly onAnswer?: (statement: BoundSql, rows: readonly RawRow[], milliseconds: number) => void;

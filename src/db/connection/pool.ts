@@ -44,7 +44,6 @@ export class Pool {
       open: options.open,
       count: options.connections,
       depth: options.depth,
-      prelude: options.prelude,
       onFree: () => this.#startNext(),
       onLost: (connection) => this.#recover(connection),
     });

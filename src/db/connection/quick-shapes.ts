@@ -1,20 +1,22 @@
 // Decides which `quick` statements may be pipelined: a slow or large answer would delay all statements behind it.
-import type { BoundSql } from '../fragment.ts';
+import { LARGE, type BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
 import type { Shape } from '../statement-shapes.ts';
 
-/** Answers above this size (bytes) are large: several in a row delay the statements behind them. */
-const LARGE = 256 * 1024;
 /** Milliseconds for which a page counts as large after a large answer, even if later answers are small. */
 const LARGE_FOR = 10 * 60_000;
+/** How many times longer than its JSON a value may be as PostgreSQL stores it, such as an array of short numbers. */
+const MAX_OVERHEAD = 8;
 /** Maximum large records that are remembered for one shape. */
 const MAX_LARGE = 1_000;
 
-/** The first value of an answer is nearly all of it. It is null for a page above `MAX_PAGE`. */
-function isLarge({ isPage }: BoundSql, rows: readonly RawRow[]): boolean {
-  const value = rows[0]?.[0];
-  return value ? value.length > LARGE : isPage === true && value === null;
-}
+/** Whether an answer lacks its record or page, because it might be large. A page is also left out above `MAX_PAGE`. */
+export const isLeftOut = ({ isPage, small }: BoundSql, rows: readonly RawRow[]): boolean =>
+  (isPage === true || small !== undefined) && rows[0]?.[0] === null;
+
+/** The first value of an answer is nearly all of it. */
+const isLarge = (statement: BoundSql, rows: readonly RawRow[]): boolean =>
+  (rows[0]?.[0]?.length ?? 0) > LARGE || isLeftOut(statement, rows);
 
 const isKnownAsLarge = ({ largeAt }: Shape): boolean =>
   largeAt > 0 && performance.now() - largeAt < LARGE_FOR;
@@ -28,17 +30,28 @@ const keyOf = ({ values }: BoundSql): string => values.join('\0');
 export function mayPipeline(shape: Shape, statement: BoundSql): boolean {
   if (shape.wasSlow || isKnownAsLarge(shape)) return false;
   if (statement.isPage) return shape.isSmall;
-  return shape.large === undefined || !shape.large.has(keyOf(statement));
+  return !isLargeRecord(shape, statement);
 }
+
+/** Whether the statement reads a single record that was large. */
+export const isLargeRecord = (shape: Shape, statement: BoundSql): boolean =>
+  shape.large?.has(keyOf(statement)) === true;
 
 /** Remembers that the record of a statement is large. */
 export const noteLarge = (shape: Shape, statement: BoundSql): void => noteRecord(shape, statement, true);
 
-/** Remembers whether an answer was large. */
+/** Remembers whether an answer was large. @param statement as it was sent, see `withoutLarge` */
 export function noteAnswer(shape: Shape, statement: BoundSql, rows: readonly RawRow[]): void {
   const isLargeAnswer = isLarge(statement, rows);
-  if (!statement.isPage) return noteRecord(shape, statement, isLargeAnswer);
-  if (isLargeAnswer) {
+  if (!statement.isPage) {
+    // PostgreSQL may leave out a record whose JSON is shorter than its size suggests.
+    const isUncertain = !isLargeAnswer && (rows[0]?.[0]?.length ?? 0) > LARGE / MAX_OVERHEAD;
+    return isUncertain ? undefined : noteRecord(shape, statement, isLargeAnswer);
+  }
+  const { text, small } = statement;
+  const isUneven = isLeftOut(statement, rows) && text === small?.(false);
+  if (isUneven) shape.isUneven = true;
+  else if (isLargeAnswer) {
     shape.largeAt = performance.now();
     shape.isSmall = false;
   } else if (!shape.isSmall) shape.isSmall = !isKnownAsLarge(shape);

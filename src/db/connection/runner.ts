@@ -1,12 +1,12 @@
 // Runs each statement on one of two pools, by its kind, its cost and its requester.
 import { OVERLOADED, unavailable } from '../../errors.ts';
 import type { OpenClient } from './driver.ts';
-import type { BoundSql } from '../fragment.ts';
+import { withoutLarge, type BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
 import { TimeLimits } from '../time-limits.ts';
 import { Pool } from './pool.ts';
 import { isUnanswered, type PoolState } from './pool-job.ts';
-import { mayPipeline, noteAnswer } from './quick-shapes.ts';
+import { isLargeRecord, isLeftOut, mayPipeline, noteAnswer } from './quick-shapes.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
 import { BriefReads } from './brief-reads.ts';
 import { EndlessStatements } from '../endless-statements.ts';
@@ -51,8 +51,6 @@ export interface RunnerOptions {
 
 /** Milliseconds after which a statement without an answer is abandoned: PostgreSQL would have ended it by then. */
 const DEADLINE = 15_000;
-/** Disables parallel workers, so that a costly query uses one processor only. */
-const PRELUDE = 'set max_parallel_workers_per_gather = 0';
 
 /** Characters above which the text of a write is not remembered. */
 const MAX_WRITE_LENGTH = 16_384;
@@ -82,7 +80,6 @@ export class Runner {
   readonly #shared = new SharedReads({
     send: (statement, requester) => this.#quick.run(statement, this.#isPrepared(statement), requester),
     maySend: (shape) => !shape.wasSlow && !this.#quick.isStalled,
-    runAlone: (statement, requester) => this.#runShort(statement, requester),
   });
   readonly endless = new EndlessStatements((statement) => this.#quick.run(statement, this.#isPipelined));
   /** Of the reads of anonymous clients. */
@@ -111,8 +108,7 @@ export class Runner {
     });
     const common = { deadline: DEADLINE, guard, onReadOnly };
     const work = { ...common, connections: CONNECTIONS, depth: 1, maxPending: 1000 };
-    // Behind a transaction pooler, the setting would stay on a connection that other programs use.
-    this.#work = new Pool({ open, ...work, ...(isPipelined ? { prelude: PRELUDE } : {}) });
+    this.#work = new Pool({ open, ...work });
     this.#sweep = setInterval(() => {
       const now = Date.now();
       this.#quick.sweep(now);
@@ -139,13 +135,11 @@ export class Runner {
     const isRemembered = kind !== 'write' || statement.text.length <= MAX_WRITE_LENGTH;
     const shape = isRemembered ? this.#shapes.use(statement.text, statement.fixed) : newShape(statement.text);
     // The shape's text is the same object each time, which makes later look-ups faster.
-    const { values, fixed, isPage, many } = statement;
-    const shaped: ShapedStatement = { text: shape.text, values, fixed, isPage, many, shape };
+    const { values, fixed, isPage, mayBlock, small, many } = statement;
+    const shaped: ShapedStatement = { text: shape.text, values, fixed, isPage, mayBlock, small, many, shape };
     if (kind === 'quick') return this.#runQuick(shaped, requester, options);
-    if (kind === 'read' && requester.origin !== 'admin') return this.#runRead(shaped, requester, options);
-    return this.#scheduler.run(kind === 'read' ? 'admin' : 'write', requester, (running) =>
-      this.#execute(shaped, requester, this.#isPrepared(shaped), running),
-    );
+    if (kind === 'read') return this.#runRead(shaped, requester, options);
+    return this.#runIn('write', shaped, requester);
   }
 
   async close(): Promise<void> {
@@ -156,49 +150,60 @@ export class Runner {
     await Promise.all([this.#quick.close(), this.#brief.close(), this.#work.close()]);
   }
 
-  #runQuick(
+  /** A record or page that may be large runs like other reads: it may turn out to be slow. */
+  async #runQuick(
     statement: ShapedStatement,
     requester: Requester,
     options: RunOptions | undefined,
   ): Promise<RawRow[]> {
     const { shape, many, isPage } = statement;
     const isPipelined = mayPipeline(shape, statement);
-    const isShared = many !== undefined || isPage === true;
-    if (isPipelined && !this.#quick.isStalled)
-      return isShared
-        ? this.#shared.run(statement, requester)
-        : this.#quick.run(statement, this.#isPrepared(statement), requester);
-    // A page that may be large runs like other reads: it may turn out to be slow.
-    if (!isPipelined && isPage) return this.#runPage(statement, requester, options);
-    return this.#runShort(statement, requester);
+    if (isPipelined && !this.#quick.isStalled) {
+      const isShared = many !== undefined || isPage === true;
+      if (!isShared) return this.#quick.run(statement, this.#isPrepared(statement), requester);
+      const rows = await this.#shared.run(statement, requester);
+      if (rows) return rows;
+    }
+    if (isPage ? mayPipeline(shape, statement) : !isLargeRecord(shape, statement)) {
+      const rows = await this.#runShort(statement, requester);
+      if (!isLeftOut(statement, rows)) return rows;
+    }
+    const rows = await this.#runRead(statement, requester, options);
+    noteAnswer(shape, statement, rows);
+    if (isPage) shape.wasSlow = classify(shape) === 'slow';
+    return rows;
   }
 
   /** Runs a short read on a connection to itself. */
   #runShort(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
     const { shape } = statement;
     return this.#scheduler.run('short', requester, async () => {
-      const started = performance.now();
-      const rows = await this.#execute(statement, requester, this.#isPrepared(statement));
+      const [started, sent] = [performance.now(), withoutLarge(statement)];
+      const rows = await this.#execute(sent, requester, this.#isPrepared(statement));
       shape.wasSlow = performance.now() - started >= COSTLY;
-      noteAnswer(shape, statement, rows);
+      noteAnswer(shape, sent, rows);
       return rows;
     });
   }
 
-  async #runPage(
-    statement: ShapedStatement,
-    requester: Requester,
-    options: RunOptions | undefined,
-  ): Promise<RawRow[]> {
-    const { shape } = statement;
-    const rows = await this.#runRead(statement, requester, options);
-    shape.wasSlow = classify(shape) === 'slow';
-    noteAnswer(shape, statement, rows);
-    return rows;
+  #runIn(name: 'write' | 'admin', statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
+    return this.#scheduler.run(name, requester, (running) =>
+      this.#execute(statement, requester, this.#isPrepared(statement), running),
+    );
+  }
+
+  #runRead(statement: ShapedStatement, requester: Requester, options?: RunOptions): Promise<RawRow[]> {
+    return requester.origin === 'admin'
+      ? this.#runIn('admin', statement, requester)
+      : this.#runClassified(statement, requester, options);
   }
 
   /** Runs a read in the class for the cost of its shape. PostgreSQL estimates the cost for the first statement of a shape. */
-  async #runRead(statement: ShapedStatement, requester: Requester, options?: RunOptions): Promise<RawRow[]> {
+  async #runClassified(
+    statement: ShapedStatement,
+    requester: Requester,
+    options?: RunOptions,
+  ): Promise<RawRow[]> {
     const { shape } = statement;
     const begun = performance.now();
     /** When it began to wait; for a user, as if it had not run in between. */

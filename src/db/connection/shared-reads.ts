@@ -1,11 +1,11 @@
 // Lets short reads share statements: those that arrive while one of their shape is running go together in the next one.
 import { OVERLOADED } from '../../errors.ts';
-import { valueList, type BoundSql } from '../fragment.ts';
+import { valueList, withoutLarge, type BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import type { Shape } from '../statement-shapes.ts';
 import { isConnectionError, isDatabaseError } from './database-errors.ts';
-import { noteLarge } from './quick-shapes.ts';
+import { isLeftOut, noteAnswer, noteLarge } from './quick-shapes.ts';
 
 /** Maximum keys in one statement. */
 const MAX_KEYS = 64;
@@ -15,7 +15,7 @@ export type ShapedStatement = BoundSql & { readonly shape: Shape };
 interface Reader {
   readonly statement: ShapedStatement;
   readonly requester: Requester;
-  readonly resolve: (rows: RawRow[]) => void;
+  readonly resolve: (rows: RawRow[] | undefined) => void;
   readonly reject: (error: unknown) => void;
   /** When it began to wait (milliseconds of `performance.now`). */
   readonly since: number;
@@ -33,8 +33,6 @@ export interface SharedReadsOptions {
   readonly send: (statement: ShapedStatement, requester: Pick<Requester, 'park'>) => Promise<RawRow[]>;
   /** Whether a statement of the shape may be sent over it now: it would not delay others. */
   readonly maySend: (shape: Shape) => boolean;
-  /** Runs a statement on a connection to itself. */
-  readonly runAlone: (statement: ShapedStatement, requester: Requester) => Promise<RawRow[]>;
 }
 
 /** Maximum readers of one shape that wait. */
@@ -54,8 +52,11 @@ export class SharedReads {
     this.#options = options;
   }
 
-  /** @throws Problem 503 when too many wait, or for too long */
-  run(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
+  /**
+   * @returns undefined if the statement must run on a connection to itself: it would wait, or its record or page is large
+   * @throws Problem 503 when too many wait, or for too long
+   */
+  run(statement: ShapedStatement, requester: Requester): Promise<RawRow[] | undefined> {
     let group = this.#groups.get(statement.shape);
     if (group && group.waiting.length >= MAX_WAITING) return Promise.reject(OVERLOADED);
     if (!group) this.#groups.set(statement.shape, (group = { running: 0, waiting: [] }));
@@ -66,7 +67,7 @@ export class SharedReads {
   }
 
   /**
-   * Gives waiting readers connections to themselves while a statement delays those behind it.
+   * Sends waiting readers elsewhere while a statement delays those behind it.
    * @param delaying the shape of this statement: its own readers would only be delayed there, too. They wait, and those that
    * have waited for long are refused.
    */
@@ -85,11 +86,7 @@ export class SharedReads {
   }
 
   #leaveAll(group: Group): void {
-    for (const reader of group.waiting.splice(0)) this.#leave(reader);
-  }
-
-  #leave({ statement, requester, resolve, reject }: Reader): void {
-    this.#options.runAlone(statement, requester).then(resolve, reject);
+    for (const { resolve } of group.waiting.splice(0)) resolve(undefined);
   }
 
   #sendNext(shape: Shape, group: Group): void {
@@ -113,8 +110,13 @@ export class SharedReads {
   /** Sends one statement for readers of the same values. */
   #sendOne(group: Group, readers: readonly Reader[]): void {
     const [first] = readers;
-    if (first)
-      this.#send(group, first.statement, readers, (rows) => readers.forEach(({ resolve }) => resolve(rows)));
+    if (!first) return;
+    const statement = withoutLarge(first.statement);
+    this.#send(group, statement, readers, (rows) => {
+      const isLarge = isLeftOut(statement, rows);
+      if (isLarge) noteAnswer(statement.shape, statement, rows);
+      for (const { resolve } of readers) resolve(isLarge ? undefined : rows);
+    });
   }
 
   /** Sends one statement for readers of different keys. */
@@ -133,7 +135,7 @@ export class SharedReads {
           // The statement leaves out a large value, which would delay the others.
           if (row && row[0] === null) {
             noteLarge(shape, reader.statement);
-            this.#leave(reader);
+            reader.resolve(undefined);
           } else reader.resolve(row ? [row] : []);
         }
       });
@@ -156,7 +158,7 @@ export class SharedReads {
       // The record of one reader may be the reason: the others must not fail with it.
       const isShared = readers.length > 1 && isDatabaseError(error) && !isConnectionError(error);
       for (const reader of readers) {
-        if (isShared) this.#leave(reader);
+        if (isShared) reader.resolve(undefined);
         else reader.reject(error);
       }
     };

@@ -13,6 +13,7 @@ import {
 import {
   declaredFacts,
   fieldOf,
+  firstOfTables,
   isFilled,
   isNullable,
   jsonKeyOf,
@@ -49,6 +50,7 @@ function storedFacts(stored: CatalogColumn): OwnFacts {
     needsCast: isDomain && (type === 'enum' || isArray),
     isNondeterministic: !stored.isDeterministic,
     maxLength: lengthOf(stored),
+    storedLength: lengthOf(stored),
     precision: numeric ? ((modifier - 4) >> 16) & 0xffff : undefined,
     scale: numeric ? scale : undefined,
     secondPlaces: WITH_SECONDS.includes(type) ? (modifier < 0 ? 6 : modifier) : undefined,
@@ -166,14 +168,19 @@ function several(parts: readonly Column[]) {
 
 function buildForeignKey(
   name: string,
-  { columns: names, onDelete }: CompositeForeignKey,
+  { columns: names, references, onDelete }: CompositeForeignKey,
   columns: readonly Column[],
   found: CatalogTable | undefined,
+  definitions: readonly ModelDefinition[],
 ): Mutable<Column> {
   const parts = namedColumns(names, columns);
   const sorted = (fields: readonly string[]): string => JSON.stringify(fields.toSorted());
   const wanted = sorted(parts.map(({ field }) => field));
-  const constraint = found?.foreignKeys.find(({ fields }) => sorted(fields) === wanted);
+  const referenced = definitions.find(({ model }) => model === references);
+  const table = referenced && tableOf(referenced);
+  const constraint = found?.foreignKeys.find(
+    ({ fields, target }) => target === table && sorted(fields) === wanted,
+  );
   return {
     ...several(parts),
     name,
@@ -216,10 +223,11 @@ function rowFacts(
   definition: ModelDefinition,
   found: CatalogTable | undefined,
   columns: readonly Column[],
+  isFirst: boolean,
 ): Pick<Model, 'isTable' | 'isFast' | 'isLockable' | 'isReread' | 'hasDeleteTriggers' | 'version'> {
   const isStored = !found || isTable(found);
   return {
-    isTable: isStored,
+    isTable: isStored && isFirst,
     isFast: isStored || (found.kind === 'm' && areUnique(found, keyFieldsOf(definition))),
     isLockable: found?.isLockable ?? true,
     isReread: found !== undefined && (found.hasInsteadTriggers || !found.isLockable),
@@ -237,6 +245,7 @@ export function buildModels(
 ): ReadonlyMap<string, Model> {
   type Building = { columns: Mutable<Column>[]; foreignKeys: Mutable<Column>[] };
   const models = new Map<string, Omit<Model, keyof Building> & Building>();
+  const first = firstOfTables(definitions);
   for (const definition of definitions) {
     const found = catalog.get(tableOf(definition));
     const unchecked = found && !isTable(found) ? { isUnchecked: true } : {};
@@ -248,7 +257,7 @@ export function buildModels(
     });
     const primaryKey = { ...buildKey(definition, found, columns), ...unchecked };
     const foreignKeys = Object.entries(definition.foreignKeys ?? {}).map(([name, one]) =>
-      buildForeignKey(name, one, columns, found),
+      buildForeignKey(name, one, columns, found, definitions),
     );
     const uniques = uniquesOf(found, primaryKey.parts ? columns : [primaryKey, ...columns]);
     models.set(definition.model, {
@@ -258,7 +267,7 @@ export function buildModels(
       primaryKey,
       columns,
       foreignKeys,
-      ...rowFacts(definition, found, columns),
+      ...rowFacts(definition, found, columns, first.get(tableOf(definition)) === definition),
       ...uniques,
       rules: new Map(found?.rules.map(({ name, fields }) => [name, fields])),
     });

@@ -88,7 +88,7 @@ export interface CatalogTable {
   readonly hasDeleteTriggers: boolean;
   /** Whether triggers INSTEAD OF make the writes to this view, or to a view below it. */
   readonly hasInsteadTriggers: boolean;
-  /** pg_class.oid of the tables and views that a write to this view changes; empty for other relations. */
+  /** pg_class.oid of the other tables and views that a write changes: those behind a view, and their partitions. */
   readonly written: readonly number[];
   /** The tables that inherit from it, without partitions. */
   readonly childTables: readonly string[];
@@ -139,7 +139,8 @@ export const IS_SHARDED = raw(`(c.relkind = 'p' and exists (
     select from pg_partition_tree(c.oid) p join pg_class l on l.oid = p.relid and l.relkind = 'f'))`);
 
 /** Reads the catalog of the tables. */
-export function catalogStatement(tables: readonly string[]): Statement<Catalog> {
+export function catalogStatement(names: readonly string[]): Statement<Catalog> {
+  const tables = [...new Set(names)];
   const quoted = tables.map((name) => table(name).text.join(''));
   const query = sql`
 with wanted as (
@@ -156,8 +157,10 @@ select coalesce(json_agg(json_build_object(
   'writable', (
     select coalesce(json_agg(method), '[]') from (values ('POST', 8), ('PUT', 4), ('DELETE', 16)) m (method, bit)
     where c.relkind in ('r', 'p') or c.relkind in ('v', 'f') and pg_relation_is_updatable(c.oid, true) & bit > 0),
-  'written', case when c.relkind = 'v' and pg_relation_is_updatable(c.oid, false) > 0 then (
-    ${ORIGINS} select coalesce(json_agg(relation::int8), '[]') from origins where relation <> c.oid) else '[]' end,
+  'written', case when c.relkind in ('r', 'p', 'f') or c.relkind = 'v' and pg_relation_is_updatable(c.oid, false) > 0 then (
+    ${ORIGINS}, changed (relation) as (
+      select relation from origins union select i.inhrelid from changed join pg_inherits i on i.inhparent = changed.relation)
+    select coalesce(json_agg(relation::int8), '[]') from changed where relation <> c.oid) else '[]' end,
   'hasDeleteTriggers', exists (
     select from pg_trigger t
     where t.tgrelid = c.oid and t.tgtype & 10 = 10 and not t.tgisinternal and t.tgenabled not in ('D', 'R')),

@@ -119,6 +119,14 @@ export interface ModelDefinition {
 
 export const tableOf = (definition: ModelDefinition): string => definition.table ?? definition.model;
 
+/** The first definition of each table, by the table's name. Further definitions only read the table. */
+export function firstOfTables<T extends ModelDefinition>(definitions: readonly T[]): ReadonlyMap<string, T> {
+  const first = new Map<string, T>();
+  for (const definition of definitions)
+    if (!first.has(tableOf(definition))) first.set(tableOf(definition), definition);
+  return first;
+}
+
 /** The names of the columns of a key that has several; undefined for other keys. */
 export const keyNamesOf = ({ primaryKey }: ModelDefinition): readonly string[] | undefined =>
   primaryKey && 'columns' in primaryKey ? primaryKey.columns : undefined;

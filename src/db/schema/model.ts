@@ -48,7 +48,7 @@ export interface Model {
   readonly table: string;
   /** A subselect that replaces the table in reads, if only a part of the table is visible. */
   readonly relation?: Fragment;
-  /** Whether it is a table, or is going to be created as one; false for views and foreign tables. */
+  /** Whether it is a table, or is going to be created as one. False for views, foreign tables, and a second model of a table, which only reads it. */
   readonly isTable: boolean;
   /** Whether a read by the key is certain to be fast. */
   readonly isFast: boolean;

@@ -46,12 +46,12 @@ export function differences(
     const table = tableOf(definition);
     const found = catalog.get(table);
     if (!found) return [{ model, key: '', text: `there is no table ${table}` }];
-    const other = served.get(found.oid);
-    served.set(found.oid, model);
+    const first = served.get(found.oid) ?? table;
+    served.set(found.oid, first);
     const needs = privileges.get(model) ?? [];
     const mayInsert = needs.includes('INSERT');
     return [
-      ...faultIf(other !== undefined, 'table', `the model ${other} already uses the table ${table}`),
+      ...faultIf(first !== table, 'table', `another resource calls this table ${first}: use this name`),
       ...keyDifferences(definition, found),
       ...Object.entries(definition.columns).flatMap(([name, column]) =>
         columnDifferences(column, fieldOf(name, column), definitions, found, catalog).map((text) => ({

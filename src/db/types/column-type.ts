@@ -21,6 +21,8 @@ export interface Facts {
   readonly castType: string;
   /** Maximum length in characters (code points). */
   readonly maxLength?: number | undefined;
+  /** The maximum length that the database enforces. */
+  readonly storedLength?: number | undefined;
   /** Minimum length of a password in characters. */
   readonly minLength?: number | undefined;
   readonly precision?: number | undefined;

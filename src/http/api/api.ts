@@ -35,8 +35,11 @@ function createOpenApiReply(resources: ServedResources): Api['openapi'] {
   };
 }
 
+/** Maximum bytes of a collection with an ETag: the digest of 1 MiB takes a millisecond, in which no other request is served. */
+const MAX_TAGGED = 1024 * 1024;
+
 /**
- * Lets caches keep what anonymous clients read, for as long as the resource says. A collection gets a weak ETag of its bytes.
+ * Lets caches keep what anonymous clients read, for as long as the resource says. A small collection gets a weak ETag of its bytes.
  * @param cache seconds
  */
 function cached({ headers }: ApiRequest, reply: Reply, cache: number): Reply {
@@ -44,7 +47,12 @@ function cached({ headers }: ApiRequest, reply: Reply, cache: number): Reply {
   const { status, body } = reply;
   // A cache that ignores `Prefer` must not give such a response to others.
   if ((status !== 200 && status !== 304) || 'Preference-Applied' in reply.headers) return reply;
-  if (status === 304 || reply.headers['ETag'] !== undefined || !Buffer.isBuffer(body))
+  if (
+    status === 304 ||
+    reply.headers['ETag'] !== undefined ||
+    !Buffer.isBuffer(body) ||
+    body.length > MAX_TAGGED
+  )
     return { ...reply, headers: { ...reply.headers, ...caching } };
   const version = createHash('sha256').update(body).digest('base64url').slice(0, 16);
   const tagged = { ...caching, ETag: `W/${entityTag(version)}` };

@@ -5,7 +5,7 @@ import type { Settings } from '../../config.ts';
 import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { notFound, Refusal, unavailable } from '../../errors.ts';
-import { Admission, MIN_CHARGED, MIN_PACED } from '../load/admission.ts';
+import { Admission, MIN_PACED } from '../load/admission.ts';
 import { Arrivals } from '../load/arrivals.ts';
 import { compress, isCompressible, withKnownTag } from './compression.ts';
 import { errorArea, errorReply, unknownMethod } from './error-replies.ts';
@@ -212,7 +212,7 @@ export function createHandler(options: HandlerOptions): Handler {
     } finally {
       const took = performance.now() - startedAt;
       if (took >= MIN_PACED) exchange.isCostly = true;
-      if (took >= MIN_CHARGED && !exchange.isInSlot) admission.charge(exchange.network, took);
+      if (!exchange.isInSlot) admission.charge(exchange.network, took);
     }
   }
 

@@ -9,9 +9,11 @@ import {
   COMMA,
   countSql,
   direction,
+  mayBlock,
   rowsFrom,
   rowsWhere,
   sameKey,
+  smallSql,
   type BoundParts,
   type PageOutput,
 } from '../statements/read-statements.ts';
@@ -103,10 +105,14 @@ export function keysetStatement(
     ...orderings.map(({ alias, column, descending }) => `${alias}.${column.key}:${descending}`),
     ...[...bound.conditions, ...(after ?? []), bound.offset].map((fragment) => fragment.text[0]),
   ].join(' ');
-  const compiled = cache(`keyset ${shape}`, () =>
-    parameters.compile(keysetSql({ ...plan, orderings }, { ...bound, after, isBackward }, output)),
-  );
-  return { text: compiled, values: parameters.values, isPage: true, decode: readPage };
+  const compiled = (kind: string, shown: () => PageOutput): string =>
+    cache(`keyset ${kind} ${shape}`, () =>
+      parameters.compile(keysetSql({ ...plan, orderings }, { ...bound, after, isBackward }, shown())),
+    );
+  const small = smallSql(output, plan, compiled);
+  const { values } = parameters;
+  const text = compiled('', () => output);
+  return { text, small, values, isPage: true, mayBlock: mayBlock(plan), decode: readPage };
 }
 
 interface Parts extends BoundParts {
@@ -152,6 +158,9 @@ function keysetSql(
   const [first, last] = isBackward ? [raw(' desc'), EMPTY] : [EMPTY, raw(' desc')];
   const edge = (way: Fragment): Fragment => sql`(array_agg(keys order by n${way}) ${onPage})[1]`;
   const objects = sql`case when coalesce(bool_and(text is not null) ${onPage}, true) then coalesce(string_agg(text, ${between} order by n${first}) ${onPage}, '') end`;
-  const count = countTo === undefined ? EMPTY : sql`, ${countSql(rowsWhere(plan, conditions), countTo)}`;
-  return sql`select ${objects}, coalesce(bool_or(n > ${raw(String(plan.limit))}), false), ${edge(first)}, ${edge(last)}${count} from (${bounded}) page`;
+  const count =
+    countTo === undefined
+      ? EMPTY
+      : sql`, case when objects is not null then ${countSql(rowsWhere(plan, conditions), countTo)} end`;
+  return sql`select objects, more, first, last${count} from (select ${objects} as objects, coalesce(bool_or(n > ${raw(String(plan.limit))}), false) as more, ${edge(first)} as first, ${edge(last)} as last from (${bounded}) page offset 0) page`;
 }

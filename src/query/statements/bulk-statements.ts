@@ -1,7 +1,16 @@
-// Statements about all records that a plan matches: update, delete, count.
+// Statements about all records that a plan matches: update, delete, count, the bounds of a column, export.
 import { EMPTY, identifier, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
-import { type RawRow, type Statement, createStatement, json, number, oneCell } from '../../db/rows.ts';
-import { reference, typed, type Model } from '../../db/schema/model.ts';
+import {
+  type RawRow,
+  type Statement,
+  booleans,
+  createStatement,
+  json,
+  number,
+  oneCell,
+  text,
+} from '../../db/rows.ts';
+import { reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import {
   authorSql,
   changedValues,
@@ -13,6 +22,7 @@ import {
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from './read-statements.ts';
 import type { Author, Change } from './change.ts';
+import { severalSql, type SeveralCheck } from './check-statements.ts';
 
 /** The plan restricted to the records with these ids. */
 export function chosenOnly(plan: ListPlan, ids: readonly string[]): ListPlan {
@@ -30,11 +40,12 @@ const chosen = (plan: ListPlan, lock: 'update' | 'no key update'): Fragment =>
 const sameRow = (model: Model): Fragment =>
   sql`${reference(ROOT, model.primaryKey)} = ${reference('f', model.primaryKey)}`;
 
-/** Numbers of records: those that the plan matches, those that should change, and those that changed. */
+/** Numbers of records: those that the plan matches, those that should change, and those that changed. Then the results of checks. */
 const readCounts = ([row]: readonly RawRow[]) => ({
   matched: number(row?.[0]),
   attempted: number(row?.[1]),
   done: number(row?.[2]),
+  results: booleans(row?.[3]),
 });
 
 export type BulkCounts = ReturnType<typeof readCounts>;
@@ -57,10 +68,14 @@ export function bulkDeleteStatement(
   return createStatement(sql`with ${chosen(plan, 'update')}, ${gone}${log} select ${counts}`, readCounts);
 }
 
-/** Updates all records that the plan matches and whose values differ. */
+/**
+ * Updates all records that the plan matches and whose values differ.
+ * @param checks whether all records that change satisfy each; the update does not depend on the results
+ */
 export function bulkUpdateStatement(
   plan: ListPlan,
   changes: readonly Change[],
+  checks: readonly SeveralCheck[],
   author: Author,
   recording: Recording | undefined,
 ): Statement<BulkCounts> {
@@ -87,7 +102,9 @@ export function bulkUpdateStatement(
     : EMPTY;
   const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from chosen f where ${sameRow(model)} and (${differs(ROOT)}) returning true${returning})`;
   const log = recording ? logInsert(recording, authorSql(author), 'update', 'changed') : EMPTY;
-  const counts = sql`(select count(*) from chosen), (select count(*) from chosen f where ${differs('f')}), (select count(*) from changed)`;
+  const attempted = sql`from chosen f where (${differs('f')})`;
+  const results = checks.map((check) => sql`not exists (select ${attempted} and not (${severalSql(check)}))`);
+  const counts = sql`(select count(*) from chosen), (select count(*) ${attempted}), (select count(*) from changed), array[${join(results, ', ')}]::bool[]`;
   const query = sql`with ${chosen(plan, 'no key update')}, ${changed}${log} select ${counts}`;
   return createStatement(query, readCounts);
 }
@@ -107,3 +124,84 @@ export const estimateStatement = (plan: ListPlan): Statement<number> =>
     const [first] = json<Explained>(row?.[0]);
     return first?.Plan?.['Plan Rows'] ?? 0;
   });
+
+/** Counts the records that the filters match. */
+export const countStatement = (plan: ListPlan): Statement<number> =>
+  createStatement(sql`select count(*)${fromWhere(plan)}`, oneCell(number));
+
+/** Ordinary dates: not infinite, and within the years 1 to 9999. */
+const CALENDAR_RANGE = { gte: '0001-01-01', lte: '9999-12-31' } as const;
+
+/**
+ * The earliest and the latest value of a date or date-time column, within the years 1 to 9999.
+ * @returns both as in the output; undefined if there are none
+ */
+export function boundsStatement(
+  all: ListPlan,
+  column: Column,
+): Statement<readonly [string, string] | undefined> {
+  const limits = (['gte', 'lte'] as const).map((operator) => ({
+    alias: ROOT,
+    column,
+    operator,
+    values: [CALENDAR_RANGE[operator]],
+    negated: false,
+  }));
+  const plan = { ...all, where: [...all.where, ...limits] };
+  const [least, greatest] = ['min', 'max'].map((name) =>
+    column.type.output(sql`${raw(name)}(${reference(ROOT, column)})`, column),
+  );
+  return createStatement(sql`select ${least ?? EMPTY}, ${greatest ?? EMPTY}${fromWhere(plan)}`, ([row]) => {
+    const [first, last] = [text(row?.[0]), text(row?.[1])];
+    return first !== null && last !== null ? [first, last] : undefined;
+  });
+}
+
+/** A record of an export, or a part of a long one. */
+export interface RecordPart {
+  readonly bytes: Buffer;
+  /** Whether it goes on with the record of the part before. */
+  readonly isContinued: boolean;
+}
+
+/** Bytes of a part. Records that are not longer have one part. */
+const PART_BYTES = 16_384;
+
+const partOf = ([bytes, number]: RawRow): RecordPart => ({
+  bytes: bytes ?? Buffer.alloc(0),
+  isContinued: number !== null,
+});
+
+/** The last place in the bytes `long` where a character begins, up to the given one. A character has at most 4 bytes. */
+function characterAt(place: Fragment): Fragment {
+  const begins = (back: number): Fragment =>
+    sql`get_byte(long, ${place} - ${raw(String(back))}) & 192 <> 128 then ${raw(String(back))}`;
+  return sql`${place} - case when ${place} >= octet_length(long) then 0 when ${begins(0)} when ${begins(1)} when ${begins(2)} else 3 end`;
+}
+
+/**
+ * All records that the plan matches, on all pages. Rows are formatted after sorting. PostgreSQL divides long records, so that the
+ * rows of a batch are never large. It divides bytes: finding a place in a text takes longer the farther it is. The parts are texts,
+ * because the form of bytes depends on the settings of the database, and is longer.
+ */
+export function exportStatement(
+  plan: ListPlan,
+  format: (alias: string) => Fragment,
+): Statement<readonly RecordPart[]> {
+  const order = plan.orderings.map(({ alias, column, descending }) =>
+    descending ? sql`${reference(alias, column)} desc` : reference(alias, column),
+  );
+  const rows = sql`select ${raw(ROOT)}.*${fromWhere(plan)} order by ${join(order, ', ')}`;
+  const size = raw(String(PART_BYTES));
+  // `offset 0` keeps PostgreSQL from computing a value once per use.
+  const texts = sql`(select ${format(ROOT)} as whole from (${rows}) ${raw(ROOT)} offset 0) texts`;
+  const long = sql`case when octet_length(whole) > ${size} then convert_to(whole, 'UTF8') end`;
+  const records = sql`(select whole, ${long} as long from ${texts} offset 0) records`;
+  const parts = sql`(select whole, long, generate_series(0, coalesce((octet_length(long) - 1) / ${size}, 0)) as n from ${records}) parts`;
+  const [first, next] = [characterAt(sql`n * ${size}`), characterAt(sql`(n + 1) * ${size}`)];
+  const part = sql`convert_from(substring(long from ${first} + 1 for ${next} - (${first})), 'UTF8')`;
+  return createStatement(
+    sql`select case when long is null then whole else ${part} end, nullif(n, 0) from ${parts}`,
+    (found) => found.map(partOf),
+  );
+}

@@ -1,8 +1,9 @@
 // What only the database knows about a body: whether related records exist, and why it rejected a write.
-import { EMPTY, join, raw, sql, table, value } from '../../db/fragment.ts';
+import { EMPTY, join, literal, raw, sql, table, value } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import { booleans, createStatement, isTrue, oneCell, text, type Statement } from '../../db/rows.ts';
 import { output, partsOf, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
+import { ROOT } from '../plan.ts';
 import type { Change } from './change.ts';
 import { cast } from '../../db/types/column-types.ts';
 
@@ -114,13 +115,13 @@ export interface SeveralCheck {
 }
 
 /** Whether PostgreSQL would accept the values: there is such a record, or some of them are NULL. */
-function severalSql({ foreignKey, values, ownKey }: SeveralCheck): Fragment {
+export function severalSql({ foreignKey, values, ownKey }: SeveralCheck, alias = FOUND): Fragment {
   const { references, isFull } = foreignKey;
   if (!references) return raw('true');
   const keys = partsOf(references.primaryKey);
   const cells = partsOf(foreignKey).map((part, index) => {
     const given = values[index];
-    return given === undefined ? reference(FOUND, part) : typed(given, part);
+    return given === undefined ? reference(alias, part) : typed(given, part);
   });
   const all = (conditions: readonly Fragment[], between: string): Fragment =>
     sql`(${join(conditions, ` ${between} `)})`;
@@ -140,6 +141,29 @@ function severalSql({ foreignKey, values, ownKey }: SeveralCheck): Fragment {
   return sql`${nulls} or ${isStored}${isItself}`;
 }
 
+/** What PostgreSQL cannot turn into a number when a written row refers to no record. */
+const MISSING = 'vitrine missing';
+/** SQLSTATE of a text that is not of its type. */
+const INVALID_TEXT = '22P02';
+
+/** Whether the statement ended because a written row refers to no record. */
+export const isMissingReference = ({ code, message }: { code: string; message: string }): boolean =>
+  code === INVALID_TEXT && message.includes(`"${MISSING}"`);
+
+/** Whether a written row refers to records. The statement does not see the row itself, to which it may refer. */
+export function refersSql(foreignKeys: readonly Column[], { primaryKey }: Model): Fragment {
+  const each = foreignKeys.map((foreignKey) => {
+    const isItself = sql`coalesce(${reference(ROOT, foreignKey)} = ${reference(ROOT, primaryKey)}, false)`;
+    const isOwn = foreignKey.references?.primaryKey === primaryKey;
+    return sql`(${severalSql({ foreignKey, values: [], ownKey: undefined }, ROOT)}${isOwn ? sql` or ${isItself}` : EMPTY})`;
+  });
+  return join(each, ' and ');
+}
+
+/** A number, or the error that `isMissingReference` recognizes. It undoes the statement. */
+export const assertSql = (holds: Fragment): Fragment =>
+  sql`(case when ${holds} then '1' else ${literal(MISSING)} end)::int8`;
+
 /**
  * Asks which foreign keys of several columns a write would satisfy.
  * @param id the record that would be changed, if any
@@ -150,7 +174,10 @@ export function severalStatement(
   id: string | undefined,
   checks: readonly SeveralCheck[],
 ): Statement<boolean[]> {
-  const results = sql`array[${join(checks.map(severalSql), ', ')}]::bool[]`;
+  const results = sql`array[${join(
+    checks.map((check) => severalSql(check)),
+    ', ',
+  )}]::bool[]`;
   return createStatement(sql`select ${results} from ${rowToCheck(model, id)}`, oneCell(booleans));
 }
 

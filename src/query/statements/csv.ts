@@ -4,8 +4,7 @@ import { cast } from '../../db/types/column-types.ts';
 import { join, raw, sql, table, valueList, type Fragment } from '../../db/fragment.ts';
 import { type RawRow, type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
-import { ROOT, type ListPlan } from '../plan.ts';
-import { fromWhere } from './read-statements.ts';
+import { ROOT } from '../plan.ts';
 import { recordJson } from './record-json.ts';
 
 /**
@@ -65,17 +64,6 @@ export const csvRow = (alias: string, columns: readonly Column[]): Fragment =>
     columns.map((column) => cell(alias, column)),
     ', ',
   )}], ',') || e'\\r\\n'`;
-
-/** All records that the plan matches, on all pages, as one text each. Rows are formatted after sorting. */
-export function exportStatement(plan: ListPlan, format: (alias: string) => Fragment): Statement<Buffer[]> {
-  const order = plan.orderings.map(({ alias, column, descending }) =>
-    descending ? sql`${reference(alias, column)} desc` : reference(alias, column),
-  );
-  const rows = sql`select ${raw(ROOT)}.*${fromWhere(plan)} order by ${join(order, ', ')}`;
-  return createStatement(sql`select ${format(ROOT)} from (${rows}) ${raw(ROOT)}`, (records) =>
-    records.flatMap(([record]) => record ?? []),
-  );
-}
 
 /** A record whose id is in a list. */
 export interface FoundRecord {

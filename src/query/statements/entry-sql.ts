@@ -5,8 +5,7 @@ import { LabelJoins, labelSql, type Label } from './label-sql.ts';
 import { isCutInside } from './masked-history-sql.ts';
 import { ROOT } from '../plan.ts';
 import { cutForForm, cutOver, cutRecord, isLong } from './preview-sql.ts';
-import type { RowOutput } from './read-statements.ts';
-import { recordJson } from './record-json.ts';
+import { recordJson, type RowOutput } from './record-json.ts';
 
 /** What an entry contains. An entry is a record for people: its label, its columns, and the labels of related records. */
 export interface EntryShape {

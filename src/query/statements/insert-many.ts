@@ -15,6 +15,7 @@ import { booleans, createStatement, oneCell, text, type RawRow, type Statement }
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import type { Author } from './change.ts';
+import { assertSql, refersSql } from './check-statements.ts';
 import { AFTER, authorSql, logInsert, recordsSameColumns, returningLog, wholeRow } from './history-sql.ts';
 import { ROOT } from '../plan.ts';
 import { recordJson } from './record-json.ts';
@@ -38,6 +39,8 @@ export interface References {
 export interface InsertMany {
   readonly groups: readonly InsertGroup[];
   readonly references: readonly References[];
+  /** See `Write`. */
+  readonly unenforced?: readonly Column[];
   readonly author: Author;
   /** Whether only the keys are returned. */
   readonly isMinimal: boolean;
@@ -122,14 +125,15 @@ function groupSql(
   { model, shown, recording }: WriteTarget,
   { columns, lists, size }: InsertGroup,
   isReused: boolean,
-  isMinimal: boolean,
+  { isMinimal, unenforced = [] }: InsertMany,
 ): Fragment {
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
   const log = recording
     ? returningLog(ROOT, model.primaryKey, raw('null'), isReused ? raw('null') : wholeRow(ROOT, recording))
     : EMPTY;
   const record = isMinimal && !isReused ? raw("''::text") : recordJson(ROOT, shown);
-  const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key${log}`;
+  const refers = unenforced.length > 0 ? sql`, ${refersSql(unenforced, model)} as refers` : EMPTY;
+  const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key${refers}${log}`;
   const cell = (index: number): Fragment => raw(`v${index}`);
   // Without any column the list of columns must be missing, and `unnest` needs an array.
   const source = [...lists, valueList(Array<string>(size).fill(''))];
@@ -166,8 +170,9 @@ const readMany =
  */
 export function insertManyStatement(
   target: WriteTarget,
-  { groups, references, author, isMinimal, isTrial }: InsertMany,
+  many: InsertMany,
 ): Statement<ReturnType<ReturnType<typeof readMany>>> {
+  const { groups, references, unenforced = [], author, isMinimal, isTrial } = many;
   const { shown, recording } = target;
   const isReused = recording !== undefined && recordsSameColumns(shown, recording);
   const results = resultsOf(references);
@@ -183,7 +188,7 @@ export function insertManyStatement(
   const checked = sql`checked as materialized (${found})`;
   const name = (index: number): Fragment => raw(`inserted${index}`);
   const inserts = groups.map(
-    (group, index) => sql`, ${name(index)} as (${groupSql(target, group, isReused, isMinimal)})`,
+    (group, index) => sql`, ${name(index)} as (${groupSql(target, group, isReused, many)})`,
   );
   const all = join(
     groups.map((_, index) => sql`select * from ${name(index)}`),
@@ -196,11 +201,16 @@ export function insertManyStatement(
   // The error of the cast ends the statement, so that nothing is inserted.
   const inserted = raw('(select count(*) from inserted)');
   const isComplete = sql`(case when not c.ok or ${inserted} = ${count}::int8 then '1' else ${literal(INCOMPLETE)} end)::int8`;
+  // All records are inserted first, so that the faults of the others take precedence.
+  const last =
+    unenforced.length > 0
+      ? sql` + ${assertSql(raw('not exists (select from inserted where not refers)'))}`
+      : EMPTY;
   const columns = references.map((_, index) => sql`, c.${resultAlias(index)}`);
   // NULL where nothing was inserted.
   const record = isMinimal ? raw('left(i.record, 0)') : raw('i.record');
   return createStatement(
-    sql`with ${checked}${join(inserts, '')}, inserted as (${all})${log} select ${record}, i.key, ${isComplete}${join(columns, '')} from checked c left join inserted i on true`,
+    sql`with ${checked}${join(inserts, '')}, inserted as (${all})${log} select ${record}, i.key, ${isComplete}${last}${join(columns, '')} from checked c left join inserted i on true`,
     readMany(references),
   );
 }

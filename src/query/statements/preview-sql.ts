@@ -1,8 +1,8 @@
 // SQL of records whose long values PostgreSQL cuts, for API pages and forms.
 import { EMPTY, join, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { output, type Column } from '../../db/schema/model.ts';
-import type { RowOutput } from './read-statements.ts';
-import { concat, jsonField } from './record-json.ts';
+import { storedSize } from '../../db/schema/stored-size.ts';
+import { concat, jsonField, type RowOutput } from './record-json.ts';
 import { ROOT } from '../plan.ts';
 
 /** Maximum bytes of all long values on one API page. They take about 30 ms to parse and indent. */
@@ -68,7 +68,7 @@ export function preview(columns: readonly Column[], records: number): RowOutput 
   const longColumns = columns.filter(isLong).length;
   const share = MAX_PAGE_BYTES / (records * Math.max(1, longColumns));
   const fullBytes = 4 * Math.floor(Math.min(MAX_FULL_BYTES, Math.max(MIN_FULL_BYTES, share)) / 4);
-  return { value: cutRecord(columns, cutOver(fullBytes)), joins: EMPTY };
+  return { value: cutRecord(columns, cutOver(fullBytes)), joins: EMPTY, size: storedSize(ROOT, columns) };
 }
 
 /** Maximum characters of a cut value in a form. */

@@ -1,8 +1,9 @@
-// Statements that read: a page, a record, a count, the bounds of a column.
+// Statements that read a page or a record.
 import {
   compile,
   EMPTY,
   join,
+  LARGE,
   Parameters,
   raw,
   sql,
@@ -10,21 +11,14 @@ import {
   value,
   valueList,
   type Fragment,
+  type SmallSql,
 } from '../../db/fragment.ts';
-import {
-  type RawRow,
-  type Statement,
-  createStatement,
-  isTrue,
-  number,
-  oneCell,
-  text,
-} from '../../db/rows.ts';
+import { type RawRow, type Statement, isTrue, text } from '../../db/rows.ts';
 import { partsOf, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import { conditionSql } from './condition-sql.ts';
-import { recordJson, rowVersion } from './record-json.ts';
-import { isByKey, ROOT, type ListPlan, type Ordering } from '../plan.ts';
+import { rowVersion, type RowOutput } from './record-json.ts';
+import { isByKey, ROOT, type Condition, type ListPlan, type Ordering } from '../plan.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 
 /** PostgreSQL's largest OFFSET. */
@@ -65,17 +59,17 @@ export function bind({ where, offset }: ListPlan, parameters: Parameters): Bound
   };
 }
 
-/** How a page outputs each row of alias ROOT: one text, and the joins that it needs. */
-export interface RowOutput {
-  readonly value: Fragment;
-  readonly joins: Fragment;
-}
+/** Characters of a text up to which a pattern is matched in a few milliseconds at most. */
+const MAX_SHORT = 1000;
 
-/** The record's JSON as the API outputs it. */
-export const plainRecord = (columns: readonly Column[]): RowOutput => ({
-  value: recordJson(ROOT, columns),
-  joins: EMPTY,
-});
+/** Whether PostgreSQL may take long for one value, without being canceled: it matches a long text, or searches JSON or an array. */
+const isUncancelable = ({ operator, column: { type, storedLength = Infinity } }: Condition): boolean =>
+  (type.input.json === 'json' && operator !== 'is') ||
+  (type.long === true && (operator === 'like' || operator === 'ilike') && storedLength > MAX_SHORT);
+
+/** Whether a condition of the plan may block its connection. */
+export const mayBlock = ({ where }: ListPlan): boolean =>
+  where.some((one) => ('anyOf' in one ? one.anyOf.some(isUncancelable) : isUncancelable(one)));
 
 /** Maximum rows of a small page, which is fast to read and to send. */
 const SMALL_PAGE = 100;
@@ -159,6 +153,8 @@ export interface PageOutput {
   readonly between?: Fragment;
   /** Up to which number to count all matching records; Infinity for no limit. In the same statement, to use one connection. */
   readonly countTo?: number | undefined;
+  /** Whether the statement checks sizes first. Rows that might be large are null, and the page with them. */
+  readonly isChecked?: boolean;
 }
 
 /** Counts the records as text. Past the limit the text is the limit with a plus sign. */
@@ -169,26 +165,54 @@ export function countSql(rows: Fragment, limit: number): Fragment {
   return sql`(select case when count(*) > ${most} then '${most}+' else count(*)::text end from ${counted})`;
 }
 
+/**
+ * The SQL of a page for connections that clients share; undefined if any page may run there.
+ * @param compiled the SQL of the page with another output, which is only made once
+ */
+export function smallSql(
+  output: PageOutput,
+  { limit }: ListPlan,
+  compiled: (kind: string, output: () => PageOutput) => string,
+): SmallSql | undefined {
+  const { value: shown, size } = output.row;
+  if (!size) return undefined;
+  return (isSummed) =>
+    compiled(isSummed ? 'summed' : 'shared', () => {
+      const isSmall = isSummed
+        ? sql`sum(${size}) over () <= ${raw(String(LARGE))}`
+        : sql`${size} <= ${raw(String(Math.floor(LARGE / (limit + 1))))}`;
+      const row = { ...output.row, value: sql`case when ${isSmall} then ${shown} end` };
+      return { ...output, row, maxBytes: Math.min(output.maxBytes, LARGE), isChecked: true };
+    });
+}
+
 /** The SQL of a page. Skipped rows are never formatted. */
 function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragment {
-  const { row, maxBytes, between = COMMA, countTo } = output;
+  const { row, maxBytes, between = COMMA, countTo, isChecked = false } = output;
   const limit = raw(String(plan.limit));
   const most = raw(String(maxBytes));
   const rows = rowsOf(plan, parts, row);
   const objects = sql`array_to_string(records[1:${limit}], ${between})`;
   const hasMore = sql`cardinality(records) > ${limit}`;
-  const count =
-    countTo === undefined ? EMPTY : sql`, ${countSql(rowsWhere(plan, parts.conditions), countTo)}`;
+  const counted = (page: Fragment): Fragment => {
+    if (countTo === undefined) return page;
+    const count = countSql(rowsWhere(plan, parts.conditions), countTo);
+    return sql`select objects, more, case when objects is not null then ${count} end from (${page} offset 0) page`;
+  };
   // `offset 0` keeps PostgreSQL from computing a value once per use.
-  if (plan.limit <= MAX_UNCHECKED_ROWS) {
+  if (isChecked || plan.limit <= MAX_UNCHECKED_ROWS) {
     const page = sql`(select array(${rows}) as records offset 0) records`;
-    const texts = sql`(select ${objects} as objects, ${hasMore} as more from ${page} offset 0) page`;
-    return sql`select case when octet_length(objects) <= ${most} then objects end as objects, more${count} from ${texts}`;
+    const whole = isChecked
+      ? sql`case when array_position(records, null) is null then ${objects} end`
+      : objects;
+    const texts = sql`(select ${whole} as objects, ${hasMore} as more from ${page} offset 0) page`;
+    const fitting = sql`case when octet_length(objects) <= ${most} then objects end`;
+    return counted(sql`select ${fitting} as objects, more from ${texts}`);
   }
   const page = sql`(select array(${withinBudget(rows, most)}) as records offset 0) page`;
   const last = sql`records[least(cardinality(records), ${limit})]`;
-  const fits = sql`cardinality(records) = 0 or ${last} is not null`;
-  return sql`select case when ${fits} then ${objects} end as objects, ${hasMore}${count} from ${page}`;
+  const fits = sql`case when cardinality(records) = 0 or ${last} is not null then ${objects} end`;
+  return counted(sql`select ${fits} as objects, ${hasMore} as more from ${page}`);
 }
 
 /** What the SQL of a page depends on besides its output. JSON keys have no spaces or punctuation, which separate the parts. */
@@ -214,40 +238,13 @@ export function pageStatement(
 ): Statement<Page> {
   const parameters = new Parameters();
   const parts = bind(plan, parameters);
-  const text = cache(shapeOf(plan, parts), () => parameters.compile(pageSql(plan, parts, output)));
-  return { text, values: parameters.values, isPage: true, decode: readPage };
-}
-
-/** Counts the records that the filters match. */
-export const countStatement = (plan: ListPlan): Statement<number> =>
-  createStatement(sql`select count(*)${fromWhere(plan)}`, oneCell(number));
-
-/** Ordinary dates: not infinite, and within the years 1 to 9999. */
-const CALENDAR_RANGE = { gte: '0001-01-01', lte: '9999-12-31' } as const;
-
-/**
- * The earliest and the latest value of a date or date-time column, within the years 1 to 9999.
- * @returns both as in the output; undefined if there are none
- */
-export function boundsStatement(
-  all: ListPlan,
-  column: Column,
-): Statement<readonly [string, string] | undefined> {
-  const limits = (['gte', 'lte'] as const).map((operator) => ({
-    alias: ROOT,
-    column,
-    operator,
-    values: [CALENDAR_RANGE[operator]],
-    negated: false,
-  }));
-  const plan = { ...all, where: [...all.where, ...limits] };
-  const [least, greatest] = ['min', 'max'].map((name) =>
-    column.type.output(sql`${raw(name)}(${reference(ROOT, column)})`, column),
-  );
-  return createStatement(sql`select ${least ?? EMPTY}, ${greatest ?? EMPTY}${fromWhere(plan)}`, ([row]) => {
-    const [first, last] = [text(row?.[0]), text(row?.[1])];
-    return first !== null && last !== null ? [first, last] : undefined;
-  });
+  const shape = shapeOf(plan, parts);
+  const compiled = (kind: string, shown: () => PageOutput): string =>
+    cache(`${kind} ${shape}`, () => parameters.compile(pageSql(plan, parts, shown())));
+  const text = compiled('', () => output);
+  const small = smallSql(output, plan, compiled);
+  const { values } = parameters;
+  return { text, small, values, isPage: true, mayBlock: mayBlock(plan), decode: readPage };
 }
 
 /** A record as PostgreSQL wrote it, and the version of its row. */
@@ -262,27 +259,31 @@ export type RecordStatement = (id: string) => Statement<FoundRecord | undefined>
 const readFound = ([row]: readonly RawRow[]): FoundRecord | undefined =>
   row?.[0] ? { json: row[0], version: text(row[1]) ?? '' } : undefined;
 
-/** Larger records (bytes) are left out of a statement that several readers share. */
-const MAX_SHARED = 256 * 1024;
-
 /** @param versioned the columns that a digest of the row covers */
 export function recordStatement(
   model: Model,
-  { value: shown, joins }: RowOutput,
+  { value: shown, joins, size }: RowOutput,
   versioned: readonly Column[],
 ): RecordStatement {
   const key = reference(ROOT, model.primaryKey);
   const rows = sql`${rowsFrom(model)} ${raw(ROOT)}`;
-  const columns = sql`${shown} as json, ${rowVersion(ROOT, model, versioned)} as version`;
+  const [version, most] = [rowVersion(ROOT, model, versioned), raw(String(LARGE))];
+  const ifSmall = (one: Fragment): Fragment =>
+    size ? sql`case when ${size} <= ${most} then ${one} end` : one;
+  const few = sql`${ifSmall(shown)} as json, ${model.version === 'xmin' ? version : ifSmall(version)} as version`;
   const id = cast(raw('$1::text'), model.primaryKey);
-  const { text: one } = compile(sql`select ${columns} from ${rows}${joins} where ${key} = ${id}`);
+  const oneOf = (columns: Fragment): string =>
+    compile(sql`select ${columns} from ${rows}${joins} where ${key} = ${id}`).text;
+  const one = oneOf(sql`${shown} as json, ${version} as version`);
+  const checked = oneOf(few);
+  const small = size && (() => checked);
   const wanted = sql`unnest(${valueList([])}) with ordinality wanted (id, position)`;
   const on = sql`${key} = ${cast(raw('wanted.id'), model.primaryKey)}`;
   // `offset 0` keeps PostgreSQL from computing the JSON twice.
-  const found = sql`(select position, ${columns} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
-  const isSmall = sql`octet_length(json) <= ${raw(String(MAX_SHARED))}`;
+  const found = sql`(select position, ${few} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
+  const isSmall = sql`octet_length(json) <= ${most}`;
   const { text: many } = compile(
     sql`select position, case when ${isSmall} then json end, version from ${found}`,
   );
-  return (id) => ({ text: one, many, values: [id], fixed: true, decode: readFound });
+  return (id) => ({ text: one, small, many, values: [id], fixed: true, decode: readFound });
 }

@@ -1,6 +1,8 @@
 // Builds the SQL expression of a record's JSON from concatenated texts.
-import { join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
+import { EMPTY, join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { mayBeNull, output, reference, type Column, type Model } from '../../db/schema/model.ts';
+import { storedSize } from '../../db/schema/stored-size.ts';
+import { ROOT } from '../plan.ts';
 
 /** PostgreSQL functions take at most 100 arguments. */
 const MAX_ARGUMENTS = 90;
@@ -67,3 +69,18 @@ export function rowVersion(alias: string, { version }: Model, shown: readonly Co
   if (version === 'digest') return digest(recordJson(alias, shown));
   return digest(sql`coalesce(${reference(alias, version)}::text, '')`);
 }
+
+/** How a page outputs each row of alias ROOT: one text, and the joins that it needs. */
+export interface RowOutput {
+  readonly value: Fragment;
+  readonly joins: Fragment;
+  /** The bytes of the row's values, about, without reading long ones; undefined if they are surely few. */
+  readonly size?: Fragment | undefined;
+}
+
+/** The record's JSON as in the API. */
+export const plainRecord = (columns: readonly Column[]): RowOutput => ({
+  value: recordJson(ROOT, columns),
+  joins: EMPTY,
+  size: storedSize(ROOT, columns),
+});

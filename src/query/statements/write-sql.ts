@@ -3,7 +3,14 @@ import { EMPTY, identifier, join, raw, sql, table, type Fragment } from '../../d
 import { booleans, isTrue, text, type RawRow } from '../../db/rows.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
-import { checksSql, FOUND, matchesDigest, type BoundCheck } from './check-statements.ts';
+import {
+  assertSql,
+  checksSql,
+  FOUND,
+  matchesDigest,
+  refersSql,
+  type BoundCheck,
+} from './check-statements.ts';
 import {
   changedValues,
   logInsert,
@@ -41,6 +48,8 @@ export interface BoundWrite {
   readonly id: Fragment | undefined;
   readonly changes: readonly BoundChange[];
   readonly checks: readonly BoundCheck[];
+  /** See `Write`. */
+  readonly unenforced: readonly Column[];
   readonly precondition: Fragment | undefined;
   readonly versions: Fragment | undefined;
   /** The caller's key, if the record must be the caller's. */
@@ -108,6 +117,10 @@ function assigned({ column, value, digest }: BoundChange): Fragment {
   return column.isPassword ? newValue : (column.type.assign?.(newValue, present, column) ?? newValue);
 }
 
+/** A column of RETURNING: PostgreSQL computes it after it has checked the row itself, so the row's own faults take precedence. */
+const refers = ({ model }: WriteTarget, { unenforced }: BoundWrite): Fragment =>
+  unenforced.length > 0 ? sql`, ${assertSql(refersSql(unenforced, model))} as refers` : EMPTY;
+
 /** Outcome of an INSERT. The record is undefined if nothing was inserted. */
 export const readInserted = ([row]: readonly RawRow[]) => ({
   record: row?.[0] ? { json: row[0], version: text(row[1]) ?? '', id: text(row[2]) ?? '' } : undefined,
@@ -115,10 +128,8 @@ export const readInserted = ([row]: readonly RawRow[]) => ({
 });
 
 /** Inserts the record if all checks and the precondition hold. */
-export function insertSql(
-  target: WriteTarget,
-  { changes, checks, precondition, author }: BoundWrite,
-): Fragment {
+export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
+  const { changes, checks, precondition, author } = write;
   const { model, shown, recording } = target;
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
   const names = join(changes.map(({ column }) => identifier(column.field)), ', '); // prettier-ignore
@@ -128,7 +139,7 @@ export function insertSql(
   const forLog = recording
     ? returningLog(ROOT, model.primaryKey, raw('null'), isReused ? raw('null') : wholeRow(ROOT, recording))
     : EMPTY;
-  const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${newVersion(target)} as version, ${output(ROOT, model.primaryKey)}::text as key${forLog}`;
+  const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${newVersion(target)} as version, ${output(ROOT, model.primaryKey)}::text as key${refers(target, write)}${forLog}`;
   const log = recording
     ? logInsert(recording, author, 'create', 'inserted', isReused ? raw('inserted.record') : undefined)
     : EMPTY;
@@ -139,7 +150,7 @@ export function insertSql(
   }
   const row =
     changes.length === 0
-      ? sql`${into} default values ${returning}`
+      ? sql`${into} ${precondition ? sql`select where ${precondition}` : raw('default values')} ${returning}`
       : sql`${into} (${names}) ${precondition ? sql`select ${values} where ${precondition}` : sql`values (${values})`} ${returning}`;
   return recording ? sql`with inserted as (${row})${log} select record, version, key from inserted` : row;
 }
@@ -184,7 +195,7 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
     ? returningLog(ROOT, model.primaryKey, logged(FOUND, recording), logged(ROOT, recording))
     : EMPTY;
   const forFilter = isHidden ? sql`, ${differs} as differs` : EMPTY;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, shown)} as record, ${newVersion(target)} as version${forFilter}${forLog})`;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, shown)} as record, ${newVersion(target)} as version${refers(target, write)}${forFilter}${forLog})`;
   // The history only records real changes.
   const rows = isHidden ? 'changed where differs' : 'changed';
   const log = recording ? logInsert(recording, author, 'update', rows) : EMPTY;

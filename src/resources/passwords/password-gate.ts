@@ -125,7 +125,6 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
 
   function wait(queued: Queued): Promise<void> {
     const { priority, signal } = queued;
-    if (signal?.aborted) return Promise.reject(new ClientGone());
     if (!startsInTime(queued) || !makeRoom(queued)) return Promise.reject(busy());
     const { queue } = classes[priority];
     return new Promise((resolve, reject) => {
@@ -168,7 +167,8 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
   }
 
   async function run<T>(queued: Queued, work: (priority: PriorityClass) => Promise<T>): Promise<T> {
-    const { priority } = queued;
+    const { priority, signal } = queued;
+    if (signal?.aborted) throw new ClientGone();
     if (mayStart(priority)) begin(priority);
     else await wait(queued);
     const started = performance.now();

@@ -5,6 +5,7 @@ import type { Database } from '../../db/connection/database.ts';
 import { namedColumns, type Column } from '../../db/schema/model.ts';
 import { badQuery, notFound, type FieldErrors } from '../../errors.ts';
 import {
+  boundsStatement,
   cappedCountStatement,
   chosenOnly,
   estimateStatement,
@@ -14,12 +15,11 @@ import { parseListQuery, type ListQuery } from '../../query/parse/grammar.ts';
 import { cutColumn } from '../../query/statements/masked-history-sql.ts';
 import { planList, type ListPlan } from '../../query/plan.ts';
 import {
-  boundsStatement,
   pageStatement,
   recordStatement,
   type RecordStatement,
-  type RowOutput,
 } from '../../query/statements/read-statements.ts';
+import type { RowOutput } from '../../query/statements/record-json.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { pageTooLarge } from './listing.ts';
 import type { Count, Selection } from '../../query/selection.ts';

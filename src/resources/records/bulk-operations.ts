@@ -2,19 +2,19 @@
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
 import { type Statement } from '../../db/rows.ts';
-import { findColumn, isKeyPart, type Model } from '../../db/schema/model.ts';
+import { findColumn, isKeyPart, partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import { duplicateColumns, isDatabaseError, isOfTable } from '../../db/connection/database-errors.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
 import {
   bulkDeleteStatement,
   bulkUpdateStatement,
   chosenOnly,
+  countStatement,
   type BulkCounts,
 } from '../../query/statements/bulk-statements.ts';
 import { lockFlaggedStatement, type FlagColumn } from '../../query/statements/dependent-statements.ts';
-import { countStatement } from '../../query/statements/read-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
-import { checkStatement } from '../../query/statements/check-statements.ts';
+import { checkStatement, type SeveralCheck } from '../../query/statements/check-statements.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { checkBody, KEY_PART } from './checked-body.ts';
 import type { Browsing } from './browsing.ts';
@@ -29,7 +29,7 @@ import {
   historyFault,
   locateError,
 } from './conflicts.ts';
-import { missingSeveral, violatedSeveral } from '../references/several-references.ts';
+import { asHidden, unenforcedOfMany, violatedSeveral } from '../references/several-references.ts';
 import type { Caller } from '../serve/served-resource.ts';
 import { addCheckErrors, suppressed } from './write-result.ts';
 
@@ -44,6 +44,24 @@ function addUnsettable(fields: JsonFields, { model, readonly }: AdminResource, e
     if (isKeyPart(model, column)) addError(errors, column.key, KEY_PART);
     if (column.isPassword) addError(errors, column.key, 'can be set for only one record at a time');
   }
+}
+
+const isSet = (key: string, changes: readonly Change[]): boolean =>
+  changes.some(({ column }) => column.key === key);
+
+/** The problem for foreign keys of several columns that would refer to no record, at the columns that are set. */
+function unmatchedReferences(
+  foreignKeys: readonly Column[],
+  { model, output }: AdminResource,
+  changes: readonly Change[],
+): Problem {
+  const errors: FieldErrors = {};
+  for (const foreignKey of foreignKeys) {
+    const shown = partsOf(foreignKey).filter((part) => output.includes(part));
+    const { keys, fault } = asHidden(foreignKey, model, shown);
+    for (const key of keys.filter((one) => isSet(one, changes))) addError(errors, key, fault);
+  }
+  return badBody(errors);
 }
 
 /** Turns a database error into a problem that names the cause, where it is known. */
@@ -61,16 +79,13 @@ function explainError(
       names,
     );
   }
-  const isSet = (key: string): boolean => changes.some(({ column }) => column.key === key);
-  const errors: FieldErrors = {};
   const several = violatedSeveral(error, resource);
-  if (several) {
-    for (const [key, fault] of missingSeveral(several)) if (isSet(key)) addError(errors, key, fault);
-    return explainRule(error, resource, badBody(errors));
-  }
+  if (several) return explainRule(error, resource, unmatchedReferences([several], resource, changes));
   if (error.code !== UNIQUE_VIOLATION) return explainRule(error, resource, error);
+  const errors: FieldErrors = {};
   for (const { key } of duplicateColumns(resource.model, error)) {
-    if (isSet(key)) addError(errors, key, 'must be unique, so two records cannot have the same value');
+    if (isSet(key, changes))
+      addError(errors, key, 'must be unique, so two records cannot have the same value');
   }
   return new Problem(409, 'A record with the same value already exists. Nothing was changed.', { errors });
 }
@@ -102,12 +117,15 @@ export function createBulk(
     { expected, begin, end }: BulkTerms,
     resource: AdminResource,
     changes: readonly Change[] = [],
+    checks: readonly SeveralCheck[] = [],
   ): Promise<number> {
     try {
       return await database.transaction(async (transaction) => {
         await begin?.(transaction);
-        const { matched, attempted, done } = await transaction.run(statement);
+        const { matched, attempted, done, results } = await transaction.run(statement);
         if (matched !== expected) throw countChanged();
+        const missing = checks.filter((_, index) => !results[index]).map(({ foreignKey }) => foreignKey);
+        if (missing.length > 0) throw unmatchedReferences(missing, resource, changes);
         // A trigger can cancel the change of a row without an error.
         if (done < attempted) throw suppressed();
         await end();
@@ -121,11 +139,16 @@ export function createBulk(
 
   /**
    * Checks whether these values could be set in any record.
-   * @returns the changes that they ask for
+   * @returns the changes that they ask for, and the checks that depend on the other values of each record
    * @throws Problem 400 that names each invalid field
    */
-  async function check(resource: AdminResource, fields: JsonFields, caller: Caller): Promise<Change[]> {
-    const { changes, checks, errors } = await checkBody(fields, resource, { id: '', caller });
+  async function check(
+    resource: AdminResource,
+    fields: JsonFields,
+    caller: Caller,
+  ): Promise<{ changes: readonly Change[]; later: readonly SeveralCheck[] }> {
+    const body = await checkBody(fields, resource, { id: '', caller });
+    const { changes, checks, errors } = body;
     addUnsettable(fields, resource, errors);
     for (const { kind, key, fault } of checks) if (kind === 'unchanged') addError(errors, key, fault);
     const references = checks.filter(({ kind }) => kind === 'reference');
@@ -134,7 +157,7 @@ export function createBulk(
       addCheckErrors(references, results, errors);
     }
     if (Object.keys(errors).length > 0) throw badBody(errors);
-    return changes;
+    return { changes, later: unenforcedOfMany(body, resource.model) };
   }
 
   /** The column of the user model that makes admins. */
@@ -242,10 +265,10 @@ export function createBulk(
       terms: BulkTerms,
     ): Promise<number> {
       const plan = browsing.plan(resource, selection);
-      const changes = await check(resource, fields, caller);
+      const { changes, later } = await check(resource, fields, caller);
       if (changes.length === 0) return 0;
-      const statement = bulkUpdateStatement(plan, changes, caller, resource.recording);
-      return apply(statement, terms, resource, changes);
+      const statement = bulkUpdateStatement(plan, changes, later, caller, resource.recording);
+      return apply(statement, terms, resource, changes, later);
     },
   };
 }

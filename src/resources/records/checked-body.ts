@@ -7,7 +7,7 @@ import { DigitBudget } from '../../db/types/exponents.ts';
 import { addError, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
 import type { Check, SeveralCheck } from '../../query/statements/check-statements.ts';
-import { addSeveral } from '../references/several-references.ts';
+import { ABSENT, addSeveral, asHidden, type HiddenReference } from '../references/several-references.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
 import { saltedDigest } from '../passwords/password-hashing.ts';
 import type { Caller, ServedResource } from '../serve/served-resource.ts';
@@ -16,8 +16,7 @@ import type { Caller, ServedResource } from '../serve/served-resource.ts';
 export interface CheckedBody {
   readonly changes: Change[];
   readonly checks: Check[];
-  /** Fields that refer to records which the caller may not read. Only the write itself checks whether those exist. */
-  readonly hiddenReferences: string[];
+  readonly hiddenReferences: HiddenReference[];
   /** Foreign keys of several columns, to check if the write fails: see `SeveralChecks`. */
   readonly later: SeveralCheck[];
   readonly errors: FieldErrors;
@@ -150,14 +149,14 @@ function checkColumn(
       change.column === model.primaryKey && change.value === parsed.value;
     const isReference = column.references && !(column.references === model && body.changes.some(isItself));
     if (isReference && mayRead?.(column.references) === false) {
-      body.hiddenReferences.push(key);
+      body.hiddenReferences.push({ ...asHidden(column, model), keys: [key] });
     } else if (isReference) {
       body.checks.push({
         column,
         value: parsed.value,
         kind: 'reference',
         key,
-        fault: 'there is no such record',
+        fault: ABSENT,
       });
     }
     body.changes.push({ column, value: parsed.value });

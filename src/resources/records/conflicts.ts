@@ -13,16 +13,19 @@ import {
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
 import {
   duplicatesStatement,
+  isMissingReference,
   ownConstraintStatement,
   referrersStatement,
 } from '../../query/statements/check-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
 import {
   addMissing,
+  asHidden,
   FOREIGN_KEY_VIOLATION,
   findMissing,
   setsHidden,
   violatedSeveral,
+  type HiddenReference,
 } from '../references/several-references.ts';
 import type { CheckedBody } from './checked-body.ts';
 import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
@@ -56,11 +59,22 @@ async function ofWholeTable(error: DatabaseError, model: Model, database: Run): 
   return changed(error, { schema_name: model.schema ?? schema, table_name: table, constraint_name: own });
 }
 
+/** Turns the error of a statement that has checked a foreign key itself into that of a constraint without a name. */
+const ofForeignKey = (error: DatabaseError, { table, schema = '' }: Model): DatabaseError =>
+  changed(error, {
+    code: FOREIGN_KEY_VIOLATION,
+    message: 'a row refers to no record, by a foreign key that only the registry has',
+    schema_name: schema,
+    table_name: table.split('.').at(-1) ?? table,
+    constraint_name: '',
+  });
+
 /**
  * Adds to a database error what PostgreSQL leaves out: the table of a partition, and the columns of a check or exclusion constraint.
  * @returns any other error unchanged
  */
 export async function locateError<T>(error: T, model: Model, database: Run): Promise<T | DatabaseError> {
+  if (isDatabaseError(error) && isMissingReference(error)) return ofForeignKey(error, model);
   if (!isDatabaseError(error) || !model.isTable) return error;
   const located = isOfTable(model, error) ? error : await ofWholeTable(error, model, database);
   const fields = isOfTable(model, located) ? model.rules.get(located.constraint_name ?? '') : undefined;
@@ -112,11 +126,13 @@ export const conflict = (errors: FieldErrors): Problem =>
 const MAX_NAMED = 20;
 
 /** The error for references to hidden records. With several of them it does not say which one is missing. */
-export function missingReferences(keys: readonly string[]): Problem {
+export function missingReferences(references: readonly HiddenReference[]): Problem {
+  const keys = [...new Set(references.flatMap((one) => one.keys))];
   const more = keys.length > MAX_NAMED ? ` and ${keys.length - MAX_NAMED} more` : '';
+  const [only] = references;
   const fault =
-    keys.length === 1
-      ? 'there is no such record'
+    only && references.length === 1
+      ? only.fault
       : `at least one of ${keys.slice(0, MAX_NAMED).join(', ')}${more} refers to a record that does not exist`;
   return badBody(Object.fromEntries(keys.map((key) => [key, [fault]])));
 }
@@ -155,21 +171,28 @@ export async function conflictProblem(
       ? conflict(errors)
       : unspecificConflict();
   }
-  const several = sendsHidden ? undefined : violatedSeveral(error, resource);
-  if (several) {
-    // PostgreSQL names only one of several. Its own answer counts even if the record has appeared meanwhile.
-    // Outside of a transaction, the records of this model that it has made do not exist yet.
-    const asked = outside === database ? later : later.filter((one) => one.foreignKey.references !== model);
-    const missing = await findMissing(model, id, asked, outside);
-    const errors: FieldErrors = {};
-    for (const foreignKey of model.foreignKeys)
-      if (foreignKey === several || missing.includes(foreignKey)) addMissing(foreignKey, errors);
-    return badBody(errors);
-  }
   const unexplained = id === undefined ? explainNew(error) : error;
-  if (error.code !== FOREIGN_KEY_VIOLATION || hiddenReferences.length === 0) return unexplained;
-  if (sendsHidden) return unspecificConflict();
-  return isOfTable(model, error) ? missingReferences(hiddenReferences) : unexplained;
+  const isHidden = hiddenReferences.length > 0;
+  if (error.code !== FOREIGN_KEY_VIOLATION) return unexplained;
+  if (sendsHidden) return isHidden ? unspecificConflict() : unexplained;
+  const several = violatedSeveral(error, resource);
+  if (!isOfTable(model, error) || !(several || isHidden)) return unexplained;
+  // PostgreSQL names only the first that it finds, which depends on the hidden ones.
+  // Outside of a transaction, the records of this model that it has made do not exist yet.
+  const asked = outside === database ? later : later.filter((one) => one.foreignKey.references !== model);
+  const missing = await findMissing(model, id, asked, outside);
+  if (isHidden && missing.length === 0) {
+    const others = later.filter((one) => !asked.includes(one));
+    return missingReferences([
+      ...hiddenReferences,
+      ...others.map(({ foreignKey }) => asHidden(foreignKey, model)),
+    ]);
+  }
+  const errors: FieldErrors = {};
+  for (const foreignKey of model.foreignKeys)
+    // PostgreSQL's own answer counts even if the record has appeared meanwhile.
+    if ((!isHidden && foreignKey === several) || missing.includes(foreignKey)) addMissing(foreignKey, errors);
+  return badBody(errors);
 }
 
 /** The answer to a write with hidden values and references to hidden records: any of them may be the reason. */

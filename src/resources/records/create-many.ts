@@ -13,9 +13,10 @@ import {
   type References,
 } from '../../query/statements/insert-many.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
+import { needsCheck, unenforcedHidden } from '../references/several-references.ts';
 import { CallerChanged, type Caller, type ServedResource } from '../serve/served-resource.ts';
 import { checkBody, type CheckedBody } from './checked-body.ts';
-import { hashChanges, type WaitingClient } from './hash-changes.ts';
+import { hashMany, type WaitingClient } from './hash-changes.ts';
 import type { JsonFields } from './json-fields.ts';
 import { addMissingOfMany, inOrder, manyConflicts, nameOf, type NewRecord } from './many-conflicts.ts';
 import { writtenRecords } from './read-record.ts';
@@ -203,17 +204,23 @@ export async function createMany(
         references.add(column, { index: indexes[at] ?? 0, key, fault, value });
   });
   const wanted = references.wanted;
-  if (Object.keys(errors).length > 0) {
+  if (Object.keys(errors).length > 0 || checked.some((body) => needsCheck(body, model))) {
     if (wanted.length > 0)
       references.addErrors(wanted, await database.run(existingStatement(wanted), 'write'), errors);
     await addMissingOfMany(checked, indexes, resource, errors, database);
-    throw badBody(inOrder(errors));
+    if (Object.keys(errors).length > 0) throw badBody(inOrder(errors));
   }
   const groups = await groupRecords(checked, model, rest);
-  const records: NewRecord[] = [];
-  // One after the other: hashing takes long, and each password waits for its turn.
-  for (const { changes, hiddenReferences, later } of checked)
-    records.push({ changes: await hashChanges(changes, passwords, requester), hiddenReferences, later });
+  const hashed = await hashMany(
+    checked.map(({ changes }) => changes),
+    passwords,
+    requester,
+  );
+  const records: NewRecord[] = checked.map(({ changes, hiddenReferences, later }, index) => ({
+    changes: hashed[index] ?? [...changes],
+    hiddenReferences,
+    later,
+  }));
   /** The records from one position to another, by their groups. */
   async function listsBetween(from: number, to: number): Promise<InsertGroup[]> {
     const lists: InsertGroup[] = [];
@@ -225,7 +232,10 @@ export async function createMany(
   }
   const author = caller;
   const lists = await listsBetween(0, records.length);
-  const statement = resource.writes.insertMany({ groups: lists, references: wanted, author, isMinimal });
+  // The statement does not see its own records, to which such a foreign key may refer.
+  const unenforced = unenforcedHidden(checked).filter(({ references: target }) => target !== model);
+  const all = { groups: lists, references: wanted, unenforced, author, isMinimal };
+  const statement = resource.writes.insertMany(all);
   const result = await runWrite(database, statement).catch(async (error: unknown) => {
     const tryRecords = async (from: number, to: number): Promise<void> => {
       const some = await listsBetween(from, to);

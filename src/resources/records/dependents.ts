@@ -108,11 +108,12 @@ async function unknownKeys(
   targets: ReadonlySet<Model>,
   models: readonly Model[],
 ): Promise<UnknownKey[]> {
-  const found = await database.run(referencesStatement(models.map((model) => model.table)), 'read');
+  const tables = models.filter(({ isTable }) => isTable);
+  const found = await database.run(referencesStatement(tables.map(({ table }) => table)), 'read');
   return found.flatMap((key) => {
-    const model = models[key.target - 1];
+    const model = tables[key.target - 1];
     if (!model || !targets.has(model)) return [];
-    const unknown = { ...key, model, from: key.from === null ? undefined : models[key.from - 1] };
+    const unknown = { ...key, model, from: key.from === null ? undefined : tables[key.from - 1] };
     return isDeclared(unknown) ? [] : [unknown];
   });
 }

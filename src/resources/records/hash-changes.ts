@@ -12,7 +12,7 @@ export type WaitingClient = Pick<Requester, 'onGone' | 'key' | 'origin' | 'workI
 const HASH = /^\$[a-z0-9-]+\$/;
 
 /**
- * Hashes the passwords among the changes. A client that disconnects leaves the queue.
+ * Hashes the passwords among the changes of one write. A client that disconnects leaves the queue.
  * @param resource whose record is changed; undefined for a new record
  */
 export async function hashChanges(
@@ -21,13 +21,31 @@ export async function hashChanges(
   client: WaitingClient,
   resource?: ServedResource,
 ): Promise<Change[]> {
-  if (!changes.some(({ column }) => column.isPassword)) return [...changes];
+  const [hashed = []] = await hashMany([changes], passwords, client, resource);
+  return hashed;
+}
+
+/** The same for several records, one after the other: each password waits for its turn, until the client disconnects. */
+export async function hashMany(
+  records: readonly (readonly Change[])[],
+  passwords: Passwords,
+  client: WaitingClient,
+  resource?: ServedResource,
+): Promise<Change[][]> {
+  const hasPassword = (changes: readonly Change[]): boolean =>
+    changes.some(({ column }) => column.isPassword);
+  if (!records.some(hasPassword)) return records.map((changes) => [...changes]);
   const gone = new AbortController();
   const stop = client.onGone(() => gone.abort());
   try {
     // Anonymous clients share one group, because a single client can have any number of addresses.
     const group = client.origin === 'anonymous' ? 'anonymous' : undefined;
-    return await hashAll(changes, passwords, { client: client.key, group, signal: gone.signal }, resource);
+    const hashed: Change[][] = [];
+    for (const changes of records)
+      hashed.push(
+        await hashAll(changes, passwords, { client: client.key, group, signal: gone.signal }, resource),
+      );
+    return hashed;
   } finally {
     stop();
   }

@@ -2,10 +2,10 @@
 import type { Database } from '../../db/connection/database.ts';
 import { CostlyStatement, type RunOptions } from '../../db/connection/runner.ts';
 import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
-import { EMPTY, raw, sql } from '../../db/fragment.ts';
+import { raw, sql } from '../../db/fragment.ts';
 import { addError, badQuery, notFound, type FieldErrors, type Problem } from '../../errors.ts';
-import { estimateStatement } from '../../query/statements/bulk-statements.ts';
-import { csvRow, exportStatement } from '../../query/statements/csv.ts';
+import { estimateStatement, exportStatement } from '../../query/statements/bulk-statements.ts';
+import { csvRow } from '../../query/statements/csv.ts';
 import type { Boundary, CursorTokens } from '../../query/cursors/cursor-token.ts';
 import { cursorLinks, type Neighbors } from '../../query/cursors/cursor-links.ts';
 import { keysetStatement } from '../../query/cursors/keyset-page.ts';
@@ -17,9 +17,8 @@ import {
   isQuick,
   pageStatement,
   recordStatement,
-  type RowOutput,
 } from '../../query/statements/read-statements.ts';
-import { recordJson } from '../../query/statements/record-json.ts';
+import { recordJson, type RowOutput } from '../../query/statements/record-json.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 import { openExport } from './record-export.ts';
 import { requireId } from './read-record.ts';
@@ -64,7 +63,7 @@ export interface RecordCount {
 /** The default limit of capped counts, and the largest exact count of `estimated`. */
 const MAX_EXACT = 10_000;
 
-/** How a caller's records are counted: those below `countLevel` get no count past `maxCount`. */
+/** How a caller's records are counted: callers below `countLevel` get no exact count past `maxCount`. */
 const permitted = (
   { maxCount, countLevel }: ServedResource,
   counting: Counting | undefined,
@@ -99,7 +98,7 @@ function addPagingErrors({ hasCursors }: ServedResource, query: string, errors: 
 /** The SQL that outputs a record in a format. */
 function shownAs(format: PageFormat, { shown, plain }: ServedResource, { limit }: ListQuery): RowOutput {
   if (format === 'html') return preview(shown, limit);
-  return format === 'json' ? plain : { value: csvRow(ROOT, shown), joins: EMPTY };
+  return format === 'json' ? plain : { ...plain, value: csvRow(ROOT, shown) };
 }
 
 /** Up to which number to count; undefined for no count. */

@@ -31,6 +31,7 @@ import {
   missingSeveral,
   setsHidden,
   violatedSeveral,
+  type HiddenReference,
 } from '../references/several-references.ts';
 import { NOT_SUPPORTED, suppressed } from './write-result.ts';
 
@@ -196,18 +197,18 @@ async function explain(
 ): Promise<unknown> {
   const { records, resource } = rejected;
   const hidden = records.flatMap(({ hiddenReferences }, index) =>
-    hiddenReferences.map((key) => nameOf(index, key)),
+    hiddenReferences.map((one) => ({ ...one, keys: one.keys.map((key) => nameOf(index, key)) })),
   );
   if (error.code === UNIQUE_VIOLATION && (sendsHidden || !isElsewhere(error, resource.model))) {
     const errors = await duplicateErrors(rejected);
     const isExplained = Object.keys(errors).length > 0;
     return !isExplained && sendsHidden && hidden.length > 0 ? unspecificConflict() : conflict(errors);
   }
-  const several = sendsHidden ? undefined : violatedSeveral(error, resource);
-  if (several) return missingRecords(several, rejected);
-  if (error.code !== FOREIGN_KEY_VIOLATION || hidden.length === 0) return explainNew(error);
-  if (sendsHidden) return unspecificConflict();
-  return isOfTable(resource.model, error) ? missingReferences(hidden) : explainNew(error);
+  if (error.code !== FOREIGN_KEY_VIOLATION) return explainNew(error);
+  if (sendsHidden) return hidden.length > 0 ? unspecificConflict() : explainNew(error);
+  const several = violatedSeveral(error, resource);
+  if (!isOfTable(resource.model, error) || !(several || hidden.length > 0)) return explainNew(error);
+  return missingRecords(several, hidden, rejected);
 }
 
 /**
@@ -229,18 +230,23 @@ export async function addMissingOfMany(
     for (const [key, fault] of missingSeveral(foreignKey)) addError(errors, nameOf(index, key), fault);
 }
 
-/** The error for records of which some refer to nothing by a foreign key of several columns. */
+/**
+ * The error for records of which some refer to nothing. It names the references that the caller may know to be missing, else
+ * all hidden ones.
+ * @param several the foreign key that PostgreSQL names: the first that it finds, which depends on the hidden ones
+ */
 async function missingRecords(
-  foreignKey: Column,
-  { records, resource, database, mayRead }: RejectedRecords,
+  several: Column | undefined,
+  hidden: readonly HiddenReference[],
+  { records, resource, database }: RejectedRecords,
 ): Promise<Problem> {
-  const names = partsOf(foreignKey)
-    .map(({ key }) => key)
-    .join(', ');
-  const unspecific = `At least one record refers with ${names} to a record that does not exist.`;
   const errors: FieldErrors = {};
   await addMissingOfMany(records, [], resource, errors, database);
-  if (Object.keys(errors).length === 0) return new Problem(400, unspecific);
-  const isNamed = foreignKey.references && mayRead(foreignKey.references);
-  return badBody(inOrder(errors), isNamed ? '' : ` ${unspecific}`);
+  if (Object.keys(errors).length > 0) return badBody(inOrder(errors));
+  if (hidden.length > 0 || !several) return missingReferences(hidden);
+  const names = partsOf(several).map(({ key }) => key);
+  return new Problem(
+    400,
+    `At least one record refers with ${names.join(', ')} to a record that does not exist.`,
+  );
 }

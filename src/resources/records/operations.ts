@@ -1,12 +1,11 @@
 // Creates, changes and deletes one record, for the API and the admin area.
 import type { Database } from '../../db/connection/database.ts';
-import { sql, type Fragment } from '../../db/fragment.ts';
+import { sql } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
-import { isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
+import { isKeyPart, type Model } from '../../db/schema/model.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
-import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import { createMany, type ManyPreferences } from './create-many.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
 import {
@@ -33,7 +32,7 @@ import {
   conflictProblem,
   type WriteAttempt,
 } from './conflicts.ts';
-import { addAllMissing } from '../references/several-references.ts';
+import { needsCheck, unenforcedHidden } from '../references/several-references.ts';
 import {
   CallerChanged,
   meets,
@@ -43,7 +42,7 @@ import {
   type ServedResources,
 } from '../serve/served-resource.ts';
 import {
-  addCheckErrors,
+  addDatabaseFaults,
   addFailures,
   assertChangeable,
   NO_RECORD,
@@ -51,6 +50,7 @@ import {
   runWrite,
   writeOutcome,
   suppressed,
+  type MaySee,
 } from './write-result.ts';
 
 /** The answer to a request that requires that a record does not exist. */
@@ -83,44 +83,22 @@ export function createOperations(
    * Rejects a body with faults, and adds those that only the database knows, so that the answer lists all of them. For a body
    * without faults so far, the writing statement runs these checks itself.
    * @param always runs the checks now, because no statement will write
+   * @param maySee see `addDatabaseFaults`
    */
   async function assertValid(
     resource: ServedResource,
     body: CheckedBody,
     id?: string,
     always = false,
+    maySee?: () => Promise<MaySee | undefined>,
   ): Promise<void> {
-    if (!always && Object.keys(body.errors).length === 0) return;
-    await addDatabaseFaults(resource, body, id);
+    if (!always && !needsCheck(body, resource.model) && Object.keys(body.errors).length === 0) return;
+    await addDatabaseFaults(resource.model, id, body, database, await maySee?.());
     if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
   }
 
-  const holds = (condition: Fragment): Promise<boolean> =>
-    database.run(createStatement(sql`select ${condition}`, oneCell(isTrue)), 'write');
-
-  /**
-   * Adds the faults that only the database knows.
-   * @param maySee whether the caller may see the record's present value of a column. A check that would reveal a hidden value
-   * counts as failed.
-   */
-  async function addDatabaseFaults(
-    { model }: ServedResource,
-    { checks, later, errors }: CheckedBody,
-    id?: string,
-    maySee: (column: Column) => boolean = () => true,
-  ): Promise<void> {
-    const isAllowed = ({ kind, column }: Check): boolean => kind !== 'unchanged' || maySee(column);
-    const allowed = checks.filter(isAllowed);
-    if (allowed.length > 0) {
-      addCheckErrors(allowed, await database.run(checkStatement(model, id, allowed), 'write'), errors);
-    }
-    addCheckErrors(
-      checks.filter((check) => !isAllowed(check)),
-      [],
-      errors,
-    );
-    await addAllMissing(model, id, later, errors, database);
-  }
+  const holds = async ({ precondition }: Caller): Promise<boolean> =>
+    !precondition || database.run(createStatement(sql`select ${precondition}`, oneCell(isTrue)), 'write');
 
   /** Runs a statement that writes, and explains a rejection that other records cause. The problem's cause is the rejection. */
   async function write<T>(statement: Statement<T>, attempt: WriteAttempt): Promise<T> {
@@ -166,16 +144,16 @@ export function createOperations(
     await assertValid(resource, body, undefined, mayRepeat);
     if (mayRepeat && (await version(resource, absent))) throw new Problem(412, EXISTS);
     const changes = await hashChanges(body.changes, passwords, requester);
-    // `insert … default values` has no place for the precondition.
-    if (caller.precondition && changes.length === 0) throw new CallerChanged();
-    const statement = resource.writes.insert({ changes, checks: body.checks, author: caller });
+    const unenforced = unenforcedHidden([body]);
+    const added = { changes, checks: body.checks, unenforced, author: caller };
+    const statement = resource.writes.insert(added);
     const attempt = { resource, id: undefined, changes, body };
     const { record, checks } = await write(statement, attempt);
     if (!record) {
       await addFailures(resource.model, undefined, body, checks, database);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       // A trigger may have written elsewhere before it canceled the insert, which must then not run again.
-      if (caller.precondition && !(await holds(caller.precondition))) throw new CallerChanged();
+      if (!(await holds(caller))) throw new CallerChanged();
       throw suppressed();
     }
     const key = parseId(resource, record.id);
@@ -229,14 +207,14 @@ export function createOperations(
         passwords,
         requester,
         mayRead: readerOf(caller),
-        holds: ({ precondition }) => (precondition ? holds(precondition) : Promise.resolve(true)),
+        holds,
       }),
 
     /** All faults of a body, without writing it. Only the write itself reports duplicates. */
     async faults(resource: ServedResource, fields: JsonFields, writing: Writing): Promise<FieldErrors> {
       const body = await check(fields, resource, { ...writing, mayRead: readerOf(writing.caller) });
       const id = writing.id === undefined ? undefined : parseId(resource, writing.id);
-      await addDatabaseFaults(resource, body, id);
+      await addDatabaseFaults(resource.model, id, body, database);
       return body.errors;
     },
 
@@ -252,18 +230,25 @@ export function createOperations(
       const id = parseId(resource, idText);
       const mayRead = readerOf(caller);
       const body = await check(fields, resource, { id: id ?? idText, caller, isStrict, mayRead });
-      await assertValid(resource, body, id, id === undefined);
+      const checkOwnership = id === undefined ? undefined : ownershipCheck(resource, id, caller);
+      const maySeeOthers: MaySee = (column) => output.includes(column) && mayRead(model);
+      const maySee = async () => {
+        const isNeeded = body.checks.some(({ kind }) => kind === 'unchanged');
+        return isNeeded && (await checkOwnership?.()) === false ? maySeeOthers : undefined;
+      };
+      await assertValid(resource, body, id, id === undefined, maySee);
       if (id === undefined) throw notFound(NO_RECORD);
       const changes = await hashChanges(body.changes, passwords, requester, resource);
       const expected = rowVersions(resource, versions);
       const { checks } = body;
-      const statement = resource.writes.update({ id, changes, checks, author: caller, versions: expected });
+      const unenforced = unenforcedHidden([body]);
+      const changed = { id, changes, checks, unenforced, author: caller, versions: expected };
+      const statement = resource.writes.update(changed);
       const attempt = () => write(statement, { resource, id, changes, body });
-      const outcome = await writeOutcome(attempt, ownershipCheck(resource, id, caller), caller);
+      const outcome = await writeOutcome(attempt, checkOwnership, () => holds(caller));
       const { result, ownership } = outcome;
       // The statement did not read the record of another owner, so its checks run now.
-      const maySee = (column: Column): boolean => output.includes(column) && mayRead(model);
-      if (ownership === 'others') await addDatabaseFaults(resource, body, id, maySee);
+      if (ownership === 'others') await addDatabaseFaults(model, id, body, database, maySeeOthers);
       else await addFailures(model, id, body, result.checks, database);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(outcome);
@@ -282,7 +267,11 @@ export function createOperations(
       const statement = resource.writes.delete({ id, author: caller, versions: expected });
       const checkOwnership = ownershipCheck(resource, id, caller);
       try {
-        const outcome = await writeOutcome(() => runWrite(database, statement), checkOwnership, caller);
+        const outcome = await writeOutcome(
+          () => runWrite(database, statement),
+          checkOwnership,
+          () => holds(caller),
+        );
         assertChangeable(outcome);
         if (!outcome.result.isDeleted) throw suppressed();
       } catch (cause) {

@@ -1,6 +1,7 @@
 // Streams the rows of a statement through a cursor, for exports of any size.
 import type { Database } from '../../db/connection/database.ts';
-import { type Statement } from '../../db/rows.ts';
+import type { Statement } from '../../db/rows.ts';
+import type { RecordPart } from '../../query/statements/bulk-statements.ts';
 
 /** Maximum rows per fetch. More rows only cost memory. */
 const ROWS_AT_ONCE = 100;
@@ -25,17 +26,20 @@ export const NO_CHUNKS: AsyncIterable<Buffer> = {
 };
 
 /** Joins rows into chunks, so that each one is worth sending. */
-async function* chunksOf(batches: AsyncIterable<Buffer[]>, frame: Frame): AsyncGenerator<Buffer> {
+async function* chunksOf(
+  batches: AsyncIterable<readonly RecordPart[]>,
+  frame: Frame,
+): AsyncGenerator<Buffer> {
   const between = Buffer.from(frame.between);
   let parts: Buffer[] = [Buffer.from(frame.start)];
   let size = frame.start.length;
   let isFirst = true;
   for await (const rows of batches) {
-    for (const row of rows) {
-      if (!isFirst) parts.push(between);
+    for (const { bytes, isContinued } of rows) {
+      if (!isFirst && !isContinued) parts.push(between);
       isFirst = false;
-      parts.push(row);
-      size += row.length + between.length;
+      parts.push(bytes);
+      size += bytes.length + between.length;
       if (size < CHUNK_BYTES) continue;
       yield Buffer.concat(parts);
       parts = [];
@@ -47,9 +51,9 @@ async function* chunksOf(batches: AsyncIterable<Buffer[]>, frame: Frame): AsyncG
 
 /** All batches, including the first one that was read already. */
 async function* resumed(
-  first: IteratorResult<Buffer[], void>,
-  batches: AsyncGenerator<Buffer[], void>,
-): AsyncGenerator<Buffer[]> {
+  first: IteratorResult<readonly RecordPart[], void>,
+  batches: AsyncGenerator<readonly RecordPart[], void>,
+): AsyncGenerator<readonly RecordPart[]> {
   if (first.done) return;
   yield first.value;
   yield* batches;
@@ -63,7 +67,7 @@ async function* resumed(
  */
 export async function openExport(
   database: Pick<Database, 'cursor'>,
-  statement: Statement<Buffer[]>,
+  statement: Statement<readonly RecordPart[]>,
   frame: Frame,
   timeout = CLIENT_TIMEOUT,
 ): Promise<AsyncIterable<Buffer>> {

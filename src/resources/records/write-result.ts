@@ -3,13 +3,13 @@ import type { Database } from '../../db/connection/database.ts';
 import { LostWrite, NOT_ALLOWED } from '../../db/connection/database-errors.ts';
 import { isUnanswered } from '../../db/connection/pool-job.ts';
 import type { Statement } from '../../db/rows.ts';
-import type { Model } from '../../db/schema/model.ts';
+import type { Column, Model } from '../../db/schema/model.ts';
 import { addError, notFound, Problem, unavailable, type FieldErrors } from '../../errors.ts';
-import type { Check } from '../../query/statements/check-statements.ts';
+import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import type { FoundRow } from '../../query/statements/write-sql.ts';
 import { addAllMissing } from '../references/several-references.ts';
 import type { CheckedBody } from './checked-body.ts';
-import { CallerChanged, type Caller } from '../serve/served-resource.ts';
+import { CallerChanged } from '../serve/served-resource.ts';
 
 export const NO_RECORD = 'There is no such record.';
 
@@ -33,6 +33,29 @@ export function addCheckErrors(
   });
 }
 
+/** Whether the caller may see the record's present value of a column. */
+export type MaySee = (column: Column) => boolean;
+
+/**
+ * Adds the faults that only the database knows, without writing.
+ * @param maySee a check that would reveal a hidden value counts as failed
+ */
+export async function addDatabaseFaults(
+  model: Model,
+  id: string | undefined,
+  { checks, later, errors }: Pick<CheckedBody, 'checks' | 'later' | 'errors'>,
+  database: Pick<Database, 'run'>,
+  maySee: MaySee = () => true,
+): Promise<void> {
+  const isAllowed = ({ kind, column }: Check): boolean => kind !== 'unchanged' || maySee(column);
+  const allowed = checks.filter(isAllowed);
+  if (allowed.length > 0)
+    addCheckErrors(allowed, await database.run(checkStatement(model, id, allowed), 'write'), errors);
+  const others = checks.filter((check) => !isAllowed(check));
+  addCheckErrors(others, [], errors);
+  await addAllMissing(model, id, later, errors, database);
+}
+
 /** Adds the faults of the checks that have kept a statement from writing, and those that it did not check. */
 export async function addFailures(
   model: Model,
@@ -54,19 +77,20 @@ export interface WriteOutcome<T extends FoundRow> {
 /**
  * Runs the statement that changes or deletes a record. When it finds no record of the caller's, `checkOwnership` distinguishes a
  * missing record from another owner's. The statement runs once more when the caller has become the owner in between.
- * @throws CallerChanged when the record may only be missing because the caller's precondition failed
+ * @param holds whether the caller's precondition holds; else the record may only seem to be missing
+ * @throws CallerChanged if it does not
  */
 export async function writeOutcome<T extends FoundRow>(
   change: () => Promise<T>,
   checkOwnership: (() => Promise<boolean | undefined>) | undefined,
-  { precondition }: Caller,
+  holds: () => Promise<boolean>,
 ): Promise<WriteOutcome<T>> {
   const attempt = async (): Promise<WriteOutcome<T> | undefined> => {
     const result = await change();
     if (result.isFound) return { result, ownership: 'own' };
     const isOwner = await checkOwnership?.();
     if (isOwner === false) return { result, ownership: 'others' };
-    if (precondition) throw new CallerChanged();
+    if (!(await holds())) throw new CallerChanged();
     return isOwner ? undefined : { result, ownership: 'missing' };
   };
   const outcome = (await attempt()) ?? (await attempt());

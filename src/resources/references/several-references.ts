@@ -23,7 +23,7 @@ export function violatedSeveral(error: DatabaseError, { model, output }: ServedR
 /** The error of each column of a foreign key that refers to no record. */
 export function missingSeveral(foreignKey: Column): (readonly [key: string, fault: string])[] {
   const keys = partsOf(foreignKey).map(({ key }) => key);
-  return keys.map((key) => [key, `there is no such record (${keys.join(', ')})`] as const);
+  return keys.map((key) => [key, absentSeveral(keys)] as const);
 }
 
 /** Adds the errors of a foreign key that refers to no record. */
@@ -35,6 +35,36 @@ export function addMissing(foreignKey: Column, errors: FieldErrors): void {
 export const setsHidden = (changes: readonly Change[], { output }: ServedResource): boolean =>
   changes.some(({ column }) => !column.isPassword && !output.includes(column));
 
+/** A reference to a record that the caller may not read, or that the service cannot check. The write itself checks it. */
+export interface HiddenReference {
+  readonly keys: readonly string[];
+  /** The error if it is the only one. */
+  readonly fault: string;
+  /** The foreign key, if the database does not check it: the statement that writes does so last. */
+  readonly unenforced: Column | undefined;
+}
+
+export const ABSENT = 'there is no such record';
+
+const absentSeveral = (keys: readonly string[]): string =>
+  keys.length === 1 ? ABSENT : `${ABSENT} (${keys.join(', ')})`;
+
+/** @param columns those that the caller may know */
+export function asHidden(foreignKey: Column, model: Model, columns = partsOf(foreignKey)): HiddenReference {
+  const keys = columns.map(({ key }) => key);
+  const unenforced = isUnenforced(foreignKey, model) ? foreignKey : undefined;
+  return { keys, fault: absentSeveral(keys), unenforced };
+}
+
+/** The foreign keys that the statement that writes must check. */
+export const unenforcedHidden = (
+  bodies: readonly { readonly hiddenReferences: readonly HiddenReference[] }[],
+): Column[] => [
+  ...new Set(
+    bodies.flatMap(({ hiddenReferences }) => hiddenReferences.flatMap(({ unenforced: one }) => one ?? [])),
+  ),
+];
+
 /** A body, and what it needs checked of its foreign keys of several columns. */
 export interface SeveralChecks {
   readonly changes: readonly Change[];
@@ -42,11 +72,25 @@ export interface SeveralChecks {
   readonly errors: FieldErrors;
   /** Checks of the statement that writes, for foreign keys of which the database's own error would say too much or too little. */
   readonly checks: Check[];
-  /** The fields of those that cannot be checked. */
-  readonly hiddenReferences: string[];
-  /** What the database checks. It names one of them, so the others are checked after a refused write, or with other faults. */
+  readonly hiddenReferences: HiddenReference[];
+  /**
+   * What the database checks. It names one of them, so the others are checked after a refused write, or with other faults. What no
+   * constraint enforces is checked before the write, see `isUnenforced`.
+   */
   readonly later: SeveralCheck[];
 }
+
+/** Whether the database does not check the foreign key: it is of a view or foreign table, or refers to one. */
+const isUnenforced = ({ parts, constraint, references }: Column, model: Model): boolean =>
+  parts ? constraint === undefined : !model.isTable || references?.isTable === false;
+
+/** The checks that the database does not make. */
+const unenforced = ({ later }: Pick<SeveralChecks, 'later'>, model: Model): SeveralCheck[] =>
+  later.filter(({ foreignKey }) => isUnenforced(foreignKey, model));
+
+/** Whether the body needs a check before the write, because no constraint would refuse it. */
+export const needsCheck = (body: Pick<SeveralChecks, 'later'>, model: Model): boolean =>
+  unenforced(body, model).length > 0;
 
 /**
  * Adds the checks of foreign keys of several columns. The database's own error serves if the caller sees all columns and sends no
@@ -62,26 +106,35 @@ export function addSeveral(
   const sends = setsHidden(changes, resource);
   for (const foreignKey of model.foreignKeys) {
     const parts = partsOf(foreignKey);
-    const { references, constraint } = foreignKey;
-    if (isAmong(foreignKey, output) && !sends) {
-      const isFaulty = parts.some(({ key, name }) => key in errors || name in errors);
-      const isKnown = constraint !== undefined && references !== undefined && mayRead(references);
-      if (isKnown && !isFaulty) later.push(...laterChecks(foreignKey, model, changes, isUpdate, mayRead));
+    const sent = parts.flatMap((part) => changes.filter(({ column }) => column === part));
+    // Columns with a fault have no value, and keep the body from being written.
+    const isFaulty = parts.some(({ key, name }) => key in errors || name in errors);
+    if (sent.length === 0 || isFaulty) continue;
+    const { references, isFull } = foreignKey;
+    const isReadable = references !== undefined && mayRead(references);
+    const isVisible = isAmong(foreignKey, output);
+    const check =
+      isVisible && isReadable && (!sends || isUnenforced(foreignKey, model))
+        ? laterCheck(foreignKey, model, changes, isUpdate, mayRead)
+        : undefined;
+    if (check) {
+      later.push(check);
       continue;
     }
-    const sent = parts.flatMap((part) => changes.filter(({ column }) => column === part));
     const values = sent.flatMap(({ value }) => (value === null ? [] : [value]));
     const isPartlyNull =
       values.length < sent.length ||
       (!isUpdate && parts.some((part) => !part.hasDefault && !sent.some(({ column }) => column === part)));
-    if (sent.length === 0 || isPartlyNull) continue;
+    if (isPartlyNull && !isFull) continue;
     // Records of one body may refer to themselves and to each other.
-    const isCheckable = references && references !== model && mayRead(references);
-    if (isCheckable && sent.length === parts.length) {
+    const isCheckable = isReadable && references !== model;
+    if (isCheckable && values.length === parts.length) {
       const value = arrayText(values);
       for (const [key, fault] of missingSeveral(foreignKey))
         checks.push({ column: foreignKey, value, kind: 'reference', key, fault });
-    } else hiddenReferences.push(...sent.map(({ column }) => column.key));
+      continue;
+    }
+    hiddenReferences.push(asHidden(foreignKey, model, isVisible ? parts : sent.map(({ column }) => column)));
   }
 }
 
@@ -92,23 +145,34 @@ function valueOf(column: Column, changes: readonly Change[], isUpdate: boolean):
   return isUpdate || column.hasDefault || column.generated ? undefined : null;
 }
 
-/** The check of a foreign key that a body sets, or none if it would reveal values. */
-function laterChecks(
+/** The checks of a body for many records that the database does not make, also by columns that the form does not show. */
+export const unenforcedOfMany = (
+  body: Pick<SeveralChecks, 'changes' | 'later' | 'hiddenReferences'>,
+  model: Model,
+): SeveralCheck[] => [
+  ...unenforced(body, model),
+  ...unenforcedHidden([body]).map((foreignKey) => ({
+    foreignKey,
+    values: partsOf(foreignKey).map((part) => valueOf(part, body.changes, true)),
+    ownKey: undefined,
+  })),
+];
+
+/** The check of a foreign key that a body sets; undefined if the values are not known or it would reveal them. */
+function laterCheck(
   foreignKey: Column,
   model: Model,
   changes: readonly Change[],
   isUpdate: boolean,
   mayRead: (model: Model) => boolean,
-): SeveralCheck[] {
-  const parts = partsOf(foreignKey);
-  if (!parts.some((part) => changes.some(({ column }) => column === part))) return [];
-  const values = parts.map((part) => valueOf(part, changes, isUpdate));
+): SeveralCheck | undefined {
+  const values = partsOf(foreignKey).map((part) => valueOf(part, changes, isUpdate));
   // The answer depends on the present values, so the caller must be able to read them.
-  if (values.includes(undefined) && !(isUpdate && mayRead(model))) return [];
+  if (values.includes(undefined) && !(isUpdate && mayRead(model))) return undefined;
   const key = isUpdate ? [] : partsOf(model.primaryKey).map((part) => valueOf(part, changes, false));
   const ownKey = key.flatMap((value) => value ?? []);
   const isOwn = foreignKey.references === model && key.length > 0 && ownKey.length === key.length;
-  return [{ foreignKey, values, ownKey: isOwn ? ownKey : undefined }];
+  return { foreignKey, values, ownKey: isOwn ? ownKey : undefined };
 }
 
 /**

@@ -99,7 +99,9 @@ export function allPrivileges(
   for (const resource of resources) {
     const one = served.get(resource.model);
     const forAdmins = hasUsers && one ? adminPrivileges(resource, one, settings) : [];
-    if (one) privileges.set(tableOf(resource), sorted([...apiPrivileges(one), ...forAdmins]));
+    const table = tableOf(resource);
+    const others = privileges.get(table) ?? [];
+    if (one) privileges.set(table, sorted([...others, ...apiPrivileges(one), ...forAdmins]));
   }
   if (hasUsers)
     for (const definition of SYSTEM_TABLES) privileges.set(tableOf(definition), systemPrivileges(definition));

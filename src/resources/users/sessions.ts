@@ -34,6 +34,31 @@ const digest = (token: string): string => createHash('sha256').update(token).dig
 
 const NOW = raw("(now() at time zone 'UTC')");
 
+/** SQL for whether `s.user_key` can be cast to a type of keys. Any text can be cast to the types that are missing here. */
+const INTEGER = raw(
+  "case when s.user_key ~ '^-?[0-9]{1,19}$' then s.user_key::numeric between -9223372036854775808 and 9223372036854775807 end",
+);
+const CASTABLE: Readonly<Record<string, Fragment>> = {
+  int2: INTEGER,
+  int4: INTEGER,
+  int8: INTEGER,
+  uuid: raw("s.user_key ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'"),
+};
+const TEXTUAL = /^(?:text|varchar|bpchar)$|(?:^|\.)citext$/;
+
+/**
+ * The condition that a session `s` belongs to a user. The key is compared in its own type where that is safe, so that PostgreSQL
+ * uses the index: sessions may be older than the type of the key.
+ */
+function isOfUser(userKey: Fragment, castType: string): Fragment {
+  if (TEXTUAL.test(castType)) return sql`${userKey} = s.user_key::${raw(castType)}`;
+  const isCastable = CASTABLE[castType];
+  if (!isCastable) return sql`${userKey}::text = s.user_key`;
+  // An integer may be out of the range of its type, but not of the largest one, which the index compares as well.
+  const type = raw(castType === 'uuid' ? 'uuid' : 'int8');
+  return sql`${userKey} = case when ${isCastable} then s.user_key::${type} end`;
+}
+
 export type Sessions = ReturnType<typeof createSessions>;
 
 /**
@@ -51,7 +76,8 @@ export function createSessions(database: Database, sessions: Model, users: Model
   /** A tombstone whose session is deleted. Other tombstones are still needed to end a session whose row was locked. */
   const isOrphan = sql`${isTombstone} and not exists (select from ${sessionTable} e where e.token_hash = substr(s.token_hash, length(${raw(TOMBSTONE_PREFIX)}) + 1))`;
   const isValid = sql`${isFresh} and ${column('active')} and ${column('admin')} and s.password_mark = ${passwordMark} and not ${hasTombstone}`;
-  const sessionsWithUsers = sql`${sessionTable} s join ${table(users.table)} u on ${userKey} = s.user_key::${raw(users.primaryKey.castType)}`;
+  const ofUser = isOfUser(userKey, users.primaryKey.castType);
+  const sessionsWithUsers = sql`${sessionTable} s join ${table(users.table)} u on ${ofUser}`;
 
   const run = <T>(query: Fragment, decode: Statement<T>['decode']): Promise<T> =>
     database.run({ ...createStatement(query, decode), fixed: true }, 'quick');
@@ -79,7 +105,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
    * @returns how many of them were valid
    */
   function endAll(condition: Fragment): Promise<number> {
-    const ending = sql`select s.token_hash, s.user_key, coalesce(${isValid}, false) as valid from ${sessionTable} s left join ${table(users.table)} u on ${userKey}::text = s.user_key where not ${isTombstone} and ${condition}`;
+    const ending = sql`select s.token_hash, s.user_key, coalesce(${isValid}, false) as valid from ${sessionTable} s left join ${table(users.table)} u on ${ofUser} where not ${isTombstone} and ${condition}`;
     // Sorted, so that two transactions that end the same sessions cannot deadlock.
     const tombstones = sql`insert into ${sessionTable} (token_hash, user_key, password_mark, address, agent) select ${raw(TOMBSTONE_PREFIX)} || token_hash, user_key, '', '', '' from ending order by token_hash on conflict (token_hash) do nothing`;
     const gone = sql`delete from ${sessionTable} where ${unlocked(sql`s.token_hash in (select token_hash from ending)`)}`;
@@ -148,7 +174,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
       if (prunedAt + PRUNE_INTERVAL <= Date.now()) await prune().catch(() => undefined);
       const values = sql`${value(digest(token))}, ${userKey}::text, ${passwordMark}, ${value(address)}, ${value(agent)}`;
       const isOpen = await run(
-        sql`insert into ${sessionTable} (token_hash, user_key, password_mark, address, agent) select ${values} from ${table(users.table)} u where ${userKey}::text = ${value(id)} and ${precondition} returning true`,
+        sql`insert into ${sessionTable} (token_hash, user_key, password_mark, address, agent) select ${values} from ${table(users.table)} u where ${userKey} = ${value(id)}::${raw(users.primaryKey.castType)} and ${precondition} returning true`,
         (rows) => rows.length > 0,
       );
       if (!isOpen) return undefined;
@@ -198,6 +224,10 @@ export function createSessions(database: Database, sessions: Model, users: Model
           })),
       );
     },
+
+    /** An SQL condition: the session is valid. */
+    precondition: (token: string): Fragment =>
+      sql`exists (select from ${sessionsWithUsers} where s.token_hash = ${value(digest(token))} and ${isValid})`,
 
     end,
     prune,

@@ -1,0 +1,81 @@
+// Two foreign keys of several columns that share their columns, and refer to different tables.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { createDatabase } from '../support.ts';
+import { startFaults, startOnce, startWith, users, type WritableService } from './helpers.ts';
+
+const part = { type: 'integer', null: true } as const;
+const place = (model: string): Resource => ({
+  model,
+  access: 'user',
+  primaryKey: { columns: ['t', 'n'] },
+  columns: { t: { type: 'integer' }, n: { type: 'integer' } },
+});
+const visit: Resource = {
+  model: 'visit',
+  access: 'user',
+  columns: { t: part, n: part },
+  foreignKeys: {
+    at_room: { columns: ['t', 'n'], references: 'room' },
+    at_desk: { columns: ['t', 'n'], references: 'desk' },
+  },
+};
+const RESOURCES = [place('room'), place('desk'), visit];
+
+describe('two foreign keys of the same columns', () => {
+  let service: WritableService;
+  before(async () => {
+    service = await startWith(RESOURCES);
+    await service.sql`insert into room values (1, 1), (1, 2), (1, 3)`;
+    await service.sql`insert into desk values (1, 1), (1, 4)`;
+    await service.sql`insert into visit (t, n) values (1, 1)`;
+  });
+  after(() => service.close());
+
+  const FAULT = ['there is no such record (t, n)'];
+  for (const n of [2, 4])
+    for (const [method, path, body, errors] of [
+      ['POST', 'visit', { t: 1, n }, { t: FAULT, n: FAULT }],
+      ['PUT', 'visit/1', { n }, { t: FAULT, n: FAULT }],
+      [
+        'POST',
+        'visit',
+        [
+          { t: 1, n: 1 },
+          { t: 1, n },
+        ],
+        { '1.t': FAULT, '1.n': FAULT },
+      ],
+    ] as const)
+      test(`names the columns of the one that is missing: ${method} ${JSON.stringify(body)}`, async () => {
+        const { status, json, text } = await service.send(method, `/api/${path}/`, body);
+        assert.deepEqual([status, json.errors], [400, errors], text);
+      });
+});
+
+test('the one that an existing table lacks is created, but not if the table has another in its place', async () => {
+  const database = await createDatabase();
+  try {
+    const { foreignKeys, ...more } = visit;
+    const { at_room: first, at_desk: second } = foreignKeys ?? {};
+    assert.ok(first && second);
+    await startOnce(database, [users, place('room'), place('desk'), { ...more, foreignKeys: { first } }]);
+    const reasons = await startFaults(database, [
+      users,
+      place('room'),
+      place('desk'),
+      { ...more, foreignKeys: { second } },
+    ]);
+    assert.match(reasons.join(), /visit: foreignKeys\.second: t, n have no foreign key to t, n of desk/);
+    await startOnce(database, [users, ...RESOURCES]);
+    const made = await database.sql`select confrelid::regclass::text as target from pg_constraint
+      where conrelid = 'visit'::regclass and contype = 'f' order by 1`;
+    assert.deepEqual(
+      made.map(({ target }) => target as string),
+      ['desk', 'room'],
+    );
+  } finally {
+    await database.drop();
+  }
+});
