@@ -217,6 +217,30 @@ describe('the queue of requests', () => {
     assert.ok(meanBetween(queue, 'visitor', crowd) <= 1);
   });
 
+  test('lets more clients than can wait with long work take turns among themselves', () => {
+    const queue = new RequestQueue<{ key: string }>();
+    const many = Array.from({ length: 5_000 }, (_, index) => `network ${index}`);
+    for (let request = 0; request < 3; request += 1) for (const one of many) queue.note(one, true);
+    assert.ok(meanBetween(queue, 'visitor', many) <= 1);
+  });
+
+  test('gives up an entry of the client with the most, whether its work is long or short', () => {
+    for (const [isFirstLong, isSecondLong] of [
+      [true, false],
+      [false, true],
+    ]) {
+      const queue = new RequestQueue<string>();
+      for (let request = 0; request < 3; request += 1) {
+        queue.note('few', isFirstLong === true);
+        queue.note('many', isSecondLong === true);
+      }
+      for (let entry = 0; entry < 5; entry += 1) queue.push('few', `few ${entry}`);
+      for (let entry = 0; entry < 9; entry += 1) queue.push('many', `many ${entry}`);
+      assert.equal(queue.takeFromLongest(2), 'many 8');
+      assert.equal(queue.takeFromLongest(8), undefined);
+    }
+  });
+
   test('serves every entry once, and a client with long work also while others have short work', () => {
     const pushed = fc.array(fc.tuple(fc.constantFrom('a', 'b', 'c'), fc.boolean()), { maxLength: 40 });
     fc.assert(

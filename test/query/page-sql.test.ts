@@ -66,6 +66,17 @@ describe('the cache of SQL texts', () => {
     assert.equal(built, TEXTS);
   });
 
+  test('a page that PostgreSQL checks collects no more than the bytes that it may have', () => {
+    const view = viewOf(served, () => true);
+    const plan = planList(parseListQuery('limit=40', author, {}), author.model, view, [], {});
+    const { text, small } = pageStatement(plan, { row: author.plain, maxBytes: 2 ** 20 });
+    const budget = / over \(rows unbounded preceding\) <= (\d+)/;
+    assert.deepEqual(
+      [text, small?.(false), small?.(true)].map((one) => Number(budget.exec(one ?? '')?.[1])),
+      [2 ** 20, 2 ** 18, 2 ** 18],
+    );
+  });
+
   test('equal shapes of different caches are separate', () => {
     const [one, other] = [createSqlCache(), createSqlCache()];
     assert.equal(one('shape', () => 'select 1'), 'select 1'); // prettier-ignore

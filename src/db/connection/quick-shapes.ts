@@ -5,8 +5,11 @@ import type { Shape } from '../statement-shapes.ts';
 
 /** Milliseconds for which a page counts as large after a large answer, even if later answers are small. */
 const LARGE_FOR = 10 * 60_000;
-/** How many times longer than its JSON a value may be as PostgreSQL stores it, such as an array of short numbers. */
-const MAX_OVERHEAD = 8;
+/**
+ * How many times the bytes of its JSON a value's size may be taken for: an array of short numbers is stored longer, and a
+ * compressed value above a limit counts as large.
+ */
+const MAX_OVERHEAD = 256;
 /** Maximum large records that are remembered for one shape. */
 const MAX_LARGE = 1_000;
 

@@ -46,6 +46,13 @@ export abstract class ClientQueue<T> {
     return first;
   }
 
+  /** The most entries of one client. */
+  get longest(): number {
+    let most = 0;
+    for (const { size } of this.waiting.values()) most = Math.max(most, size);
+    return most;
+  }
+
   /** Takes the newest entry of the client with the most entries, if these are more than `count`. */
   takeFromLongest(count: number): T | undefined {
     let longest: string | undefined;

@@ -5,7 +5,8 @@ import { RecentMap } from '../recent-map.ts';
 const FREE_SHARE = 0.25;
 /** Maximum usage that is remembered, as a multiple of the allowance. */
 const MAX_REMEMBERED = 20;
-const MAX_CLIENTS = 1_000;
+/** Maximum clients that are remembered: more than take turns, or each would be forgotten before it counts as costly. */
+const MAX_CLIENTS = 16_384;
 
 interface Level {
   readonly milliseconds: number;

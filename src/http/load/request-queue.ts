@@ -9,8 +9,8 @@ const LONG = 1;
 const SHORT = -0.5;
 const MAX_SCORE = 3;
 const COSTLY = 1.5;
-/** Maximum clients whose scores are remembered. */
-const MAX_CLIENTS = 1_000;
+/** Maximum clients whose scores are remembered: more than can wait, or each would be forgotten before it counts as costly. */
+const MAX_CLIENTS = 16_384;
 
 /**
  * Clients take turns, and those whose work is long again and again take them among themselves. So a client with short work does
@@ -57,7 +57,8 @@ export class RequestQueue<T> {
 
   /** Takes the newest entry of the client with the most entries, if these are more than `count`. */
   takeFromLongest(count: number): T | undefined {
-    return this.#long.takeFromLongest(count) ?? this.#short.takeFromLongest(count);
+    const long = this.#long.takeFromLongest(Math.max(count, this.#short.longest));
+    return long ?? this.#short.takeFromLongest(count);
   }
 
   #isCostly(key: string): boolean {

@@ -200,8 +200,10 @@ function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragmen
     return sql`select objects, more, case when objects is not null then ${count} end from (${page} offset 0) page`;
   };
   // `offset 0` keeps PostgreSQL from computing a value once per use.
-  if (isChecked || plan.limit <= MAX_UNCHECKED_ROWS) {
-    const page = sql`(select array(${rows}) as records offset 0) records`;
+  const isBudgeted = plan.limit > MAX_UNCHECKED_ROWS;
+  const records = isBudgeted ? withinBudget(rows, most) : rows;
+  if (isChecked || !isBudgeted) {
+    const page = sql`(select array(${records}) as records offset 0) records`;
     const whole = isChecked
       ? sql`case when array_position(records, null) is null then ${objects} end`
       : objects;
@@ -209,7 +211,7 @@ function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragmen
     const fitting = sql`case when octet_length(objects) <= ${most} then objects end`;
     return counted(sql`select ${fitting} as objects, more from ${texts}`);
   }
-  const page = sql`(select array(${withinBudget(rows, most)}) as records offset 0) page`;
+  const page = sql`(select array(${records}) as records offset 0) page`;
   const last = sql`records[least(cardinality(records), ${limit})]`;
   const fits = sql`case when cardinality(records) = 0 or ${last} is not null then ${objects} end`;
   return counted(sql`select ${fits} as objects, ${hasMore} as more from ${page}`);
