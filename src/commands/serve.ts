@@ -9,6 +9,7 @@ import type { Users } from '../resources/users/users.ts';
 import type { Prepared } from '../service.ts';
 import { isForeignWorker, isWorker } from '../http/message/process-role.ts';
 import { createLogger, type Logger } from '../http/observability/logger.ts';
+import { memoryWarning } from '../http/load/overload.ts';
 import { superviseWorkers } from '../workers/supervisor.ts';
 import { joinParent, type WorkerLink } from '../workers/worker-link.ts';
 import { openEmbedded, refuseArguments, parse, print, type Io } from './command.ts';
@@ -152,11 +153,14 @@ function runWorkers(settings: Settings): Promise<number> {
   const passed = takePassedSocket();
   // Each process reads .env again, so that a reload takes its changes.
   for (const name of Object.keys(process.env)) if (!(name in INHERITED)) delete process.env[name];
+  const logger = createLogger(settings.logLevel, undefined, settings.logFormat, { worker: 0 });
+  const message = memoryWarning(settings);
+  if (message !== undefined) logger.warn({ message });
   return superviseWorkers({
     settings,
     program: process.argv[1] ?? '',
     passed,
-    logger: createLogger(settings.logLevel, undefined, settings.logFormat, { worker: 0 }),
+    logger,
     openEmbedded: settings.databaseUrl === undefined ? openEmbedded : undefined,
     onReady: announce,
   });

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { memoryWarning } from '../../src/http/load/overload.ts';
 import { basic, startService, type TestService } from '../support.ts';
 
 /** Blocks the event loop of the service, which runs in this process, as a machine without free processor time does. */
@@ -39,4 +40,19 @@ describe('while the event loop is delayed', () => {
     assert.equal((await service.request('/healthz')).status, 200);
     for (const outgoing of open) outgoing.destroy();
   });
+});
+
+describe('the memory of several processes', () => {
+  const MIB = 1024 ** 2;
+  for (const { workers, maxPage, limit, expected } of [
+    { workers: 2, maxPage: 32, limit: 512, expected: undefined },
+    { workers: 2, maxPage: 32, limit: 511, expected: /share 511 MiB and need 512 MiB/ },
+    { workers: 8, maxPage: 32, limit: 1_024, expected: /^WORKERS=8 .*share 1024 MiB and need 2048 MiB/ },
+    { workers: 2, maxPage: 128, limit: 512, expected: /need 896 MiB/ },
+  ])
+    test(`${limit} MiB for ${workers} with pages of ${maxPage} MiB ${expected ? 'are a warning' : 'are enough'}`, () => {
+      const warning = memoryWarning({ workers, maxPage: maxPage * MIB }, limit * MIB);
+      if (expected) assert.match(warning ?? '', expected);
+      else assert.equal(warning, undefined);
+    });
 });

@@ -1,6 +1,7 @@
 // Detects that the process is overloaded, so that it sheds load instead of becoming slow for everyone.
 import { getHeapStatistics } from 'node:v8';
 import { totalmem } from 'node:os';
+import type { Settings } from '../../config.ts';
 
 /** Milliseconds between measurements of the event loop and of the memory. */
 const INTERVAL = 100;
@@ -24,6 +25,23 @@ function memoryLimit(): number {
   const constrained = process.constrainedMemory?.() ?? 0;
   const total = totalmem();
   return constrained > 0 && constrained < total ? constrained : total;
+}
+
+/** What a process needs besides two of the largest pages, before it refuses requests for lack of memory (bytes). */
+const MIN_MEMORY = 192 * 1024 * 1024;
+
+/**
+ * The warning about too little memory for each of several processes, if there is too little.
+ * @param limit bytes that all processes may use
+ */
+export function memoryWarning(
+  { workers, maxPage }: Pick<Settings, 'workers' | 'maxPage'>,
+  limit = memoryLimit(),
+): string | undefined {
+  const needed = workers * (MIN_MEMORY + 2 * maxPage);
+  if (limit >= needed) return undefined;
+  const [have, need] = [limit, needed].map((bytes) => Math.floor(bytes / 1024 ** 2));
+  return `WORKERS=${workers} may refuse requests for lack of memory: its processes share ${have} MiB and need ${need} MiB; use fewer, or allow more (MemoryMax of systemd)`;
 }
 
 /** The larger of two shares: of the heap's own limit, and of the process's limit. */
