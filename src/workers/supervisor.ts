@@ -80,6 +80,8 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
   let isStarted = false;
   let reloading: Promise<void> | undefined;
   let mustReloadAgain = false;
+  /** Ends the service with this exit code. */
+  let end: (code: number) => void;
 
   function ownMetrics(): string {
     const output = new MetricsText();
@@ -106,10 +108,24 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
     void worker.ended.then((ending) => {
       running.delete(worker);
       exchange.forget(worker);
+      if (hasLostSocket(worker)) return end(1);
       const place = places[number - 1];
       if (isStarted && !stopping.signal.aborted && place?.current === worker) replace(place, worker, ending);
     });
     return worker;
+  }
+
+  /**
+   * Whether the passed socket is unusable. Node.js closes it in this process when no other process listens on it, so that only the
+   * program that passed it can pass it again.
+   */
+  function hasLostSocket(ended: Worker): boolean {
+    if (passed === undefined || stopping.signal.aborted || ended.readyAt() === undefined) return false;
+    if ([...running].some(({ isServing }) => isServing())) return false;
+    const message =
+      'no process listens on the passed socket any longer, and Node.js cannot listen on it again; ending with exit code 1, to be started again';
+    logger.error({ message });
+    return true;
   }
 
   /** Starts another process for one that has ended unexpectedly. */
@@ -184,15 +200,18 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
     await Promise.all([...running].map((worker) => worker.stop()));
   }
 
-  const stopped = new Promise<undefined>((resolve) => {
+  const ended = new Promise<number>((resolve) => {
+    end = (code) => {
+      stopping.abort();
+      resolve(code);
+    };
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
       const earlyListeners = process.listeners(signal); // from bin/vitrine.js
       process.on(signal, () => {
         // A terminal that closes ends the service.
         if (signal === 'SIGHUP' && !process.stdin.isTTY) return void reload();
         if (!stopping.signal.aborted) logger.info({ message: `${signal}: shutting down` });
-        stopping.abort();
-        resolve(undefined);
+        end(0);
       });
       for (const listener of earlyListeners) process.off(signal, listener);
     }
@@ -200,11 +219,10 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
 
   try {
     embedded = await options.openEmbedded?.();
-    const failed = await Promise.race([stopped, startAll()]);
-    if (failed && !stopping.signal.aborted) return failed.code || 1;
+    const failed = await Promise.race([ended, startAll()]);
+    if (typeof failed === 'object' && !stopping.signal.aborted) return failed.code || 1;
     if (mustReloadAgain) void reload();
-    await stopped;
-    return 0;
+    return await ended;
   } catch (error) {
     if (!stopping.signal.aborted) throw error;
     return 0; // the signal has ended the start of the embedded database, too

@@ -23,6 +23,8 @@ export interface Worker {
   readonly hasJoined: () => boolean;
   /** Milliseconds, as of `performance.now`; undefined before it serves. */
   readonly readyAt: () => number | undefined;
+  /** Whether it serves and has not been asked to stop. */
+  readonly isServing: () => boolean;
   /** Resolves when the process serves, with its text, or with undefined if it ends before. */
   readonly ready: Promise<string | undefined>;
   readonly ended: Promise<Ending>;
@@ -50,6 +52,7 @@ export function startWorker(
   const gone = new AbortController();
   let readyAt: number | undefined;
   let hasJoined = false;
+  let isStopping = false;
   const send = (message: ToWorker, onWritten?: () => void): void => {
     // The callback also receives the error if the process has just ended.
     if (child.isConnected()) child.process.send(message, () => onWritten?.());
@@ -79,11 +82,13 @@ export function startWorker(
     outbox: createOutbox((batch, onWritten) => send({ kind: 'batch', batch }, onWritten)),
     hasJoined: () => hasJoined,
     readyAt: () => readyAt,
+    isServing: () => readyAt !== undefined && !isStopping && !gone.signal.aborted,
     ready,
     ended,
     gone: gone.signal,
     send,
     stop: () => {
+      isStopping = true;
       child.process.kill('SIGTERM');
       const timer = setTimeout(() => child.process.kill('SIGKILL'), MAX_STOP);
       return ended.finally(() => clearTimeout(timer));

@@ -18,6 +18,7 @@ import {
   temporaryFolder,
   until,
 } from './support.ts';
+import { ask, workersOf } from './workers-support.ts';
 
 /** Stands for systemd: holds a listening socket, never accepts anything, and starts services that get it as their first. */
 interface Holder {
@@ -29,6 +30,8 @@ interface Holder {
   readonly ready: (count: number) => Promise<unknown>;
   /** Ends a service. Gives its exit code. */
   readonly stop: (pid: number) => Promise<number>;
+  /** Waits for the end of a service. Gives its exit code. */
+  readonly ended: (pid: number) => Promise<number>;
   readonly close: () => void;
 }
 
@@ -56,6 +59,10 @@ async function hold(env: Record<string, string>): Promise<Holder> {
   for (const stream of [child.stdout, child.stderr])
     stream?.setEncoding('utf8').on('data', (text: string) => (output += text));
   const say = (line: string): void => void child.stdin?.write(`${line}\n`);
+  const ended = async (pid: number): Promise<number> => {
+    say(`wait ${pid}; echo "ended ${pid} $?"`);
+    return Number(await until('the end', () => new RegExp(`^ended ${pid} (\\d+)$`, 'm').exec(output)?.[1]));
+  };
   let launched = 0;
   return {
     base: `http://127.0.0.1:${port}`,
@@ -69,10 +76,11 @@ async function hold(env: Record<string, string>): Promise<Holder> {
     },
     ready: (count) =>
       until('the service to listen', () => (output.match(/^listening on /gm) ?? []).length === count),
-    stop: async (pid) => {
-      say(`kill -TERM ${pid}; wait ${pid}; echo "ended ${pid} $?"`);
-      return Number(await until('the end', () => new RegExp(`^ended ${pid} (\\d+)$`, 'm').exec(output)?.[1]));
+    stop: (pid) => {
+      say(`kill -TERM ${pid}`);
+      return ended(pid);
     },
+    ended,
     close: () => {
       if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
       holders.delete(child);
@@ -142,6 +150,28 @@ describe('a socket that is passed as systemd passes it', { timeout: 110_000 }, (
       assert.equal(await holder.stop(pid), 0);
       const later = new Promise((resolve) => setTimeout(resolve, 200, 'waiting'));
       assert.equal(await Promise.race([answer, later]), 'waiting');
+    } finally {
+      holder.close();
+    }
+  });
+
+  test('if all processes of WORKERS are killed at once, the service ends with 1 and can be started again', async () => {
+    const holder = await hold({ ...env, WORKERS: '2' });
+    try {
+      const pid = await holder.launch();
+      await holder.ready(1);
+      const workers = (): number[] => workersOf({ child: { pid } as ChildProcess });
+      const [first = 0] = workers();
+      process.kill(first, 'SIGKILL');
+      await until('a replacement', () => workers().length === 2 && !workers().includes(first));
+      assert.equal((await ask(holder.base, '/readyz')).status, 200);
+      for (const worker of workers()) process.kill(worker, 'SIGKILL');
+      assert.equal(await holder.ended(pid), 1);
+      assert.match(holder.output(), /"level":"error".*no process listens on the passed socket any longer/);
+      const waiting = ask(holder.base, '/readyz');
+      const next = await holder.launch();
+      assert.equal((await waiting).status, 200);
+      assert.equal(await holder.stop(next), 0);
     } finally {
       holder.close();
     }
