@@ -142,16 +142,25 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
     }, delay);
   }
 
-  /** Starts all processes, one after the other. @returns how one of them ended that never served */
+  /**
+   * Starts all processes, one after the other.
+   * @returns how one of them ended that never served
+   * @throws StartError if one of them could not be started
+   */
   async function startAll(): Promise<Ending | undefined> {
     let text: string | undefined;
     for (const place of places) {
       if (stopping.signal.aborted) return undefined;
       place.current = start(place, place.number === 1);
       const name = await place.current.ready;
-      if (name === undefined) return place.current.ended;
+      if (name === undefined) {
+        const ending = await place.current.ended;
+        if (ending.wasStarted) return ending;
+        throw new StartError(`Process ${place.number} of WORKERS ${ending.reason}.`);
+      }
       text ??= name;
     }
+    if (stopping.signal.aborted) return undefined;
     isStarted = true;
     // One that has served may have crashed while the others started.
     for (const place of places)

@@ -12,6 +12,8 @@ export interface Ending {
   readonly code: number;
   /** The exit code or the signal, for messages. */
   readonly reason: string;
+  /** Whether the operating system started it at all. If not, it has logged nothing. */
+  readonly wasStarted: boolean;
 }
 
 /** One process. */
@@ -38,8 +40,24 @@ export interface Worker {
 /** The messages that are not about the start. */
 export type WorkerMessage = Exclude<ToParent, { kind: 'join' | 'ready' }>;
 
+/** @returns an error if Node.js throws it: it emits only some of those that the operating system reports */
+function fork(number: number): ClusterWorker | Error {
+  try {
+    return cluster.fork({ [WORKER_VARIABLE]: String(number) });
+  } catch (error) {
+    return error as Error;
+  }
+}
+
+/** The end of a process that could not be started, for example because there are too many processes or open files. */
+const notStarted = ({ message }: Error): Ending => ({
+  code: 1,
+  reason: `cannot be started: ${message}`,
+  wasStarted: false,
+});
+
 /**
- * Starts a process.
+ * Starts a process. If that fails, it ends at once.
  * @param onJoin called when it receives messages
  */
 export function startWorker(
@@ -48,24 +66,34 @@ export function startWorker(
   onMessage: (worker: Worker, message: WorkerMessage) => void,
 ): Worker {
   const { number } = start;
-  const child: ClusterWorker = cluster.fork({ [WORKER_VARIABLE]: String(number) });
+  const forked = fork(number);
+  const child = forked instanceof Error ? undefined : forked;
   const gone = new AbortController();
   let readyAt: number | undefined;
   let hasJoined = false;
   let isStopping = false;
   const send = (message: ToWorker, onWritten?: () => void): void => {
     // The callback also receives the error if the process has just ended.
-    if (child.isConnected()) child.process.send(message, () => onWritten?.());
+    if (child?.isConnected()) child.process.send(message, () => onWritten?.());
   };
   const ended = new Promise<Ending>((resolve) => {
-    child.once('exit', (code: number | null, signal: string | null) => {
+    const end = (ending: Ending): void => {
       gone.abort();
-      resolve({ code: code ?? 1, reason: signal ?? `exit code ${code}` });
+      resolve(ending);
+    };
+    if (forked instanceof Error) return end(notStarted(forked));
+    forked.once('exit', (code: number | null, signal: string | null) =>
+      end({ code: code ?? 1, reason: signal ?? `exit code ${code}`, wasStarted: true }),
+    );
+    forked.on('error', (error) => {
+      if (forked.process.pid !== undefined) return; // a message to a process that has just ended
+      delete cluster.workers?.[forked.id]; // Node.js does so only after `exit`
+      end(notStarted(error));
     });
   });
   const ready = new Promise<string | undefined>((resolve) => {
     void ended.then(() => resolve(undefined));
-    child.on('message', (message: ToParent) => {
+    child?.on('message', (message: ToParent) => {
       if (message.kind === 'join') {
         hasJoined = true;
         send({ kind: 'start', start });
@@ -76,7 +104,6 @@ export function startWorker(
       } else onMessage(worker, message);
     });
   });
-  child.on('error', () => undefined); // a message to a process that has just ended
   const worker: Worker = {
     number,
     outbox: createOutbox((batch, onWritten) => send({ kind: 'batch', batch }, onWritten)),
@@ -89,8 +116,12 @@ export function startWorker(
     send,
     stop: () => {
       isStopping = true;
-      child.process.kill('SIGTERM');
-      const timer = setTimeout(() => child.process.kill('SIGKILL'), MAX_STOP);
+      // Without an id, the signal would reach this process and its group.
+      const kill = (signal: NodeJS.Signals): void => {
+        if (child?.process.pid !== undefined) child.process.kill(signal);
+      };
+      kill('SIGTERM');
+      const timer = setTimeout(() => kill('SIGKILL'), MAX_STOP);
       return ended.finally(() => clearTimeout(timer));
     },
   };

@@ -1,6 +1,6 @@
 // `vitrine serve` with WORKERS: several processes over one port, which share what they count.
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,6 +10,7 @@ import {
   addressesOf,
   addUser,
   connections,
+  EXECUTABLE,
   folderWith,
   freePort,
   INSTALLATION,
@@ -93,6 +94,69 @@ describe('WORKERS', { timeout: 600_000 }, () => {
     const seconds = delays.map(([, , delay]) => Number(delay));
     assert.ok(Math.max(...seconds) > 0.25, String(seconds));
     assert.equal((await service.stop()).code, 0);
+  });
+
+  // Node.js emits the first of these errors, and throws the second one.
+  for (const [error, spoil] of [
+    ['ENOENT', () => Promise.resolve()],
+    ['ELOOP', (path: string) => symlink(path, path)],
+  ] as const)
+    test(`a process that cannot be started (${error}) is tried again, and holds up no reload and no stop`, async () => {
+      const cwd = await folderWith({ 'executable.cjs': `process.execPath = __dirname + '/node';` });
+      const executable = join(cwd, 'node');
+      await symlink(process.execPath, executable);
+      const failures = new RegExp(
+        `process \\d has .*cannot be started: spawn .*${error}\\); starting another`,
+      );
+      const program = await start(['--require', './executable.cjs', EXECUTABLE, 'serve'], {
+        command: process.execPath,
+        cwd,
+        env: { DATABASE_URL: database.url, WORKERS: '2', PORT: '0' },
+      });
+      const service = await listening(program);
+      const [, second = 0] = workersOf(service);
+
+      await rm(executable);
+      await spoil(executable);
+      process.kill(second, 'SIGKILL');
+      await until('failed attempts', () => lines(service, failures) >= 2);
+      service.child.kill('SIGHUP');
+      const refusal = new RegExp(
+        `not reloaded: the new process has ended \\(cannot be started: .*${error}\\)`,
+      );
+      await until('the end of the reload', () => lines(service, refusal) === 1);
+      assert.equal((await ask(service.base, '/api/note/')).status, 200);
+
+      await rm(executable, { force: true });
+      await symlink(process.execPath, executable);
+      await until('a replacement', async () => (await metric(service.base, 'vitrine_processes')) === 2);
+
+      await rm(executable);
+      await spoil(executable);
+      const known = lines(service, failures);
+      process.kill(workersOf(service).at(-1) ?? 0, 'SIGKILL');
+      await until('a failed attempt', () => lines(service, failures) > known);
+      const { code, stderr } = await service.stop();
+      assert.equal(code, 0, stderr);
+    });
+
+  test('a start that cannot start a process ends with the reason', async () => {
+    for (const [path, error] of [
+      ['/missing/node', 'ENOENT'],
+      [`/dev/null/node`, 'ENOTDIR'],
+    ]) {
+      const cwd = await folderWith({ 'executable.cjs': `process.execPath = '${path}';` });
+      const { code, stdout, stderr } = await run(['--require', './executable.cjs', EXECUTABLE, 'serve'], {
+        command: process.execPath,
+        cwd,
+        env: { DATABASE_URL: database.url, WORKERS: '2', PORT: '0' },
+      });
+      assert.deepEqual([code, stdout], [1, '']);
+      assert.match(
+        stderr,
+        new RegExp(`^vitrine: Process 1 of WORKERS cannot be started: spawn .*${error}\\.`, 'm'),
+      );
+    }
   });
 
   test('all processes finish their requests and end when the first one is killed', async () => {
