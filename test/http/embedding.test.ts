@@ -9,6 +9,7 @@ import { createVitrine, type Vitrine } from '../../src/index.ts';
 import { createInFlight } from '../../src/http/server/in-flight-requests.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
+import { startProxy } from '../process/proxy.ts';
 import { assertProblem, eventually } from './expect.ts';
 
 describe('the handler in another server', () => {
@@ -79,6 +80,48 @@ describe('the handler in another server', () => {
       outcomes.add(await ask({ authorization: basic(`unknown${tries}`, 'wrong') }));
     assert.ok(outcomes.has(429));
     assert.deepEqual(await ask({ authorization: right }), bob, 'a client at work is not locked out');
+  });
+
+  /** Calls `authenticate` for a request of `bob`, after a preparation. @returns the user, or the error */
+  async function authenticated(
+    own: Vitrine,
+    prepare: (incoming: IncomingMessage) => unknown,
+  ): Promise<unknown> {
+    let outcome: Promise<unknown> | undefined;
+    const base = await serve((incoming, response) => {
+      outcome = Promise.resolve(prepare(incoming))
+        .then(() => own.authenticate(incoming))
+        .catch((error: unknown) => error)
+        .finally(() => response.end());
+    });
+    await request(base, '/mine', { user: 'bob' }).catch(() => undefined);
+    return outcome;
+  }
+
+  test('authenticating without a database fails with 503', async () => {
+    const proxy = await startProxy(database.url);
+    const own = await createVitrine({ databaseUrl: proxy.url, resources: [user, note], log: () => undefined });
+    try {
+      const error = await authenticated(own, () => proxy.refuse());
+      assert.equal((error as { status?: number }).status, 503, String(error));
+    } finally {
+      await own.close();
+      await proxy.close();
+    }
+  });
+
+  test('authenticating a client that has disconnected before verifies no password', async () => {
+    const own = await start();
+    try {
+      const error = await authenticated(own, async ({ socket }) => {
+        const closed = once(socket, 'close');
+        socket.destroy();
+        await closed;
+      });
+      assert.match(String(error), /the client closed the connection/);
+    } finally {
+      await own.close();
+    }
   });
 
   test('gives the fields of log lines to its own log', async () => {

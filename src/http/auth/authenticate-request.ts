@@ -1,5 +1,6 @@
 // Authenticates requests of other routes than Vitrine's own.
 import type { IncomingMessage } from 'node:http';
+import { asProblem } from '../../db/connection/database-errors.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import { Unauthorized } from '../message/message.ts';
 import type { Authentication } from './authentication.ts';
@@ -16,6 +17,8 @@ export async function authenticateRequest(
 ): Promise<Pick<Caller, 'id' | 'name' | 'admin'> | undefined> {
   const network = clientAddress(headers, socket.remoteAddress, trustProxy);
   const onGone = (callback: () => void): (() => void) => {
+    // The event of a socket that is closed already does not come again.
+    if (socket.destroyed) queueMicrotask(callback);
     socket.once('close', callback);
     return () => socket.off('close', callback);
   };
@@ -24,6 +27,6 @@ export async function authenticateRequest(
     return { id, name, admin };
   } catch (error) {
     if (error instanceof Unauthorized) return undefined;
-    throw error;
+    throw asProblem(error) ?? error;
   }
 }
