@@ -4,7 +4,7 @@ import { request as send, type IncomingMessage } from 'node:http';
 import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
 import { createRateLimit } from '../../src/http/load/rate-limit.ts';
-import { STYLE_PATH } from '../../src/admin/web/assets.ts';
+import { API_STYLE_PATH, SCRIPT_PATH, STYLE_PATH } from '../../src/admin/web/assets.ts';
 import { basic, startService, type Answer, type RequestOptions, type TestService } from '../support.ts';
 
 const BURST = 5;
@@ -82,10 +82,14 @@ describe('a client over RATE_LIMIT', { timeout: 60_000 }, () => {
   test('still gets health checks and the files of the pages', async () => {
     const address = newAddress();
     await useUp(address);
-    for (const path of ['/healthz', '/readyz', STYLE_PATH])
+    for (const path of ['/healthz', '/readyz', STYLE_PATH, SCRIPT_PATH, API_STYLE_PATH])
       for (let count = 0; count < 2 * BURST; count += 1) assert.equal((await ask(address, path)).status, 200);
-    await useUp(address, '/admin/-/no-such-file.js');
   });
+
+  for (const path of ['/api/-/0.css', '/api/-/style-000000000000.css', '/admin/-/no-such-file.js'])
+    test(`of requests for ${path}, which does not exist, gets 429 like for any other path`, async () => {
+      await useUp(newAddress(), path);
+    });
 
   test('is counted in the metrics, which are not counted themselves', async () => {
     const scrape = async (): Promise<number> => {

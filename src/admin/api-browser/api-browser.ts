@@ -20,7 +20,7 @@ import { columnTable, accessSummary } from './api-columns.ts';
 import { apiFilterPanel, filteredAddress, MAX_CHIPS, parameterChips } from './api-filter.ts';
 import { collectionJson, recordJson } from './api-json.ts';
 import { apiLinks, curlCommand, JSON_QUERY } from './api-links.ts';
-import { API_STYLE_PATH, apiAsset } from '../web/assets.ts';
+import { API_STYLE_PATH, apiAsset, isAsset } from '../web/assets.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { links, Parameters } from '../web/admin-links.ts';
 import { grouped } from '../web/display-text.ts';
@@ -186,6 +186,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
 
   return {
     asset: apiAsset,
+    isAsset: (path) => path === API_STYLE_PATH || (hasAdmin && isAsset(path)),
 
     home() {
       const body = html`<ul>

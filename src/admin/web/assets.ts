@@ -33,7 +33,10 @@ const API_ROOT = '/api/-/';
 export const [STYLE_PATH, SCRIPT_PATH] = [ROOT + assets[0].file, ROOT + assets[1].file];
 export const API_STYLE_PATH = API_ROOT + assets[0].file;
 
-export const isAsset = (path: string): boolean => assets.some(({ file }) => path === ROOT + file);
+const PATHS = new Set([STYLE_PATH, SCRIPT_PATH]);
+
+/** Whether a path is that of a file of the admin area. */
+export const isAsset = (path: string): boolean => PATHS.has(path);
 
 /** The stylesheet or the script; undefined for any other path. @throws Problem 404 for another version of them */
 export function findAsset(path: string): Reply | undefined {

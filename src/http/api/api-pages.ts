@@ -25,4 +25,9 @@ export interface ApiPages extends Pick<Area, 'problem'> {
   readonly jsonQuery: string;
   /** A static file of the pages. @throws Problem 404 */
   readonly asset: (path: string) => Reply;
+  /**
+   * Whether a path is that of a file of these pages or of the admin area. The files cost little, and a page that was served is
+   * unusable without them.
+   */
+  readonly isAsset: (path: string) => boolean;
 }

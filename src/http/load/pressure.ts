@@ -12,9 +12,6 @@ const MIN_BODY_BUDGET = 64 * 1024 * 1024;
 /** The largest form of the admin area as a multiple of MAX_BODY. With a small MAX_BODY its forms fit MIN_BODY_BUDGET. */
 const FORM_FACTOR = 3;
 
-/** Scripts and styles of the pages. They cost little, and a page that was served is unusable without them. */
-export const ASSET = /^\/(?:api|admin)\/-\/[^/]+\.(?:css|js)$/;
-
 const UNREAD = 'Too many responses are still unread by their clients. Try again later.';
 const CLOSE_AND_RETRY = { Connection: 'close', 'Retry-After': '1' };
 
@@ -37,8 +34,8 @@ export function createPressure(
     bodies: (): number => bodies.used,
 
     /** @throws Problem 503 while the process is overloaded, except for health checks and assets */
-    assertRoom(path: string): void {
-      if (overload.shortage() !== undefined && path !== '/healthz' && !ASSET.test(path)) throw OVERLOADED;
+    assertRoom(path: string, isAsset: boolean): void {
+      if (overload.shortage() !== undefined && path !== '/healthz' && !isAsset) throw OVERLOADED;
     },
 
     /**

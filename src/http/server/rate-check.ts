@@ -1,10 +1,9 @@
 // Refuses the requests of a client over RATE_LIMIT.
 import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
-import { ASSET } from '../load/pressure.ts';
 import type { RateLimit } from '../load/rate-limit.ts';
-import { isAdminPath, METRICS_PATH } from '../message/request-target.ts';
-import { ADMIN_ASSET, mayReadMetrics, type Metrics } from '../observability/metrics.ts';
+import { METRICS_PATH } from '../message/request-target.ts';
+import { mayReadMetrics, type Metrics } from '../observability/metrics.ts';
 import type { Site } from '../api/site.ts';
 import type { Exchange } from './exchange.ts';
 
@@ -22,8 +21,7 @@ export const isProbe = (path: string): boolean => path === '/healthz' || path ==
 function isUncounted({ path, method, incoming }: Exchange, { settings, site }: RateOptions): boolean {
   if (path === METRICS_PATH) return mayReadMetrics(incoming, settings);
   if (method !== 'GET' && method !== 'HEAD') return false;
-  if (isProbe(path)) return true;
-  return ASSET.test(path) && (!isAdminPath(path) || site()?.admin?.patternOf(path) === ADMIN_ASSET);
+  return isProbe(path) || site()?.pages.isAsset(path) === true;
 }
 
 /** @throws Problem 429 for a client over RATE_LIMIT */

@@ -197,7 +197,7 @@ export function createHandler(options: HandlerOptions): Handler {
 
   function enterNow(exchange: Exchange): Promise<void> | undefined {
     if (exchange.response.closed) throw new ClientGone();
-    pressure.assertRoom(exchange.path);
+    pressure.assertRoom(exchange.path, site()?.pages.isAsset(exchange.path) === true);
     const admitted = admission.enter(exchange, performance.now());
     if (admitted) return admitted.then(() => exchange.enter());
     exchange.enter();
