@@ -9,7 +9,7 @@ import { QueryBudget, SEARCH_TOO_LONG } from './parse/query-budget.ts';
 /** Maximum number of foreign keys that a path may follow. */
 const MAX_JOINS = 4;
 /** Maximum number of joined tables. With many more, planning takes longer than reading. */
-const MAX_TABLES = 20;
+export const MAX_TABLES = 20;
 
 /** The columns and models that the caller may see. A plan treats everything else as if it did not exist. */
 export interface View {
@@ -195,6 +195,16 @@ function planSearch({ words, paths }: Search, model: Model, view: View, joins: J
   });
 }
 
+const eachPart = ({ alias, column, descending }: Ordering): Ordering[] =>
+  partsOf(column).map((part) => ({ alias, column: part, descending }));
+
+/** A column has no effect on the order after its first occurrence. */
+const withoutRepeats = (orderings: readonly Ordering[]): Ordering[] =>
+  orderings.filter(
+    ({ alias, column }, index) =>
+      orderings.findIndex((one) => one.alias === alias && one.column === column) === index,
+  );
+
 /**
  * Resolves the names of a list query.
  * @param defaultOrdering the resource's ordering, for a request without one
@@ -231,17 +241,13 @@ export function planList(
   const isKey = ({ alias, column }: ResolvedColumn): boolean => alias === ROOT && column === model.primaryKey;
   const keyIndex = orderings.findIndex(isKey);
   // The key is unique, so orderings after it have no effect.
-  const totalOrder =
-    keyIndex < 0
-      ? [...orderings, { alias: ROOT, column: model.primaryKey, descending: false }]
-      : orderings.slice(0, keyIndex + 1);
-  const eachPart = ({ alias, column, descending }: Ordering): Ordering[] =>
-    partsOf(column).map((part) => ({ alias, column: part, descending }));
+  const before = keyIndex < 0 ? orderings : orderings.slice(0, keyIndex);
+  const byKey = orderings[keyIndex] ?? { alias: ROOT, column: model.primaryKey, descending: false };
   return {
     model,
     joins: joins.list,
     where,
-    orderings: totalOrder.flatMap(eachPart),
+    orderings: [...withoutRepeats(before.flatMap(eachPart)), ...eachPart(byKey)],
     limit: query.limit,
     offset: (query.page - 1n) * BigInt(query.limit),
   };

@@ -37,14 +37,14 @@ const elements = (count: number): string => Array.from({ length: count }, (_, n)
 let service: TestService;
 before(async () => {
   service = await startService(MODELS);
-  await service.sql`insert into knot (name, data) values ('one', '[1]')`;
+  await service.sql`insert into knot (name, data) values ('one', '[1]'), ('two', null)`;
 });
 after(() => service.close());
 
-const ask = (parameters: string[][], accept?: string) =>
+const ask = (parameters: string[][], accept?: string, headers = {}) =>
   service.request(
     `/api/knot/?${parameters.map(([name = '', text = '']) => `${name}=${encodeURIComponent(text)}`).join('&')}`,
-    accept === undefined ? {} : { headers: { accept } },
+    { headers: { ...headers, ...(accept === undefined ? {} : { accept }) } },
   );
 
 describe('a query', () => {
@@ -117,5 +117,41 @@ describe('a query', () => {
         assert.deepEqual(Object.keys(json.errors), [named]);
         assert.match(json.errors[named][0], message);
       }
+    });
+});
+
+describe('a page with cursors', () => {
+  const CURSORS = { Prefer: 'paging=cursor' };
+  const parents = (count: number): string =>
+    PARENTS.slice(0, count)
+      .map((name) => `${name}__name`)
+      .join();
+
+  for (const [kind, ordering, filters] of [
+    ['three columns that may be NULL, over two joined tables', 'a__name,-b__name,b__a', []],
+    ['columns of four joined tables', parents(4), []],
+    ['a descending column, with filters that join 20 tables', '-name', joining(MAX_TABLES)],
+    ['a column over three foreign keys, eight times', Array<string>(8).fill('a__b__c__name').join(), []],
+    ['a column and its reverse by turns', Array<string>(4).fill('a__b__c__name,-a__b__c__name').join(), []],
+  ] as [string, string, string[][]][])
+    // prettier-ignore
+    test(`may have an ordering by ${kind}`, async () => {
+      const { status, json, text } = await ask([...filters, ['ordering', ordering], ['limit', '1']], undefined, CURSORS);
+      assert.equal(status, 200, text);
+      if (json.meta.next !== '') assert.equal((await service.request(json.meta.next)).status, 200);
+    });
+
+  for (const [ordering, filters, count] of [
+    [parents(5), [], 72],
+    [parents(5).replaceAll(/(?=[a-e]__)/g, '-'), [], 72],
+    ['a__name,b__name', joining(MAX_TABLES), 126],
+  ] as [string, string[][], number][])
+    test(`is 400 when its ordering makes the page read too many tables: ${ordering}`, async () => {
+      const parameters = [...filters, ['ordering', ordering]];
+      const { status, json } = await ask(parameters, undefined, CURSORS);
+      assert.equal(status, 400);
+      const message = `makes a page with cursors read ${count} tables; at most 63 are allowed: order by fewer columns`;
+      assert.deepEqual(json.errors, { ordering: [message] });
+      assert.equal((await ask(parameters)).status, 200, 'without cursors');
     });
 });

@@ -1,9 +1,10 @@
 // The statement of a page that begins or ends next to a given record, whatever its number is.
+import { badQuery } from '../../errors.ts';
 import { EMPTY, join, Parameters, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { isTrue, text, type RawRow, type Statement } from '../../db/rows.ts';
 import { mayBeNull, reference, typed } from '../../db/schema/model.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
-import { ROOT, type ListPlan, type Ordering } from '../plan.ts';
+import { MAX_TABLES, ROOT, type ListPlan, type Ordering } from '../plan.ts';
 import {
   bind,
   COMMA,
@@ -21,6 +22,9 @@ import type { Boundary } from './cursor-token.ts';
 
 /** Maximum bytes of the values that a cursor holds: it is a part of a URL. */
 const MAX_KEYS = 2048;
+
+/** Maximum number of tables that the parts of a page read together: three parts may join as many as a query may. */
+const MAX_READ = 3 * (MAX_TABLES + 1);
 
 const canBeNull = ({ alias, column }: Ordering): boolean => alias !== ROOT || mayBeNull(column);
 
@@ -62,6 +66,25 @@ function recordsAfter(places: readonly Place[], isInclusive: boolean): Fragment[
   return conditions;
 }
 
+/** The largest number of conditions that `recordsAfter` makes for these columns. */
+function mostConditions([first, ...rest]: readonly Ordering[]): number {
+  if (!first || (rest.length > 0 && isUniform([first, ...rest]))) return 1;
+  return mostConditions(rest) + (!first.descending && canBeNull(first) ? 2 : 1);
+}
+
+/**
+ * Checks the number of tables that a page reads at most: each condition is a query of its own. It is the same for all pages of a
+ * list, so that every link works.
+ * @throws Problem 400 if there are too many
+ */
+function checkTables({ joins, orderings }: ListPlan): void {
+  const conditions = Math.max(mostConditions(orderings), mostConditions(backward(orderings)));
+  const count = conditions * (joins.length + 1);
+  if (count <= MAX_READ) return;
+  const fault = `makes a page with cursors read ${count} tables; at most ${MAX_READ} are allowed: order by fewer columns`;
+  throw badQuery({ ordering: [fault] });
+}
+
 const readPage = ([row]: readonly RawRow[]) => ({
   /** Undefined if the records exceed the byte limit. */
   objects: row?.[0] ?? undefined,
@@ -81,6 +104,7 @@ export type KeysetPage = ReturnType<typeof readPage>;
 /**
  * A page next to a boundary; without one, the page that the plan names.
  * @param cache keeps the SQL; all its pages have this output
+ * @throws Problem 400 if the pages of this list read too many tables
  */
 export function keysetStatement(
   plan: ListPlan,
@@ -88,6 +112,7 @@ export function keysetStatement(
   output: PageOutput,
   cache: SqlCache,
 ): Statement<KeysetPage> {
+  checkTables(plan);
   const parameters = new Parameters();
   const isBackward = boundary?.isBackward === true;
   const orderings = isBackward ? backward(plan.orderings) : plan.orderings;
