@@ -3,6 +3,8 @@
 /** Maximum number of shapes remembered, and of those prepared. */
 const MAX_SHAPES = 500;
 const MAX_PREPARED = 200;
+/** Maximum characters of the texts of all shapes together: clients can make texts of more than 100,000. */
+const MAX_CHARACTERS = 8 * 1024 * 1024;
 /** Longer texts are not prepared: PostgreSQL keeps a plan for each, whose size grows with the text. */
 const MAX_PREPARED_LENGTH = 8 * 1024;
 /** A shape is costly from this cost on (milliseconds). */
@@ -91,6 +93,7 @@ export class Shapes {
   /** By text length: comparing texts is faster than hashing each one for a map. */
   readonly #shapes = new Map<number, Shape[]>();
   #size = 0;
+  #characters = 0;
   #uses = 0;
   #prepared = 0;
 
@@ -107,27 +110,35 @@ export class Shapes {
   }
 
   #add(text: string, isFixed: boolean): Shape {
-    if (this.#size >= MAX_SHAPES) this.#forgetOldest();
+    let hasRoom = true;
+    while (hasRoom && (this.#size >= MAX_SHAPES || this.#characters + text.length > MAX_CHARACTERS))
+      hasRoom = this.#forgetOldest();
     const shape = newShape(text, isFixed);
     const sameLength = this.#shapes.get(text.length);
     if (sameLength) sameLength.push(shape);
     else this.#shapes.set(text.length, [shape]);
     this.#size += 1;
+    this.#characters += text.length;
     return shape;
   }
 
-  /** Evicts shapes used once first: clients can create any number of them without running a statement. */
-  #forgetOldest(): void {
+  /**
+   * Evicts shapes used once first: clients can create any number of them without running a statement.
+   * @returns whether there was one to evict
+   */
+  #forgetOldest(): boolean {
     const oldest =
       this.#oldest(({ isFixed, uses }) => !isFixed && uses < 2) ?? this.#oldest(({ isFixed }) => !isFixed);
-    if (!oldest) return;
+    if (!oldest) return false;
     const { length } = oldest.text;
     const left = this.#shapes.get(length)?.filter((shape) => shape !== oldest) ?? [];
     if (left.length > 0) this.#shapes.set(length, left);
     else this.#shapes.delete(length);
     this.#size -= 1;
+    this.#characters -= length;
     if (oldest.isPrepared) this.#prepared -= 1;
     oldest.isForgotten = true;
+    return true;
   }
 
   /** A linear search, needed only to evict a shape. Keeping the shapes in order would cost every use. */

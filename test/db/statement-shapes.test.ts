@@ -38,3 +38,26 @@ test('a long text is not prepared, because PostgreSQL would keep its long plan',
   const text = `select ${'1 + '.repeat(2_500)}1`;
   for (let times = 0; times < 3; times += 1) assert.equal(shapes.prepare(shapes.use(text)), false);
 });
+
+test('long texts make room for others before they take 8 MiB together, the least recently used first', () => {
+  const shapes = new Shapes();
+  const texts = (count: number, length: number, name: string): string[] =>
+    Array.from({ length: count }, (_, index) => `${name} ${index}`.padEnd(length, '.'));
+  const ofProgram = shapes.use('of the program', true);
+  const short = texts(10, 100, 'short').map((text) => shapes.use(text));
+  const long = texts(100, 150_000, 'long').map((text) => shapes.use(text));
+  const kept = long.filter(({ isForgotten }) => !isForgotten);
+  assert.equal(kept.length, Math.floor((8 * 1024 * 1024) / 150_000));
+  assert.deepEqual(kept, long.slice(-kept.length));
+  assert.ok(!ofProgram.isForgotten && short.every(({ isForgotten }) => isForgotten));
+  // What was evicted no longer counts: as many short texts as before fit.
+  const others = texts(499, 100, 'other').map((text) => shapes.use(text));
+  assert.ok(!ofProgram.isForgotten && others.every(({ isForgotten }) => !isForgotten));
+});
+
+test('a text that has no room beside those of the program is run all the same', () => {
+  const shapes = new Shapes();
+  const ofProgram = shapes.use('x'.repeat(9 * 1024 * 1024), true);
+  const other = shapes.use('select');
+  assert.deepEqual([ofProgram.isForgotten, other.isForgotten, other.uses], [false, false, 1]);
+});
