@@ -14,7 +14,7 @@ import type { Siblings } from '../http/message/siblings.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
 import type { ApiRequest } from '../http/message/message.ts';
 import type { Services } from './web/admin-context.ts';
-import { readCookie } from './web/cookies.ts';
+import { readPosition } from './web/cookies.ts';
 import { createParking } from './web/parked-forms.ts';
 
 /** What the composition root hands to the admin area. */
@@ -72,7 +72,7 @@ export function createServices({
     const { requester } = request;
     // A change reads what it needs where it writes.
     const requesterDatabase = READS.has(request.method)
-      ? replicas.reading(requester, readCookie(request, 'position'))
+      ? replicas.reading(requester, readPosition(request))
       : database.for(requester);
     const operationsOn = (runner: Pick<Database, 'run'>) =>
       createOperations(runner, resources, passwords, requester, requesterDatabase);

@@ -186,6 +186,14 @@ describe('with a standby', { timeout: 300_000 }, () => {
       service.request('/admin/note/', { headers: { Cookie } });
     assert.match((await list(`${cookies}; ${position}`)).text, /from a form/);
     assert.doesNotMatch((await list(cookies)).text, /from a form/);
+    for (const ambiguous of [
+      `admin-position=x; ${position}`,
+      `${position}; admin-position=`,
+      'admin-position=x; admin-position=y',
+      'admin-position=',
+      '__Secure-admin-position=x; __Secure-admin-position=y',
+    ])
+      assert.match((await list(`${cookies}; ${ambiguous}`)).text, /from a form/, ambiguous);
   });
 
   test('every page of the admin area is served while the standby answers reads', async () => {

@@ -46,12 +46,26 @@ export const usesTls = (request: ApiRequest): boolean =>
   request.headers.origin?.startsWith('https://') === true ||
   NAMES.some((name) => secureCookie(request, name) !== undefined);
 
-/** The value of a cookie, if it has one. The secure one takes precedence; where TLS is certain, only that one counts. */
-export function readCookie(request: ApiRequest, name: CookieName): string | undefined {
+/**
+ * What a request has as a cookie. The secure one takes precedence; where TLS is certain, only that one counts.
+ * @returns undefined without the cookie, empty if it is empty or has several values
+ */
+function sentCookie(request: ApiRequest, name: CookieName): string | undefined {
   const secure = secureCookie(request, name);
-  const value = request.client().isSecure ? secure : (secure ?? cookie(request, `admin-${name}`));
+  return request.client().isSecure ? secure : (secure ?? cookie(request, `admin-${name}`));
+}
+
+/** The value of a cookie, if it has one. */
+export function readCookie(request: ApiRequest, name: CookieName): string | undefined {
+  const value = sentCookie(request, name);
   return value === '' ? undefined : value;
 }
+
+/**
+ * The position of the last write, for `Replicas.reading`. Of several positions none counts, but the browser has written, so the
+ * result is then empty: like every text that is no position, it leads to the primary.
+ */
+export const readPosition = (request: ApiRequest): string | undefined => sentCookie(request, 'position');
 
 /** @param seconds how long the browser keeps it: 0 deletes it, undefined keeps it until the browser closes */
 export function setCookie(request: ApiRequest, name: CookieName, value: string, seconds?: number): string {
