@@ -23,8 +23,8 @@ import type { Boundary } from './cursor-token.ts';
 /** Maximum bytes of the values that a cursor holds: it is a part of a URL. */
 const MAX_KEYS = 2048;
 
-/** Maximum number of tables that the parts of a page read together: five parts may join as many as a query may. */
-const MAX_READ = 5 * (MAX_TABLES + 1);
+/** Maximum number of tables that the parts of a page read together: sixteen parts may join as many as a query may. */
+const MAX_READ = 16 * (MAX_TABLES + 1);
 
 const canBeNull = ({ alias, column }: Ordering): boolean => alias !== ROOT || mayBeNull(column);
 
