@@ -249,13 +249,25 @@ function readValue(variable: string, environment: Environment): [name: string, v
   if (file === undefined || file === '') return [variable, value];
   if (value !== undefined && value !== '') throw new Error(`and ${name} are both set`);
   try {
-    return [name, readFileSync(file, 'utf8').replace(/\r?\n$/, '')];
+    const text = readFileSync(file, 'utf8').replace(/\r?\n$/, '');
+    // A secret that is not there yet must not become the default, such as a new embedded database.
+    if (text === '') throw new Error(`${file} is empty`);
+    return [name, text];
   } catch (error) {
     throw new Error(`cannot be read from ${name}: ${(error as Error).message}`, { cause: error });
   }
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The text of a setting, from its variable or file. Empty without one, and if the file cannot be read. */
+export function settingText(variable: string, environment: Environment): string {
+  try {
+    return readValue(variable, environment)[1] ?? '';
+  } catch {
+    return '';
+  }
+}
 
 /** Whether the environment has the setting of a variable in the other way: as its value, or as the name of a file. */
 export function isOverridden(name: string, environment: Environment): boolean {

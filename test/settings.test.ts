@@ -188,6 +188,13 @@ describe('settings from the environment', () => {
         [{ PORT_FILE: join(folder, 'none') }, /- PORT cannot be read from PORT_FILE: ENOENT/],
       ] as const)
         assert.throws(() => readSettings(environment), message);
+      for (const text of ['', '\n']) {
+        await writeFile(file, text);
+        assert.throws(
+          () => readSettings({ PORT_FILE: file }),
+          /- PORT cannot be read from PORT_FILE: .* is empty/,
+        );
+      }
     } finally {
       await rm(folder, { recursive: true });
     }

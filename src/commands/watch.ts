@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { readdirSync, watch, type Dirent, type FSWatcher } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { settingText } from '../config.ts';
 import { StartError } from '../errors.ts';
 import { printMessage, type Io } from './command.ts';
 import { currentVariables, ENV_FILE, INHERITED } from './env-file.ts';
@@ -57,8 +58,8 @@ function foldersIn(folder: string): string[] {
 
 /** The folder of the registry. */
 function registryFolder(): string {
-  const { RESOURCES = '' } = currentVariables();
-  return RESOURCES === '' ? SHIPPED : dirname(resolve(RESOURCES));
+  const resources = settingText('RESOURCES', currentVariables());
+  return resources === '' ? SHIPPED : dirname(resolve(resources));
 }
 
 /**

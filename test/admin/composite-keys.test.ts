@@ -28,10 +28,34 @@ const award: Resource = {
   admin: { label: '{name} ({casting__role})', filters: ['casting__role', 'name'] },
 };
 
+const place = (model: string, column: string): Resource => ({
+  model,
+  primaryKey: { columns: ['t', 'n'] },
+  columns: { t: { type: 'integer' }, n: { type: 'integer' }, [column]: { type: 'string' } },
+  admin: { label: `{${column}}` },
+});
+const visit: Resource = {
+  model: 'visit',
+  columns: { t: { type: 'integer' }, n: { type: 'integer' } },
+  foreignKeys: {
+    room: { columns: ['t', 'n'], references: 'room' },
+    desk: { columns: ['t', 'n'], references: 'desk' },
+  },
+  admin: { label: '{room__title}, {desk__place}' },
+};
+
 let service: TestService;
 let ada: Browser;
 before(async () => {
-  service = await startService([user, film, casting, award]);
+  service = await startService([
+    user,
+    film,
+    casting,
+    award,
+    place('room', 'title'),
+    place('desk', 'place'),
+    visit,
+  ]);
   await service.addUser('ada', { admin: true });
   ada = await logIn(service, 'ada');
   await service.sql`insert into film (title) values ('Alien'), ('Brazil')`;
@@ -168,4 +192,15 @@ test('a copy asks for the columns of its key', async () => {
   const saved = await ada.post('/admin/casting/-/add/', { ...fieldsOf(copy), film_id: '1', actor: 'Holm' });
   assert.equal(saved.status, 303);
   assert.ok((await rows()).some((row) => row.film_id === 1 && row.actor === 'Holm' && row.role === 'Sam'));
+});
+
+test('two foreign keys of the same columns have the labels of their own records', async () => {
+  await service.sql`insert into room values (1, 1, 'Blue room')`;
+  await service.sql`insert into desk values (1, 1, 'At the window')`;
+  await service.sql`insert into visit (t, n) values (1, 1)`;
+  const list = await ada.get('/admin/visit/');
+  assert.equal(list.status, 200, list.text);
+  assert.match(readable(list), /Blue room, At the window/);
+  const record = await ada.get('/admin/visit/1/');
+  for (const label of ['Blue room', 'At the window']) assert.ok(record.text.includes(label), label);
 });

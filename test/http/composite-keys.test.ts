@@ -62,7 +62,30 @@ const owned: Resource = {
     text: { type: 'string' },
   },
 };
-const RESOURCES = [user, film, casting, award, reading, line, owned];
+const code: Resource = {
+  model: 'code',
+  access: 'user',
+  primaryKey: { columns: ['code'] },
+  columns: { code: { type: 'text', default: 'none' }, text: { type: 'string', null: true } },
+};
+const translation: Resource = {
+  model: 'translation',
+  access: 'user',
+  primaryKey: { columns: ['page', 'language'] },
+  columns: {
+    page: { type: 'integer' },
+    language: { type: 'string', default: 'en' },
+    text: { type: 'string', null: true },
+  },
+};
+const level: Resource = {
+  model: 'level',
+  access: 'user',
+  primaryKey: { columns: ['floor', 'kind'] },
+  columns: { floor: { type: 'integer' }, kind: { type: 'string', default: 'plain' } },
+  readonly: ['kind'],
+};
+const RESOURCES = [user, film, casting, award, reading, line, owned, code, translation, level];
 
 const READINGS = `
   create table reading (
@@ -311,6 +334,48 @@ describe('keys of several columns', () => {
     assert.equal((await send('PUT', path, { role: 'r' }, absent)).status, 412);
     const whole = await send('PUT', '/api/casting/3,y/', { id: '3,y', film: 3, actor: 'y' }, absent);
     assert.equal(whole.status, 201, whole.text);
+  });
+
+  test('let such a PUT create the record if columns of the key have defaults', async () => {
+    const absent = { 'If-None-Match': '*' };
+    const made = await send('PUT', '/api/translation/5,de/', { text: 'Hallo' }, absent);
+    assert.equal(made.status, 201, made.text);
+    assert.deepEqual(made.json, { id: '5,de', page: 5, language: 'de', text: 'Hallo' });
+    assert.equal((await send('PUT', '/api/translation/5,de/', { text: 'x' }, absent)).status, 412);
+  });
+
+  for (const [what, path] of [
+    ['makes', '/api/line/7,1/'],
+    ['lets no client set', '/api/level/1,special/'],
+  ] as const)
+    test(`let no PUT create the record if they have a column that the database ${what}`, async () => {
+      assert.equal((await send('PUT', path, {}, { 'If-None-Match': '*' })).status, 404);
+    });
+
+  for (const [name, other] of [
+    ['film', 'film_id'],
+    ['film_id', 'film'],
+  ] as const)
+    test(`are not contradicted by ${name} while ${other} is right`, async () => {
+      const body = { [other]: 3, [name]: 4, actor: 'twice' };
+      const answer = await send('PUT', '/api/casting/3,twice/', body, { 'If-None-Match': '*' });
+      assertErrors(answer, 400, { [name]: ['must equal the value in the address'] });
+    });
+
+  for (const key of ['', '.', '..'])
+    test(`of one column cannot be ${JSON.stringify(key)}, which no address names`, async () => {
+      const one = await send('POST', '/api/code/', { code: key });
+      assertErrors(one, 400, {
+        code: ['must not be empty, "." or "..", because no URL could name the record'],
+      });
+      const many = await send('POST', '/api/code/', [{ code: key }]);
+      assert.deepEqual([many.status, Object.keys(many.json.errors)], [400, ['0.code']], many.text);
+    });
+
+  test('are in CSV as in JSON, also below 0', async () => {
+    await service.sql`insert into line ("order", text) values (-1, '-1')`;
+    const csv = await service.request('/api/line/?order=-1', { headers: { accept: 'text/csv' } });
+    assert.match(csv.text, /\r\n"?-1,\d+"?,-1,\d+,"'-1"\r\n$/);
   });
 
   test('are made for several records at once', async () => {

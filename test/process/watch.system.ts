@@ -107,4 +107,10 @@ describe('vitrine serve --watch', { timeout: 120_000 }, () => {
     assert.equal(code, 1);
     assert.match(stderr, /nowhere cannot be watched: ENOENT/);
   });
+
+  test('watches the folder of the registry that RESOURCES_FILE names', async () => {
+    const cwd = await folderWith({ resources: 'nowhere/registry.mjs\n' });
+    const { stderr } = await run(['serve', '--watch'], { env: { RESOURCES_FILE: join(cwd, 'resources') } });
+    assert.match(stderr, /nowhere cannot be watched: ENOENT/);
+  });
 });

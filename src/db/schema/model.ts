@@ -103,6 +103,10 @@ export const hasNaturalKey = ({ primaryKey: { parts, hasDefault } }: Model): boo
 export const isKeyPart = ({ primaryKey: { parts = [] } }: Model, column: Column): boolean =>
   parts.includes(column);
 
+/** Whether the column is all of the key. */
+export const isWholeKey = ({ primaryKey }: Model, column: Column): boolean =>
+  column === primaryKey || (primaryKey.parts?.length === 1 && primaryKey.parts[0] === column);
+
 /** The foreign keys of a model, of one column or of several. */
 export const foreignKeysOf = ({ columns, foreignKeys }: Model): readonly Column[] => [
   ...columns.filter(({ references }) => references !== undefined),

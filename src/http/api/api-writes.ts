@@ -10,6 +10,7 @@ import { EXISTS, type CreatedRecord, type Operations } from '../../resources/rec
 import type { Versions } from '../../resources/records/read-record.ts';
 import {
   CallerChanged,
+  hasChosenKey,
   meets,
   type Caller,
   type ServedResource,
@@ -68,11 +69,11 @@ function bodyOf<T>(request: ApiRequest, parse: (text: string) => Promise<T>): ()
 }
 
 /** Whether a PUT may create the record: the client knows its natural key, and asks not to change an existing one. */
-const mayCreate = (request: ApiRequest, { model, methods }: ServedResource): boolean =>
+const mayCreate = (request: ApiRequest, resource: ServedResource): boolean =>
   requiresAbsence(request) &&
   request.headers['if-match'] === undefined &&
-  !model.primaryKey.hasDefault &&
-  methods.has('POST');
+  hasChosenKey(resource) &&
+  resource.methods.has('POST');
 
 /** The response to one new record. */
 function createdReply(request: ApiRequest, { name }: ServedResource, record: CreatedRecord): Reply {

@@ -3,7 +3,11 @@ import type { AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import { namedColumns } from '../../db/schema/model.ts';
 import type { View } from '../../query/plan.ts';
-import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
+import {
+  hasChosenKey,
+  type ServedResource,
+  type ServedResources,
+} from '../../resources/serve/served-resource.ts';
 import { MAX_RECORDS } from '../../resources/records/create-many.ts';
 import { listParameters } from './openapi-parameters.ts';
 import { errorResponses, refTo } from './openapi-shared.ts';
@@ -148,7 +152,7 @@ export function resourcePaths(
     });
   }
   if (methods.has('PUT') && writable) {
-    const mayCreate = !model.primaryKey.hasDefault && methods.has('POST');
+    const mayCreate = hasChosenKey(resource) && methods.has('POST');
     const change = (...mediaTypes: readonly string[]): JsonSchema => ({
       parameters: [
         refTo('parameters', 'IfMatch'),

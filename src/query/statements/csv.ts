@@ -44,9 +44,9 @@ const IS_GUARDED = new RegExp(`^'${formulaStart(IN_JAVASCRIPT)}`, 'u');
 /** Removes the apostrophe that `csvRow` puts before texts that look like formulas. */
 export const withoutGuard = (text: string): string => (IS_GUARDED.test(text) ? text.slice(1) : text);
 
-/** Whether a column holds free text, unlike numbers, dates and the like. */
-export const isFreeText = ({ type }: Column): boolean =>
-  type.json === 'escaped' ? !type.bounded : type.input.json === 'json';
+/** Whether a column holds free text, unlike numbers, dates and the like. A key of several columns does if one of them does. */
+export const isFreeText = ({ type, parts }: Column): boolean =>
+  parts ? parts.some(isFreeText) : type.json === 'escaped' ? !type.bounded : type.input.json === 'json';
 
 /** One cell. As in PostgreSQL's CSV, NULL is empty and an empty text is `""`. */
 function cell(alias: string, column: Column): Fragment {

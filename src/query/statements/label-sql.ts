@@ -13,18 +13,18 @@ export type Label = readonly (string | LabelPath)[];
 
 /** Collects the joins of labels. Each path is joined once, and each join leads to at most one row. */
 export class LabelJoins {
-  readonly #aliases = new Map<string, string>();
+  /** Foreign keys that were followed. Two of them may have the same columns. */
+  readonly #followed: { readonly alias: string; readonly column: Column; readonly target: string }[] = [];
   readonly #joins: Fragment[] = [];
 
   /** The alias of the record that a foreign key of `alias` refers to. */
   follow(alias: string, column: Column): string {
     const { references } = column;
     if (!references) return alias;
-    const path = `${alias}.${column.field}`;
-    const existing = this.#aliases.get(path);
-    if (existing) return existing;
-    const target = `l${this.#aliases.size + 1}`;
-    this.#aliases.set(path, target);
+    const existing = this.#followed.find((one) => one.alias === alias && one.column === column);
+    if (existing) return existing.target;
+    const target = `l${this.#followed.length + 1}`;
+    this.#followed.push({ alias, column, target });
     const on = sql`${reference(target, references.primaryKey)} = ${reference(alias, column)}`;
     this.#joins.push(sql` left join ${table(references.table)} ${raw(target)} on ${on}`);
     return target;

@@ -1,7 +1,7 @@
 // Checks the JSON body of a write against the columns of its resource.
 import { SERVICE, type Rest } from '../../db/scheduling/requester.ts';
 import type { Parsed } from '../../db/types/column-type.ts';
-import { hasNaturalKey, isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
+import { hasNaturalKey, isKeyPart, isWholeKey, type Column, type Model } from '../../db/schema/model.ts';
 import { checkChoice } from '../../db/types/choices.ts';
 import { DigitBudget } from '../../db/types/exponents.ts';
 import { addError, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
@@ -131,7 +131,7 @@ function checkColumn(
   const rule =
     column === loginName
       ? checkLoginName
-      : column === model.primaryKey
+      : isWholeKey(model, column)
         ? checkKey
         : isKeyPart(model, column)
           ? checkPartLength

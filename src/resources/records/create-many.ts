@@ -90,7 +90,7 @@ interface Group {
 
 /**
  * Groups records by their columns. A nullable column without a default that only some records have is NULL in the others, so that
- * fewer sets of columns differ.
+ * fewer sets of columns differ. A column of a view may have a default that only its table knows.
  * @throws Problem 400 for too many groups, each of which is a part of the statement
  */
 async function groupRecords(
@@ -104,7 +104,7 @@ async function groupRecords(
     const pause = rest();
     if (pause) await pause;
   }
-  const filled = [...used].filter(({ nullable, hasDefault }) => nullable && !hasDefault);
+  const filled = [...used].filter((column) => column.nullable && !column.hasDefault && !column.isUnchecked);
   const inOrder = [primaryKey, ...columns].filter((column) => used.has(column));
   const groups = new Map<string, Group>();
   /** By the columns that a record itself has: records of one request are mostly alike. */

@@ -162,10 +162,13 @@ export function withKey(
   const all = new Map(fields);
   if (parts) all.delete('id');
   for (const { column, field, fault } of keyFields(idText, primaryKey)) {
-    const own = parts && (fields.get(column.key) ?? fields.get(column.name));
-    if (own && !isSameField(own, field, column))
-      addError(errors, column.key, 'must equal the value in the address');
-    else if (fault !== undefined) addError(errors, column.key, fault);
+    if (fault !== undefined) addError(errors, column.key, fault);
+    // A foreign key may be sent by either of two names.
+    for (const name of parts ? new Set([column.key, column.name]) : []) {
+      const own = fields.get(name);
+      if (own && !isSameField(own, field, column))
+        addError(errors, name, 'must equal the value in the address');
+    }
     all.delete(column.name);
     all.set(column.key, field);
   }

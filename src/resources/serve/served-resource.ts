@@ -253,3 +253,9 @@ export function hasLogins(
   const columns = resources.find(({ model }) => model === userModel)?.columns ?? {};
   return Object.entries(LOGIN_COLUMNS).every(([name, types]) => types.includes(columns[name]?.type ?? ''));
 }
+
+/** Whether a client may choose the key of a new record by its address: a natural key, or columns that clients may set. */
+export const hasChosenKey = ({ model: { primaryKey }, readonly }: ServedResource): boolean =>
+  primaryKey.parts
+    ? !primaryKey.parts.some((part) => part.generated || readonly.has(part))
+    : !primaryKey.hasDefault;
