@@ -1,4 +1,4 @@
-// Which records of a resource are meant, and how many they are.
+// The records that a bulk action, a deletion or an export applies to, and their number.
 
 /** The records of a resource that match a query and a search; with `ids`, only those of them with these keys. */
 export interface Selection {

@@ -71,9 +71,9 @@ const code: Resource = {
 const translation: Resource = {
   model: 'translation',
   access: 'user',
-  primaryKey: { columns: ['page', 'language'] },
+  primaryKey: { columns: ['text_id', 'language'] },
   columns: {
-    page: { type: 'integer' },
+    text_id: { type: 'integer' },
     language: { type: 'string', default: 'en' },
     text: { type: 'string', null: true },
   },
@@ -284,7 +284,7 @@ describe('keys of several columns', () => {
     assert.equal(long.status, 400, long.text);
     const made = await send('POST', '/api/line/', { order: 7, text: 'one' });
     assert.deepEqual([made.status, made.json], [201, { id: '7,1', order: 7, number: 1, text: 'one' }]);
-    const kept = await send('PUT', '/api/line/7,1/', { order: 7, number: 1, text: 'two' });
+    const kept = await send('PUT', '/api/line/7,99/', { order: 7, number: 1, text: 'two' });
     assert.deepEqual([kept.status, kept.json.text], [200, 'two'], kept.text);
   });
 
@@ -340,12 +340,12 @@ describe('keys of several columns', () => {
     const absent = { 'If-None-Match': '*' };
     const made = await send('PUT', '/api/translation/5,de/', { text: 'Hallo' }, absent);
     assert.equal(made.status, 201, made.text);
-    assert.deepEqual(made.json, { id: '5,de', page: 5, language: 'de', text: 'Hallo' });
+    assert.deepEqual(made.json, { id: '5,de', text_id: 5, language: 'de', text: 'Hallo' });
     assert.equal((await send('PUT', '/api/translation/5,de/', { text: 'x' }, absent)).status, 412);
   });
 
   for (const [what, path] of [
-    ['makes', '/api/line/7,1/'],
+    ['makes', '/api/line/7,99/'],
     ['lets no client set', '/api/level/1,special/'],
   ] as const)
     test(`let no PUT create the record if they have a column that the database ${what}`, async () => {

@@ -190,7 +190,7 @@ describe('a database that goes away', { concurrency: 4, timeout: 400_000 }, () =
     }
   });
 
-  test('on all its connections, which nobody closes: new ones are made', () =>
+  test('on all its connections, which stay open: new ones are made', () =>
     behindProxy(async ({ base }, proxy) => {
       assert.ok(proxy.silence() > 0);
       const answers = await requests(base);
@@ -209,7 +209,7 @@ describe('a database that goes away', { concurrency: 4, timeout: 400_000 }, () =
       assert.deepEqual((await rounds(10)).flat().filter(isLost), []);
     }));
 
-  test('on every other of its connections, which nobody closes: in the end every request is served', () =>
+  test('on every other of its connections, which stay open: in the end every request is served', () =>
     behindProxy(async ({ base }, proxy) => {
       const rounds = (count: number): Promise<boolean[]> =>
         Promise.all(Array.from({ length: count }, () => allServed(base)));

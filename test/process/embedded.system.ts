@@ -176,7 +176,7 @@ describe('the embedded database', { timeout: 100_000 }, () => {
     assert.equal(await pidFile(folder), undefined);
   });
 
-  test('is never made anew over data: not even when the files beside its data are lost', async () => {
+  test('is never recreated over existing data, even if the files beside it are lost', async () => {
     const data = join(folder, '.data');
     const aside = await temporaryFolder();
     for (const entry of await readdir(data, { withFileTypes: true })) {

@@ -53,7 +53,7 @@ describe('an entry of the log as text', () => {
     ['half of a pair', '\ud800', '\\u{d800}'],
     ['a backslash', '\\', '\\\\'],
   ] as const) {
-    test(`${what} is shown as an escape, wherever it stands`, () => {
+    test(`${what} is shown as an escape in every field`, () => {
       const text = `a${character}b`;
       for (const fields of [
         { message: text },
@@ -68,7 +68,7 @@ describe('an entry of the log as text', () => {
     });
   }
 
-  test('nothing that a client can write makes a second line or a field of its own', () => {
+  test('nothing that a client can write makes a second line or a new field', () => {
     for (const fields of [{ message: forged }, { ...asked, user: forged }, { ...asked, path: forged }])
       assert.ok(textOf(fields).includes('x\\x0a2026'));
     assert.match(textOf({ ...asked, user: 'eve" status=500' }), / "eve\\" status=500" id=a-1$/);

@@ -150,7 +150,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
       assert.equal(valueOf(last, key), valueOf(first, key) + more, key);
   });
 
-  test('the process has metrics of its own', async () => {
+  test('the process reports its own metrics', async () => {
     const families = await scrape(service.base);
     const { version } = JSON.parse(readFileSync(join(REPOSITORY, 'package.json'), 'utf8')) as {
       version: string;
@@ -198,7 +198,7 @@ describe('who may read the metrics', { timeout: 60_000 }, () => {
     { Forwarded: 'for=10.0.0.1' },
     { Via: '1.1 proxy' },
   ]) {
-    test(`by default nobody through a proxy: ${Object.keys(headers).join()} makes it as if there were no such path`, async () => {
+    test(`by default a request through a proxy gets the answer of an unknown path: ${Object.keys(headers).join()}`, async () => {
       const answer = await service.request('/metrics', { headers });
       const nothing = await service.request('/nothing', { headers });
       assert.deepEqual([answer.status, answer.text], [404, nothing.text]);
@@ -227,7 +227,7 @@ describe('who may read the metrics', { timeout: 60_000 }, () => {
     }
   });
 
-  test('with METRICS=off nobody', async () => {
+  test('with METRICS=off no one may read them', async () => {
     const closed = await startService(shipped, { metrics: 'off' });
     assert.equal((await closed.request('/metrics')).status, 404);
     await closed.close();

@@ -130,7 +130,7 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
     assert.equal((await service.stop()).stderr, '');
   });
 
-  test('goes on when whoever read its output is gone', async () => {
+  test('keeps running when the reader of its output is gone', async () => {
     const service = await serve({ env: { DATABASE_URL: database.url } });
     service.child.stdout?.destroy();
     service.child.stderr?.destroy();

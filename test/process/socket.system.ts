@@ -219,7 +219,7 @@ describe('a socket that is passed as systemd passes it', { timeout: 110_000 }, (
     assert.match(program.stdout(), /^listening on http:\/\/127\.0\.0\.1:\d+ \(passed socket;/);
   });
 
-  test('a Unix socket does as well, and shows nobody the metrics', options, async () => {
+  test('a Unix socket does as well, and does not serve the metrics', options, async () => {
     const socketPath = join(await temporaryFolder(), 'vitrine.sock');
     const words = [
       '-l',

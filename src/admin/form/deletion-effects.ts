@@ -1,7 +1,7 @@
 // The effects of a deletion on other records, as its page shows them.
 import { createHash } from 'node:crypto';
 import { isAmong } from '../../db/schema/model.ts';
-import { isDatabaseError } from '../../db/connection/database-errors.ts';
+import { isDatabaseError, QUERY_CANCELED } from '../../db/connection/database-errors.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import type { Selection } from '../../query/selection.ts';
 import type { Dependents } from '../../resources/records/dependents.ts';
@@ -23,10 +23,8 @@ export interface Effects {
 
 /** Maximum ids in a link's filter. */
 const MAX_LINKED = 50;
-/** Maximum parts of a filter's path, safely below the query grammar's limit. */
+/** Maximum parts of a filter's path: a query follows at most four foreign keys. */
 const MAX_PATH_PARTS = 5;
-/** SQLSTATE of a statement that reached its timeout. */
-const QUERY_CANCELED = '57014';
 
 /** The value of an `in` filter: separated by commas, quoted as in CSV. */
 const inList = (ids: readonly string[]): string =>
@@ -42,7 +40,7 @@ function isShown({ resources }: AdminContext, { resource, path }: Dependents): b
   });
 }
 
-/** The filters that find the dependents of a selection; undefined where the query grammar cannot express them. */
+/** The filters that find the dependents of a selection; undefined where no filter can express them. */
 function filtersFor({ path }: Dependents, { ids, query, search }: Selection): Parameter[] | undefined {
   const prefix = path.map(({ name }) => name).join('__');
   if (ids) {

@@ -130,7 +130,7 @@ export async function runDeletion(context: ResourceContext, deletion: Deletion, 
   const askAgain = (notice: Notice): Promise<Reply> => askDeletion(context, deletion, notice);
   if (await selfDeletionRefusal(context, deletion)) return askAgain({ status: 403 });
   const { digest, isForbidden } = await effectsOf(context, deletion.selection);
-  // Records that have changed themselves get a message of their own below.
+  // If the records themselves have changed, the message below says so.
   if (form.get('_effects') !== digest && !isForbidden && (await deletion.changeSince(form)) === undefined) {
     const text = 'The effects of the deletion have changed since this page was shown. Nothing was deleted.';
     return askAgain({ status: 409, text });

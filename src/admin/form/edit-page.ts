@@ -64,14 +64,14 @@ async function addConfirmation(
 async function create(context: ResourceContext, typed: TypedValues, form: Form): Promise<Reply> {
   const body = await bodyOf(typed, undefined);
   addPassword(body, context, form);
-  const status = await addConfirmation(context, undefined, body, form);
+  const confirmation = await addConfirmation(context, undefined, body, form);
   const { resource } = context;
   const caller = sessionCaller(context);
   const outcome = await attempt(context, undefined, body, () =>
     addOnce(context, form, (operations) => operations.create(resource, body.fields, caller)),
   );
   if (!outcome.done)
-    return formPage(context, { typed, stored: undefined, sent: form, ...outcome, ...status });
+    return formPage(context, { typed, stored: undefined, sent: form, ...outcome, ...confirmation });
   const { id, isRepeated } = outcome.done;
   return afterSave(context, id, form, isRepeated ? 'repeated' : 'added');
 }
@@ -88,12 +88,13 @@ async function update(
     return afterSave(context, stored.id, form, 'unchanged');
   const { resource, operations, browsing } = context;
   if (isOwnUser(context, stored.id)) addLockOut(body.errors, body.fields);
-  const status = await addConfirmation(context, stored, body, form);
+  const confirmation = await addConfirmation(context, stored, body, form);
   try {
     const outcome = await attempt(context, stored.id, body, () =>
       operations.update(resource, stored.id, body.fields, sessionCaller(context), [stored.version]),
     );
-    if (!outcome.done) return await formPage(context, { typed, stored, sent: form, ...outcome, ...status });
+    if (!outcome.done)
+      return await formPage(context, { typed, stored, sent: form, ...outcome, ...confirmation });
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 412) throw error;
     const now = await browsing.read(resource, stored.id);

@@ -5,7 +5,7 @@ import { Exclusions } from '../scheduling/exclusions.ts';
 import { increment } from '../scheduling/slow-clients.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import type { Shape } from '../statement-shapes.ts';
-import { isConnectionError, isDatabaseError } from './database-errors.ts';
+import { isConnectionError, isDatabaseError, QUERY_CANCELED } from './database-errors.ts';
 import type { OpenClient } from './driver.ts';
 import { Pool } from './pool.ts';
 import type { PoolState } from './pool-job.ts';
@@ -27,7 +27,6 @@ const MAX_AMONG_OTHERS = 8;
 const PRESENCE_TIME = 1_000;
 /** Milliseconds without these connections after one was lost or could not be opened. */
 const UNAVAILABLE_FOR = 5_000;
-const QUERY_CANCELED = '57014';
 
 export interface BriefReadsOptions {
   /** Opens connections whose statements end after `BRIEF_TIMEOUT`. */

@@ -58,6 +58,9 @@ export const isReadOnlyError = (error: Error): boolean => (error as Partial<Data
 export const isRetryable = (error: Error): boolean =>
   ['40P01', '40001'].includes((error as Partial<DatabaseError>).code ?? '');
 
+/** SQLSTATE of a statement that was canceled, such as at its time limit. */
+export const QUERY_CANCELED = '57014';
+
 /**
  * The answer for each SQLSTATE, its two-character class, or a name from the driver or Node. It lists what can happen to a valid
  * request. Operations explain some of these errors better (duplicates, references).
@@ -85,7 +88,7 @@ const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]
   '55000': [503, 'The data is not ready. Try again.'],
   '55P03': [503, BUSY],
   '57': [503, UNAVAILABLE],
-  '57014': [503, 'The database took too long. Request less data, or try again.'],
+  [QUERY_CANCELED]: [503, 'The database took too long. Request less data, or try again.'],
   // The server or the file of a foreign table.
   '58': [503, UNAVAILABLE],
   HV: [503, UNAVAILABLE],

@@ -22,7 +22,7 @@ const MAX_BYTES = 64 * 1024 * 1024;
 const NEWEST = 0.1;
 const FIRST_MEAN = 2;
 
-/** A client in the queue: users have a key of their own, for anonymous clients it is the network. */
+/** A client in the queue. `key` is that of the user, or the network of an anonymous client. */
 export interface HeavyClient {
   readonly key: string;
   readonly network: string;

@@ -27,7 +27,7 @@ function memoryLimit(): number {
   return constrained > 0 && constrained < total ? constrained : total;
 }
 
-/** What a process needs besides two of the largest pages, before it refuses requests for lack of memory (bytes). */
+/** Memory that a process needs besides two of the largest pages (bytes). With less, it refuses requests. */
 const MIN_MEMORY = 192 * 1024 * 1024;
 
 /**

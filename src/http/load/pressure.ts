@@ -33,9 +33,9 @@ export function createPressure(
     /** Bytes of all request bodies in memory. */
     bodies: (): number => bodies.used,
 
-    /** @throws Problem 503 while the process is overloaded, except for health checks and assets */
-    assertRoom(path: string, isAsset: boolean): void {
-      if (overload.shortage() !== undefined && path !== '/healthz' && !isAsset) throw OVERLOADED;
+    /** @throws Problem 503 while the process is overloaded, except for assets. Health checks are not admitted at all. */
+    assertRoom(isAsset: boolean): void {
+      if (overload.shortage() !== undefined && !isAsset) throw OVERLOADED;
     },
 
     /**

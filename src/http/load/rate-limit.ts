@@ -2,7 +2,7 @@
 import { hash as digest } from 'node:crypto';
 import type { Rate } from '../../setting-values.ts';
 
-/** From so many clients on, those that were not seen since as many others came are dropped. */
+/** Clients after which a new generation begins. The generation before the last is dropped. */
 const MAX_CLIENTS = 50_000;
 /** Keys above this length (characters), such as those of users with long ids, are counted by a digest. */
 const MAX_KEY = 64;
@@ -61,7 +61,7 @@ export function createRateLimit(
       for (const [key, requests] of spent) store(key, Math.max(current, timeOf(key)) + requests * interval);
     },
 
-    /** The requests that clients do not have back yet: of the last seen ones, at most so many. */
+    /** The requests that are not available again yet, of the latest `maxClients` clients. */
     recent(maxClients: number): SpentRequests[] {
       const current = now();
       return [...new Map([...earlier, ...fullAt])]

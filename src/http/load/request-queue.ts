@@ -4,18 +4,17 @@ import { FairQueue } from '../../db/scheduling/fair-queue.ts';
 
 /** Requests of clients with short work that start before one of a client with long work. */
 const SHORT_IN_A_ROW = 4;
-/** What long and short work adds to the score of a client, its maximum, and from which score the client counts as costly. */
+/** What long and short work adds to the score of a client, its maximum, and from which score its work counts as repeatedly long. */
 const LONG = 1;
 const SHORT = -0.5;
 const MAX_SCORE = 3;
-const COSTLY = 1.5;
-/** Maximum clients whose scores are remembered: more than can wait, or each would be forgotten before it counts as costly. */
+const LONG_FROM = 1.5;
+/** Maximum clients whose scores are remembered: more than can wait, or each would be forgotten before its work counts as long. */
 const MAX_CLIENTS = 16_384;
 
 /**
- * Clients take turns, and those whose work is long again and again take them among themselves. So a client with short work does
- * not wait for each of many others with long work. Work that was long once, for example because another process had the
- * processor, has no effect.
+ * Clients take turns. Those whose work is repeatedly long have a separate queue, so that a client with short work does not wait for
+ * each of them. Work that was long once, for example because another process had the processor, has no effect.
  */
 export class RequestQueue<T> {
   readonly #short = new FairQueue<T>();
@@ -41,7 +40,7 @@ export class RequestQueue<T> {
   }
 
   push(key: string, entry: T): void {
-    (this.#isCostly(key) ? this.#long : this.#short).push(key, entry);
+    (this.#hasLongWork(key) ? this.#long : this.#short).push(key, entry);
   }
 
   /**
@@ -61,7 +60,7 @@ export class RequestQueue<T> {
     return long ?? this.#short.takeFromLongest(count);
   }
 
-  #isCostly(key: string): boolean {
-    return (this.#scores.get(key) ?? 0) >= COSTLY;
+  #hasLongWork(key: string): boolean {
+    return (this.#scores.get(key) ?? 0) >= LONG_FROM;
   }
 }

@@ -293,7 +293,7 @@ function isLocal({ headers, socket }: IncomingMessage): boolean {
 }
 
 /**
- * Whether the service's own port may serve the metrics to this request. In a foreign cluster, each request would read the counts of
+ * Whether the service's own port may serve the metrics to this request. In a cluster of another program, such as PM2, each request would read the counts of
  * a random process.
  */
 export const mayReadMetrics = (request: IncomingMessage, { metrics }: Settings): boolean =>

@@ -6,13 +6,13 @@ import { networkOf, takeTurn } from './parser-turns.ts';
 
 /** Maximum number of unanswered requests of one connection. Beyond it, the connection is not read. */
 const MAX_UNANSWERED = 16;
-/** Maximum bytes that wait for the parser before the socket is paused. Reading up to then detects that a client disconnects. */
+/** From this many waiting bytes on, the socket is paused. Below, it is read, so that a disconnect is noticed. */
 const MAX_BUFFERED = 16_384;
-/** Maximum bytes of what waits on all connections: for the parser, and in requests that are not answered. */
+/** Maximum bytes held for all connections: input that the parser has not received, and unanswered requests. */
 const budget = new ByteBudget(48 * 1024 * 1024);
-/** What a request without an answer takes, in bytes. */
+/** Bytes counted for each unanswered request. */
 const REQUEST_SIZE = 8_192;
-/** Maximum bytes for the parser in one turn. In chunks of one byte, these take it about half a millisecond. */
+/** Maximum bytes that the parser gets in one turn. In chunks of one byte, parsing them takes about 0.5 ms. */
 const MAX_PIECE = 2_048;
 /** Maximum bytes of the first piece, which is not taken in turn: a small body is complete before the request is answered. */
 const FIRST_PIECE = 512;
@@ -35,7 +35,7 @@ export type HttpSocket = Socket & {
 };
 
 /** The network of a request's client, which may be behind a proxy. */
-export type NetworkOf = (request: IncomingMessage) => string;
+export type RequestNetwork = (request: IncomingMessage) => string;
 
 export interface PipelinedExchange {
   readonly request: IncomingMessage;
@@ -48,7 +48,7 @@ export interface PipelinedExchange {
  */
 export class Reader {
   readonly #socket: HttpSocket;
-  readonly #clientOf: NetworkOf;
+  readonly #clientOf: RequestNetwork;
   /** The network of the latest request's client; of the connection before the first request. */
   #network: string;
   /** The bytes that the network holds in `budget` for this connection. */
@@ -74,7 +74,7 @@ export class Reader {
   #hasEnded = false;
   #isStopped = false;
 
-  constructor(socket: Socket, clientOf: NetworkOf) {
+  constructor(socket: Socket, clientOf: RequestNetwork) {
     this.#socket = socket;
     this.#network = networkOf(socket);
     this.#clientOf = clientOf;

@@ -26,13 +26,13 @@ import { isAdminPath, splitTarget } from '../message/request-target.ts';
 const FIRST_PROBE = 20;
 /** Bodies larger than this (bytes) wait for a slot before they are processed. */
 const LARGE_BODY = 16_384;
+/** Records larger than this (bytes) wait for a slot before they become an HTML page, which takes much longer for each byte. */
+const LARGE_PAGE = 2_048;
 /** Milliseconds of work after which other clients may run. */
 const MAX_WORK = 4;
-/** The same limit for the records of an HTML page, which takes much longer to render for each byte. */
-const LARGE_PAGE = 2_048;
 
 /**
- * Characters of a query from which its page waits for a slot, and parameters from which every response does. A valid query has
+ * A query with more characters than this waits for a slot if it is for a page, or has more parameters than this. A valid query has
  * fewer parameters.
  */
 const LONG_QUERY = 1_024;
@@ -75,7 +75,7 @@ export class Exchange implements ApiRequest, WebRequester {
   #network: string | undefined;
   /** Whether it was admitted, so that work for it has started. */
   hasStarted = false;
-  /** Whether this turn of the event loop is a slot for heavy work of this request. The slot's time is charged by itself. */
+  /** Whether this iteration of the event loop is a slot for heavy work of this request. `HeavyWork` charges its time. */
   isInSlot = false;
   /** Whether work for it has held the event loop for long, or its query has waited for a slot. */
   isCostly = false;

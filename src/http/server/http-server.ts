@@ -6,7 +6,7 @@ import type { Handler } from './request-handler.ts';
 import { SHUTDOWN_TIMEOUT } from './in-flight-requests.ts';
 import { MAX_HEADERS, TOO_MANY_HEADERS } from '../message/request-target.ts';
 import { problemReply } from '../message/message.ts';
-import type { NetworkOf } from './connection-reader.ts';
+import type { RequestNetwork } from './connection-reader.ts';
 import { hasExceededHeaders, limitHeaders } from './header-limit.ts';
 import {
   discardInput,
@@ -56,7 +56,7 @@ export function createHttpServer(
   handler: Handler,
   logger?: Logger,
   onUnreadable?: (status: number) => void,
-  clientOf: NetworkOf = ({ socket }) => networkOf(socket),
+  clientOf: RequestNetwork = ({ socket }) => networkOf(socket),
 ): Server {
   const refuse = createRefuse((status) => {
     onUnreadable?.(status);

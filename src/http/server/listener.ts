@@ -85,7 +85,7 @@ function createMetricsHandler(metrics: Metrics, logger: Logger): Handler {
 }
 
 /**
- * Opens the address of the METRICS setting, if any. Each process of a foreign cluster has its own metrics, so each uses another port.
+ * Opens the address of the METRICS setting, if any. Each process of a cluster of another program, such as PM2, has its own metrics, so each uses another port.
  */
 async function openMetrics(
   { metrics }: Endpoints,

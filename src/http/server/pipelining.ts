@@ -1,7 +1,7 @@
-// Limits how many requests a client may pipeline: decides which connections a Reader reads, and not Node itself.
+// Limits how many requests a client may pipeline: lets a `Reader` take over such connections from Node.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { Reader, type HttpSocket, type NetworkOf, type PipelinedExchange } from './connection-reader.ts';
+import { Reader, type HttpSocket, type RequestNetwork, type PipelinedExchange } from './connection-reader.ts';
 import { isInTurns, networkOf } from './parser-turns.ts';
 
 /** Returned from `onIncoming`, this pauses Node's parser (llhttp) after the headers. */
@@ -28,7 +28,7 @@ export function track(request: IncomingMessage, response: ServerResponse): void 
  * for each response keep Node's own reader, which is faster.
  * @param clientOf whose budget a request uses, and in whose turn the connection is read from then on
  */
-export function limitPipelining(server: Server, clientOf: NetworkOf): void {
+export function limitPipelining(server: Server, clientOf: RequestNetwork): void {
   server.on('connection', (socket: HttpSocket) => {
     const parser = socket.parser;
     const onIncoming = parser?.onIncoming;

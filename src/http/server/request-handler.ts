@@ -197,7 +197,7 @@ export function createHandler(options: HandlerOptions): Handler {
 
   function enterNow(exchange: Exchange): Promise<void> | undefined {
     if (exchange.response.closed) throw new ClientGone();
-    pressure.assertRoom(exchange.path, site()?.pages.isAsset(exchange.path) === true);
+    pressure.assertRoom(site()?.pages.isAsset(exchange.path) === true);
     const admitted = admission.enter(exchange, performance.now());
     if (admitted) return admitted.then(() => exchange.enter());
     exchange.enter();
@@ -241,7 +241,7 @@ export function createHandler(options: HandlerOptions): Handler {
     }
   }
 
-  /** Adds what the request has written, if it has. */
+  /** Adds the position of a write to its response. */
   function positioned(exchange: Exchange, made: Reply): Reply | Promise<Reply> {
     const current = site();
     const position = current?.positionAfter(exchange, made.status);

@@ -25,7 +25,7 @@ export function cursorLinks(
       throw badQuery({ ordering: ['has values that are too long for a cursor: order by other columns'] });
     return `cursor=${seal({ keys, isBackward, isInclusive })}`;
   };
-  // From an empty page the other way, the record at the boundary comes first, if the boundary excluded it.
+  // The page is empty, so the link back starts at the boundary. It includes the record there if this page excluded it.
   const turned = (): string | undefined =>
     boundary && link(boundary.keys, !boundary.isBackward, !boundary.isInclusive);
   const onward = (keys: Boundary['keys'] | undefined, isBackward: boolean): string | undefined =>

@@ -27,9 +27,9 @@ export interface CursorTokens {
   readonly open: (token: string) => Boundary | undefined;
 }
 
-/** Maximum lists that are kept: a client that follows the links asks for the same list with each page. */
+/** Maximum number of lists whose tokens are cached: a client that follows the links asks for the same list with each page. */
 const MAX_LISTS = 200;
-/** Characters of the tokens that are kept, with what they contain: a client opens those that its last page has sealed. */
+/** Maximum characters of cached tokens and their contents: a client sends back the cursors of its last page. */
 const MAX_KEPT = 1024 * 1024;
 const MAC_BYTES = 16;
 const CIPHER = 'aes-256-ctr';

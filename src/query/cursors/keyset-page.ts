@@ -1,4 +1,4 @@
-// The statement of a page that begins or ends next to a given record, whatever its number is.
+// The statement of a page for cursors: it begins or ends next to a given record.
 import { badQuery } from '../../errors.ts';
 import { EMPTY, join, Parameters, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { isTrue, text, type RawRow, type Statement } from '../../db/rows.ts';
@@ -23,12 +23,12 @@ import type { Boundary } from './cursor-token.ts';
 /** Maximum bytes of the values that a cursor holds: it is a part of a URL. */
 const MAX_KEYS = 2048;
 
-/** Maximum number of tables that the parts of a page read together: sixteen parts may join as many as a query may. */
+/** Maximum number of tables that all parts of a page read together: enough for sixteen parts that each join MAX_TABLES. */
 const MAX_READ = 16 * (MAX_TABLES + 1);
 
 const canBeNull = ({ alias, column }: Ordering): boolean => alias !== ROOT || mayBeNull(column);
 
-/** Whether one comparison of rows does for all of these columns. */
+/** Whether one comparison of rows is enough for all of these columns. */
 const isUniform = (orderings: readonly Ordering[]): boolean =>
   orderings.every((one) => one.descending === orderings[0]?.descending && !canBeNull(one));
 
@@ -73,8 +73,8 @@ function mostConditions([first, ...rest]: readonly Ordering[]): number {
 }
 
 /**
- * Checks the number of tables that a page reads at most: each condition is a query of its own. It is the same for all pages of a
- * list, so that every link works.
+ * Limits the number of tables that a page reads, because each condition is a separate query. The number is the same for all pages
+ * of a list, so that every link works.
  * @throws Problem 400 if there are too many
  */
 function checkTables({ joins, orderings }: ListPlan): void {

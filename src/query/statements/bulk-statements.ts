@@ -125,7 +125,7 @@ export const estimateStatement = (plan: ListPlan): Statement<number> =>
     return first?.Plan?.['Plan Rows'] ?? 0;
   });
 
-/** Counts the records that the filters match. */
+/** Counts the records that the plan matches. */
 export const countStatement = (plan: ListPlan): Statement<number> =>
   createStatement(sql`select count(*)${fromWhere(plan)}`, oneCell(number));
 

@@ -1,4 +1,4 @@
-// What only the database knows about a body: whether related records exist, and why it rejected a write.
+// Questions to the database about a body: whether related records exist, which values are duplicates, and why it rejected a write.
 import { EMPTY, join, literal, raw, sql, table, value } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import { booleans, createStatement, isTrue, oneCell, text, type Statement } from '../../db/rows.ts';
@@ -160,7 +160,7 @@ export function refersSql(foreignKeys: readonly Column[], { primaryKey }: Model)
   return join(each, ' and ');
 }
 
-/** A number, or the error that `isMissingReference` recognizes. It undoes the statement. */
+/** SQL that is a number if the condition holds. Else it raises the error that `isMissingReference` recognizes, which undoes the statement. */
 export const assertSql = (holds: Fragment): Fragment =>
   sql`(case when ${holds} then '1' else ${literal(MISSING)} end)::int8`;
 
@@ -252,7 +252,7 @@ export interface ConstraintPlace {
 }
 
 /**
- * Asks for the name of the partitioned table's own unique index, foreign key or check constraint, from which a partition has its own.
+ * Finds the unique index, foreign key or check constraint of the partitioned table from which a partition inherited a violated one.
  * @returns undefined if the place is no partition of this table
  */
 export function ownConstraintStatement(

@@ -71,7 +71,7 @@ export interface FoundRecord {
   readonly index: number;
   /** The key as the API outputs it. */
   readonly id: string;
-  /** The bytes of its values, about. */
+  /** The approximate size of its values in bytes. */
   readonly bytes: number;
 }
 
@@ -81,7 +81,7 @@ const keysOf = (ids: readonly string[]): Fragment =>
 const hasKey = ({ primaryKey }: Model): Fragment =>
   sql`${reference(ROOT, primaryKey)} = ${cast(raw('k.id'), primaryKey)}`;
 
-/** Bytes of a short value and of a column's name in JSON, about. */
+/** Approximate bytes of a short value and its column's name in JSON. */
 const COLUMN_BYTES = 32;
 
 /** Finds the records with these ids, without their values. @param columns the columns that count for the size */

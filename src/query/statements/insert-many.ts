@@ -44,7 +44,7 @@ export interface InsertMany {
   readonly author: Author;
   /** Whether only the keys are returned. */
   readonly isMinimal: boolean;
-  /** Inserts nothing: the statement ends with the error `isIncomplete` if the database would accept the records. */
+  /** Inserts nothing: if the database would accept the records, the statement ends with an error for which `isIncomplete` is true. */
   readonly isTrial?: boolean;
 }
 
@@ -54,10 +54,10 @@ export interface InsertedRecord {
   readonly key: string;
 }
 
-/** What PostgreSQL cannot turn into a number when a trigger has canceled some of the inserts. */
+/** A text whose cast to a number fails, which ends the statement. */
 const INCOMPLETE = 'vitrine incomplete';
 
-/** Whether the statement ended because a trigger has canceled some of the inserts. */
+/** Whether the statement ended because not all records were inserted: a trigger canceled some, or it was a trial. */
 export const isIncomplete = ({ message }: Error): boolean => message.includes(`"${INCOMPLETE}"`);
 
 /** Which of the keys exist, as an array in their order. */
@@ -120,7 +120,7 @@ export function storedStatement(
   );
 }
 
-/** Inserts the records of a group if everything was found to be right. */
+/** Inserts the records of a group if all references exist and the precondition holds. */
 function groupSql(
   { model, shown, recording }: WriteTarget,
   { columns, lists, size }: InsertGroup,

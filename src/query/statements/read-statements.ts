@@ -62,7 +62,7 @@ export function bind({ where, offset }: ListPlan, parameters: Parameters): Bound
 /** Characters of a text up to which a pattern is matched in a few milliseconds at most. */
 const MAX_SHORT = 1000;
 
-/** Whether PostgreSQL may take long for one value, without being canceled: it matches a long text, or searches JSON or an array. */
+/** Whether PostgreSQL may take long for one value, and cannot be canceled meanwhile: it matches a long text, or searches JSON or an array. */
 const isUncancelable = ({ operator, column: { type, storedLength = Infinity } }: Condition): boolean =>
   (type.input.json === 'json' && operator !== 'is') ||
   (type.long === true && (operator === 'like' || operator === 'ilike') && storedLength > MAX_SHORT);

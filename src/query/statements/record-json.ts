@@ -74,7 +74,7 @@ export function rowVersion(alias: string, { version }: Model, shown: readonly Co
 export interface RowOutput {
   readonly value: Fragment;
   readonly joins: Fragment;
-  /** The bytes of the row's values, about, without reading long ones; undefined if they are surely few. */
+  /** The approximate size of the row's values in bytes, computed without reading long ones; undefined if it is certainly small. */
   readonly size?: Fragment | undefined;
 }
 

@@ -67,8 +67,8 @@ const FOUND_ROW = sql`${VERSION}, ${MATCHES}`;
 const newVersion = ({ model, shown }: WriteTarget): Fragment =>
   model.version === 'xmin' ? raw('pg_current_xact_id()::xid::text') : rowVersion(ROOT, model, shown);
 /**
- * No constraint keeps the key of a view unique, so a statement that finds two rows must not change both. The key itself is what a
- * foreign server can look for; by the join alone, PostgreSQL would fetch and lock all of its rows.
+ * No constraint keeps the key of a view unique, so a statement that finds two rows must not change both. The condition
+ * on the key lets a foreign server find the row. With the join alone, PostgreSQL would fetch and lock all of its rows.
  */
 const isOnlyRow = (model: Model, { id = EMPTY }: BoundWrite): Fragment =>
   model.isTable
