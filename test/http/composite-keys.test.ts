@@ -284,7 +284,7 @@ describe('keys of several columns', () => {
     assert.equal(long.status, 400, long.text);
     const made = await send('POST', '/api/line/', { order: 7, text: 'one' });
     assert.deepEqual([made.status, made.json], [201, { id: '7,1', order: 7, number: 1, text: 'one' }]);
-    const kept = await send('PUT', '/api/line/7,99/', { order: 7, number: 1, text: 'two' });
+    const kept = await send('PUT', '/api/line/7,1/', { order: 7, number: 1, text: 'two' });
     assert.deepEqual([kept.status, kept.json.text], [200, 'two'], kept.text);
   });
 

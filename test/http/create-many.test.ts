@@ -37,6 +37,7 @@ const RESOURCES: Resource[] = [
   { model: 'bare', columns: { text: { type: 'string', default: 'x' } }, access: 'user' },
   {
     model: 'open_ticket',
+    primaryKey: { type: 'integer', column: 'id' },
     columns: { title: { type: 'string' }, state: { type: 'string', null: true } },
     methods: ['GET', 'POST'],
     access: 'user',
@@ -73,7 +74,7 @@ describe('a POST with an array', () => {
     const { status, json, text } = await post('open_ticket', [{ title: 'a', state: 'paid' }, { title: 'b' }]);
     assert.equal(status, 201, text);
     assert.deepEqual(
-      json.objects.map(({ state }: { state: string }) => state),
+      json.map(({ state }: { state: string }) => state),
       ['paid', 'open'],
     );
   });

@@ -100,7 +100,11 @@ describe('the handler in another server', () => {
 
   test('authenticating without a database fails with 503', async () => {
     const proxy = await startProxy(database.url);
-    const own = await createVitrine({ databaseUrl: proxy.url, resources: [user, note], log: () => undefined });
+    const own = await createVitrine({
+      databaseUrl: proxy.url,
+      resources: [user, note],
+      log: () => undefined,
+    });
     try {
       const error = await authenticated(own, () => proxy.refuse());
       assert.equal((error as { status?: number }).status, 503, String(error));
