@@ -39,6 +39,11 @@ describe('while the event loop is delayed', () => {
     const paths = ['/healthz', API_STYLE_PATH, STYLE_PATH, '/api/-/0.css', '/admin/-/0.js'];
     const answers = await Promise.all(paths.map((path) => service.request(path)));
     for (const outgoing of open) outgoing.destroy();
+    const isIdle = /^vitrine_http_requests_in_flight 1$/m;
+    await eventually(
+      async () => isIdle.test((await service.request('/metrics')).text),
+      'the end of the requests',
+    );
     assert.deepEqual(
       answers.map(({ status }) => status),
       [200, 200, 200, 503, 503],
