@@ -250,9 +250,8 @@ function readValue(variable: string, environment: Environment): [name: string, v
   if (value !== undefined && value !== '') throw new Error(`and ${name} are both set`);
   try {
     const text = readFileSync(file, 'utf8').replace(/\r?\n$/, '');
-    // A secret that is not there yet must not become the default, such as a new embedded database.
-    if (text === '') throw new Error(`${file} is empty`);
-    return [name, text];
+    if (text !== '') return [name, text];
+    throw new Error(`${file} is empty`); // The default, such as a new database, must not replace a secret that is not there yet.
   } catch (error) {
     throw new Error(`cannot be read from ${name}: ${(error as Error).message}`, { cause: error });
   }
@@ -260,22 +259,11 @@ function readValue(variable: string, environment: Environment): [name: string, v
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The text of a setting, from its variable or file. Empty without one, and if the file cannot be read. */
-export function settingText(variable: string, environment: Environment): string {
-  try {
-    return readValue(variable, environment)[1] ?? '';
-  } catch {
-    return '';
-  }
-}
-
 /** Whether the environment has the setting of a variable in the other way: as its value, or as the name of a file. */
 export function isOverridden(name: string, environment: Environment): boolean {
-  const variables = Object.keys(SETTINGS);
-  const other = variables.includes(name) ? fileVariable(name) : name.replace(/_FILE$/, '');
-  return (
-    other !== name && (other.endsWith('_FILE') || variables.includes(other)) && Boolean(environment[other])
-  );
+  const isSetting = (variable: string): boolean => Object.hasOwn(SETTINGS, variable);
+  const other = isSetting(name) ? fileVariable(name) : name.replace(/_FILE$/, '');
+  return (isSetting(name) || isSetting(other)) && Boolean(environment[other]);
 }
 
 /** The variables of one setting, for commands that need no other. */

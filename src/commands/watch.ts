@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readdirSync, watch, type Dirent, type FSWatcher } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { settingText } from '../config.ts';
+import { readSettings, variablesOf } from '../config.ts';
 import { StartError } from '../errors.ts';
 import { printMessage, type Io } from './command.ts';
 import { currentVariables, ENV_FILE, INHERITED } from './env-file.ts';
@@ -58,8 +58,8 @@ function foldersIn(folder: string): string[] {
 
 /** The folder of the registry. */
 function registryFolder(): string {
-  const resources = settingText('RESOURCES', currentVariables());
-  return resources === '' ? SHIPPED : dirname(resolve(resources));
+  const { resources } = readSettings(variablesOf('RESOURCES', currentVariables()));
+  return resources === undefined ? SHIPPED : dirname(resolve(resources));
 }
 
 /**
