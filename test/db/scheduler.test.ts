@@ -14,7 +14,7 @@ describe('the scheduler', () => {
     const scheduler = new Scheduler();
     const ends: (() => void)[] = [];
     const last = (): Promise<void> => new Promise((resolve) => ends.push(resolve));
-    const own = Array.from({ length: 6 }, () => scheduler.run('write', client('ada'), last));
+    const own = Array.from({ length: 9 }, () => scheduler.run('write', client('ada'), last));
     await sleep(0);
     assert.equal(scheduler.state.write.waiting, 2);
     await scheduler.run('write', client('bob'), () => Promise.resolve());

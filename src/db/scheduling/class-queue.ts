@@ -120,7 +120,8 @@ export class ClassQueue {
     const { key, origin } = caller;
     if (this.#needsCooldown(caller) && this.#slowClients.isCoolingDown(key, this.name)) return false;
     if (this.#isRead && (this.#slowClients.overruns.get(key) ?? 0) >= maxSlow(origin)) return false;
-    return (this.#runningOf.get(key) ?? 0) < this.#maxRunning(caller);
+    const { uncontested = 0 } = this.share;
+    return this.running < uncontested || (this.#runningOf.get(key) ?? 0) < this.#maxRunning(caller);
   }
 
   #needsCooldown({ origin }: QueueClient): boolean {

@@ -13,16 +13,23 @@ export interface ClassState {
 
 /** Classes of reads whose cost is not known well. They get half of their connections while slow statements have all of theirs. */
 const UNCERTAIN: ReadonlySet<WorkClass> = new Set(['read', 'trial', 'attempt']);
+/**
+ * How many connections these classes and `slow` get together. PostgreSQL cannot cancel every statement, so more of them must not
+ * run at once even for a moment, such as between one slow statement and the next.
+ */
+const MAX_RISKY = 8;
 
 export class ClassQueues {
   readonly of: Readonly<Record<WorkClass, ClassQueue>>;
   readonly all: readonly ClassQueue[];
+  readonly #risky: readonly ClassQueue[];
   /** Connections that are in use or reserved for a class. */
   #taken: number;
 
   constructor(slowClients: SlowClients) {
     this.of = forEachClass((name) => new ClassQueue(name, slowClients));
     this.all = Object.values(this.of);
+    this.#risky = this.all.filter(isRisky);
     this.#taken = this.all.reduce((sum, { taken }) => sum + taken, 0);
   }
 
@@ -41,10 +48,13 @@ export class ClassQueues {
 
   /** Whether the class may use one more connection, besides those reserved for other classes. */
   hasRoom(queue: ClassQueue): boolean {
-    const others = this.#taken - queue.taken;
     const max =
       UNCERTAIN.has(queue.name) && this.isSlowFull ? Math.ceil(queue.share.max / 2) : queue.share.max;
-    return queue.running < max && others + queue.running < CONNECTIONS;
+    const others = this.#taken - queue.taken;
+    if (queue.running >= max || others + queue.running >= CONNECTIONS) return false;
+    if (!isRisky(queue)) return true;
+    const risky = this.#risky.reduce((sum, { taken }) => sum + taken, 0);
+    return risky - queue.taken + queue.running < MAX_RISKY;
   }
 
   /** Counts a statement as running. @returns milliseconds that it is expected to take, to be passed to `leave` */
@@ -72,3 +82,5 @@ export class ClassQueues {
     }
   }
 }
+
+const isRisky = ({ name }: ClassQueue): boolean => name === 'slow' || UNCERTAIN.has(name);

@@ -27,17 +27,19 @@ export interface Share {
   readonly reserved: number;
   /** Maximum for one client, so that a second client finds a connection. */
   readonly perClient: number;
+  /** While fewer statements of the class are running, a client may have more than its maximum. */
+  readonly uncontested?: number;
 }
 
 export const SHARES: Readonly<Record<WorkClass, Share>> = {
   short: { max: 3, reserved: 1, perClient: 2 },
-  write: { max: 10, reserved: 2, perClient: 4 },
+  write: { max: 10, reserved: 2, perClient: 4, uncontested: 7 },
   admin: { max: 3, reserved: 1, perClient: 2 },
   brief: { max: 6, reserved: 1, perClient: 6 },
+  slow: { max: 2, reserved: 1, perClient: 2 },
   read: { max: 4, reserved: 1, perClient: 3 },
   trial: { max: 3, reserved: 1, perClient: 1 },
   attempt: { max: 3, reserved: 1, perClient: 1 },
-  slow: { max: 2, reserved: 1, perClient: 2 },
 };
 
 /** The order in which the classes are served when several may use a free connection. */

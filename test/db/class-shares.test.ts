@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SERVICE } from '../../src/db/scheduling/requester.ts';
+import type { RunningStatement } from '../../src/db/scheduling/running-statements.ts';
+import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
+import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
+
+test('a client alone gets seven of the ten connections for writes, and others the rest', async () => {
+  const scheduler = new Scheduler();
+  const entered: Promise<RunningStatement | undefined>[] = [];
+  const write = (key: string): number => {
+    for (let index = 0; index < 8; index += 1)
+      entered.push(Promise.resolve(scheduler.enter('write', { ...SERVICE, key, origin: 'user' })));
+    return scheduler.state.write.running;
+  };
+  assert.equal(write('ada'), 7);
+  assert.equal(write('bob'), 10);
+  for (const next of entered) {
+    const running = await next;
+    assert.ok(running);
+    scheduler.leave(running);
+  }
+  assert.equal(scheduler.state.write.running, 0);
+  scheduler.close();
+});
+
+test('at most eight reads of unknown or high cost run at once, also when a slow one ends', async () => {
+  const scheduler = new Scheduler();
+  const entered: Promise<RunningStatement | undefined>[] = [];
+  const enter = (name: WorkClass, count: number): void => {
+    for (let index = 0; index < count; index += 1)
+      entered.push(
+        Promise.resolve(scheduler.enter(name, { ...SERVICE, key: `${name} ${index}`, origin: 'user' })),
+      );
+  };
+  const classes = ['slow', 'read', 'trial', 'attempt'] as const;
+  const running = (): number[] => classes.map((name) => scheduler.state[name].running);
+  for (const name of ['read', 'trial', 'attempt'] as const) enter(name, 4);
+  // Connections are reserved for the other classes.
+  assert.deepEqual(running(), [0, 4, 2, 1]);
+  enter('slow', 4);
+  assert.deepEqual(running(), [1, 4, 2, 1]);
+  const isOver = (): boolean => running().reduce((sum, count) => sum + count) > 8;
+  let wasFull = false;
+  for (const next of entered) {
+    const statement = await next;
+    assert.ok(statement);
+    scheduler.leave(statement);
+    assert.equal(isOver(), false);
+    wasFull ||= scheduler.state.slow.running === 2;
+  }
+  assert.equal(wasFull, true);
+  assert.deepEqual(running(), [0, 0, 0, 0]);
+  scheduler.close();
+});
