@@ -66,7 +66,7 @@ describe('statements of several clients', () => {
       const both = Promise.all([find('one', 'bob'), find('two', 'bob')]);
       await sleep(2_500); // longer than a statement may wait
       const late = find('three', 'eve');
-      await sleep(1_000);
+      await sleep(600);
       return { answers: both, other: late };
     });
     assert.deepEqual(
