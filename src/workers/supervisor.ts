@@ -61,6 +61,8 @@ function assertMayFork(): void {
 export async function superviseWorkers(options: SupervisorOptions): Promise<number> {
   const { settings, program, passed, logger } = options;
   assertMayFork();
+  // The system holds the connections of a passed socket until a process accepts them, so none is lost when processes end.
+  if (passed !== undefined) cluster.schedulingPolicy = cluster.SCHED_NONE;
   cluster.setupPrimary({
     exec: program,
     args: ['serve'],

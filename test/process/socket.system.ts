@@ -99,14 +99,15 @@ describe('a socket that is passed as systemd passes it', { timeout: 110_000 }, (
   });
   after(() => database.drop());
 
-  const restarts: readonly [name: string, startsFirst: boolean][] = [
-    ['a restart, with nobody there for a while,', false],
-    ['a second process that starts before the first one ends', true],
+  const restarts: readonly [name: string, startsFirst: boolean, workers: string][] = [
+    ['a restart, with nobody there for a while,', false, '1'],
+    ['a second process that starts before the first one ends', true, '1'],
+    ['a restart with two WORKERS', false, '2'],
   ];
-  for (const [name, startsFirst] of restarts) {
+  for (const [name, startsFirst, workers] of restarts) {
     test(`${name} drops no request under load, and does no write twice`, async () => {
       await database.sql`delete from message`;
-      const holder = await hold({ ...env, HOST: 'nowhere.invalid', PORT: '1' });
+      const holder = await hold({ ...env, HOST: 'nowhere.invalid', PORT: '1', WORKERS: workers });
       try {
         let pid = await holder.launch();
         await holder.ready(1);
