@@ -3,14 +3,17 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ByteBudget } from '../load/byte-budget.ts';
 import { networkOf, takeTurn } from './parser-turns.ts';
+import { LINGER_BYTES } from './send-response.ts';
 
 /** Maximum number of unanswered requests of one connection. Beyond it, the connection is not read. */
 const MAX_UNANSWERED = 16;
 /** From this many waiting bytes on, the socket is paused. Below, it is read, so that a disconnect is noticed. */
 const MAX_BUFFERED = 16_384;
-/** Maximum bytes held for all connections: input that the parser has not received, and unanswered requests. */
+/** From this many bytes of a body on that the handler has not read, the parser receives no more of it. */
+const MAX_UNREAD = 16_384;
+/** Maximum bytes held for all connections: input that the parser has not received, and unanswered requests with unread bodies. */
 const budget = new ByteBudget(48 * 1024 * 1024);
-/** Bytes counted for each unanswered request. */
+/** Bytes counted for each unanswered request, besides those of its body. */
 const REQUEST_SIZE = 8_192;
 /** Maximum bytes that the parser gets in one turn. In chunks of one byte, parsing them takes about 0.5 ms. */
 const MAX_PIECE = 2_048;
@@ -23,6 +26,8 @@ export const END_OF_HEAD = '\r\n\r\n';
 export type HttpSocket = Socket & {
   /** Whether Node has stopped reading until the client reads responses. */
   readonly _paused?: boolean;
+  /** The response that is written to the socket. */
+  readonly _httpMessage?: ServerResponse | null;
   readonly _handle?: {
     reading?: boolean;
     readonly readStart: () => void;
@@ -33,6 +38,13 @@ export type HttpSocket = Socket & {
     readonly resume: () => void;
   } | null;
 };
+
+/**
+ * Whether enough input of a connection was ignored to stop reading. Before its last response, the connection is read a little, so
+ * that a disconnect is noticed, and after it for a while, so that the client does not lose the response.
+ */
+export const hasIgnoredMuch = (socket: Socket, length: number): boolean =>
+  length >= (socket.writableEnded ? LINGER_BYTES : MAX_BUFFERED);
 
 /** The network of a request's client, which may be behind a proxy. */
 export type RequestNetwork = (request: IncomingMessage) => string;
@@ -61,8 +73,7 @@ export class Reader {
   /** The last bytes that the parser received: END_OF_HEAD may be split. */
   #tail = '';
   #latest: IncomingMessage | undefined;
-  /** The requests that are not answered. */
-  #unanswered = 0;
+  readonly #unanswered = new Set<IncomingMessage>();
   /** Bytes that were ignored; undefined while the input is parsed. */
   #discarded: number | undefined;
   /** Bytes of the latest body that the parser has not received; undefined for a chunked body. */
@@ -156,14 +167,19 @@ export class Reader {
     budget.release(this.#network, this.#held);
     this.#held = 0;
     this.#network = this.#clientOf(request);
-    this.#unanswered += 1;
+    this.#unanswered.add(request);
     this.#account();
+    const read = request._read.bind(request);
+    request._read = (size) => {
+      read(size);
+      this.#schedule(); // The handler has read its body, so more of it may follow.
+    };
     const length = request.headers['content-length'];
     const isChunked = request.headers['transfer-encoding'] !== undefined;
     this.#bodyLeft = isChunked ? undefined : Number(length ?? 0);
     this.#isInRequestLine = this.#bodyLeft === 0;
     response.on('close', () => {
-      this.#unanswered -= 1;
+      this.#unanswered.delete(request);
       this.#account();
       this.#schedule();
     });
@@ -171,7 +187,11 @@ export class Reader {
 
   /** Updates what this connection holds of the budget. */
   #account(): void {
-    const bytes = this.#isStopped ? 0 : this.#rest.length + this.#unanswered * REQUEST_SIZE;
+    let bytes = 0;
+    if (!this.#isStopped) {
+      bytes = this.#rest.length;
+      for (const { readableLength } of this.#unanswered) bytes += REQUEST_SIZE + readableLength;
+    }
     budget.take(this.#network, bytes - this.#held);
     this.#held = bytes;
   }
@@ -185,10 +205,9 @@ export class Reader {
     this.#schedule();
   };
 
-  /** After its last response, the connection is read for a while, so that its client does not lose the response. */
   #drop(length: number, before: number): void {
     this.#discarded = before + length;
-    if (this.#discarded >= MAX_BUFFERED && !this.#socket.writableEnded) this.#pause();
+    if (hasIgnoredMuch(this.#socket, this.#discarded)) this.#pause();
   }
 
   readonly #onEnd = (): void => {
@@ -236,15 +255,14 @@ export class Reader {
     }
     if (this.#rest.length > 0) {
       if (this.#isStopped || socket.destroyed || !socket.parser || socket._paused) return;
-      // The body of the latest accepted request is always read, because its request timeout is running.
-      if (this.#mustWait() && this.#latest?.complete !== false) return;
+      if (this.#mustWait()) return;
       const piece = this.#rest.subarray(0, this.#pieceLength(maxLength));
       this.#rest = this.#rest.subarray(piece.length);
-      this.#account();
       this.#tail = `${this.#tail}${piece.toString('latin1', Math.max(0, piece.length - 3))}`.slice(-3);
       const latest = this.#latest;
       const wasInBody = latest?.complete === false;
       this.#parse?.(piece);
+      this.#account();
       // `begin` has noticed a complete head.
       if (this.#latest === latest)
         this.#isInRequestLine = wasInBody ? latest.complete : this.#isInRequestLine && !piece.includes('\n');
@@ -255,10 +273,14 @@ export class Reader {
     this.#parseEnd?.();
   }
 
-  /** Whether requests must be answered before the next one is read. */
+  /** Whether the handler must read a body or answer requests before the parser receives more. */
   #mustWait(): boolean {
-    if (this.#unanswered === 0) return false;
-    return this.#unanswered >= MAX_UNANSWERED || budget.excess(this.#network, REQUEST_SIZE) !== undefined;
+    const latest = this.#latest;
+    // The other limits do not hold for a body, because the timeout of its request is running.
+    if (latest?.complete === false) return latest.readableLength >= MAX_UNREAD;
+    const { size } = this.#unanswered;
+    if (size === 0) return false;
+    return size >= MAX_UNANSWERED || budget.excess(this.#network, REQUEST_SIZE) !== undefined;
   }
 
   /** Bytes up to the end of a body of known length, else up to the next empty line (END_OF_HEAD). */

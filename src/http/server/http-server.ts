@@ -6,7 +6,7 @@ import type { Handler } from './request-handler.ts';
 import { SHUTDOWN_TIMEOUT } from './in-flight-requests.ts';
 import { MAX_HEADERS, TOO_MANY_HEADERS } from '../message/request-target.ts';
 import { problemReply } from '../message/message.ts';
-import type { RequestNetwork } from './connection-reader.ts';
+import { hasIgnoredMuch, type RequestNetwork } from './connection-reader.ts';
 import { hasExceededHeaders, limitHeaders } from './header-limit.ts';
 import {
   discardInput,
@@ -14,12 +14,13 @@ import {
   isInRequestLine,
   latestOf,
   limitPipelining,
+  releaseReader,
   resumePipelined,
   track,
 } from './pipelining.ts';
 import { networkOf } from './parser-turns.ts';
 import { createRefuse, parseProblem, targetOf, type ParseError } from './unreadable-requests.ts';
-import { ignoreUpgrades } from './upgrade-requests.ts';
+import { ignoreUpgrades, keepDraining } from './upgrade-requests.ts';
 
 /** Milliseconds after which slow clients get 408. */
 const HEADERS_TIMEOUT = 10_000;
@@ -108,7 +109,13 @@ export function createHttpServer(
   server.on('connect', ({ url = '' }, duplex) => {
     const socket = duplex as Socket;
     socket.on('error', () => socket.destroy());
-    socket.resume();
+    releaseReader(socket);
+    keepDraining(socket);
+    let ignored = 0;
+    socket.on('data', ({ length }: Buffer) => {
+      ignored += length;
+      if (hasIgnoredMuch(socket, ignored)) socket.pause();
+    });
     refuse(handler.refuseMethod(url), socket, latestOf(socket));
   });
   return server;

@@ -8,7 +8,7 @@ import { PAGE_RATE, STREAM_RATE, type Unsent } from '../load/unsent-responses.ts
 const MAX_DRAIN = 65_536;
 /** Maximum milliseconds and bytes for which a closing connection still reads what the client sends. */
 export const LINGER_TIME = 500;
-const LINGER_BYTES = 4 * 1024 * 1024;
+export const LINGER_BYTES = 4 * 1024 * 1024;
 
 /**
  * Bodies up to this size (bytes) are sent as strings, because Node writes a string together with the head. Copying some

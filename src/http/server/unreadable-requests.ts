@@ -80,6 +80,8 @@ export function createRefuse(onRefused: (status: number) => void): Refuse {
       end(reply, socket);
     } else if (latest.request.complete) {
       latest.response.once('close', () => refuse(reply, socket, undefined));
+    } else if (!latest.response.socket) {
+      latest.response.once('socket', () => refuse(reply, socket, latest)); // Earlier requests are not answered yet.
     } else if (latest.response.headersSent) {
       socket.destroy();
     } else {

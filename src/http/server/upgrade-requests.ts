@@ -2,8 +2,18 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { hasTooManyHeaders } from '../message/request-target.ts';
-import { END_OF_HEAD } from './connection-reader.ts';
+import { END_OF_HEAD, type HttpSocket } from './connection-reader.ts';
 import { isAnswered, latestOf, releaseReader } from './pipelining.ts';
+
+/**
+ * Continues the response in progress whenever the client has read. Node's HTTP server no longer does so after `Upgrade` or CONNECT.
+ * @returns ends it
+ */
+export function keepDraining(socket: HttpSocket): () => void {
+  const onDrain = (): void => void socket._httpMessage?.emit('drain');
+  socket.on('drain', onDrain);
+  return () => void socket.off('drain', onDrain);
+}
 
 /**
  * Node's HTTP server no longer reads a connection after such a request. This gives it back as a new connection that starts with
@@ -28,7 +38,9 @@ export function ignoreUpgrades(server: Server): void {
     const bytes = Buffer.concat([Buffer.from(`${lines.join('\r\n')}${END_OF_HEAD}`, 'latin1'), rest]);
     const hasEnded = socket.readableEnded;
     if (!hasEnded) socket.unshift(bytes);
+    const endDraining = keepDraining(socket);
     const giveBack = (): void => {
+      endDraining();
       if (socket.destroyed) return;
       server.emit('connection', socket);
       if (!hasEnded) return;

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { note, user } from '../../src/resources/registry.ts';
+import { basic, startService, type TestService } from '../support.ts';
+import { eventually } from './expect.ts';
+import { requestText, wire, type Wire } from './wire.ts';
+
+const READ = requestText('GET', '/api/note/');
+const JSON_OF_BOB = { authorization: basic('bob'), 'content-type': 'application/json' };
+const PACKET = Buffer.alloc(65_536, '0');
+/** More than the operating system holds for both ends of a connection. */
+const FLOOD = 64 * 1024 * 1024;
+
+describe('bytes behind a request that waits', () => {
+  let service: TestService;
+  const open: Wire[] = [];
+  before(async () => {
+    service = await startService([user, note]);
+    await service.addUser('bob');
+    await service.sql`insert into note (message) select repeat('x', 2000) from generate_series(1, 20000)`;
+  });
+  after(async () => {
+    for (const connection of open) connection.destroy();
+    await service.close();
+  });
+  function start(): Wire {
+    const connection = wire(service);
+    open.push(connection);
+    return connection;
+  }
+  async function whileLocked(table: string, work: () => Promise<void>): Promise<void> {
+    await service.sql.begin(async (transaction) => {
+      await transaction.unsafe(`lock table ${table} in access exclusive mode`);
+      await work();
+    });
+  }
+
+  /** Sends as much as is taken in half a second. @returns bytes, without the packet that waits for the connection */
+  async function flood({ socket }: Wire, packet: Uint8Array): Promise<number> {
+    let sent = 0;
+    const more = (): void => {
+      while (sent < FLOOD && socket.write(packet)) sent += packet.length;
+    };
+    socket.on('drain', more);
+    more();
+    await sleep(500);
+    socket.off('drain', more);
+    return sent;
+  }
+
+  const sized = requestText('POST', '/api/note/', { ...JSON_OF_BOB, 'content-length': String(10 * FLOOD) });
+  const chunked = requestText('POST', '/api/note/', { ...JSON_OF_BOB, 'transfer-encoding': 'chunked' });
+  const chunk = Buffer.concat([Buffer.from('10000\r\n'), PACKET, Buffer.from('\r\n')]);
+  const floods = [
+    ['the body of a pipelined request', 'note', READ + sized, PACKET],
+    ['the chunked body of a pipelined request', 'note', READ + chunked, chunk],
+    ['the chunked body of a request whose credentials are checked', '"user"', chunked, chunk],
+    ['the input after a pipelined CONNECT', 'note', `${READ}${requestText('CONNECT', 'a:1')}`, PACKET],
+  ] as const;
+  for (const [name, table, text, packet] of floods) {
+    test(`are not read without limit: ${name}`, () =>
+      whileLocked(table, async () => {
+        const connection = start();
+        connection.send(text);
+        await sleep(50);
+        const sent = await flood(connection, packet);
+        assert.ok(sent < FLOOD / 2, `${sent} bytes`);
+        connection.destroy();
+      }));
+  }
+
+  for (const length of [10_000, 20_000, 70_000, 900_000]) {
+    for (const isChunked of [false, true]) {
+      test(`are read when it is its turn: ${isChunked ? 'a chunked body' : 'a body'} of ${length} bytes`, async () => {
+        const message = `${length}${isChunked}`.padEnd(length, 'y');
+        const body = JSON.stringify({ message });
+        const framed = isChunked
+          ? chunked + `${Buffer.byteLength(body).toString(16)}\r\n${body}\r\n0\r\n\r\n`
+          : requestText('POST', '/api/note/', JSON_OF_BOB, body);
+        const connection = start();
+        await whileLocked('note', async () => {
+          connection.send(READ + framed + READ);
+          await sleep(100);
+        });
+        assert.equal((await connection.next())?.status, 200);
+        const created = await connection.next();
+        assert.equal(created?.status, 201);
+        assert.equal((JSON.parse(created.body) as { message: string }).message, message);
+        assert.equal((await connection.next())?.status, 200);
+      });
+    }
+  }
+
+  test('a malformed body is refused after the answers to earlier requests', async () => {
+    const connection = start();
+    await whileLocked('note', async () => {
+      connection.send(`${READ}${chunked}zz\r\n`);
+      await sleep(100);
+    });
+    assert.deepEqual([(await connection.next())?.status, (await connection.next())?.status], [200, 400]);
+    assert.equal(await connection.rest(), '');
+  });
+
+  for (const [name, text, status] of [
+    ['Upgrade', requestText('GET', '/healthz', { connection: 'Upgrade', upgrade: 'x' }), 200],
+    ['CONNECT', requestText('CONNECT', 'a:1'), 404],
+  ] as const) {
+    test(`${name} does not stop the stream before it`, async () => {
+      const { socket, send } = start();
+      socket.pause();
+      send(requestText('GET', '/api/note/', { accept: 'application/x-ndjson' }));
+      await sleep(300);
+      send(text);
+      await sleep(100);
+      let end = '';
+      socket.on('data', (part: string) => (end = `${end}${part}`.slice(-1000)));
+      socket.resume();
+      await eventually(
+        () => end.includes(`\n\r\n0\r\n\r\nHTTP/1.1 ${status} `),
+        'the end of the stream, and the next answer',
+      );
+    });
+  }
+});
