@@ -65,8 +65,10 @@ export interface SlowReaders {
   readonly rate: number;
   /** How often each connection sends the request at once; else once. */
   readonly times?: number;
-  /** Bytes behind the request: once, and then again and again, its last byte in a packet of its own. */
+  /** Bytes behind the request. */
   readonly behind?: string;
+  /** What follows them: their last byte in a packet of its own, or many of them, again and again. */
+  readonly packets?: 'single bytes' | 'large';
 }
 
 export type Job = Flood | Pipeline | SlowReaders;

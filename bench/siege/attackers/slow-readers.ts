@@ -8,12 +8,20 @@ import type { Tally } from './tally.ts';
 /** Milliseconds between two reads. */
 const STEP = 250;
 
+/** Bytes of a large packet. */
+const LARGE = 65_536;
+
 /** Sends bytes behind the request, and then the last of them again and again, one packet in each turn of the event loop. */
-async function sendBehind(socket: Socket, bytes: string, stopped: AbortSignal): Promise<void> {
-  socket.setNoDelay(true).write(bytes);
+async function sendBehind(
+  socket: Socket,
+  { behind = '', packets }: SlowReaders,
+  stopped: AbortSignal,
+): Promise<void> {
+  const packet = behind.slice(-1).repeat(packets === 'large' ? LARGE : 1);
+  socket.setNoDelay(true).write(behind);
   while (!socket.destroyed && !stopped.aborted) {
     if (socket.writableNeedDrain) await once(socket, 'drain', { signal: stopped });
-    socket.write(bytes.slice(-1));
+    socket.write(packet);
     await nextTurn();
   }
 }
@@ -34,7 +42,7 @@ async function read(job: SlowReaders, index: number, tally: Tally, stopped: Abor
     socket.write(request);
     // The service must have begun to answer: the attack is what comes after that.
     if (job.behind !== undefined)
-      void sleep(STEP).then(() => sendBehind(socket, job.behind ?? '', stopped).catch(() => undefined));
+      void sleep(STEP).then(() => sendBehind(socket, job, stopped).catch(() => undefined));
   });
   stopped.addEventListener('abort', () => socket.destroy());
   while (!isClosed && !stopped.aborted) {

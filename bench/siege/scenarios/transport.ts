@@ -180,6 +180,30 @@ const slowStreams: Scenario = {
   },
 };
 
+const unreadBodies: Scenario = {
+  name: 'unread-bodies',
+  title: '20 connections from 20 addresses, each with an endless body behind a stream that it does not read',
+  async run(stage) {
+    const siege = await besiege(stage, (port) => [
+      {
+        kind: 'slow readers',
+        port,
+        connections: 20,
+        addresses: addresses(20),
+        request: STREAM,
+        rate: 0,
+        behind: 'POST /api/message/ HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000000\r\n\r\n0',
+        packets: 'large',
+      },
+    ]);
+    return [
+      atMost('memory', 'memory', 300, siege.watched.memory, 'MB'),
+      readRow(siege, 20),
+      holds('the service is alive', siege.service.isAlive()),
+    ];
+  },
+};
+
 export const transport: readonly Scenario[] = [
   unreadPages,
   fullPages,
@@ -187,4 +211,5 @@ export const transport: readonly Scenario[] = [
   largePage,
   htmlPages,
   slowStreams,
+  unreadBodies,
 ];
