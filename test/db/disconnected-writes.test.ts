@@ -3,6 +3,7 @@ import { request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { eventually } from '../http/expect.ts';
+import { requestText, wire } from '../http/wire.ts';
 import { basic } from '../support.ts';
 import { startWith, type WritableService } from './helpers.ts';
 
@@ -41,4 +42,16 @@ describe('a client that disconnects', () => {
       await eventually(async () => (await open()) === 0, 'the insert to end');
       assert.equal((await service.sql`select from slow`).length, 0);
     });
+
+  test('ends its transaction also with HTTP/1.0, where the service cannot ask whether it still reads', async () => {
+    const client = wire(service);
+    const sent = requestText('POST', '/api/slow/', { authorization: basic('ada') }, '{"x":"one"}');
+    client.send(sent.replace('HTTP/1.1', 'HTTP/1.0'));
+    await eventually(async () => (await open()) === 1, 'the insert to run');
+    client.destroy();
+    const left = performance.now();
+    await eventually(async () => (await open()) === 0, 'the insert to end');
+    assert.ok(performance.now() - left < 5_000);
+    assert.equal((await service.sql`select from slow`).length, 0);
+  });
 });

@@ -50,4 +50,16 @@ describe('a half-closed connection', () => {
     assert.ok(answer === undefined || answer.status === 400);
     assert.deepEqual((await service.request('/api/note/?message=cut')).json.objects, []);
   });
+
+  test('gets the answer of a short request with HTTP/1.0', async () => {
+    for (const [text, status] of [
+      [requestText('GET', '/api/note/?message__like=x%25'), 200],
+      [post('1.0'), 201],
+    ] as const) {
+      const connection = start();
+      connection.socket.end(text.replace('HTTP/1.1', 'HTTP/1.0'));
+      assert.equal((await connection.next())?.status, status);
+      assert.equal(await connection.rest(), '');
+    }
+  });
 });

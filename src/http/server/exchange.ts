@@ -24,6 +24,8 @@ import { isAdminPath, splitTarget } from '../message/request-target.ts';
 
 /** Milliseconds until the first probe of a half-closed connection. Each further wait is longer. */
 const FIRST_PROBE = 20;
+/** Milliseconds that an HTTP/1.0 client that closed its half of the connection has for its response: it cannot be probed. */
+const UNPROBED_TIME = 100;
 /** Bodies larger than this (bytes) wait for a slot before they are processed. */
 const LARGE_BODY = 16_384;
 /** Records larger than this (bytes) wait for a slot before they become an HTML page, which takes much longer for each byte. */
@@ -208,7 +210,9 @@ export class Exchange implements ApiRequest, WebRequester {
   }
 
   onHalfClosed(): void {
-    this.#probe(FIRST_PROBE);
+    if (this.#isProbing) return;
+    this.#isProbing = true;
+    this.#probe(this.incoming.httpVersion === '1.0' ? UNPROBED_TIME : FIRST_PROBE);
   }
 
   /** Counts the request as active, until `park`. */
@@ -276,14 +280,14 @@ export class Exchange implements ApiRequest, WebRequester {
 
   /**
    * A client that closed its half of the connection may have disconnected or may still read: only writing shows which. Sends
-   * interim responses, which HTTP/1.1 clients ignore, until the response starts or the connection breaks.
+   * interim responses, which HTTP/1.1 clients ignore, until the response starts or the connection breaks. An HTTP/1.0 client would
+   * take them for the response, so its connection is closed.
    */
   #probe(wait: number): void {
-    if (this.#isProbing && wait === FIRST_PROBE) return;
-    this.#isProbing = true;
     setTimeout(() => {
       const { response } = this;
-      if (response.closed || response.headersSent || this.incoming.httpVersion === '1.0') return;
+      if (response.closed || response.headersSent) return;
+      if (this.incoming.httpVersion === '1.0') return void this.incoming.socket.destroy();
       response.writeProcessing();
       this.#probe(wait * 1.5);
     }, wait).unref();
