@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { SERVICE } from '../../src/db/scheduling/requester.ts';
 import type { RunningStatement } from '../../src/db/scheduling/running-statements.ts';
 import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
@@ -21,6 +22,33 @@ test('a client alone gets seven of the ten connections for writes, and others th
     scheduler.leave(running);
   }
   assert.equal(scheduler.state.write.running, 0);
+  scheduler.close();
+});
+
+test('a client alone whose writes take long gets four connections, until its writes are fast again', async () => {
+  const scheduler = new Scheduler();
+  const writes = (count: number): Promise<RunningStatement | undefined>[] =>
+    Array.from({ length: count }, () =>
+      Promise.resolve(scheduler.enter('write', { ...SERVICE, key: 'ada', origin: 'user' })),
+    );
+  const end = async (entered: Promise<RunningStatement | undefined>[]): Promise<void> => {
+    for (const next of entered) {
+      const running = await next;
+      assert.ok(running);
+      scheduler.leave(running);
+    }
+  };
+  const slow = writes(7);
+  assert.equal(scheduler.state.write.running, 7);
+  await sleep(150);
+  await end(slow);
+  const few = writes(7);
+  assert.equal(scheduler.state.write.running, 4);
+  await end(few);
+  await end(writes(20));
+  const many = writes(7);
+  assert.equal(scheduler.state.write.running, 7);
+  await end(many);
   scheduler.close();
 });
 

@@ -20,6 +20,8 @@ const MIN_MEAN = 0.1;
  * about the next one.
  */
 const MAX_COUNTED_WRITE = 150;
+/** While the mean is longer (milliseconds), writes probably wait for locks, and a client gets no more than `Share.perClient`. */
+const MAX_UNCONTESTED_MEAN = 50;
 /** A client whose own statements make it wait longer than this (milliseconds) gets 429 and not 503. */
 const OWN_FAULT = 500;
 
@@ -120,7 +122,7 @@ export class ClassQueue {
     const { key, origin } = caller;
     if (this.#needsCooldown(caller) && this.#slowClients.isCoolingDown(key, this.name)) return false;
     if (this.#isRead && (this.#slowClients.overruns.get(key) ?? 0) >= maxSlow(origin)) return false;
-    const { uncontested = 0 } = this.share;
+    const uncontested = this.#mean < MAX_UNCONTESTED_MEAN ? (this.share.uncontested ?? 0) : 0;
     return this.running < uncontested || (this.#runningOf.get(key) ?? 0) < this.#maxRunning(caller);
   }
 

@@ -27,7 +27,7 @@ export interface Share {
   readonly reserved: number;
   /** Maximum for one client, so that a second client finds a connection. */
   readonly perClient: number;
-  /** While fewer statements of the class are running, a client may have more than its maximum. */
+  /** While fewer statements of the class are running, and they are fast, a client may have more than its maximum. */
   readonly uncontested?: number;
 }
 
