@@ -108,6 +108,9 @@ describe('the log', () => {
       [`/${'x'.repeat(30_000)}?a=b`, `/${'x'.repeat(299)}…?a`],
       [`/nowhere?${'x'.repeat(300)}`, `/nowhere?${'x'.repeat(300)}`],
       [`/nowhere?${'x'.repeat(3_000)}=1`, `/nowhere?${'x'.repeat(300)}…`],
+      [`/nowhere?${'&'.repeat(300)}`, `/nowhere?${'&'.repeat(300)}`],
+      [`/nowhere?${'&'.repeat(301)}`, `/nowhere?${'&'.repeat(300)}…`],
+      [`/nowhere?${'&'.repeat(30_000)}`, `/nowhere?${'&'.repeat(300)}…`],
     ] as const) {
       const [line] = await lineOf(path);
       assert.equal(line['path'], shown);

@@ -33,7 +33,7 @@ const MAX_LOGGED = 300;
 /** The path for the log, with the names of the query's parameters but not their values. */
 export function loggedPath(path: string, query: string): string {
   if (query === '') return excerpt(path, MAX_LOGGED);
-  const names = query.split('&').map((part) => part.split('=', 1)[0] ?? '');
+  const names = query.split('&', MAX_LOGGED + 2).map((part) => part.split('=', 1)[0] ?? '');
   return `${excerpt(path, MAX_LOGGED)}?${excerpt(names.join('&'), MAX_LOGGED)}`;
 }
 
