@@ -233,8 +233,8 @@ export function createHandler(options: HandlerOptions): Handler {
     } catch (error) {
       if (isClientGone(error)) throw error;
       exchange.park();
-      const isCostly = exchange.isCostly && asProblem(error)?.status === 400;
-      if (error instanceof Refusal || isCostly) await exchange.peer.pace();
+      const status = asProblem(error)?.status ?? 500;
+      if (error instanceof Refusal || (exchange.isCostly && status < 500)) await exchange.peer.pace();
       return charged(exchange, () => refuse(exchange, error));
     } finally {
       exchange.park();
