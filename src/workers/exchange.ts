@@ -24,7 +24,7 @@ export function createExchange(
   /** The parent counts as well, so that a new process can start with what the others know. */
   const state = createSharedState(settings);
   const gate = createGate(GATE_LIMITS);
-  /** Ends the hashing of a process, by its number of the request. */
+  /** Ends the wait for a place, or the hashing, of a process, by its number of the request. */
   const releases = new WeakMap<Worker, Map<number, () => void>>();
   const answers = new Map<number, (data: unknown) => void>();
   /** The latest known metrics of each process. */
@@ -39,6 +39,8 @@ export function createExchange(
   function giveSlot(worker: Worker, { id, priority }: Extract<WorkerMessage, { kind: 'slot' }>): void {
     const held = releases.get(worker) ?? new Map<number, () => void>();
     releases.set(worker, held);
+    const left = new AbortController();
+    held.set(id, () => left.abort());
     const hash = (): Promise<void> =>
       new Promise((release) => {
         if (worker.gone.aborted) return release();
@@ -49,9 +51,10 @@ export function createExchange(
         });
         worker.send({ kind: 'slot', id, isFree: true });
       });
-    gate({ client: `worker ${worker.number}`, priority, signal: worker.gone }, hash).catch(() =>
-      worker.send({ kind: 'slot', id, isFree: false }),
-    );
+    gate({ client: `worker ${worker.number}`, priority, signal: left.signal }, hash).catch(() => {
+      held.delete(id);
+      worker.send({ kind: 'slot', id, isFree: false });
+    });
   }
 
   /** @returns the answer, or undefined if there is none in time */

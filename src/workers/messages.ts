@@ -40,7 +40,7 @@ export type ToParent =
   /** It serves. The text says where. */
   | { readonly kind: 'ready'; readonly text: string }
   | { readonly kind: 'batch'; readonly batch: Batch }
-  /** It waits to hash a password, or has done so. */
+  /** It waits to hash a password; it has done so, or waits no longer. */
   | { readonly kind: 'slot'; readonly id: number; readonly priority: PriorityClass }
   | { readonly kind: 'release'; readonly id: number }
   | { readonly kind: 'answer'; readonly id: number; readonly data: unknown }

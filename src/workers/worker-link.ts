@@ -1,6 +1,7 @@
 // A process of WORKERS: its connection to the process that has started it, and through it to the others.
 import cluster from 'node:cluster';
 import type { Settings } from '../config.ts';
+import { ClientGone } from '../db/scheduling/requester.ts';
 import { unavailable } from '../errors.ts';
 import type { Siblings, Topic } from '../http/message/siblings.ts';
 import type { SharedGate } from '../resources/passwords/password-hashing.ts';
@@ -56,12 +57,17 @@ export function joinParent(settings: Settings): Promise<WorkerLink> {
   const answerers = new Map<Topic, (data: string) => unknown>();
   let count = 0;
 
-  const hashGate: SharedGate = async (priority, work) => {
+  const hashGate: SharedGate = async (priority, work, signal) => {
     const id = (count += 1);
+    const leave = (): void => {
+      slots.get(id)?.refuse(new ClientGone());
+      if (slots.delete(id)) send({ kind: 'release', id });
+    };
     await new Promise<void>((start, refuse) => {
       slots.set(id, { start, refuse });
+      signal?.addEventListener('abort', leave, { once: true });
       send({ kind: 'slot', id, priority });
-    });
+    }).finally(() => signal?.removeEventListener('abort', leave));
     try {
       return await work();
     } finally {

@@ -25,8 +25,12 @@ export function saltedDigest(text: string): string {
 
 export type Passwords = ReturnType<typeof createPasswords>;
 
-/** Runs the work when no more than `GATE_LIMITS` run in all processes. */
-export type SharedGate = <T>(priority: PriorityClass, work: () => Promise<T>) => Promise<T>;
+/** Runs the work when no more than `GATE_LIMITS` run in all processes. The signal is that of the `SlotRequest`. */
+export type SharedGate = <T>(
+  priority: PriorityClass,
+  work: () => Promise<T>,
+  signal: AbortSignal | undefined,
+) => Promise<T>;
 
 /**
  * Argon2 is slow and uses much memory on purpose, so a gate limits how many hashes run at once.
@@ -35,7 +39,7 @@ export type SharedGate = <T>(priority: PriorityClass, work: () => Promise<T>) =>
 export function createPasswords(shared?: SharedGate) {
   const own = createGate(GATE_LIMITS);
   const gate: Gate = shared
-    ? (request, work) => own(request, (priority) => shared(priority, () => work(priority)))
+    ? (request, work) => own(request, (priority) => shared(priority, () => work(priority), request.signal))
     : own;
   const equalWork = createEqualWork();
 
