@@ -95,6 +95,17 @@ describe('an import with keys of several columns', () => {
       assert.deepEqual(await idsOf(model), ids);
     });
 
+  test('takes an export with a key of numbers, and changes its record', async () => {
+    await service.sql`insert into casting values (-12, 34, 'old')`;
+    const { text: exported } = await ada.get('/admin/casting/-/export.csv?film_id=-12');
+    assert.ok(exported.startsWith('id,film_id,actor_id,role\r\n"-12,34",-12,34,"old"\r\n'), exported);
+    const [preview, isDone] = await importFile('casting', [exported.replace('old', 'new')]);
+    assert.match(preview, /1 changed/);
+    assert.equal(isDone, true);
+    const roles = await service.sql`select role from casting order by film_id`;
+    assert.deepEqual(roles.map(({ role }) => role as unknown), ['new', 'old']); // prettier-ignore
+  });
+
   test('adds records without the number that the database makes', async () => {
     const [, isDone] = await importFile('line', ['id,region,number,label', ',eu,,x', '"eu,1",eu,1,y']);
     assert.equal(isDone, true);

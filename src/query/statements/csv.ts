@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { cast } from '../../db/types/column-types.ts';
 import { join, raw, sql, table, valueList, type Fragment } from '../../db/fragment.ts';
 import { type RawRow, type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';
+import { hasSeveral } from '../../db/schema/composite-key.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { ROOT } from '../plan.ts';
 import { recordJson } from './record-json.ts';
@@ -51,10 +52,14 @@ export const isFreeText = ({ type, parts }: Column): boolean =>
 /** One cell. As in PostgreSQL's CSV, NULL is empty and an empty text is `""`. */
 function cell(alias: string, column: Column): Fragment {
   const shown = sql`(${output(alias, column)})::text`;
-  if (!isFreeText(column)) return sql`coalesce(${shown}, '')`;
+  const mayBeFormula = isFreeText(column);
+  // The values of a key of several columns are separated by commas.
+  if (!mayBeFormula && !hasSeveral(column)) return sql`coalesce(${shown}, '')`;
   // Regular expressions and `replace` do not support nondeterministic collations.
   const text = sql`(${shown} collate "C")`;
-  const harmless = sql`case when ${text} ~ ${FORMULA} then '''' || ${text} else ${text} end`;
+  const harmless = mayBeFormula
+    ? sql`case when ${text} ~ ${FORMULA} then '''' || ${text} else ${text} end`
+    : text;
   return sql`coalesce('"' || replace(${harmless}, '"', '""') || '"', '')`;
 }
 
