@@ -40,6 +40,7 @@ const resources: Resource[] = [
     access: 'user',
     admin: { title: 'Loans' },
   },
+  { model: 'note', columns: { user: { type: 'foreignKey', references: 'user' } }, access: 'user' },
   {
     model: 'spy',
     columns: { shelf: { type: 'foreignKey', references: 'shelf', null: true, onDelete: 'setNull' } },
@@ -134,6 +135,15 @@ describe('deleting a record', () => {
     const answer = await ada.post(`/admin/book/${book}/delete/`, hiddenFields(page, 'confirm'));
     assert.equal(answer.status, 409);
     assert.match(readable(answer), /Records of Loans depend on what would be deleted\. Nothing was deleted\..*Cannot delete: other records depend on it/); // prettier-ignore
+  });
+
+  test('returns 409 for such a restriction of a user', async () => {
+    const id = await service.addUser('bob');
+    const page = await ada.get(`/admin/user/${id}/delete/`);
+    await service.sql`insert into note (user_id) values (${id})`;
+    const answer = await ada.post(`/admin/user/${id}/delete/`, hiddenFields(page, 'confirm'));
+    assert.equal(answer.status, 409);
+    assert.match(readable(answer), /Records of Note depend on what would be deleted\. Nothing was deleted\..*Cannot delete: other records depend on it/); // prettier-ignore
   });
 
   test('asks again when dependent records were added since the page was shown', async () => {

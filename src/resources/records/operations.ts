@@ -279,7 +279,7 @@ export function createOperations(
         if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
         if (!isDatabaseError(error)) throw error;
         throw FOREIGN_KEY_VIOLATIONS.has(error.code)
-          ? await deletionProblem(error, database, resources, resource, id, readerOf(caller))
+          ? await deletionProblem(error, outside, resources, resource, id, readerOf(caller))
           : explainRule(error, resource, error);
       }
     },
