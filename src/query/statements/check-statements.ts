@@ -1,4 +1,5 @@
 // Questions to the database about a body: whether related records exist, which values are duplicates, and why it rejected a write.
+import { randomUUID } from 'node:crypto';
 import { EMPTY, join, literal, raw, sql, table, value } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import { booleans, createStatement, isTrue, oneCell, text, type Statement } from '../../db/rows.ts';
@@ -141,14 +142,25 @@ export function severalSql({ foreignKey, values, ownKey }: SeveralCheck, alias =
   return sql`${nulls} or ${isStored}${isItself}`;
 }
 
-/** What PostgreSQL cannot turn into a number when a written row refers to no record. */
-const MISSING = 'vitrine missing';
 /** SQLSTATE of a text that is not of its type. */
 const INVALID_TEXT = '22P02';
 
+/** A text whose cast to a number ends a statement, and the check whether an error is that of the cast. */
+export function createMarker(reason: string) {
+  // Random, because the error of a trigger's cast may quote a client's value.
+  const marker = `vitrine ${reason} ${randomUUID()}`;
+  return {
+    sql: literal(marker),
+    // Without quotation marks, which depend on the language of the server.
+    isIn: ({ code, message }: { readonly code: string; readonly message: string }): boolean =>
+      code === INVALID_TEXT && message.includes(marker),
+  };
+}
+
+const MISSING = createMarker('missing');
+
 /** Whether the statement ended because a written row refers to no record. */
-export const isMissingReference = ({ code, message }: { code: string; message: string }): boolean =>
-  code === INVALID_TEXT && message.includes(`"${MISSING}"`);
+export const isMissingReference = MISSING.isIn;
 
 /** Whether a written row refers to records. The statement does not see the row itself, to which it may refer. */
 export function refersSql(foreignKeys: readonly Column[], { primaryKey }: Model): Fragment {
@@ -162,7 +174,7 @@ export function refersSql(foreignKeys: readonly Column[], { primaryKey }: Model)
 
 /** SQL that is a number if the condition holds. Else it raises the error that `isMissingReference` recognizes, which undoes the statement. */
 export const assertSql = (holds: Fragment): Fragment =>
-  sql`(case when ${holds} then '1' else ${literal(MISSING)} end)::int8`;
+  sql`(case when ${holds} then '1' else ${MISSING.sql} end)::int8`;
 
 /**
  * Asks which foreign keys of several columns a write would satisfy.

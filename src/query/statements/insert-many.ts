@@ -3,7 +3,6 @@ import {
   EMPTY,
   identifier,
   join,
-  literal,
   raw,
   sql,
   table,
@@ -15,7 +14,7 @@ import { booleans, createStatement, oneCell, text, type RawRow, type Statement }
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import type { Author } from './change.ts';
-import { assertSql, refersSql } from './check-statements.ts';
+import { assertSql, createMarker, refersSql } from './check-statements.ts';
 import { AFTER, authorSql, logInsert, recordsSameColumns, returningLog, wholeRow } from './history-sql.ts';
 import { ROOT } from '../plan.ts';
 import { recordJson } from './record-json.ts';
@@ -54,11 +53,10 @@ export interface InsertedRecord {
   readonly key: string;
 }
 
-/** A text whose cast to a number fails, which ends the statement. */
-const INCOMPLETE = 'vitrine incomplete';
+const INCOMPLETE = createMarker('incomplete');
 
 /** Whether the statement ended because not all records were inserted: a trigger canceled some, or it was a trial. */
-export const isIncomplete = ({ message }: Error): boolean => message.includes(`"${INCOMPLETE}"`);
+export const isIncomplete = INCOMPLETE.isIn;
 
 /** Which of the keys exist, as an array in their order. */
 function existingSql({ column, keys }: References): Fragment {
@@ -200,7 +198,7 @@ export function insertManyStatement(
   const count = value(isTrial ? '-1' : String(groups.reduce((sum, { size }) => sum + size, 0)));
   // The error of the cast ends the statement, so that nothing is inserted.
   const inserted = raw('(select count(*) from inserted)');
-  const isComplete = sql`(case when not c.ok or ${inserted} = ${count}::int8 then '1' else ${literal(INCOMPLETE)} end)::int8`;
+  const isComplete = sql`(case when not c.ok or ${inserted} = ${count}::int8 then '1' else ${INCOMPLETE.sql} end)::int8`;
   // All records are inserted first, so that the faults of the others take precedence.
   const last =
     unenforced.length > 0
