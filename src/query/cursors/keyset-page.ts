@@ -7,14 +7,15 @@ import type { SqlCache } from '../../db/sql-cache.ts';
 import { MAX_TABLES, ROOT, type ListPlan, type Ordering } from '../plan.ts';
 import {
   bind,
+  chosenColumns,
   COMMA,
   countSql,
   direction,
+  inFull,
   mayBlock,
-  rowsFrom,
   rowsWhere,
-  sameKey,
   smallSql,
+  sortKey,
   type BoundParts,
   type PageOutput,
 } from '../statements/read-statements.ts';
@@ -151,31 +152,28 @@ function keysetSql(
   { conditions, after, offset, isBackward }: Parts,
   output: PageOutput,
 ): Fragment {
-  const { model, orderings } = plan;
+  const { orderings } = plan;
   const { row, maxBytes, between = COMMA, countTo } = output;
   const order = (expression: (ordering: Ordering, index: number) => Fragment): Fragment =>
     join(
       orderings.map((ordering, index) => sql`${expression(ordering, index)}${direction(ordering)}`),
       ', ',
     );
-  const sorted = order((_, index) => raw(`s${index}`));
-  const sortKeys = orderings.map(
-    ({ alias, column }, index) => sql`${reference(alias, column)} as ${raw(`s${index}`)}`,
-  );
+  const sorted = order((_, index) => sortKey(index));
   // The limit is a literal, because PostgreSQL's generic plan of a prepared statement does not know parameters.
   const limit = raw(` limit ${plan.limit + 1}`);
   const part = (condition: readonly Fragment[], skipped: Fragment): Fragment =>
-    sql`select ${join(sortKeys, ', ')}${rowsWhere(plan, [...conditions, ...condition])} order by ${order(({ alias, column }) => reference(alias, column))}${limit}${skipped}`;
+    sql`select ${chosenColumns(plan)}${rowsWhere(plan, [...conditions, ...condition])} order by ${order(({ alias, column }) => reference(alias, column))}${limit}${skipped}`;
   const parts = after?.map((condition) => sql`(${part([condition], EMPTY)})`);
   const chosen =
     parts && parts.length !== 1
       ? sql`select * from (${join(parts, ' union all ')}) parts order by ${sorted}${limit}`
       : (parts?.[0] ?? part([], offset));
   const keys = sql`json_build_array(${join(
-    orderings.map((_, index) => raw(`p.s${index}::text`)),
+    orderings.map((_, index) => sql`p.${sortKey(index)}::text`),
     ', ',
   )})::text`;
-  const rows = sql`select row_number() over (order by ${order((_, index) => raw(`p.s${index}`))}) as n, ${keys} as keys, ${row.value} as text from (${chosen}) p join ${rowsFrom(model)} ${raw(ROOT)} on ${sameKey(plan)}${row.joins}`;
+  const rows = sql`select row_number() over (order by ${order((_, index) => sql`p.${sortKey(index)}`)}) as n, ${keys} as keys, ${row.value} as text from ${inFull(plan, chosen)}${row.joins}`;
   const most = raw(String(maxBytes));
   // Texts past the byte limit become NULL, so that PostgreSQL does not keep them in memory. `offset 0` keeps it from computing them twice.
   const bounded = sql`select n, case when octet_length(keys) <= ${raw(String(MAX_KEYS))} then keys else '[]' end as keys, case when sum(octet_length(text)) over (order by n) <= ${most} then text end as text from (${rows} offset 0) rows`;

@@ -93,7 +93,7 @@ function rowsOf(
   { conditions, offset }: BoundParts,
   { value: shown, joins }: RowOutput,
 ): Fragment {
-  const { model, orderings } = plan;
+  const { orderings } = plan;
   const order = (expression: (ordering: Ordering, index: number) => Fragment): Fragment =>
     join(
       orderings.map((ordering, index) => sql`${expression(ordering, index)}${direction(ordering)}`),
@@ -110,21 +110,29 @@ function rowsOf(
     return sql`select ${shown} from ${page}${joins}${sortedAgain}`;
   }
   // Far from the start, or with another order, choosing the ids first avoids reading skipped rows in full.
-  const sortKeys = orderings.map(
-    ({ alias, column }, index) => sql`${reference(alias, column)} as ${raw(`s${index}`)}`,
-  );
-  const chosen = sql`select ${join(sortKeys, ', ')}${tail}`;
-  const on = sameKey(plan);
-  const rows = sql`(${chosen}) p join ${rowsFrom(model)} ${raw(ROOT)} on ${on}`;
-  return sql`select ${shown} from ${rows}${joins} order by ${order((_, index) => raw(`p.s${index}`))}`;
+  const rows = inFull(plan, sql`select ${chosenColumns(plan)}${tail}`);
+  return sql`select ${shown} from ${rows}${joins} order by ${order((_, index) => sql`p.${sortKey(index)}`)}`;
 }
 
-/** Whether the row ROOT has the key of the row `p`, whose columns `s0` and so on are those of the orderings. The key is the last one. */
-export function sameKey({ model: { primaryKey }, orderings }: ListPlan): Fragment {
+/** The value of an ordering in a row that a subselect chooses. No column of a view has this name. */
+export const sortKey = (index: number): Fragment => raw(`"#${index}"`);
+
+/** What a subselect outputs to choose rows for `inFull`. */
+export function chosenColumns({ model: { primaryKey }, orderings }: ListPlan): Fragment {
+  const keys = orderings.map(
+    ({ alias, column }, index) => sql`${reference(alias, column)} as ${sortKey(index)}`,
+  );
+  return join(primaryKey.isUnchecked ? [...keys, raw(`${ROOT}.*`)] : keys, ', ');
+}
+
+/** Reads the chosen rows `p` in full as ROOT. The key of a view may be NULL or repeated, so its rows are chosen in full. */
+export function inFull({ model, orderings }: ListPlan, chosen: Fragment): Fragment {
+  const { primaryKey } = model;
+  if (primaryKey.isUnchecked) return sql`(${chosen}) p cross join lateral (select p.*) ${raw(ROOT)}`;
   const parts = partsOf(primaryKey);
   const first = orderings.length - parts.length;
-  const same = parts.map((part, index) => sql`${reference(ROOT, part)} = ${raw(`p.s${first + index}`)}`);
-  return join(same, ' and ');
+  const same = parts.map((part, index) => sql`${reference(ROOT, part)} = p.${sortKey(first + index)}`);
+  return sql`(${chosen}) p join ${rowsFrom(model)} ${raw(ROOT)} on ${join(same, ' and ')}`;
 }
 
 export const COMMA = raw(`','`);
