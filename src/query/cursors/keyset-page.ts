@@ -24,8 +24,8 @@ import type { Boundary } from './cursor-token.ts';
 /** Maximum bytes of the values that a cursor holds: it is a part of a URL. */
 const MAX_KEYS = 2048;
 
-/** Maximum number of tables that all parts of a page read together: enough for sixteen parts that each join MAX_TABLES. */
-const MAX_READ = 16 * (MAX_TABLES + 1);
+/** Maximum number of tables that all parts of a page read together. Eight columns and a key of one column make at most 18 parts. */
+const MAX_READ = 18 * (MAX_TABLES + 1);
 
 const canBeNull = ({ alias, column }: Ordering): boolean => alias !== ROOT || mayBeNull(column);
 
