@@ -4,11 +4,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Settings } from '../../config.ts';
 import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
-import { notFound, Refusal, unavailable } from '../../errors.ts';
+import { notFound, unavailable } from '../../errors.ts';
 import { Admission, MIN_PACED } from '../load/admission.ts';
 import { Arrivals } from '../load/arrivals.ts';
 import { compress, isCompressible, withKnownTag } from './compression.ts';
-import { errorArea, errorReply, unknownMethod } from './error-replies.ts';
+import { errorArea, errorReply, mustPace, unknownMethod } from './error-replies.ts';
 import { Exchange, type ExchangeServices } from './exchange.ts';
 import type { InFlight } from './in-flight-requests.ts';
 import type { Logger } from '../observability/logger.ts';
@@ -233,8 +233,7 @@ export function createHandler(options: HandlerOptions): Handler {
     } catch (error) {
       if (isClientGone(error)) throw error;
       exchange.park();
-      const status = asProblem(error)?.status ?? 500;
-      if (error instanceof Refusal || (exchange.isCostly && status < 500)) await exchange.peer.pace();
+      if (mustPace(error, exchange.isCostly)) await exchange.peer.pace();
       return charged(exchange, () => refuse(exchange, error));
     } finally {
       exchange.park();
