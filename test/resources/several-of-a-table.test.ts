@@ -71,6 +71,9 @@ describe('a second resource for a table', () => {
       readable(await ada.get('/admin/headline/1/history/')),
       /Changes to these records are not recorded/,
     );
+    const related = readable(await ada.get('/admin/writer/1/'));
+    assert.match(related, /Article by Writer 3/);
+    assert.doesNotMatch(related, /Headline by Writer none/);
     const shown = await ada.get('/admin/headline/1/');
     assert.match(readable(shown), /one/);
     assert.doesNotMatch(shown.text, /name="title"|secret one/);

@@ -120,7 +120,9 @@ async function relatedRecords(
       .filter((column) => column.references === resource.model && isAmong(column, other.output))
       .map((column) => {
         const found = dependents.find((dependent) => dependent.depth === 0 && dependent.column === column);
-        const count = found ? `${found.isCapped ? 'more than ' : ''}${grouped(found.count)}` : 'none';
+        // Records of views are not counted, because that may be slow.
+        const none = other.model.isTable && resource.model.isTable ? 'none' : '';
+        const count = found ? `${found.isCapped ? 'more than ' : ''}${grouped(found.count)}` : none;
         const query = `${column.name}=${encodeURIComponent(id)}`;
         const filtered = `${links.list(other.name)}?${query}`;
         const preset = presetOf(column, id)
