@@ -119,7 +119,7 @@ describe('responses to anonymous clients', () => {
     }
     await eventually(async () => {
       const [open] = await service.sql`select count(*)::int as count from pg_stat_activity
-        where datname = current_database() and state like 'idle in transaction%'`;
+        where datname = current_database() and xact_start is not null and pid <> pg_backend_pid()`;
       return open?.['count'] === 0;
     }, 'the end of all streams');
     const after = await get('/api/text/', { accept: 'application/x-ndjson', 'accept-encoding': 'br' });
