@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ByteBudget } from '../load/byte-budget.ts';
+import { HeldRequests, REQUEST_SIZE } from '../load/held-requests.ts';
 import { networkOf, takeTurn } from './parser-turns.ts';
 import { LINGER_BYTES } from './send-response.ts';
 
@@ -9,12 +10,10 @@ import { LINGER_BYTES } from './send-response.ts';
 const MAX_UNANSWERED = 16;
 /** From this many waiting bytes on, the socket is paused. Below, it is read, so that a disconnect is noticed. */
 const MAX_BUFFERED = 16_384;
-/** From this many bytes of a body on that the handler has not read, the parser receives no more of it. */
+/** While the handler has not read so many bytes of a body, as `HeldRequests` counts them, the parser receives no more of it. */
 const MAX_UNREAD = 16_384;
 /** Maximum bytes held for all connections: input that the parser has not received, and unanswered requests with unread bodies. */
 const budget = new ByteBudget(48 * 1024 * 1024);
-/** Bytes counted for each unanswered request, besides those of its body. */
-const REQUEST_SIZE = 8_192;
 /** Maximum bytes that the parser gets in one turn. In chunks of one byte, parsing them takes about 0.5 ms. */
 const MAX_PIECE = 2_048;
 /** Maximum bytes of the first piece, which is not taken in turn: a small body is complete before the request is answered. */
@@ -73,7 +72,7 @@ export class Reader {
   /** The last bytes that the parser received: END_OF_HEAD may be split. */
   #tail = '';
   #latest: IncomingMessage | undefined;
-  readonly #unanswered = new Set<IncomingMessage>();
+  readonly #unanswered = new HeldRequests();
   /** Bytes that were ignored; undefined while the input is parsed. */
   #discarded: number | undefined;
   /** Bytes of the latest body that the parser has not received; undefined for a chunked body. */
@@ -84,6 +83,7 @@ export class Reader {
   #isScheduled = false;
   #hasEnded = false;
   #isStopped = false;
+  #isClosed = false;
 
   constructor(socket: Socket, clientOf: RequestNetwork) {
     this.#socket = socket;
@@ -133,15 +133,16 @@ export class Reader {
     handle.readStart();
   }
 
-  /** Stops reading. @returns the bytes that the parser has not received */
+  /** Stops reading. The requests count until they are answered. @returns the bytes that the parser has not received */
   stop(): Buffer {
+    const rest = this.#rest;
+    this.#rest = rest.subarray(0, 0);
     this.#isStopped = true;
     this.#socket.removeListener('data', this.#onData);
     this.#socket.removeListener('end', this.#onEnd);
     this.#socket.removeListener('resume', this.#onResume);
-    this.#socket.removeListener('close', this.#onClose);
     this.#account();
-    return this.#rest;
+    return rest;
   }
 
   /** Whether the parser has received a request line without its end. */
@@ -167,13 +168,11 @@ export class Reader {
     budget.release(this.#network, this.#held);
     this.#held = 0;
     this.#network = this.#clientOf(request);
-    this.#unanswered.add(request);
+    this.#unanswered.add(request, () => {
+      this.#account();
+      this.#schedule();
+    });
     this.#account();
-    const read = request._read.bind(request);
-    request._read = (size) => {
-      read(size);
-      this.#schedule(); // The handler has read its body, so more of it may follow.
-    };
     const length = request.headers['content-length'];
     const isChunked = request.headers['transfer-encoding'] !== undefined;
     this.#bodyLeft = isChunked ? undefined : Number(length ?? 0);
@@ -187,11 +186,7 @@ export class Reader {
 
   /** Updates what this connection holds of the budget. */
   #account(): void {
-    let bytes = 0;
-    if (!this.#isStopped) {
-      bytes = this.#rest.length;
-      for (const { readableLength } of this.#unanswered) bytes += REQUEST_SIZE + readableLength;
-    }
+    const bytes = this.#isClosed ? 0 : this.#rest.length + this.#unanswered.bytes;
     budget.take(this.#network, bytes - this.#held);
     this.#held = bytes;
   }
@@ -217,6 +212,7 @@ export class Reader {
 
   readonly #onClose = (): void => {
     this.#isStopped = true;
+    this.#isClosed = true;
     this.#account();
   };
 
@@ -277,7 +273,7 @@ export class Reader {
   #mustWait(): boolean {
     const latest = this.#latest;
     // The other limits do not hold for a body, because the timeout of its request is running.
-    if (latest?.complete === false) return latest.readableLength >= MAX_UNREAD;
+    if (latest?.complete === false) return this.#unanswered.unreadOf(latest) >= MAX_UNREAD;
     const { size } = this.#unanswered;
     if (size === 0) return false;
     return size >= MAX_UNANSWERED || budget.excess(this.#network, REQUEST_SIZE) !== undefined;

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict';
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
+import { test } from 'node:test';
+import { HeldRequests, REQUEST_SIZE } from '../../src/http/load/held-requests.ts';
+
+function waiting(url = '/', rawHeaders: string[] = []): { held: HeldRequests; request: IncomingMessage } {
+  const request = new IncomingMessage(new Socket());
+  Object.assign(request, { url, rawHeaders });
+  const held = new HeldRequests();
+  held.add(request, () => undefined);
+  return { held, request };
+}
+
+test('an unread body in chunks of one byte counts for what Node holds, until it is read', () => {
+  const { held, request } = waiting();
+  const length = 1_000;
+  for (let count = 0; count < length; count += 1) request.push(Buffer.alloc(1));
+  assert.ok(held.bytes > 300 * length, String(held.bytes));
+  request.read();
+  assert.equal(held.bytes, REQUEST_SIZE);
+  request.push(Buffer.alloc(1_000));
+  assert.ok(held.bytes < REQUEST_SIZE + 2_000, String(held.bytes));
+  held.delete(request);
+  assert.deepEqual([held.size, held.bytes], [0, 0]);
+});
+
+test('a request with a long head counts for more than an ordinary one', () => {
+  const { held } = waiting(`/?${'x'.repeat(10_000)}`, ['X', 'y'.repeat(20_000)]);
+  assert.ok(held.bytes > 60_000);
+});
