@@ -102,6 +102,25 @@ describe('bytes behind a request that waits', () => {
     assert.equal(await connection.rest(), '');
   });
 
+  test('delete nothing if they are the malformed body of a DELETE, which is 400', async () => {
+    const [row] = await service.sql`insert into note (message) values ('kept') returning id`;
+    const path = `/api/note/${row?.['id']}/`;
+    const send = async (body: string): Promise<number | undefined> => {
+      const connection = start();
+      connection.send(
+        requestText('DELETE', path, { authorization: basic('bob'), 'transfer-encoding': 'chunked' }),
+      );
+      await sleep(20);
+      connection.send(body);
+      return (await connection.next())?.status;
+    };
+    assert.equal(await send('zz\r\n'), 400);
+    await sleep(200);
+    assert.equal((await service.request(path)).status, 200);
+    assert.equal(await send('2\r\n{}\r\n0\r\n\r\n'), 200);
+    assert.equal((await service.request(path)).status, 404);
+  });
+
   test('count towards the budget of their client until the requests are answered, also after an Upgrade', () =>
     whileLocked('note', async () => {
       const upgrade = requestText('GET', '/healthz', { connection: 'Upgrade', upgrade: 'x' });

@@ -68,6 +68,12 @@ function bodyOf<T>(request: ApiRequest, parse: (text: string) => Promise<T>): ()
   return () => (body ??= readJsonText(request).then(parse));
 }
 
+/** Reads a body that means nothing: if it is malformed, the request is refused as it arrives, and must change nothing. */
+async function ignoredBody(request: ApiRequest): Promise<void> {
+  const { 'content-length': length = '0', 'transfer-encoding': coding } = request.headers;
+  if (coding !== undefined || Number(length) > 0) await request.body();
+}
+
 /** Whether a PUT may create the record: the client knows its natural key, and asks not to change an existing one. */
 const mayCreate = (request: ApiRequest, resource: ServedResource): boolean =>
   requiresAbsence(request) &&
@@ -189,8 +195,10 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
     },
 
     async remove(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
+      let body: Promise<void> | undefined;
       await asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
+        await (body ??= ignoredBody(request));
         const run = operations(request.requester);
         const current = () => run.version(resource, id);
         await writeVersion(request, current, (versions) => run.remove(resource, id, caller, versions));
