@@ -87,4 +87,15 @@ describe('a byte budget', () => {
     }
     assert.equal(budget.excess('one more', 1), 'total');
   });
+
+  test('that the networks of one IPv6 customer exhaust has room for others', () => {
+    const budget = new ByteBudget(TOTAL);
+    for (let client = 1; client < 200; client += 1) {
+      const network = `2001:db8:1:${client.toString(16)}::/64`;
+      while (!budget.excess(network, ORDINARY / 4)) budget.take(network, ORDINARY / 4);
+    }
+    assert.ok(budget.used <= TOTAL / 2, String(budget.used));
+    for (const other of ['2001:db8:2:1::/64', '192.0.2.1'])
+      assert.equal(budget.excess(other, 8 * ORDINARY), undefined);
+  });
 });
