@@ -204,6 +204,32 @@ const unreadBodies: Scenario = {
   },
 };
 
+const TINY_CHUNKS = `POST /api/message/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(16_000)}0\r\n\r\n`;
+
+/** Node holds each chunk of an unread body as an object of its own. */
+const unreadChunks: Scenario = {
+  name: 'unread-chunks',
+  title: 'the same with 15 bodies of 16,000 chunks of one byte',
+  async run(stage) {
+    const siege = await besiege(stage, (port) => [
+      {
+        kind: 'slow readers',
+        port,
+        connections: 20,
+        addresses: addresses(20),
+        request: STREAM,
+        rate: 0,
+        behind: TINY_CHUNKS.repeat(15),
+      },
+    ]);
+    return [
+      atMost('memory', 'memory', 220, siege.watched.memory, 'MB'),
+      readRow(siege, 20),
+      holds('the service is alive', siege.service.isAlive()),
+    ];
+  },
+};
+
 export const transport: readonly Scenario[] = [
   unreadPages,
   fullPages,
@@ -212,4 +238,5 @@ export const transport: readonly Scenario[] = [
   htmlPages,
   slowStreams,
   unreadBodies,
+  unreadChunks,
 ];
