@@ -95,3 +95,39 @@ describe('a page with more bytes than MAX_PAGE', () => {
     assert.equal(text.split('\n').length, ROWS + 1);
   });
 });
+
+describe('a page of few long records', { skip: process.platform !== 'linux' && 'needs /proc' }, () => {
+  const MEGABYTE = 2 ** 20;
+  /** What the records take together is several times this. */
+  const MAX_MEMORY = 100 * MEGABYTE;
+  let service: TestService;
+  before(async () => {
+    service = await startService([user, note], { maxPage: 4 * MEGABYTE });
+    await service.sql`insert into note (message) select repeat('x', ${6 * MEGABYTE}) from generate_series(1, 26)`;
+  });
+  after(() => service.close());
+
+  /** The largest memory that any of the service's connections has taken in PostgreSQL. */
+  async function peakMemory(): Promise<number> {
+    const statuses = await service.sql<{ status: string | null }[]>`
+      select pg_read_file('/proc/' || pid || '/status', 0, 10000, true) as status from pg_stat_activity
+      where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()`;
+    const peaks = statuses.map(({ status }) => Number(/VmHWM:\s+(\d+)/.exec(status ?? '')?.[1] ?? 0));
+    assert.ok(peaks.some((peak) => peak > 0));
+    return Math.max(...peaks) * 1024;
+  }
+
+  for (const query of [
+    '',
+    'limit=25',
+    'ordering=-id&limit=25',
+    'message__like=x%25',
+    'created__gt=2000-01-01',
+  ]) {
+    test(`/api/note/?${query} takes PostgreSQL little memory`, async () => {
+      assertProblem(await service.request(`/api/note/?${query}`), 400);
+      const peak = await peakMemory();
+      assert.ok(peak < MAX_MEMORY, `${Math.round(peak / MEGABYTE)} MiB`);
+    });
+  }
+});

@@ -73,7 +73,7 @@ export const mayBlock = ({ where }: ListPlan): boolean =>
 
 /** Maximum rows of a small page, which is fast to read and to send. */
 const SMALL_PAGE = 100;
-/** Maximum rows of a page whose size is checked only at the end. This is faster, but PostgreSQL holds all of them. */
+/** Maximum short rows of a page whose size is checked only at the end. This is faster, but PostgreSQL holds all of them. */
 const MAX_UNCHECKED_ROWS = 25;
 
 /** Whether the statement is certain to be fast: a small page near the start, in the order of the key. */
@@ -208,7 +208,7 @@ function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragmen
     return sql`select objects, more, case when objects is not null then ${count} end from (${page} offset 0) page`;
   };
   // `offset 0` keeps PostgreSQL from computing a value once per use.
-  const isBudgeted = plan.limit > MAX_UNCHECKED_ROWS;
+  const isBudgeted = plan.limit > MAX_UNCHECKED_ROWS || (row.size !== undefined && !isChecked);
   const records = isBudgeted ? withinBudget(rows, most) : rows;
   if (isChecked || !isBudgeted) {
     const page = sql`(select array(${records}) as records offset 0) records`;
