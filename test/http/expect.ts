@@ -56,6 +56,27 @@ export function cpuOf(work: () => unknown, runs = 7): number {
   return lowest;
 }
 
+/** The most processor time (µs) that work took in one iteration of the event loop; the lowest of some runs. */
+export async function longestTurnOf(work: () => Promise<unknown>, runs = 3): Promise<number> {
+  let lowest = Infinity;
+  for (let run = 0; run < runs; run += 1) {
+    let longest = 0;
+    let before = process.cpuUsage();
+    const endTurn = (): void => {
+      const { user, system } = process.cpuUsage(before);
+      longest = Math.max(longest, user + system);
+      before = process.cpuUsage();
+      timer = setImmediate(endTurn);
+    };
+    let timer = setImmediate(endTurn);
+    await work();
+    clearImmediate(timer);
+    const { user, system } = process.cpuUsage(before);
+    lowest = Math.min(lowest, Math.max(longest, user + system));
+  }
+  return lowest;
+}
+
 /** Waits up to 20 s for a condition, such as a log line that is written with a delay. */
 export async function eventually<T>(condition: () => T | Promise<T>, label: string): Promise<NonNullable<T>> {
   for (let tries = 0; tries < 2_000; tries += 1) {

@@ -1,11 +1,14 @@
 // Keeps a form from being done twice, for instance by a double click.
 import { createHash, randomBytes } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import type { Operations } from '../../resources/records/operations.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
-import { html, type Html } from '../web/html.ts';
+import { html, PIECE, type Html } from '../web/html.ts';
 
 const FIELD = '_form';
+/** Characters that take as long to hash as the calls for one text. */
+const TEXT = 100;
 
 /** A hidden field with a random token, for a form that must run only once. */
 export const submitOnceField = (): Html =>
@@ -13,12 +16,26 @@ export const submitOnceField = (): Html =>
 
 /**
  * Identifies a form by its token and values; undefined for a form without a token. The values count, because people go back in the
- * browser and change the form for the next record.
+ * browser and change the form for the next record. Lets other requests run in between.
  */
-export function submitOnceMark({ get, entries }: Form): string | undefined {
+export async function submitOnceMark({ get, entries }: Form): Promise<string | undefined> {
   if (get(FIELD) === undefined) return undefined;
-  const values = entries.filter(([name]) => name !== '_save');
-  return createHash('sha256').update(JSON.stringify(values)).digest('base64url');
+  const hash = createHash('sha256');
+  let hashed = 0;
+  for (const text of entries.filter(([name]) => name !== '_save').flat()) {
+    hash.update(`${text.length};`);
+    hashed += TEXT;
+    for (let at = 0; at < text.length; at += PIECE) {
+      const piece = text.slice(at, at + PIECE);
+      // UTF-16, because a piece may end between two surrogates.
+      hash.update(piece, 'utf16le');
+      hashed += piece.length;
+      if (hashed < PIECE) continue;
+      await setImmediate();
+      hashed = 0;
+    }
+  }
+  return hash.digest('base64url');
 }
 
 /**
@@ -30,7 +47,7 @@ export async function addOnce(
   form: Form,
   add: (operations: Operations) => Promise<{ readonly id: string }>,
 ): Promise<{ readonly id: string; readonly isRepeated: boolean }> {
-  const mark = submitOnceMark(form);
+  const mark = await submitOnceMark(form);
   if (mark === undefined) return { id: (await add(operations)).id, isRepeated: false };
   return inTransaction(async (operationsInTransaction, transaction) => {
     const earlier = await sessions.whatWasDone(transaction, token, mark);

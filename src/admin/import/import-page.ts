@@ -179,7 +179,7 @@ export async function runImport(context: ResourceContext, form: Form): Promise<R
     context,
     file,
     isWanted,
-    submitOnceMark(form),
+    await submitOnceMark(form),
     upload.digest === undefined,
   );
   const list = links.list(resource.name);
