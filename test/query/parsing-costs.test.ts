@@ -4,7 +4,8 @@ import { describe, test } from 'node:test';
 import { COLUMN_TYPES } from '../../src/db/types/column-types.ts';
 import { decodeField } from '../../src/query/parse/grammar.ts';
 import { parseJsonFields } from '../../src/resources/records/json-fields.ts';
-import { cpuOf } from '../http/expect.ts';
+import { parseEntries } from '../../src/resources/records/record-entry.ts';
+import { cpuOf, longestTurnOf } from '../http/expect.ts';
 
 const BYTES = 1_048_576;
 
@@ -52,4 +53,19 @@ describe('the cost of the largest body', () => {
     assert.deepEqual(values('data2=1&%data=2&=data&data%3D=1'), []);
     assert.deepEqual(values('data=%&datA=1'), [undefined]);
   });
+});
+
+describe('the cost of a large page of the admin area', () => {
+  for (const [name, records, length] of [
+    ['records of 60 KB', 100, 60_000],
+    ['records of 2 KB', 3_000, 2_000],
+  ] as const) {
+    test(`${name} are parsed in short turns of the event loop`, async () => {
+      const fields = '"a":"b\\n",'.repeat(length / 10);
+      const page = Array.from({ length: records }, (_, id) => `{"label":"x","labels":{},"record":{${fields}"id":${id}}}`).join(','); // prettier-ignore
+      assert.equal((await parseEntries(page)).at(-1)?.id, String(records - 1));
+      const longest = await longestTurnOf(() => parseEntries(page));
+      assert.ok(longest < 40_000, `${longest} microseconds`);
+    });
+  }
 });

@@ -1,5 +1,4 @@
 // Lists, reads and counts records for the admin area.
-import { setImmediate } from 'node:timers/promises';
 import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { namedColumns, type Column } from '../../db/schema/model.ts';
@@ -24,14 +23,7 @@ import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { pageTooLarge } from './listing.ts';
 import type { Count, Selection } from '../../query/selection.ts';
 import { createLookUp, LONGEST_NAME, wordsOf, type Found } from './look-up.ts';
-import { splitValues } from './json-fields.ts';
-import {
-  LARGE_RECORD,
-  parseEntry,
-  parseLargeEntry,
-  type RecordEntry,
-  type StoredEntry,
-} from './record-entry.ts';
+import { parseEntries, parseLargeEntry, type RecordEntry, type StoredEntry } from './record-entry.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { parseId, recordResult } from './read-record.ts';
 import { viewOf } from '../serve/served-resource.ts';
@@ -121,7 +113,7 @@ export function createBrowsing(
     const { objects, hasNext } = await database.run(page, 'read');
     // Only keys of many kilobytes exceed the limit. No one chooses among those.
     if (!objects) return { entries: [], hasNext: true };
-    return { entries: splitValues(objects.toString()).map(parseEntry), hasNext };
+    return { entries: await parseEntries(objects.toString()), hasNext };
   }
 
   /** The labels of the records with these keys, by key. */
@@ -146,12 +138,7 @@ export function createBrowsing(
     const page = pageStatement(plan, { row: statements.shown(resource), maxBytes: maxPage });
     const { objects, hasNext } = await database.run(page, 'read');
     if (!objects) throw pageTooLarge(maxPage);
-    const entries: RecordEntry[] = [];
-    for (const source of splitValues(objects.toString())) {
-      entries.push(parseEntry(source));
-      if (source.length >= LARGE_RECORD) await setImmediate();
-    }
-    return { query, entries, hasNext };
+    return { query, entries: await parseEntries(objects.toString()), hasNext };
   }
 
   async function count(resource: AdminResource, selection: Selection): Promise<Count> {

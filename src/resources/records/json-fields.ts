@@ -201,15 +201,13 @@ export function indentJson(text: string, depth = 0): string {
   return parts.join('');
 }
 
-/** Splits JSON values that are separated by commas into their texts. */
-export function splitValues(text: string): string[] {
-  const values: string[] = [];
+/** The texts of JSON values that are separated by commas. Finds each when it is needed, because there may be many megabytes. */
+export function* splitValues(text: string): Generator<string, void> {
   for (let at = skipSpace(text, 0); at < text.length;) {
     const end = endOfValue(text, at);
-    values.push(text.slice(at, end));
+    yield text.slice(at, end);
     at = end + 1;
   }
-  return values;
 }
 
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;

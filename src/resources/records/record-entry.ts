@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Column } from '../../db/schema/model.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
-import { parseJsonFields, parseJsonFieldsInTurns, type JsonFields } from './json-fields.ts';
+import { parseJsonFields, parseJsonFieldsInTurns, splitValues, type JsonFields } from './json-fields.ts';
 import type { Named } from './look-up.ts';
 
 /** A record with its label and the labels of the records that it refers to. Long values may be cut. */
@@ -62,6 +62,20 @@ export async function parseLargeEntry(bytes: Buffer): Promise<RecordEntry> {
   const fields = await parseJsonFieldsInTurns(parts.get('record')?.source ?? '{}');
   await setImmediate();
   return entryOf(parts, fields);
+}
+
+/** Parses the entries of a page. Lets other requests run in between, also when many small records are large together. */
+export async function parseEntries(sources: string): Promise<RecordEntry[]> {
+  const entries: RecordEntry[] = [];
+  let parsed = 0;
+  for (const source of splitValues(sources)) {
+    entries.push(parseEntry(source));
+    parsed += source.length;
+    if (parsed < LARGE_RECORD) continue;
+    await setImmediate();
+    parsed = 0;
+  }
+  return entries;
 }
 
 function entryOf(parts: JsonFields, fields: JsonFields): RecordEntry {
