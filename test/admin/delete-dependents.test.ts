@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
+import { eventually } from '../http/expect.ts';
 import { startService } from '../support.ts';
-import { hiddenFields, logIn, readable } from './support.ts';
+import { hiddenFields, logIn, readable, type AdminAnswer } from './support.ts';
 
 test('a record that one foreign key deletes is not also counted as kept because of another', async () => {
   const parent: Resource = { model: 'parent', columns: { name: { type: 'text' } }, access: 'user' };
@@ -68,6 +69,39 @@ test('a trigger may free a record of those that depend on it, and if it does not
         );
     }
     assert.deepEqual([...(await service.sql`select p_id from kid`)], [{ p_id: 2 }]);
+  } finally {
+    await service.close();
+  }
+});
+
+test('what cannot lead back to users is not searched for the own user and admins', async () => {
+  const note: Resource = {
+    model: 'note',
+    columns: { author: { type: 'foreignKey', references: 'user', onDelete: 'cascade' } },
+    access: 'user',
+  };
+  const service = await startService([user, note]);
+  try {
+    const bob = await service.addUser('bob');
+    await service.addUser('ada', { admin: true });
+    const ada = await logIn(service, 'ada');
+    await service.sql`insert into note (author_id) values (${bob})`;
+    await service.sql.begin(async (transaction) => {
+      await transaction`lock table note in access exclusive mode`;
+      let page: AdminAnswer | undefined;
+      const asked = ada.get(`/admin/user/${bob}/delete/`).then((answer) => (page = answer));
+      // All that reads the notes is canceled, as if it took too long.
+      await eventually(async () => {
+        await service.sql`
+          select pg_cancel_backend(l.pid) from pg_locks l join pg_database d on d.oid = l.database
+          where d.datname = current_database() and l.relation = 'note'::regclass and not l.granted`;
+        return page;
+      }, 'the page');
+      const answer = await asked;
+      assert.equal(answer.status, 200, readable(answer));
+      assert.match(readable(answer), /could not be counted in time/);
+      assert.doesNotMatch(answer.text, /_current/);
+    });
   } finally {
     await service.close();
   }

@@ -6,7 +6,15 @@ import { fromNewAddress, lockedOut } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import { hiddenFields, invalidFields, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
 
-const team: Resource = { model: 'team', columns: { name: { type: 'string' } }, access: 'user' };
+const league: Resource = { model: 'league', columns: { name: { type: 'string' } }, access: 'user' };
+const team: Resource = {
+  model: 'team',
+  columns: {
+    name: { type: 'string' },
+    league: { type: 'foreignKey', references: 'league', null: true, onDelete: 'cascade' },
+  },
+  access: 'user',
+};
 /** Users refer to it through tables that are not in the registry. */
 const club: Resource = { model: 'club', columns: { name: { type: 'string' } }, access: 'user' };
 const member: Resource = {
@@ -20,7 +28,7 @@ const member: Resource = {
 let service: TestService;
 let ada: Browser;
 before(async () => {
-  service = await startService([team, club, member], { trustProxy: 1 });
+  service = await startService([league, team, club, member], { trustProxy: 1 });
   await service.addUser('ada', { admin: true });
   ada = await logIn(service, 'ada');
 });
@@ -159,6 +167,15 @@ describe('deleting a record on which users depend', () => {
     await assertConfirmed(`/admin/team/${ours}/delete/`);
     await assertUnconfirmed('/admin/team/-/bulk/', [await insert('team'), await insert('team')]);
     await assertConfirmed('/admin/team/-/bulk/', [theirs, await insert('team')]);
+  });
+
+  test('needs it also when an admin depends through another record', async () => {
+    const id = await insert('league');
+    const teamId = await insert('team');
+    await service.sql`update team set league_id = ${id} where id = ${teamId}`;
+    await service.addUser('gil', { team_id: teamId, admin: true });
+    await assertUnconfirmed(`/admin/league/${await insert('league')}/delete/`);
+    await assertConfirmed(`/admin/league/${id}/delete/`);
   });
 
   test('always needs it when they depend through foreign keys that are not in the registry', async () => {

@@ -135,7 +135,7 @@ function deletionClosure(plan: ListPlan, cascades: readonly Edge[], models: read
 
 /**
  * Whether deleting the records that the plan matches would delete this record too.
- * @param cascades the cascading foreign keys
+ * @param cascades the cascading foreign keys that can lead to the record
  */
 export function deletesRecordStatement(
   plan: ListPlan,
@@ -164,7 +164,7 @@ export const lockFlaggedStatement = ({ model, column }: FlagColumn): Statement<v
 
 /**
  * Whether deleting the records that the plan matches would delete a record whose boolean column is true.
- * @param cascades the cascading foreign keys
+ * @param cascades the cascading foreign keys that can lead to the holders
  * @param holders the models whose tables have the column
  */
 export function deletesFlaggedStatement(

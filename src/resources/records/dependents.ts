@@ -202,6 +202,17 @@ export async function countDependents(
 const cascadesBelow = (model: Model, models: readonly Model[]): Edge[] =>
   edgesBelow(model, models).filter(({ column }) => column.onDelete === 'cascade');
 
+/**
+ * The foreign keys on a path to one of these models. What a deletion reaches along others may be millions of records, which
+ * lead to none of the wanted ones.
+ */
+function leadingTo(ends: readonly Model[], cascades: readonly Edge[]): Edge[] {
+  const leading = new Set(ends);
+  // The loop visits the models that it adds, too.
+  for (const end of leading) for (const { model, target } of cascades) if (model === end) leading.add(target);
+  return cascades.filter(({ model }) => leading.has(model));
+}
+
 /** Whether deleting all that the plan matches would also delete this record of the named model. */
 export async function isDependent(
   database: Database,
@@ -213,7 +224,8 @@ export async function isDependent(
   const cascades = cascadesBelow(plan.model, models);
   const model = [plan.model, ...cascades.map((edge) => edge.model)].find((one) => one.name === name);
   if (!model) return false;
-  return database.run(deletesRecordStatement(plan, cascades, models, model, id), 'read');
+  const paths = leadingTo([model], cascades);
+  return database.run(deletesRecordStatement(plan, paths, models, model, id), 'read');
 }
 
 /** The models with the table of `target` whose records a deletion can reach. Several models may share one table. */
@@ -240,5 +252,5 @@ export async function mayReachFlagged(
   if (await run(reachesTableStatement(plan.model, cascades, target))) return true;
   const holders = holdersOf(plan.model, cascades, target);
   if (holders.length === 0) return false;
-  return run(deletesFlaggedStatement(plan, cascades, models, holders, column));
+  return run(deletesFlaggedStatement(plan, leadingTo(holders, cascades), models, holders, column));
 }
