@@ -157,3 +157,28 @@ describe('a stream that is slow in PostgreSQL', () => {
     assert.equal(status, 429);
   });
 });
+
+describe('a short stream', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService([{ model: 'text', columns: { content: { type: 'text' } } }], {
+      trustProxy: 1,
+    });
+  });
+  after(() => service.close());
+
+  const ask = (address: string) =>
+    service.request('/api/text/?id=0', { headers: { ...NDJSON, 'X-Forwarded-For': address } });
+
+  test('is refused after many others, each of which took a new connection to PostgreSQL', async () => {
+    let answer = await ask('10.0.1.1');
+    for (let round = 1; round < 60 && answer.status === 200; round += 1) answer = await ask('10.0.1.1');
+    assertProblem(answer, 429);
+    assert.equal(answer.headers.get('retry-after'), '1');
+    await eventually(async () => (await ask('10.0.1.1')).status === 200, 'the end of the pause');
+  });
+
+  test('is not refused after a few others', async () => {
+    for (let round = 0; round < 10; round += 1) assert.equal((await ask('10.0.1.2')).status, 200);
+  });
+});

@@ -33,7 +33,7 @@ const createSlots = (): Slots =>
     ownMessage: 'You have reached your limit of concurrent streams. Finish reading one first.',
     fullMessage: 'Too many streams and exports are running. Try again.',
     cooldownMessage:
-      'Your last stream used much database time. Wait for the time in Retry-After, then try again.',
+      'Your recent streams used much database time. Wait for the time in Retry-After, then try again.',
   });
 
 /**
@@ -45,6 +45,8 @@ const COOLDOWN = 4;
 const FREE_SEARCH = 500;
 /** A batch that took less (milliseconds) does not count as a search. */
 const MIN_SEARCH = 50;
+/** What every stream counts at least (milliseconds): PostgreSQL starts a process for its connection. */
+const MIN_CHARGE = 25;
 /** While other clients wait for a stream, a search of an anonymous client that takes longer (milliseconds) ends its stream. */
 const LONG_SEARCH = 2_000;
 
@@ -103,10 +105,10 @@ export function createCursors(
     const coolDown = (): void => {
       const { key } = requester;
       endSearch();
-      if (searched === 0) return;
+      const cost = Math.max(searched, MIN_CHARGE);
       const now = performance.now();
-      searches.charge(key, searched, now);
-      if (searches.isCostly(key, now)) slots.coolDown(key, COOLDOWN * searched);
+      searches.charge(key, cost, now);
+      if (searches.isCostly(key, now)) slots.coolDown(key, COOLDOWN * cost);
     };
     const abort = (reason: Error): void => {
       end();
