@@ -38,6 +38,8 @@ const TIMEOUTS: Readonly<Record<TransactionLimits, number | undefined>> = {
   panel: 10_000,
 };
 
+/** Maximum statements of panels at once. */
+const MAX_PANELS = 4;
 /** Milliseconds that BEGIN and ROLLBACK may take. */
 const BEGIN_TIMEOUT = 15_000;
 const ROLLBACK_TIMEOUT = 5_000;
@@ -67,13 +69,22 @@ export function createTransactions(open: OpenClient, endless: EndlessStatements)
     ownMessage: 'Your earlier bulk changes are still running. Try again when they have finished.',
     fullMessage: 'Too many bulk changes are running. Try again.',
   });
+  // Their own slots, so that neither panels nor bulk changes keep the others from running. The service itself runs all panels.
+  const forAll = (count: number) => ({ anonymous: count, user: count, admin: count });
+  const panelMessage = 'Too many panels are loading. Try again.';
+  const panelSlots = new Slots({
+    max: forAll(MAX_PANELS),
+    perClient: forAll(Infinity),
+    ownMessage: panelMessage,
+    fullMessage: panelMessage,
+  });
 
   return async function transaction<T>(
     work: (transaction: Transaction) => Promise<T>,
     limits: TransactionLimits,
     requester: Requester,
   ): Promise<T> {
-    const leave = await slots.enter(requester);
+    const leave = await (limits === 'panel' ? panelSlots : slots).enter(requester);
     // On a lost connection, the rollback of the driver's own `begin` would end the process.
     const connection = openDedicated(open);
     let ending: Promise<void> | undefined;
