@@ -180,55 +180,40 @@ const slowStreams: Scenario = {
   },
 };
 
-const unreadBodies: Scenario = {
-  name: 'unread-bodies',
-  title: '20 connections from 20 addresses, each with an endless body behind a stream that it does not read',
+/** @param limit megabytes of the service */
+const behindStreams = (
+  name: string,
+  title: string,
+  limit: number,
+  behind: Pick<SlowReaders, 'behind' | 'packets'>,
+): Scenario => ({
+  name,
+  title: `20 connections from 20 addresses, each with ${title} behind a stream that it does not read`,
   async run(stage) {
+    const from = { connections: 20, addresses: addresses(20) };
     const siege = await besiege(stage, (port) => [
-      {
-        kind: 'slow readers',
-        port,
-        connections: 20,
-        addresses: addresses(20),
-        request: STREAM,
-        rate: 0,
-        behind: 'POST /api/message/ HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000000\r\n\r\n0',
-        packets: 'large',
-      },
+      { kind: 'slow readers', port, ...from, request: STREAM, rate: 0, ...behind },
     ]);
     return [
-      atMost('memory', 'memory', 300, siege.watched.memory, 'MB'),
+      atMost('memory', 'memory', limit, siege.watched.memory, 'MB'),
       readRow(siege, 20),
       holds('the service is alive', siege.service.isAlive()),
     ];
   },
-};
+});
 
-const TINY_CHUNKS = `POST /api/message/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(16_000)}0\r\n\r\n`;
-
+const POST = 'POST /api/message/ HTTP/1.1\r\nHost: x\r\n';
 /** Node holds each chunk of an unread body as an object of its own. */
-const unreadChunks: Scenario = {
-  name: 'unread-chunks',
-  title: 'the same with 15 bodies of 16,000 chunks of one byte',
-  async run(stage) {
-    const siege = await besiege(stage, (port) => [
-      {
-        kind: 'slow readers',
-        port,
-        connections: 20,
-        addresses: addresses(20),
-        request: STREAM,
-        rate: 0,
-        behind: TINY_CHUNKS.repeat(15),
-      },
-    ]);
-    return [
-      atMost('memory', 'memory', 220, siege.watched.memory, 'MB'),
-      readRow(siege, 20),
-      holds('the service is alive', siege.service.isAlive()),
-    ];
-  },
-};
+const TINY_CHUNKS = `${POST}Transfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(16_000)}0\r\n\r\n`;
+
+const unreadBodies = behindStreams('unread-bodies', 'an endless body', 300, {
+  behind: `${POST}Content-Length: 100000000000\r\n\r\n0`,
+  packets: 'large',
+});
+
+const unreadChunks = behindStreams('unread-chunks', '15 bodies of 16,000 chunks of one byte', 220, {
+  behind: TINY_CHUNKS.repeat(15),
+});
 
 export const transport: readonly Scenario[] = [
   unreadPages,
