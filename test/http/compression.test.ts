@@ -122,7 +122,13 @@ describe('responses to anonymous clients', () => {
         where datname = current_database() and xact_start is not null and pid <> pg_backend_pid()`;
       return open?.['count'] === 0;
     }, 'the end of all streams');
-    const after = await get('/api/text/', { accept: 'application/x-ndjson', 'accept-encoding': 'br' });
+    const all = { accept: 'application/x-ndjson', 'accept-encoding': 'br' };
+    let after = await get('/api/text/', all);
+    // So many streams in a row are followed by a short pause.
+    await eventually(async () => {
+      if (after.status === 429) after = await get('/api/text/', all);
+      return after.status === 200;
+    }, 'the next stream');
     assert.equal(decode(after).trim().split('\n').length, 501);
   });
 
