@@ -4,6 +4,7 @@ import { flood } from './attackers/flood.ts';
 import { pipeline } from './attackers/pipeline.ts';
 import { readSlowly } from './attackers/slow-readers.ts';
 import { createTally, type Tally } from './attackers/tally.ts';
+import { sendHeads } from './attackers/unfinished-heads.ts';
 import type { Job } from './jobs.ts';
 
 function run(job: Job, tally: Tally, stopped: AbortSignal): Promise<void> {
@@ -14,6 +15,7 @@ function run(job: Job, tally: Tally, stopped: AbortSignal): Promise<void> {
   if (job.kind === 'flood') return flood(job, tally, stopped, begin);
   if (job.kind === 'pipeline') return pipeline(job, tally, stopped, begin);
   begin();
+  if (job.kind === 'unfinished heads') return sendHeads(job, tally, stopped);
   return readSlowly(job, tally, stopped);
 }
 

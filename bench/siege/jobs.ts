@@ -71,7 +71,17 @@ export interface SlowReaders {
   readonly packets?: 'single bytes' | 'large';
 }
 
-export type Job = Flood | Pipeline | SlowReaders;
+/** Connections with heads that never end; each is replaced when the service closes it. */
+export interface UnfinishedHeads {
+  readonly kind: 'unfinished heads';
+  readonly port: number;
+  readonly connections: number;
+  readonly head: string;
+  /** The address of this machine that they come from. */
+  readonly from: string;
+}
+
+export type Job = Flood | Pipeline | SlowReaders | UnfinishedHeads;
 
 export interface AttackReport {
   /** Requests that were sent. */

@@ -98,4 +98,31 @@ describe('a byte budget', () => {
     for (const other of ['2001:db8:2:1::/64', '192.0.2.1'])
       assert.equal(budget.excess(other, 8 * ORDINARY), undefined);
   });
+
+  test('that one IPv6 client uses as far as it may has room for ordinary requests of its neighbors', () => {
+    for (const others of [[], ['192.0.2.1'], ['192.0.2.1', '2001:db8:2:1::/64']]) {
+      const budget = new ByteBudget(TOTAL);
+      for (const client of ['2001:db8:1:1::/64', ...others])
+        while (!budget.excess(client, ORDINARY / 4)) budget.take(client, ORDINARY / 4);
+      for (const neighbor of ['2001:db8:1:2::/64', '2001:db8:1:ff00::/64']) {
+        assert.equal(budget.excess(neighbor, ORDINARY), undefined, neighbor);
+        budget.take(neighbor, ORDINARY);
+      }
+      assert.equal(budget.excess('2001:db8:1:3::/64', ORDINARY), 'total');
+    }
+  });
+
+  test('tells an IPv6 client that it is not the reason when its neighbors are', () => {
+    const budget = new ByteBudget(TOTAL);
+    const [one, neighbor] = ['2001:db8:1:1::/64', '2001:db8:1:2::/64'];
+    while (!budget.excess(one, ORDINARY)) budget.take(one, ORDINARY);
+    assert.equal(budget.excess(one, ORDINARY), 'share');
+    assert.equal(budget.excess(neighbor, 8 * ORDINARY), 'total');
+  });
+
+  test('leaves another client half of the total to share while many clients of one /48 hold a little more than an ordinary request', () => {
+    const budget = new ByteBudget(TOTAL);
+    for (let client = 1; client <= 20; client += 1) budget.take(`2001:db8:1:${client}::/64`, 1.2 * ORDINARY);
+    assert.equal(budget.excess('192.0.2.1', 16 * ORDINARY), undefined);
+  });
 });

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { addresses, besiege, holdRow, readRow, writeRows } from '../besiege.ts';
 import { askOnce } from '../connection.ts';
 import { slowPath } from '../heavy.ts';
-import type { Pipeline, RequestShape, SlowReaders } from '../jobs.ts';
+import type { Pipeline, RequestShape, SlowReaders, UnfinishedHeads } from '../jobs.ts';
 import { atMost, holds, quantile, type Row, type Scenario } from '../scenario.ts';
 import type { Stage } from '../stage.ts';
 
@@ -213,6 +213,31 @@ const lateBytes: Scenario = {
   },
 };
 
+const LONG_HEADERS = `X: ${'x'.repeat(280)}\r\n`.repeat(100);
+
+const unfinishedHeads: Scenario = {
+  name: 'unfinished-heads',
+  title: '12,000 connections from one address, each with 28 kB of a head that never ends',
+  async run(stage) {
+    const job = (port: number): UnfinishedHeads => ({
+      kind: 'unfinished heads',
+      port,
+      connections: 6_000,
+      head: `GET /healthz HTTP/1.1\r\nHost: x\r\n${LONG_HEADERS}`,
+      from: '127.0.0.66',
+    });
+    // With much memory, Node.js would leave hundreds of megabytes of closed connections to its garbage collector.
+    const settings = { NODE_OPTIONS: '--max-old-space-size=300' };
+    const siege = await besiege(stage, (port) => [job(port), job(port)], { settings });
+    return [
+      readRow(siege, 20),
+      ...writeRows(stage, siege, 200),
+      atMost('memory', 'memory', 400, siege.watched.memory, 'MB'),
+      holds('the service is alive', siege.service.isAlive()),
+    ];
+  },
+};
+
 const longPaths: Scenario = {
   name: 'long-paths',
   title: '20 connections that ask for paths of 30 kB, which are logged',
@@ -240,5 +265,6 @@ export const connections: readonly Scenario[] = [
   chunkConnections,
   manyHeaders,
   lateBytes,
+  unfinishedHeads,
   longPaths,
 ];

@@ -53,11 +53,17 @@ export abstract class ClientQueue<T> {
     return most;
   }
 
-  /** Takes the newest entry of the client with the most entries, if these are more than `count`. */
-  takeFromLongest(count: number): T | undefined {
+  /** The client with the most entries, if these are more than `count`. */
+  protected longestKey(count: number): string | undefined {
     let longest: string | undefined;
     let most = count;
     for (const [key, { size }] of this.waiting) if (size > most) [longest, most] = [key, size];
+    return longest;
+  }
+
+  /** Takes the newest entry of the client with the most entries, if these are more than `count`. */
+  takeFromLongest(count: number): T | undefined {
+    const longest = this.longestKey(count);
     if (longest === undefined) return undefined;
     const newest = [...(this.waiting.get(longest) ?? [])].at(-1);
     if (newest !== undefined) this.remove(longest, newest);

@@ -1,18 +1,27 @@
 // Shares a fixed amount of memory among clients.
-import { enclosingNetworks } from '../message/client-networks.ts';
+import { widestNetwork } from '../message/client-networks.ts';
 
 /** The part of the total that a client may always hold while there is room: enough for an ordinary request. */
 const ORDINARY_SHARE = 1 / 64;
+/** The part of the total that one network can hold at most while other clients hold some. */
+const MAX_SHARE = 1 / 2;
+/** The part of its /48's share that an IPv6 client may hold. The rest is for ordinary requests of its neighbors. */
+const SHARE_OF_NETWORK = 15 / 16;
+
+/** The total of a budget in which any client may hold this many bytes beside clients with ordinary requests. */
+export const totalFor = (bytes: number): number => bytes / (MAX_SHARE * SHARE_OF_NETWORK);
 
 /**
- * Divides a total number of bytes among clients, so that one client cannot use all of it. While n clients hold more than an
- * ordinary request needs, each of them may hold total / (n + 1), and must leave as much free for the next client.
+ * Divides a total number of bytes among clients, so that one client cannot use all of it. While n networks hold more than an
+ * ordinary request needs, each of them may hold total / (n + 1), and must leave as much free for the next. A network is a client,
+ * or a /48 of IPv6: one customer can have a whole /48 with 65,536 clients.
  */
-class Shares {
+export class ByteBudget {
   readonly #total: number;
   readonly #ordinary: number;
-  readonly #byClient = new Map<string, number>();
-  /** Number of clients that hold more than an ordinary request needs. */
+  /** The bytes of clients and of /48 networks. */
+  readonly #held = new Map<string, number>();
+  /** Number of networks that hold more than an ordinary request needs. */
   #large = 0;
   #used = 0;
 
@@ -26,65 +35,43 @@ class Shares {
   }
 
   heldBy(client: string): number {
-    return this.#byClient.get(client) ?? 0;
+    return this.#held.get(client) ?? 0;
   }
 
-  /** The limit that the additional bytes would exceed, if any. The only client may exceed the total. */
+  /**
+   * The limit that the additional bytes would exceed, if any: the client's own share, or what others leave of the total. The only
+   * client may exceed the total.
+   */
   excess(client: string, bytes: number): 'share' | 'total' | undefined {
     if (this.#used === 0) return undefined;
-    const before = this.#byClient.get(client) ?? 0;
+    const network = widestNetwork(client);
+    const before = this.heldBy(network);
     const after = before + bytes;
     const free = this.#total - this.#used - bytes;
-    if (after <= this.#ordinary) return free >= 0 ? undefined : 'total';
+    if (this.heldBy(client) + bytes <= this.#ordinary)
+      return free >= 0 && after <= this.#total * MAX_SHARE ? undefined : 'total';
     const share = this.#total / (this.#large + (before > this.#ordinary ? 1 : 2));
-    if (after > share) return before > 0 ? 'share' : 'total';
+    const allowed = network === client ? share : share * SHARE_OF_NETWORK;
+    if (after > allowed) return this.heldBy(client) > 0 ? 'share' : 'total';
     return free >= share ? undefined : 'total';
   }
 
-  change(client: string, bytes: number): void {
-    const before = this.#byClient.get(client) ?? 0;
-    const after = before + bytes;
-    this.#used += bytes;
-    this.#large += Number(after > this.#ordinary) - Number(before > this.#ordinary);
-    if (after > 0) this.#byClient.set(client, after);
-    else this.#byClient.delete(client);
-  }
-}
-
-/**
- * Divides a total number of bytes among clients, and for IPv6 also among the /48 networks, of which one customer can have a whole
- * one with 65,536 clients.
- */
-export class ByteBudget {
-  readonly #clients: Shares;
-  readonly #widest: Shares;
-
-  constructor(total: number) {
-    this.#clients = new Shares(total);
-    this.#widest = new Shares(total);
-  }
-
-  get used(): number {
-    return this.#clients.used;
-  }
-
-  heldBy(client: string): number {
-    return this.#clients.heldBy(client);
-  }
-
-  /** The limit that the additional bytes would exceed, if any. */
-  excess(client: string, bytes: number): 'share' | 'total' | undefined {
-    return this.#clients.excess(client, bytes) ?? this.#widest.excess(widestOf(client), bytes);
-  }
-
   take(client: string, bytes: number): void {
-    this.#clients.change(client, bytes);
-    this.#widest.change(widestOf(client), bytes);
+    const network = widestNetwork(client);
+    const before = this.heldBy(network);
+    this.#used += bytes;
+    this.#large += Number(before + bytes > this.#ordinary) - Number(before > this.#ordinary);
+    this.#change(network, bytes);
+    if (network !== client) this.#change(client, bytes);
   }
 
   release(client: string, bytes: number): void {
     this.take(client, -bytes);
   }
-}
 
-const widestOf = (client: string): string => enclosingNetworks(client).at(-1) ?? client;
+  #change(key: string, bytes: number): void {
+    const held = this.heldBy(key) + bytes;
+    if (held > 0) this.#held.set(key, held);
+    else this.#held.delete(key);
+  }
+}

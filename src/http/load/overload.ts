@@ -20,7 +20,7 @@ const MEMORY = { begin: 0.85, end: 0.75 };
 const FEW_IN_FLIGHT = 8;
 
 /** The memory limit of the process in bytes: that of systemd or the container, else the machine's memory. */
-function memoryLimit(): number {
+export function memoryLimit(): number {
   // Without a limit, Node 20 returns 0 or a huge number.
   const constrained = process.constrainedMemory?.() ?? 0;
   const total = totalmem();

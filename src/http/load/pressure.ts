@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Settings } from '../../config.ts';
 import { OVERLOADED, Problem, unavailable } from '../../errors.ts';
-import { ByteBudget } from './byte-budget.ts';
+import { ByteBudget, totalFor } from './byte-budget.ts';
 import type { HasNetwork, Reply } from '../message/message.ts';
 import { watchOverload } from './overload.ts';
 import { createUnsent } from './unsent-responses.ts';
@@ -22,7 +22,7 @@ export function createPressure(
   inFlight: () => number,
   processes = 1,
 ) {
-  const total = Math.max(MIN_BODY_BUDGET / processes, 2 * FORM_FACTOR * maxBody);
+  const total = Math.max(MIN_BODY_BUDGET / processes, totalFor(FORM_FACTOR * maxBody));
   const bodies = new ByteBudget(total);
   const unsent = createUnsent(maxPage, processes);
   const overload = watchOverload(inFlight, processes);

@@ -1,7 +1,7 @@
 // Limits the memory of responses that clients are slow to read, and disconnects clients that read too slowly.
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { ByteBudget } from './byte-budget.ts';
+import { ByteBudget, totalFor } from './byte-budget.ts';
 import type { HasNetwork } from '../message/message.ts';
 
 /** Minimum rate at which a client must read, on average over some seconds. */
@@ -53,11 +53,11 @@ export type Unsent = ReturnType<typeof createUnsent>;
 
 /**
  * Responses that the kernel has not accepted completely, because their clients are slow.
- * @param maxPage size of the largest page in bytes: the budget has room for two of them
+ * @param maxPage size of the largest page in bytes, which any client may leave unread
  * @param processes how many processes share the memory
  */
 export function createUnsent(maxPage: number, processes = 1) {
-  const total = Math.max(MIN_TOTAL / processes, maxPage * 2);
+  const total = Math.max(MIN_TOTAL / processes, totalFor(maxPage));
   const budget = new ByteBudget(total);
   const slowResponses = new Set<SlowResponse>();
   let checkedAt = performance.now();

@@ -25,8 +25,9 @@ export class Peer {
   static readonly #peers = new WeakMap<Socket, Peer>();
   readonly #socket: Socket;
   #network: string | undefined;
-  /** The response to the latest request. */
+  /** The response to the latest request, until it is closed. An idle connection does not keep it, nor its request. */
   #latest: ServerResponse | undefined;
+  #hasBegun = false;
   /** Resolvers of the waiting requests. */
   readonly #waiting = new Set<(isOpen: boolean) => void>();
   readonly #watchers = new Set<Watcher>();
@@ -62,8 +63,14 @@ export class Peer {
   waitForPrevious(response: ServerResponse): Promise<boolean> | undefined {
     const previous = this.#latest;
     this.#latest = response;
-    if (!previous) return this.#waitForArrival();
-    return previous.writableFinished || previous.closed ? undefined : this.#wait(previous);
+    response.once('close', () => {
+      if (this.#latest === response) this.#latest = undefined;
+    });
+    if (!this.#hasBegun) {
+      this.#hasBegun = true;
+      return this.#waitForArrival();
+    }
+    return !previous || previous.writableFinished ? undefined : this.#wait(previous);
   }
 
   /**

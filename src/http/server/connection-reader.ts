@@ -258,6 +258,8 @@ export class Reader {
       const latest = this.#latest;
       const wasInBody = latest?.complete === false;
       this.#parse?.(piece);
+      // Nothing reads trailers.
+      for (const request of [latest, this.#latest]) if (request?.rawTrailers.length) request.rawTrailers = [];
       this.#account();
       // `begin` has noticed a complete head.
       if (this.#latest === latest)

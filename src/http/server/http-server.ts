@@ -1,6 +1,7 @@
 // The HTTP server: limits for slow clients, and a shutdown that completes open responses.
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { Server as NetServer, type ListenOptions, type Socket } from 'node:net';
+import { maxConnections, OpenConnections } from '../load/open-connections.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { Handler } from './request-handler.ts';
 import { SHUTDOWN_TIMEOUT } from './in-flight-requests.ts';
@@ -48,16 +49,27 @@ function isBusy(socket: Socket): boolean {
 const isSending = (socket: Socket): boolean =>
   isBusy(socket) && latestOf(socket)?.response.writableEnded === true;
 
+interface HttpServerOptions {
+  readonly logger?: Logger;
+  /** Receives the status of the response to an unreadable request. */
+  readonly onUnreadable?: (status: number) => void;
+  /** Default: the network of the connection. */
+  readonly clientOf?: RequestNetwork;
+  /** Maximum open connections. Default: what fits the memory. */
+  readonly connections?: number;
+}
+
 /**
  * Creates a server with the service's limits for slow clients and unreadable requests, which it logs.
- * @param onUnreadable receives the status of the response to an unreadable request
- * @param clientOf default: the network of the connection
  */
 export function createHttpServer(
   handler: Handler,
-  logger?: Logger,
-  onUnreadable?: (status: number) => void,
-  clientOf: RequestNetwork = ({ socket }) => networkOf(socket),
+  {
+    logger,
+    onUnreadable,
+    clientOf = ({ socket }) => networkOf(socket),
+    connections = maxConnections(),
+  }: HttpServerOptions = {},
 ): Server {
   const refuse = createRefuse((status) => {
     onUnreadable?.(status);
@@ -84,7 +96,11 @@ export function createHttpServer(
   // Without these listeners, Node would send 100 Continue at once. The handler sends it when it reads the body.
   server.on('checkContinue', tracked);
   server.on('checkExpectation', tracked);
-  server.on('connection', handler.accepted);
+  const open = new OpenConnections(connections, isBusy);
+  server.on('connection', (socket) => {
+    open.add(socket);
+    handler.accepted();
+  });
   limitHeaders(server);
   limitPipelining(server, clientOf);
   ignoreUpgrades(server);

@@ -13,6 +13,7 @@ import type { Reply } from '../message/message.ts';
 import { METRICS_PATH, splitTarget } from '../message/request-target.ts';
 import { METRICS_METHODS, type Metrics } from '../observability/metrics.ts';
 import { methodNotAllowed } from '../api/api-routes.ts';
+import { maxConnections } from '../load/open-connections.ts';
 import { isForeignWorker, isWorker } from '../message/process-role.ts';
 import { send } from './send-response.ts';
 import { createHttpServer, listen, listenWith, type RunningServer } from './http-server.ts';
@@ -100,7 +101,7 @@ async function openMetrics(
   const instance = isForeignWorker ? Number(process.env['NODE_APP_INSTANCE'] ?? 0) : 0;
   const port = address.port === 0 ? 0 : address.port + instance;
   const open = (): Promise<RunningServer> =>
-    listenWith(createHttpServer(createMetricsHandler(metrics, logger), logger), {
+    listenWith(createHttpServer(createMetricsHandler(metrics, logger), { logger }), {
       host,
       port,
       exclusive: !isWorker,
@@ -154,7 +155,12 @@ export async function openListener(
   const { trustProxy } = settings;
   const clientOf = ({ headers, socket }: IncomingMessage): string =>
     clientAddress(headers, socket.remoteAddress, trustProxy);
-  const server = createHttpServer(endpoints.handler, logger, endpoints.metrics.unreadable, clientOf);
+  const server = createHttpServer(endpoints.handler, {
+    logger,
+    clientOf,
+    onUnreadable: endpoints.metrics.unreadable,
+    connections: maxConnections(settings.workers),
+  });
   try {
     const { url, close } = await (passed === undefined
       ? listen(server, host, port).catch(cannotListen(addressOf(host, port), 'HOST and PORT', portHint))

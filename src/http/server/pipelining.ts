@@ -19,8 +19,12 @@ export const latestOf = (socket: Socket): PipelinedExchange | undefined => lates
 /** Registers a request. The server must call this first for every request. */
 export function track(request: IncomingMessage, response: ServerResponse): void {
   const exchange = { request, response };
-  latest.set(request.socket, exchange);
-  readers.get(request.socket)?.begin(exchange);
+  const { socket } = request;
+  latest.set(socket, exchange);
+  response.once('close', () => {
+    if (latest.get(socket) === exchange) latest.delete(socket);
+  });
+  readers.get(socket)?.begin(exchange);
 }
 
 /**

@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict';
+import type { RequestListener } from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { maxConnections } from '../../src/http/load/open-connections.ts';
+import { createHttpServer, listen } from '../../src/http/server/http-server.ts';
+import { startService, type TestService } from '../support.ts';
+import { note, user } from '../../src/resources/registry.ts';
+import { eventually } from './expect.ts';
+import { requestText, wire, type Wire } from './wire.ts';
+
+const MEBIBYTE = 1024 * 1024;
+
+/** A server on the service's limits whose answers wait for `release`, except those of `/quick`. */
+async function start(connections: number) {
+  const waiting: (() => void)[] = [];
+  const trailers: number[] = [];
+  const answer: RequestListener = (request, response) => {
+    request.resume().on('end', () => {
+      trailers.push(request.rawTrailers.length);
+      if (request.url === '/quick') response.end('quick');
+      else waiting.push(() => response.end('done'));
+    });
+  };
+  const handler = Object.assign(answer, {
+    accepted: () => undefined,
+    refuseMethod: () => assert.fail('no method is refused'),
+  });
+  const server = await listen(createHttpServer(handler, { connections }), '127.0.0.1', 0);
+  return { server, waiting, trailers, release: () => waiting.splice(0).forEach((end) => end()) };
+}
+
+describe('open connections', () => {
+  const clients: Wire[] = [];
+  const servers: Awaited<ReturnType<typeof start>>[] = [];
+  after(async () => {
+    for (const client of clients) client.destroy();
+    for (const { release } of servers) release();
+    await Promise.all(servers.map(({ server }) => server.close()));
+  });
+  async function begin(connections = 1_000) {
+    const started = await start(connections);
+    servers.push(started);
+    const connect = (address: string): Wire => {
+      const client = wire({ base: started.server.url }, address);
+      clients.push(client);
+      return client;
+    };
+    return { ...started, connect };
+  }
+  const isOpen = ({ socket }: Wire): boolean => !socket.destroyed;
+
+  test('beyond the maximum cost the network with the most its oldest idle one, and no other network any', async () => {
+    const { connect, waiting, release } = await begin(10);
+    const busy = connect('127.0.0.2');
+    busy.send(requestText('GET', '/'));
+    await eventually(() => waiting.length === 1, 'a waiting request');
+    const other = connect('127.0.0.3');
+    other.send(requestText('GET', '/quick'));
+    assert.equal((await other.next())?.status, 200);
+    const many: Wire[] = [];
+    for (let count = 0; count < 18; count += 1) {
+      const client = connect('127.0.0.2');
+      client.send('GET /quick HTTP/1.1\r\nHo');
+      many.push(client);
+      await sleep(5);
+    }
+    await eventually(() => many.filter(isOpen).length === 8, 'eight open connections');
+    assert.deepEqual(many.map(isOpen), [...Array<boolean>(10).fill(false), ...Array<boolean>(8).fill(true)]);
+    release();
+    assert.equal((await busy.next())?.status, 200);
+    other.send(requestText('GET', '/quick'));
+    assert.equal((await other.next())?.status, 200);
+  });
+
+  test('that are all busy let none of the same network in', async () => {
+    const { connect, waiting, release } = await begin(5);
+    const busy = Array.from({ length: 5 }, () => connect('127.0.0.2'));
+    for (const client of busy) client.send(requestText('GET', '/'));
+    await eventually(() => waiting.length === 5, 'five waiting requests');
+    const late = connect('127.0.0.2');
+    assert.equal(await late.rest(), '');
+    release();
+    for (const client of busy) assert.equal((await client.next())?.status, 200);
+  });
+
+  test('are as many as fit a quarter of the memory, within bounds', () => {
+    const gibibyte = 1024 * MEBIBYTE;
+    assert.deepEqual(
+      [maxConnections(1, gibibyte / 2), maxConnections(2, gibibyte), maxConnections(2, gibibyte / 8)],
+      [2_048, 2_048, 1_024],
+    );
+    assert.equal(maxConnections(1, 1024 * gibibyte), 4_096);
+  });
+
+  test('keep nothing of trailers, which nobody reads', async () => {
+    const { connect, trailers } = await begin();
+    const client = connect('127.0.0.2');
+    const chunked = requestText('POST', '/quick', { 'transfer-encoding': 'chunked' });
+    client.send(`${chunked}1\r\nx\r\n0\r\nX-Trailer: ${'x'.repeat(20_000)}\r\n\r\n`);
+    assert.equal((await client.next())?.status, 200);
+    assert.deepEqual(trailers, [0]);
+  });
+});
+
+describe('idle connections', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService([user, note]);
+  });
+  after(() => service.close());
+
+  test('do not keep their last requests in memory', async () => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    const heap = (): number => {
+      collect();
+      return process.memoryUsage().heapUsed;
+    };
+    const clients: Wire[] = [];
+    const get = requestText('GET', '/healthz', { 'x-long': 'x'.repeat(30_000) });
+    const ask = async (count: number): Promise<void> => {
+      for (let index = 0; index < count; index += 1) {
+        const client = wire(service);
+        clients.push(client);
+        client.send(get);
+        assert.equal((await client.next())?.status, 200);
+      }
+    };
+    await ask(50);
+    const before = heap();
+    await ask(400);
+    const grown = heap() - before;
+    for (const client of clients) client.destroy();
+    assert.ok(grown < 8 * MEBIBYTE, `${grown} bytes`);
+  });
+});
