@@ -126,6 +126,22 @@ describe('connections', () => {
     }
   });
 
+  test('a DELETE with a body over MAX_BODY is 413 and deletes nothing', async () => {
+    const [row] = await service.sql`insert into note (message) values ('kept') returning id`;
+    const path = `/api/note/${row?.['id']}/`;
+    const long = 'x'.repeat(MAX_BODY + 1);
+    const chunked = `${long.length.toString(16)}\r\n${long}\r\n0\r\n\r\n`;
+    for (const text of [
+      requestText('DELETE', path, bob, long),
+      requestText('DELETE', path, { ...bob, 'transfer-encoding': 'chunked' }, chunked),
+    ]) {
+      const connection = start();
+      connection.send(text);
+      assert.equal((await connection.next())?.status, 413);
+      assert.equal((await service.request(path)).status, 200);
+    }
+  });
+
   test('a 413 has one Connection header', async () => {
     for (const length of [MAX_BODY + 1, 1_000_000]) {
       const connection = start();

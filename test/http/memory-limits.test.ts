@@ -56,6 +56,26 @@ describe('memory limits', () => {
     );
   });
 
+  test('a DELETE with a large body works while other bodies use the budget, because its body is not kept', async () => {
+    const uploads = Array.from({ length: 5 }, start);
+    const upload = requestText('POST', '/api/note/', { ...headers, 'content-length': String(MAX_BODY) });
+    for (const { send } of uploads) send(upload + 'x'.repeat(MAX_BODY - 1));
+    const refused = await Promise.race(uploads.map(({ next }) => next()));
+    assert.equal(refused?.status, 429);
+    const [row] = await service.sql`insert into note (message) values ('to delete') returning id`;
+    const answer = await service.request(`/api/note/${row?.['id']}/`, {
+      method: 'DELETE',
+      user: 'bob',
+      body: 'x'.repeat(MAX_BODY),
+    });
+    assert.equal(answer.status, 200, answer.text);
+    for (const { destroy } of uploads) destroy();
+    await eventually(
+      async () => (await gauge('vitrine_request_bodies_bytes')) === 0,
+      'the end of the bodies',
+    );
+  });
+
   test('a write is answered even if its client leaves large answers unread', async () => {
     for (let times = 0; times < 3; times += 1) {
       const { status } = await service.request('/api/note/', {
@@ -80,13 +100,17 @@ describe('memory limits', () => {
     reader.destroy();
   });
 
-  test('a body of thousands of 1-byte chunks is 400', async () => {
-    const connection = start();
-    connection.send(requestText('POST', '/api/note/', { ...headers, 'transfer-encoding': 'chunked' }));
-    connection.send('1\r\n \r\n'.repeat(10_000));
-    assert.equal((await connection.next())?.status, 400);
-    assert.equal(await connection.rest(), '');
-  });
+  for (const [method, path] of [
+    ['POST', '/api/note/'],
+    ['DELETE', '/api/note/1/'],
+  ] as const)
+    test(`a ${method} with a body of thousands of 1-byte chunks is 400`, async () => {
+      const connection = start();
+      connection.send(requestText(method, path, { ...headers, 'transfer-encoding': 'chunked' }));
+      connection.send('1\r\n \r\n'.repeat(10_000));
+      assert.equal((await connection.next())?.status, 400);
+      assert.equal(await connection.rest(), '');
+    });
 });
 
 test('a client that reads nothing is disconnected, and a client that reads enough gets everything', async () => {

@@ -68,10 +68,10 @@ function bodyOf<T>(request: ApiRequest, parse: (text: string) => Promise<T>): ()
   return () => (body ??= readJsonText(request).then(parse));
 }
 
-/** Reads a body that means nothing: if it is malformed, the request is refused as it arrives, and must change nothing. */
-async function ignoredBody(request: ApiRequest): Promise<void> {
+/** Receives a body that means nothing: if it is malformed, the request is refused as it arrives, and must change nothing. */
+async function ignoreBody(request: ApiRequest): Promise<void> {
   const { 'content-length': length = '0', 'transfer-encoding': coding } = request.headers;
-  if (coding !== undefined || Number(length) > 0) await request.body();
+  if (coding !== undefined || Number(length) > 0) await request.ignoreBody();
 }
 
 /** Whether a PUT may create the record: the client knows its natural key, and asks not to change an existing one. */
@@ -198,7 +198,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       let body: Promise<void> | undefined;
       await asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
-        await (body ??= ignoredBody(request));
+        await (body ??= ignoreBody(request));
         const run = operations(request.requester);
         const current = () => run.version(resource, id);
         await writeVersion(request, current, (versions) => run.remove(resource, id, caller, versions));

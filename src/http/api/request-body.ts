@@ -1,5 +1,5 @@
 // Reads request bodies, and takes the JSON text out of each form that the API accepts.
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BodyProblem, Problem } from '../../errors.ts';
 import { decodeField } from '../../query/parse/grammar.ts';
 import type { ApiRequest } from '../message/message.ts';
@@ -20,54 +20,34 @@ const UNBUDGETED = 16_384;
 const MANY_CHUNKS = 4_096;
 const MIN_CHUNK = 16;
 
+/** Answers `Expect: 100-continue`, before the first read. An HTTP/1.0 client would take an interim response for the final one. */
+function acceptBody({ httpVersion, headers }: IncomingMessage, response: ServerResponse): void {
+  if (httpVersion !== '1.0' && /^100-continue$/i.test(headers.expect ?? '')) response.writeContinue();
+}
+
 /**
- * Reads a body to its end, and stops as soon as it exceeds the limit.
- * @param limit bytes
- * @param begin called before the first read: the moment to answer `Expect: 100-continue`
- * @param reserve called before memory is allocated for the body; it may throw a Problem
- * @throws Problem 413, 400; Error if another handler has already read the body, since its bytes are lost
+ * Receives a body to its end, and stops as soon as it exceeds the limit.
+ * @param take gets each chunk, and the number of bytes up to its end; it may throw a Problem
  */
-export async function readBody(
+function receive(
   request: IncomingMessage,
   limit: number,
-  begin: () => void,
-  reserve: (bytes: number) => void = () => undefined,
-): Promise<Buffer> {
-  const declared = Number(request.headers['content-length'] ?? NaN);
-  if (declared > limit) throw tooLarge(limit);
-  if (request.readableEnded || request.readableDidRead || request.readableEncoding !== null)
-    throw new Error('the request body was already read: call the handler before any body parser');
-  if (request.destroyed) throw new Problem(400, INCOMPLETE); // a destroyed stream emits no more events
-  begin();
-  const maxSize = Number.isNaN(declared) ? limit : declared;
-  let bytes: Buffer = Buffer.alloc(0);
+  take: (chunk: Buffer, end: number) => void = () => undefined,
+): Promise<void> {
   let size = 0;
   let chunks = 0;
-
-  /** Copies a chunk into a buffer that doubles: many small buffers would need a hundred times the memory. */
   function add(chunk: Buffer): void {
-    const end = size + chunk.length;
+    size += chunk.length;
     chunks += 1;
-    if (end > limit) throw tooLarge(limit);
-    if (chunks > MANY_CHUNKS && end < chunks * MIN_CHUNK)
+    if (size > limit) throw tooLarge(limit);
+    if (chunks > MANY_CHUNKS && size < chunks * MIN_CHUNK)
       throw new Problem(400, 'The body arrives in too many small chunks.', {
         headers: { Connection: 'close' },
       });
-    if (end > bytes.length) {
-      const capacity = Math.max(end, Math.min(maxSize, Math.max(UNBUDGETED, bytes.length * 2)));
-      if (capacity > UNBUDGETED) reserve(capacity - Math.max(UNBUDGETED, bytes.length));
-      if (size === 0 && chunk.length === maxSize) bytes = chunk;
-      else {
-        const larger = Buffer.allocUnsafe(capacity);
-        bytes.copy(larger, 0, 0, size);
-        bytes = larger;
-      }
-    }
-    if (bytes !== chunk) chunk.copy(bytes, size);
-    size = end;
+    take(chunk, size);
   }
 
-  await new Promise<void>((resolve, reject) => {
+  return new Promise((resolve, reject) => {
     request.on('data', (chunk: Buffer) => {
       try {
         add(chunk);
@@ -85,7 +65,72 @@ export async function readBody(
     request.on('close', abort);
     request.resume(); // an embedding server may have paused it
   });
+}
+
+/** @returns the declared length of the body, NaN if there is none. Throws Problem 413 if it exceeds the limit. */
+function declaredLength({ headers }: IncomingMessage, limit: number): number {
+  const declared = Number(headers['content-length'] ?? NaN);
+  if (declared > limit) throw tooLarge(limit);
+  return declared;
+}
+
+/**
+ * Reads a body.
+ * @param limit bytes
+ * @param reserve called before memory is allocated for the body; it may throw a Problem
+ * @throws Problem 413, 400; Error if another handler has already read the body, since its bytes are lost
+ */
+export async function readBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  limit: number,
+  reserve: (bytes: number) => void = () => undefined,
+): Promise<Buffer> {
+  const declared = declaredLength(request, limit);
+  if (request.readableEnded || request.readableDidRead || request.readableEncoding !== null)
+    throw new Error('the request body was already read: call the handler before any body parser');
+  if (request.destroyed) throw new Problem(400, INCOMPLETE); // a destroyed stream emits no more events
+  acceptBody(request, response);
+  const maxSize = Number.isNaN(declared) ? limit : declared;
+  let bytes: Buffer = Buffer.alloc(0);
+  let size = 0;
+
+  /** Copies a chunk into a buffer that doubles: many small buffers would need a hundred times the memory. */
+  function add(chunk: Buffer, end: number): void {
+    if (end > bytes.length) {
+      const capacity = Math.max(end, Math.min(maxSize, Math.max(UNBUDGETED, bytes.length * 2)));
+      if (capacity > UNBUDGETED) reserve(capacity - Math.max(UNBUDGETED, bytes.length));
+      if (size === 0 && chunk.length === maxSize) bytes = chunk;
+      else {
+        const larger = Buffer.allocUnsafe(capacity);
+        bytes.copy(larger, 0, 0, size);
+        bytes = larger;
+      }
+    }
+    if (bytes !== chunk) chunk.copy(bytes, size);
+    size = end;
+  }
+
+  await receive(request, limit, add);
   return bytes.subarray(0, size);
+}
+
+/**
+ * Receives a body that means nothing, and keeps none of it. Another handler may have read it.
+ * @param limit bytes
+ * @throws Problem 413, 400
+ */
+export async function drainBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  limit: number,
+): Promise<void> {
+  declaredLength(request, limit);
+  // A stream that has ended or was destroyed emits no more events.
+  if (request.readableEnded || (request.destroyed && request.complete)) return;
+  if (request.destroyed) throw new Problem(400, INCOMPLETE);
+  acceptBody(request, response);
+  await receive(request, limit);
 }
 
 /** @throws Problem 400 unless there is exactly one value */

@@ -8,7 +8,7 @@ import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { Admission } from '../load/admission.ts';
 import type { Authentication } from '../auth/authentication.ts';
 import { wantsPage } from '../api/negotiation.ts';
-import { readBody } from '../api/request-body.ts';
+import { drainBody, readBody } from '../api/request-body.ts';
 import { pathOf } from '../message/base-path.ts';
 import {
   Unauthorized,
@@ -150,15 +150,15 @@ export class Exchange implements ApiRequest, WebRequester {
 
   async body(limit = this.#services.settings.maxBody): Promise<Buffer> {
     this.park();
-    const acceptBody = (): void => {
-      // An HTTP/1.0 client would take an interim response for the final one.
-      const mayExpect = this.incoming.httpVersion !== '1.0';
-      if (mayExpect && /^100-continue$/i.test(this.headers.expect ?? '')) this.response.writeContinue();
-    };
     const reserve = this.#services.pressure.reserveBody(this.response, this);
-    const bytes = await readBody(this.incoming, limit, acceptBody, reserve);
+    const bytes = await readBody(this.incoming, this.response, limit, reserve);
     if (bytes.length > LARGE_BODY) await this.#heavySlot();
     return bytes;
+  }
+
+  ignoreBody(): Promise<void> {
+    this.park();
+    return drainBody(this.incoming, this.response, this.#services.settings.maxBody);
   }
 
   async authenticate(): Promise<Caller> {
