@@ -2,7 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { user } from '../../src/resources/registry.ts';
-import { basic, startService, type TestService } from '../support.ts';
+import { createVitrine } from '../../src/index.ts';
+import { startProxy } from '../process/proxy.ts';
+import { closeIdleConnections } from '../send.ts';
+import { basic, createDatabase, request, startService, type TestService } from '../support.ts';
 import { assertProblem, eventually, jsonLinesOf } from './expect.ts';
 
 const NDJSON = { accept: 'application/x-ndjson' };
@@ -181,4 +184,31 @@ describe('a short stream', () => {
   test('is not refused after a few others', async () => {
     for (let round = 0; round < 10; round += 1) assert.equal((await ask('10.0.1.2')).status, 200);
   });
+});
+
+test('streams that got no connection to PostgreSQL do not count: the next one is answered at once', async () => {
+  const database = await createDatabase();
+  const proxy = await startProxy(database.url);
+  const vitrine = await createVitrine({
+    databaseUrl: proxy.url,
+    resources: [{ model: 'text', columns: { content: { type: 'text' } } }],
+    port: 0,
+    log: () => undefined,
+  });
+  try {
+    const { url } = await vitrine.start();
+    const ask = () => request(url, '/api/text/', { headers: NDJSON });
+    assert.equal((await ask()).status, 200);
+    await proxy.refuse();
+    const statuses = new Set<number>();
+    for (let round = 0; round < 60; round += 1) statuses.add((await ask()).status);
+    assert.deepEqual([...statuses], [503]);
+    await proxy.open();
+    assert.equal((await ask()).status, 200);
+    closeIdleConnections(url);
+  } finally {
+    await vitrine.close();
+    await proxy.close();
+    await database.drop();
+  }
 });

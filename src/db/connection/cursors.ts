@@ -45,7 +45,7 @@ const COOLDOWN = 4;
 const FREE_SEARCH = 500;
 /** A batch that took less (milliseconds) does not count as a search. */
 const MIN_SEARCH = 50;
-/** What every stream counts at least (milliseconds): PostgreSQL starts a process for its connection. */
+/** What a stream counts at least (milliseconds), unless no connection is opened: PostgreSQL starts a process for that. */
 const MIN_CHARGE = 25;
 /** While other clients wait for a stream, a search of an anonymous client that takes longer (milliseconds) ends its stream. */
 const LONG_SEARCH = 2_000;
@@ -82,6 +82,7 @@ export function createCursors(
     let searchingSince: number | undefined;
     /** Total search time (milliseconds). */
     let searched = 0;
+    let isUnconnected = false;
     const endSearch = (): void => {
       const took = performance.now() - (searchingSince ?? Infinity);
       searchingSince = undefined;
@@ -103,6 +104,7 @@ export function createCursors(
       stopListening();
     };
     const coolDown = (): void => {
+      if (isUnconnected) return;
       const { key } = requester;
       endSearch();
       const cost = Math.max(searched, MIN_CHARGE);
@@ -124,7 +126,13 @@ export function createCursors(
       const limits = `${setTimeLimit(firstTimeout)}; set local idle_in_transaction_session_timeout = '90s'; set local jit = off`;
       const run = <T>(start: (sql: postgres.Sql) => PromiseLike<T>): Promise<T> =>
         connection.run(start, BATCH_TIMEOUT[origin] + TIMEOUT_MARGIN);
-      await connection.run((sql) => sql.unsafe(`begin read only; ${limits}`), BEGIN_TIMEOUT);
+      await connection
+        .run((sql) => sql.unsafe(`begin read only; ${limits}`), BEGIN_TIMEOUT)
+        .catch((error: unknown) => {
+          // A client that leaves meanwhile was counted by then: its connection may be open.
+          isUnconnected = true;
+          throw error;
+        });
       if (guard) await run((sql) => assertReached(sql, guard));
       await run((sql) => sql.unsafe(`declare c no scroll cursor for ${text}`, values as string[]));
       let isFirst = true;
