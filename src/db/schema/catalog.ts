@@ -123,7 +123,7 @@ export const VIEW_ORIGIN =
  * The view `c` and the relations that a write to it goes through, if it is updatable. Such a view has the columns of one relation, and its rule
  * records where each of them comes from. A subquery may have columns with the same number, so only sole origins count.
  */
-const ORIGINS = raw(`with recursive origins (relation) as (
+export const ORIGINS = raw(`with recursive origins (relation) as (
       select c.oid
       union
       select o.relation from origins v cross join lateral (

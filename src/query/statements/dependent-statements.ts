@@ -1,17 +1,8 @@
 // Statements about records that depend on others through foreign keys, for deletions and their preview.
 import { cast, castParts } from '../../db/types/column-types.ts';
-import {
-  EMPTY,
-  identifier,
-  join,
-  raw,
-  sql,
-  table,
-  value,
-  valueList,
-  type Fragment,
-} from '../../db/fragment.ts';
+import { EMPTY, identifier, join, raw, sql, table, valueList, type Fragment } from '../../db/fragment.ts';
 import { type Statement, createStatement, isTrue, json, numbers, oneCell } from '../../db/rows.ts';
+import type { Edge } from '../../db/schema/cascades.ts';
 import {
   partsOf,
   reference,
@@ -86,13 +77,6 @@ and (select bool_and(has_column_privilege(f.confrelid, k, 'SELECT')) from unnest
 
 /** The CTE of the matched records' keys. A CTE hides a table of the same name, so it has a name that no table has. */
 const KEYS = raw('"vitrine keys"');
-
-/** A foreign key and the models that it connects. */
-export interface Edge {
-  readonly model: Model;
-  readonly column: Column;
-  readonly target: Model;
-}
 
 /** The CTE of all records that would be deleted, at any distance: positions of models in the list, and keys. */
 const DELETED = raw('"vitrine going"');
@@ -180,31 +164,6 @@ export function deletesFlaggedStatement(
     return sql`exists (select from ${DELETED} g join ${table(model.table)} d on ${isSame} where g.place = ${raw(String(place))} and d.${identifier(field)})`;
   });
   const query = sql`${deletionClosure(plan, cascades, models)} select ${join(each, ' or ')}`;
-  return createStatement(query, oneCell(isTrue));
-}
-
-/**
- * Whether a deletion can reach a table along cascading foreign keys of which at least one is not in the registry.
- * @param known the cascading foreign keys of the registry
- */
-export function reachesTableStatement(from: Model, known: readonly Edge[], to: Model): Statement<boolean> {
-  const quoted = (names: readonly string[]): Fragment =>
-    valueList(names.map((name) => table(name).text.join('')));
-  const relation = (model: Model): Fragment => sql`to_regclass(${value(table(model.table).text.join(''))})`;
-  const query = sql`
-with recursive known as (
-  select to_regclass(k.relation) as relation, to_regclass(k.target) as target, k.field
-  from unnest(${quoted(known.map(({ model }) => model.table))}, ${quoted(known.map(({ target }) => target.table))}, ${valueList(known.map(({ column }) => column.field))}) k (relation, target, field)
-), reach (relation, is_unknown) as (
-  select ${relation(from)}::oid, false
-  union
-  select f.conrelid, r.is_unknown or not exists (
-    select from known k join pg_attribute a on a.attrelid = k.relation and a.attname = k.field
-    where k.relation = f.conrelid and k.target = f.confrelid and f.conkey = array[a.attnum]
-  )
-  from reach r join pg_constraint f on f.confrelid = r.relation and f.contype = 'f' and f.confdeltype = 'c'
-)
-select exists (select from reach r where r.is_unknown and r.relation = ${relation(to)})`;
   return createStatement(query, oneCell(isTrue));
 }
 

@@ -1,6 +1,7 @@
 // Finds and counts the records that a deletion would affect.
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
+import { reachesTableStatement, type Edge } from '../../db/schema/cascades.ts';
 import { sameFields } from '../../db/schema/catalog.ts';
 import { foreignKeysOf, partsOf, type Column, type Model, type OnDelete } from '../../db/schema/model.ts';
 import {
@@ -8,9 +9,7 @@ import {
   furtherDependentsStatement,
   deletesRecordStatement,
   deletesFlaggedStatement,
-  reachesTableStatement,
   referencesStatement,
-  type Edge,
   type DependentPath,
   type FlagColumn,
   type UnknownKey,

@@ -1,0 +1,63 @@
+// Finds the tables that a deletion can reach along cascading foreign keys, from PostgreSQL's catalog.
+import { sql, table, value, valueList, type Fragment } from '../fragment.ts';
+import { createStatement, isTrue, oneCell, type Statement } from '../rows.ts';
+import { ORIGINS } from './catalog.ts';
+import type { Column, Model } from './model.ts';
+
+/** A foreign key and the models that it connects. */
+export interface Edge {
+  readonly model: Model;
+  readonly column: Column;
+  readonly target: Model;
+}
+
+const quoted = (name: string): string => table(name).text.join('');
+
+const relation = (model: Model): Fragment => sql`to_regclass(${value(quoted(model.table))})`;
+
+/**
+ * Whether a deletion can reach the rows of a table or view along cascading foreign keys, without the registry's foreign keys
+ * alone leading to it. A view's rows are those of the tables behind it, and a partition's rows are those of its parents.
+ * @param known the cascading foreign keys of the registry
+ */
+export function reachesTableStatement(from: Model, known: readonly Edge[], to: Model): Statement<boolean> {
+  const names = (tables: readonly string[]): Fragment => valueList(tables.map(quoted));
+  const query = sql`
+with recursive known (key) as (
+  select f.oid
+  from unnest(${names(known.map(({ model }) => model.table))}, ${names(known.map(({ target }) => target.table))}, ${valueList(known.map(({ column }) => column.field))}) k (relation, target, field)
+  join pg_constraint f on f.conrelid = to_regclass(k.relation) and f.confrelid = to_regclass(k.target) and f.contype = 'f'
+  join pg_attribute a on a.attrelid = f.conrelid and a.attname = k.field and f.conkey = array[a.attnum]
+  union
+  -- PostgreSQL has a copy for each partition.
+  select f.oid from known k join pg_constraint f on f.conparentid = k.key
+), reach (relation, is_unknown, is_below) as (
+  select o.relation, false, false
+  from pg_class c cross join lateral (${ORIGINS} select relation from origins) o
+  where c.oid = ${relation(from)} and (o.relation = c.oid or pg_relation_is_updatable(c.oid, false) > 0)
+  union
+  select n.relation, r.is_unknown or n.is_unknown, r.is_below or n.is_below
+  from reach r cross join lateral (
+    select f.conrelid as relation, f.oid not in (select key from known) as is_unknown, true as is_below
+    from pg_constraint f where f.confrelid = r.relation and f.contype = 'f' and f.confdeltype = 'c'
+    union all
+    select i.inhrelid, false, false from pg_inherits i where i.inhparent = r.relation) n
+), same (relation) as (
+  select o.relation from pg_class c cross join lateral (${ORIGINS} select relation from origins) o
+  where c.oid = ${relation(to)} and o.relation <> c.oid
+  union
+  select i.inhparent from pg_inherits i where i.inhrelid = ${relation(to)}
+  union
+  select i.inhparent from same s join pg_inherits i on i.inhrelid = s.relation
+), parts (relation) as (
+  select o.relation from pg_class c cross join lateral (${ORIGINS} select relation from origins) o
+  where c.oid = ${relation(to)}
+  union
+  select i.inhrelid from parts p join pg_inherits i on i.inhparent = p.relation
+)
+select exists (
+  select from reach r
+  where r.is_below and r.relation in (select relation from same)
+  or r.is_unknown and r.relation in (select relation from parts))`;
+  return createStatement(query, oneCell(isTrue));
+}
