@@ -5,13 +5,28 @@ import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import { clientNetwork } from '../message/client-networks.ts';
 
-/** The n-th value from the end of a header that proxies append to, or the first value if there are fewer. */
+/** Empty values of a header that are skipped. Proxies append none, so only a client has sent what is before them. */
+const MAX_EMPTY = 16;
+
+/**
+ * The n-th value from the end of a header that proxies append to, or the first value if there are fewer. Only the end is read, so
+ * that a header of thousands of values costs no more than a short one.
+ */
 function valueFromProxies(header: string | string[] | undefined, fromEnd: number): string | undefined {
-  const values = String(header ?? '')
-    .split(',')
-    .map((value) => value.trim())
-    .filter(Boolean);
-  return values.at(-Math.min(fromEnd, values.length)) ?? undefined;
+  let rest = String(header ?? '');
+  let found: string | undefined;
+  let missing = fromEnd;
+  for (let empty = 0; missing > 0 && empty <= MAX_EMPTY && rest !== '';) {
+    const comma = rest.lastIndexOf(',');
+    const value = rest.slice(comma + 1).trim();
+    rest = rest.slice(0, Math.max(0, comma));
+    if (value === '') empty += 1;
+    else {
+      found = value;
+      missing -= 1;
+    }
+  }
+  return found;
 }
 
 /**
