@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { RequestListener } from 'node:http';
+import type { Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
@@ -17,10 +18,11 @@ const MEBIBYTE = 1024 * 1024;
 async function start(connections: number) {
   const waiting: (() => void)[] = [];
   const trailers: number[] = [];
+  let isReleased = false;
   const answer: RequestListener = (request, response) => {
     request.resume().on('end', () => {
       trailers.push(request.rawTrailers.length);
-      if (request.url === '/quick') response.end('quick');
+      if (request.url === '/quick' || isReleased) response.end('quick');
       else waiting.push(() => response.end('done'));
     });
   };
@@ -28,8 +30,21 @@ async function start(connections: number) {
     accepted: () => undefined,
     refuseMethod: () => assert.fail('no method is refused'),
   });
-  const server = await listen(createHttpServer(handler, { connections }), '127.0.0.1', 0);
-  return { server, waiting, trailers, release: () => waiting.splice(0).forEach((end) => end()) };
+  const http = createHttpServer(handler, {
+    connections,
+    clientOf: ({ headers }) => String(headers['x-client']),
+  });
+  let latest: Socket | undefined;
+  http.on('connection', (socket) => (latest = socket));
+  /** The number of all listeners of the latest connection. */
+  const listeners = (): number =>
+    latest?.eventNames().reduce((sum, name) => sum + (latest?.listenerCount(name) ?? 0), 0) ?? 0;
+  const server = await listen(http, '127.0.0.1', 0);
+  const release = (): void => {
+    isReleased = true;
+    for (const end of waiting.splice(0)) end();
+  };
+  return { server, waiting, trailers, listeners, release };
 }
 
 describe('open connections', () => {
@@ -103,6 +118,45 @@ describe('open connections', () => {
     assert.equal((await client.next())?.status, 200);
     assert.deepEqual(trailers, [0]);
   });
+
+  test('of a proxy serve the next client when the budget of the one before is used up', async () => {
+    const { connect, waiting } = await begin();
+    const proxied = connect('127.0.0.2');
+    const quick = (client: string): string => requestText('GET', '/quick', { 'x-client': client });
+    proxied.send(quick('greedy').repeat(2));
+    assert.equal((await proxied.next())?.status, 200);
+    assert.equal((await proxied.next())?.status, 200);
+    const held = requestText('GET', '/', { 'x-client': 'greedy' });
+    const text = held.repeat(Math.ceil(65_536 / held.length));
+    const many = Array.from({ length: 700 }, () => connect('127.0.0.2'));
+    for (const { socket } of many) socket.write(text);
+    await eventually(() => !many.every(isOpen), 'a reset');
+    const before = waiting.length;
+    for (let count = 0; count < 80; count += 1) connect('127.0.0.2').send(quick('greedy') + held);
+    await eventually(() => waiting.length >= before + 80, 'all requests');
+    const length = '60000';
+    proxied.send(
+      requestText('POST', '/quick', { 'x-client': 'other', 'content-length': length }, 'x'.repeat(60_000)),
+    );
+    assert.equal((await proxied.next())?.status, 200);
+  });
+
+  test('that ask for an Upgrade again and again keep nothing of earlier requests', async () => {
+    const { connect, listeners } = await begin();
+    const client = connect('127.0.0.2');
+    const upgrade = requestText('POST', '/quick', {
+      connection: 'upgrade',
+      upgrade: 'x',
+      'transfer-encoding': 'chunked',
+    });
+    const counts: number[] = [];
+    for (let count = 0; count < 100; count += 1) {
+      client.send(`${upgrade}0\r\n\r\n`);
+      assert.equal((await client.next())?.status, 200);
+      counts.push(listeners());
+    }
+    assert.equal(counts.at(-1), counts[20], counts.join(' '));
+  });
 });
 
 describe('idle connections', () => {
@@ -112,7 +166,7 @@ describe('idle connections', () => {
   });
   after(() => service.close());
 
-  test('do not keep their last requests in memory', async () => {
+  async function assertNothingIsKept(requests: number): Promise<void> {
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as () => void;
     const heap = (): number => {
@@ -125,8 +179,8 @@ describe('idle connections', () => {
       for (let index = 0; index < count; index += 1) {
         const client = wire(service);
         clients.push(client);
-        client.send(get);
-        assert.equal((await client.next())?.status, 200);
+        client.send(get.repeat(requests));
+        for (let left = requests; left > 0; left -= 1) assert.equal((await client.next())?.status, 200);
       }
     };
     await ask(50);
@@ -135,5 +189,9 @@ describe('idle connections', () => {
     const grown = heap() - before;
     for (const client of clients) client.destroy();
     assert.ok(grown < 8 * MEBIBYTE, `${grown} bytes`);
-  });
+  }
+
+  test('do not keep their last requests in memory', () => assertNothingIsKept(1));
+
+  test('do not keep pipelined requests in memory', () => assertNothingIsKept(2));
 });

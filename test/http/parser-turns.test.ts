@@ -44,6 +44,20 @@ test('between two rounds of parsing, the event loop can accept several connectio
   assert.ok(turns > 100, `${turns} turns`);
 });
 
+test('the networks of one IPv6 customer take turns at the parser as one client', async () => {
+  const order: string[] = [];
+  const turn = (network: string): Promise<void> =>
+    new Promise((resolve) => {
+      takeTurn(network, () => {
+        order.push(network);
+        resolve();
+      });
+    });
+  const many = Array.from({ length: 50 }, (_, index) => turn(`2001:db8:1:${index.toString(16)}::/64`));
+  await Promise.all([...many, turn('2001:db8:2:1::/64')]);
+  assert.equal(order.indexOf('2001:db8:2:1::/64'), 1);
+});
+
 describe('a service', () => {
   let service: TestService;
   before(async () => {
@@ -161,8 +175,7 @@ describe('a service behind a proxy', () => {
   after(() => service.close());
 
   test('lets the clients behind the proxy take turns at the parser', async () => {
-    const chunk = `400\r\n${'x'.repeat(1024)}\r\n`;
-    const body = `${chunk.repeat(300)}0\r\n\r\n`;
+    const body = `${'4\r\nxxxx\r\n'.repeat(35_000)}0\r\n\r\n`;
     const send = (client: string): Promise<string> =>
       exchange(
         service,

@@ -24,6 +24,7 @@ export function maxConnections(processes = 1, memory = memoryLimit()): number {
 export class OpenConnections extends ClientQueue<Socket> {
   readonly #max: number;
   readonly #isBusy: (socket: Socket) => boolean;
+  readonly #known = new WeakSet<Socket>();
 
   /** @param isBusy whether the connection has an unanswered request */
   constructor(max: number, isBusy: (socket: Socket) => boolean) {
@@ -32,12 +33,18 @@ export class OpenConnections extends ClientQueue<Socket> {
     this.#isBusy = isBusy;
   }
 
-  /** Adds a connection. Beyond the maximum, one of the network with the most is closed. */
-  add(socket: Socket): void {
+  /**
+   * Adds a connection. Beyond the maximum, one of the network with the most is closed.
+   * @returns whether the connection is new: after an Upgrade, the server gets the same one again
+   */
+  add(socket: Socket): boolean {
+    if (this.#known.has(socket)) return false;
+    this.#known.add(socket);
     const network = widestNetwork(clientNetwork(socket.remoteAddress ?? ''));
     this.push(network, socket);
     socket.once('close', () => this.remove(network, socket));
     if (this.size > this.#max) this.#closeOne();
+    return true;
   }
 
   /** Closes an idle connection, an old one if possible, else the newest. */

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ByteBudget } from '../load/byte-budget.ts';
 import { HeldRequests, REQUEST_SIZE } from '../load/held-requests.ts';
+import { InputPieces, MAX_CHUNKS, MAX_PIECE } from '../load/input-pieces.ts';
 import { networkOf, takeTurn } from './parser-turns.ts';
 import { LINGER_BYTES } from './send-response.ts';
 
@@ -14,13 +15,9 @@ const MAX_BUFFERED = 16_384;
 const MAX_UNREAD = 16_384;
 /** Maximum bytes held for all connections: input that the parser has not received, and unanswered requests with unread bodies. */
 const budget = new ByteBudget(48 * 1024 * 1024);
-/** Maximum bytes that the parser gets in one turn. In chunks of one byte, parsing them takes about 0.5 ms. */
-const MAX_PIECE = 2_048;
 /** Maximum bytes of the first piece, which is not taken in turn: a small body is complete before the request is answered. */
 const FIRST_PIECE = 512;
-/** Separates the head of a message from its body. */
-export const END_OF_HEAD = '\r\n\r\n';
-
+const NONE: Buffer = Buffer.alloc(0);
 /** Undocumented properties that Node's HTTP server adds to a socket. */
 export type HttpSocket = Socket & {
   /** Whether Node has stopped reading until the client reads responses. */
@@ -60,7 +57,7 @@ export interface PipelinedExchange {
 export class Reader {
   readonly #socket: HttpSocket;
   readonly #clientOf: RequestNetwork;
-  /** The network of the latest request's client; of the connection before the first request. */
+  /** The network of the client of the latest unanswered request; without one, that of the connection. */
   #network: string;
   /** The bytes that the network holds in `budget` for this connection. */
   #held = 0;
@@ -68,15 +65,12 @@ export class Reader {
   #parse: ((bytes: Buffer) => void) | undefined;
   #parseEnd: (() => void) | undefined;
   /** Bytes that the parser has not received yet. */
-  #rest: Buffer = Buffer.alloc(0);
-  /** The last bytes that the parser received: END_OF_HEAD may be split. */
-  #tail = '';
+  #rest = NONE;
+  readonly #pieces = new InputPieces();
   #latest: IncomingMessage | undefined;
   readonly #unanswered = new HeldRequests();
   /** Bytes that were ignored; undefined while the input is parsed. */
   #discarded: number | undefined;
-  /** Bytes of the latest body that the parser has not received; undefined for a chunked body. */
-  #bodyLeft: number | undefined = 0;
   /** Whether the parser waits for the end of a request line. */
   #isInRequestLine = true;
   #hasResumed = false;
@@ -136,7 +130,8 @@ export class Reader {
   /** Stops reading. The requests count until they are answered. @returns the bytes that the parser has not received */
   stop(): Buffer {
     const rest = this.#rest;
-    this.#rest = rest.subarray(0, 0);
+    this.#rest = NONE;
+    this.#latest = undefined;
     this.#isStopped = true;
     this.#socket.removeListener('data', this.#onData);
     this.#socket.removeListener('end', this.#onEnd);
@@ -158,30 +153,35 @@ export class Reader {
   /** Ignores all further input, and soon stops reading it, until the connection ends. */
   discard(): void {
     this.#discarded = this.#rest.length;
-    this.#rest = this.#rest.subarray(0, 0);
+    this.#rest = NONE;
     this.#account();
     this.#resume();
   }
 
   begin({ request, response }: PipelinedExchange): void {
     this.#latest = request;
-    budget.release(this.#network, this.#held);
-    this.#held = 0;
-    this.#network = this.#clientOf(request);
+    this.#countFor(this.#clientOf(request));
     this.#unanswered.add(request, () => {
       this.#account();
       this.#schedule();
     });
     this.#account();
-    const length = request.headers['content-length'];
-    const isChunked = request.headers['transfer-encoding'] !== undefined;
-    this.#bodyLeft = isChunked ? undefined : Number(length ?? 0);
-    this.#isInRequestLine = this.#bodyLeft === 0;
+    this.#isInRequestLine = !this.#pieces.begin(request);
     response.on('close', () => {
       this.#unanswered.delete(request);
+      if (this.#latest === request && request.complete) this.#latest = undefined;
+      // A proxy may send the request of another client next.
+      if (this.#unanswered.size === 0) this.#countFor(networkOf(this.#socket));
       this.#account();
       this.#schedule();
     });
+  }
+
+  /** Changes whose budget and turns this connection uses. */
+  #countFor(network: string): void {
+    budget.release(this.#network, this.#held);
+    this.#held = 0;
+    this.#network = network;
   }
 
   /** Updates what this connection holds of the budget. */
@@ -189,6 +189,8 @@ export class Reader {
     const bytes = this.#isClosed ? 0 : this.#rest.length + this.#unanswered.bytes;
     budget.take(this.#network, bytes - this.#held);
     this.#held = bytes;
+    // After an Upgrade, the connection goes on with another reader.
+    if (this.#isStopped && bytes === 0) this.#socket.removeListener('close', this.#onClose);
   }
 
   readonly #onData = (bytes: Buffer): void => {
@@ -228,7 +230,7 @@ export class Reader {
     this.#isScheduled = true;
     takeTurn(this.#network, () => {
       this.#isScheduled = false;
-      this.#feed(MAX_PIECE);
+      this.#feed(this.#latest?.complete === false ? MAX_CHUNKS : MAX_PIECE);
     });
   }
 
@@ -252,9 +254,8 @@ export class Reader {
     if (this.#rest.length > 0) {
       if (this.#isStopped || socket.destroyed || !socket.parser || socket._paused) return;
       if (this.#mustWait()) return;
-      const piece = this.#rest.subarray(0, this.#pieceLength(maxLength));
-      this.#rest = this.#rest.subarray(piece.length);
-      this.#tail = `${this.#tail}${piece.toString('latin1', Math.max(0, piece.length - 3))}`.slice(-3);
+      const piece = this.#pieces.take(this.#rest, maxLength);
+      this.#rest = piece.length < this.#rest.length ? this.#rest.subarray(piece.length) : NONE;
       const latest = this.#latest;
       const wasInBody = latest?.complete === false;
       this.#parse?.(piece);
@@ -279,20 +280,5 @@ export class Reader {
     const { size } = this.#unanswered;
     if (size === 0) return false;
     return size >= MAX_UNANSWERED || budget.excess(this.#network, REQUEST_SIZE) !== undefined;
-  }
-
-  /** Bytes up to the end of a body of known length, else up to the next empty line (END_OF_HEAD). */
-  #pieceLength(maxLength: number): number {
-    const rest = this.#rest;
-    if (this.#bodyLeft !== undefined && this.#bodyLeft > 0) {
-      const length = Math.min(this.#bodyLeft, rest.length);
-      this.#bodyLeft -= length;
-      return length;
-    }
-    const split = `${this.#tail}${rest.toString('latin1', 0, 3)}`.indexOf(END_OF_HEAD);
-    if (split >= 0) return split + END_OF_HEAD.length - this.#tail.length;
-    const next = rest.subarray(0, maxLength);
-    const end = next.indexOf(END_OF_HEAD, 0, 'latin1');
-    return end < 0 ? next.length : end + END_OF_HEAD.length;
   }
 }

@@ -98,8 +98,7 @@ export function createHttpServer(
   server.on('checkExpectation', tracked);
   const open = new OpenConnections(connections, isBusy);
   server.on('connection', (socket) => {
-    open.add(socket);
-    handler.accepted();
+    if (open.add(socket)) handler.accepted();
   });
   limitHeaders(server);
   limitPipelining(server, clientOf);

@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net';
 import { FairQueue } from '../../db/scheduling/fair-queue.ts';
 import { isRecent, remember, type RecentEvents } from '../../db/scheduling/recent-events.ts';
-import { clientNetwork } from '../message/client-networks.ts';
+import { clientNetwork, widestNetwork } from '../message/client-networks.ts';
 
 /** Milliseconds of parsing in one iteration of the event loop. */
 const MAX_TIME = 2;
@@ -30,9 +30,9 @@ function continueAfter(iterations: number): void {
   setImmediate(() => (iterations > 0 ? continueAfter(iterations - 1) : runTurns()));
 }
 
-/** Calls `parse` soon, in turn with other networks. It must take well below a millisecond. */
+/** Calls `parse` soon, in turn with other networks, for IPv6 /48 networks. It must take well below a millisecond. */
 export function takeTurn(network: string, parse: () => void): void {
-  waiting.push(network, parse);
+  waiting.push(widestNetwork(network), parse);
   if (isScheduled) return;
   isScheduled = true;
   setImmediate(runTurns);

@@ -2,7 +2,8 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { hasTooManyHeaders } from '../message/request-target.ts';
-import { END_OF_HEAD, type HttpSocket } from './connection-reader.ts';
+import { END_OF_HEAD } from '../load/input-pieces.ts';
+import type { HttpSocket } from './connection-reader.ts';
 import { isAnswered, latestOf, releaseReader } from './pipelining.ts';
 
 /**
