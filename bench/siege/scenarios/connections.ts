@@ -182,6 +182,35 @@ const manyHeaders = costlyToParse('many-headers', 'requests with 3,500 headers',
   headers: Object.fromEntries(Array.from({ length: 3_500 }, (_, index) => [`h${index.toString(36)}`, ''])),
 });
 
+/** After an Upgrade, the server gets the same connection again. */
+const upgrades: Scenario = {
+  name: 'upgrades',
+  title: '4 connections that ask for an Upgrade again and again, with chunked bodies and 28 kB of headers',
+  async run(stage) {
+    const request: RequestShape = {
+      path: '/healthz',
+      headers: {
+        Connection: 'upgrade',
+        Upgrade: 'x',
+        'X-Long': 'x'.repeat(28_000),
+        'Transfer-Encoding': 'chunked',
+      },
+      body: { repeat: '0\r\n\r\n', times: 1 },
+    };
+    const settings = { NODE_OPTIONS: '--max-old-space-size=300' };
+    const siege = await besiege(
+      stage,
+      (port) => [{ kind: 'flood', port, connections: 4, addresses: [ATTACKER], requests: [request] }],
+      { settings },
+    );
+    return [
+      readRow(siege, 20),
+      atMost('memory', 'memory', 300, siege.watched.memory, 'MB'),
+      holds('the service is alive', siege.service.isAlive()),
+    ];
+  },
+};
+
 const lateBytes: Scenario = {
   name: 'late-bytes',
   title: 'single bytes that are no HTTP, behind a request whose answer is read slowly',
@@ -264,6 +293,7 @@ export const connections: readonly Scenario[] = [
   tinyChunks,
   chunkConnections,
   manyHeaders,
+  upgrades,
   lateBytes,
   unfinishedHeads,
   longPaths,
