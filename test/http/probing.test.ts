@@ -26,9 +26,15 @@ const card: Resource = {
     holder: { type: 'foreignKey', references: 'user', null: true },
     stage: { type: 'string', null: true, choices: ['a', 'b'] },
     note: { type: 'text', null: true },
+    seat: { type: 'integer', null: true },
   },
   access: 'user',
   exclude: ['code', 'secret', 'pin'],
+  constraints: {
+    card_serial_key: 'This serial is taken.',
+    card_team_id_fkey: 'There is no such team.',
+    card_seat_excl: 'This seat is taken.',
+  },
 };
 
 /** It has an owner, and only admins may read it. */
@@ -70,7 +76,8 @@ describe('a refused write', () => {
     await service.sql`insert into team (name, lead_id) values ('One', 1), ('Two', null)`;
     const made = await send('POST', '/api/card/', { serial: 'S1', code: 'C1', secret: 'hush', team_id: 2 });
     card1 = `/api/card/${made.json.id}/`;
-    await send('POST', '/api/card/', { serial: 'S2', code: 'C2' });
+    await send('POST', '/api/card/', { serial: 'S2', code: 'C2', seat: 7 });
+    await service.sql`alter table card add constraint card_seat_excl exclude (seat with =)`;
     await send('POST', '/api/diary/', {}, 'bob');
     await service.sql`update diary set mood = 'legacy', pages = 200, title = 'long', weight = 'NaN'`;
     await send('POST', '/api/diary/', {}, 'bob');
@@ -125,11 +132,19 @@ describe('a refused write', () => {
       assert.equal(one.status, status, one.text);
     });
 
+  test('of an array of one record shows no hidden record or value by the text of a constraint', async () => {
+    const array = (...bodies: object[]): [object, object] => [[bodies[0]], [bodies[1]]];
+    for (const more of [{ serial: 'S1' }, { serial: 'X', seat: 7 }])
+      await assertSame('POST', '/api/card/', array({ code: 'C2', ...more }, { code: 'free', ...more }));
+    await assertSame('POST', '/api/card/', array(...teams({ serial: 'X', backup_id: ABSENT })));
+  });
+
   for (const [kind, method, more, status] of [
     ['with an unknown field', 'POST', { serial: 'X', nothing: 1 }, 400],
     ['with a missing visible reference', 'POST', { serial: 'X', user_id: ABSENT }, 400],
     ['with a missing hidden reference', 'POST', { serial: 'X', team_id: ABSENT }, 409],
     ['with a visible duplicate', 'POST', { serial: 'S1' }, 409],
+    ['with a visible value that an exclusion constraint refuses', 'POST', { serial: 'X', seat: 7 }, 409],
     ['with a visible duplicate in a change', 'PUT', { serial: 'S2' }, 409],
     ['with an outdated If-Match', 'PUT', {}, 412],
   ] as const)

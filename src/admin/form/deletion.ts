@@ -2,7 +2,7 @@
 import { asProblem } from '../../db/connection/database-errors.ts';
 import type { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import { StillReferenced } from '../../resources/records/conflicts.ts';
+import { StillReferenced } from '../../resources/references/blocked-deletions.ts';
 import type { TransactionGuard } from '../../resources/records/bulk-operations.ts';
 import type { Selection } from '../../query/selection.ts';
 import {

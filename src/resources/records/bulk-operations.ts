@@ -21,14 +21,8 @@ import type { Browsing } from './browsing.ts';
 import type { Selection } from '../../query/selection.ts';
 import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
 import type { JsonFields } from './json-fields.ts';
-import {
-  explainRule,
-  UNIQUE_VIOLATION,
-  StillReferenced,
-  FOREIGN_KEY_VIOLATIONS,
-  historyFault,
-  locateError,
-} from './conflicts.ts';
+import { explainRule, UNIQUE_VIOLATION, historyFault, locateError } from './conflicts.ts';
+import { FOREIGN_KEY_VIOLATIONS, StillReferenced } from '../references/blocked-deletions.ts';
 import { asHidden, unenforcedOfMany, violatedSeveral } from '../references/several-references.ts';
 import type { Caller } from '../serve/served-resource.ts';
 import { addCheckErrors, suppressed } from './write-result.ts';

@@ -1,6 +1,6 @@
-// Explains writes and deletions that the database rejects because of other records or of its rules.
+// Explains writes that the database rejects because of other records or of its rules.
 import type { Database } from '../../db/connection/database.ts';
-import { foreignKeysOf, type Column, type Model } from '../../db/schema/model.ts';
+import type { Column, Model } from '../../db/schema/model.ts';
 import {
   duplicateColumns,
   isDatabaseError,
@@ -15,7 +15,6 @@ import {
   duplicatesStatement,
   isMissingReference,
   ownConstraintStatement,
-  referrersStatement,
 } from '../../query/statements/check-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
 import {
@@ -28,9 +27,21 @@ import {
   type HiddenReference,
 } from '../references/several-references.ts';
 import type { CheckedBody } from './checked-body.ts';
-import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
+import type { ServedResource } from '../serve/served-resource.ts';
 
 export const UNIQUE_VIOLATION = '23505';
+const EXCLUSION_VIOLATION = '23P01';
+
+/**
+ * Whether other records are the reason. Of several such reasons PostgreSQL names the one that it finds first: with hidden values or
+ * references in a body, its name would tell which of them exist.
+ */
+const isOfOthers = ({ code }: DatabaseError): boolean =>
+  code === UNIQUE_VIOLATION || code === EXCLUSION_VIOLATION || code === FOREIGN_KEY_VIOLATION;
+
+/** Whether a duplicate is the reason, or, for a body with hidden values, may be: those are checked in the order of their indexes. */
+export const isDuplicate = ({ code }: DatabaseError, sendsHidden: boolean): boolean =>
+  code === UNIQUE_VIOLATION || (sendsHidden && code === EXCLUSION_VIOLATION);
 
 type Run = Pick<Database, 'run'>;
 
@@ -163,7 +174,7 @@ export async function conflictProblem(
   const { hiddenReferences, later } = body;
   const { model } = resource;
   const sendsHidden = setsHidden(changes, resource);
-  if (error.code === UNIQUE_VIOLATION && (sendsHidden || !isElsewhere(error, model))) {
+  if (isDuplicate(error, sendsHidden) && (sendsHidden || !isElsewhere(error, model))) {
     if (!sendsHidden) return conflict(duplicateErrors(duplicateColumns(model, error), attempt));
     // PostgreSQL names only one of several duplicates, and that one may be hidden. A query finds the visible ones.
     const errors = duplicateErrors(await visibleDuplicates(attempt, database), attempt);
@@ -196,52 +207,11 @@ export async function conflictProblem(
 }
 
 /** The answer to a write with hidden values and references to hidden records: any of them may be the reason. */
-export const unspecificConflict = (): Problem => new Problem(409, UNSPECIFIC);
-
-const UNSPECIFIC =
-  'A record with the same value already exists, or a record that this one refers to does not exist.';
-
-/** The second code is that of RESTRICT since PostgreSQL 18. */
-export const FOREIGN_KEY_VIOLATIONS: ReadonlySet<string> = new Set([FOREIGN_KEY_VIOLATION, '23001']);
-
-/** A deletion that the database rejects because other records refer to the record. */
-export class StillReferenced extends Problem {
-  /** The models of those records; empty where the registry does not know their table. */
-  readonly models: readonly string[];
-
-  constructor(detail: string, models: readonly string[]) {
-    super(409, detail);
-    this.models = models;
-  }
-}
-
-/** Explains a rejected deletion: names the models whose records refer to the record, limited to those the caller may read. */
-export async function deletionProblem(
-  error: DatabaseError,
-  database: Run,
-  resources: ServedResources,
-  { model }: ServedResource,
-  id: string,
-  mayRead: (model: Model) => boolean,
-): Promise<StillReferenced> {
-  // The foreign key of a view is only in the registry, so it blocks no deletion.
-  const readable = [...resources.values()].filter(
-    (resource) => resource.model.isTable && mayRead(resource.model),
+export const unspecificConflict = (): Problem =>
+  new Problem(
+    409,
+    'A record with the same value already exists, or a record that this one refers to does not exist.',
   );
-  const foreignKeys = readable.flatMap((resource) =>
-    foreignKeysOf(resource.model)
-      .filter(({ references, onDelete }) => references === model && onDelete === 'restrict')
-      .map((column) => ({ model: resource.model, column })),
-  );
-  const refers =
-    foreignKeys.length > 0 ? await database.run(referrersStatement(foreignKeys, id), 'write') : [];
-  const found = foreignKeys.filter((_, index) => refers[index]).map((key) => key.model.name);
-  // A record that stops a cascade refers only indirectly. PostgreSQL names its table.
-  const further = readable.filter((resource) => isOfTable(resource.model, error));
-  const names = [...new Set(found.length > 0 ? found : further.map(({ name }) => name))];
-  const who = names.length > 0 ? `Records of ${names.join(', ')}` : 'Other records';
-  return new StillReferenced(`${who} refer to this one.`, names);
-}
 
 /** A problem whose message says which rule was broken. */
 export class BrokenRule extends Problem {}
@@ -270,6 +240,7 @@ export function ruleFaults(
 /**
  * What a resource says about a rule: the text of its `constraints`, or PostgreSQL's message where `databaseErrors` is `shown`.
  * @param explained the problem for the error, or the error itself
+ * @param isHidden whether the body has hidden values or references to hidden records
  */
 export function explainRule(
   error: DatabaseError,
@@ -280,7 +251,9 @@ export function explainRule(
     output,
   }: Pick<ServedResource, 'constraints' | 'databaseErrors' | 'model' | 'output'>,
   explained: unknown,
+  isHidden = false,
 ): unknown {
+  if (isHidden && isOfOthers(error)) return explained;
   const problem = explained instanceof Problem ? explained : toProblem(error);
   if (!problem || problem.status >= 500) return explained;
   const { status, message, errors } = problem;
@@ -292,8 +265,6 @@ export function explainRule(
     made.cause = error;
     return made;
   };
-  // The name of the constraint would show which of them it is.
-  if (problem.message === UNSPECIFIC) return explained;
   if (text !== undefined) return shown(text);
   if (!isShown || explained instanceof Problem || !isRuleError(error)) return explained;
   return error.message === '' ? explained : shown(`${message.replace(/\.$/, '')}: ${error.message}`);

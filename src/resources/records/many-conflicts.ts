@@ -19,6 +19,7 @@ import {
   explainNew,
   explainRule,
   historyFault,
+  isDuplicate,
   isElsewhere,
   missingReferences,
   locateError,
@@ -115,6 +116,8 @@ const REFUSED = /^(22|23|44)/;
 const isRefusal = (error: DatabaseError): boolean =>
   REFUSED.test(error.code) || error.code === NOT_SUPPORTED || isRuleError(error);
 
+const hasHiddenReference = ({ hiddenReferences }: NewRecord): boolean => hiddenReferences.length > 0;
+
 /** The answer to records with hidden values: it must not depend on which record was refused first. */
 const REFUSED_TOGETHER =
   'A record with the same value already exists, or the database does not allow these records.';
@@ -135,7 +138,7 @@ export async function manyConflicts(cause: unknown, rejected: RejectedRecords): 
   if (isHidden) return explained;
   return explained === error && isOfOneRecord(error) && rejected.mayRead(resource.model)
     ? explainRecord(error, rejected)
-    : explainRule(error, resource, explained);
+    : explainRule(error, resource, explained, sendsHidden || records.some(hasHiddenReference));
 }
 
 /** Whether the values of one record are the reason, and not another record. */
@@ -199,7 +202,7 @@ async function explain(
   const hidden = records.flatMap(({ hiddenReferences }, index) =>
     hiddenReferences.map((one) => ({ ...one, keys: one.keys.map((key) => nameOf(index, key)) })),
   );
-  if (error.code === UNIQUE_VIOLATION && (sendsHidden || !isElsewhere(error, resource.model))) {
+  if (isDuplicate(error, sendsHidden) && (sendsHidden || !isElsewhere(error, resource.model))) {
     const errors = await duplicateErrors(rejected);
     const isExplained = Object.keys(errors).length > 0;
     return !isExplained && sendsHidden && hidden.length > 0 ? unspecificConflict() : conflict(errors);

@@ -23,16 +23,15 @@ import type { JsonFields } from './json-fields.ts';
 import type { InsertedRecord } from '../../query/statements/insert-many.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
 import {
-  deletionProblem,
   explainRule,
-  FOREIGN_KEY_VIOLATIONS,
   UNIQUE_VIOLATION,
   historyFault,
   locateError,
   conflictProblem,
   type WriteAttempt,
 } from './conflicts.ts';
-import { needsCheck, unenforcedHidden } from '../references/several-references.ts';
+import { deletionProblem, FOREIGN_KEY_VIOLATIONS } from '../references/blocked-deletions.ts';
+import { needsCheck, setsHidden, unenforcedHidden } from '../references/several-references.ts';
 import {
   CallerChanged,
   meets,
@@ -111,7 +110,9 @@ export function createOperations(
       if (!isDatabaseError(error)) throw error;
       const explained = await conflictProblem(error, attempt, database, outside);
       if (explained instanceof Problem) explained.cause = error;
-      throw explainRule(error, resource, explained);
+      const { changes, body } = attempt;
+      const isHidden = setsHidden(changes, resource) || body.hiddenReferences.length > 0;
+      throw explainRule(error, resource, explained, isHidden);
     }
   }
 

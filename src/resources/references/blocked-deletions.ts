@@ -1,0 +1,52 @@
+// Explains deletions that the database rejects because other records refer to the record.
+import { isOfTable, type DatabaseError } from '../../db/connection/database-errors.ts';
+import type { Database } from '../../db/connection/database.ts';
+import { foreignKeysOf, type Model } from '../../db/schema/model.ts';
+import { Problem } from '../../errors.ts';
+import { referrersStatement } from '../../query/statements/check-statements.ts';
+import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
+import { FOREIGN_KEY_VIOLATION } from './several-references.ts';
+
+type Run = Pick<Database, 'run'>;
+
+/** The second code is that of RESTRICT since PostgreSQL 18. */
+export const FOREIGN_KEY_VIOLATIONS: ReadonlySet<string> = new Set([FOREIGN_KEY_VIOLATION, '23001']);
+
+/** A deletion that the database rejects because other records refer to the record. */
+export class StillReferenced extends Problem {
+  /** The models of those records; empty where the registry does not know their table. */
+  readonly models: readonly string[];
+
+  constructor(detail: string, models: readonly string[]) {
+    super(409, detail);
+    this.models = models;
+  }
+}
+
+/** Explains a rejected deletion: names the models whose records refer to the record, limited to those the caller may read. */
+export async function deletionProblem(
+  error: DatabaseError,
+  database: Run,
+  resources: ServedResources,
+  { model }: ServedResource,
+  id: string,
+  mayRead: (model: Model) => boolean,
+): Promise<StillReferenced> {
+  // The foreign key of a view is only in the registry, so it blocks no deletion.
+  const readable = [...resources.values()].filter(
+    (resource) => resource.model.isTable && mayRead(resource.model),
+  );
+  const foreignKeys = readable.flatMap((resource) =>
+    foreignKeysOf(resource.model)
+      .filter(({ references, onDelete }) => references === model && onDelete === 'restrict')
+      .map((column) => ({ model: resource.model, column })),
+  );
+  const refers =
+    foreignKeys.length > 0 ? await database.run(referrersStatement(foreignKeys, id), 'write') : [];
+  const found = foreignKeys.filter((_, index) => refers[index]).map((key) => key.model.name);
+  // A record that stops a cascade refers only indirectly. PostgreSQL names its table.
+  const further = readable.filter((resource) => isOfTable(resource.model, error));
+  const names = [...new Set(found.length > 0 ? found : further.map(({ name }) => name))];
+  const who = names.length > 0 ? `Records of ${names.join(', ')}` : 'Other records';
+  return new StillReferenced(`${who} refer to this one.`, names);
+}
