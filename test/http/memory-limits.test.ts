@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createUnsent } from '../../src/http/load/unsent-responses.ts';
 import { listen } from '../../src/http/server/http-server.ts';
 import { note, user } from '../../src/resources/registry.ts';
@@ -21,8 +22,8 @@ describe('memory limits', () => {
     for (const connection of open) connection.destroy();
     await service.close();
   });
-  const start = (): Wire => {
-    const connection = wire(service);
+  const start = (address?: string): Wire => {
+    const connection = wire(service, address);
     open.push(connection);
     return connection;
   };
@@ -34,7 +35,7 @@ describe('memory limits', () => {
 
   test('bodies beyond the share of an address are 429, small writes still work, and the share is released', async () => {
     const body = 'x'.repeat(MAX_BODY - 1);
-    const uploads = Array.from({ length: 5 }, start);
+    const uploads = Array.from({ length: 5 }, () => start());
     for (const upload of uploads)
       upload.send(
         requestText('POST', '/api/note/', { ...headers, 'content-length': String(MAX_BODY) }, body),
@@ -57,7 +58,7 @@ describe('memory limits', () => {
   });
 
   test('a DELETE with a large body works while other bodies use the budget, because its body is not kept', async () => {
-    const uploads = Array.from({ length: 5 }, start);
+    const uploads = Array.from({ length: 5 }, () => start());
     const upload = requestText('POST', '/api/note/', { ...headers, 'content-length': String(MAX_BODY) });
     for (const { send } of uploads) send(upload + 'x'.repeat(MAX_BODY - 1));
     const refused = await Promise.race(uploads.map(({ next }) => next()));
@@ -74,6 +75,30 @@ describe('memory limits', () => {
       async () => (await gauge('vitrine_request_bodies_bytes')) === 0,
       'the end of the bodies',
     );
+  });
+
+  test('the answers to writes that start at once take little more than the budget', async () => {
+    const size = 8 * 1024 * 1024;
+    await service.sql`insert into note (message) select repeat('x', ${size}) from generate_series(1, 1)`;
+    const [row] = await service.sql`select max(id) as id from note`;
+    const put = requestText(
+      'PATCH',
+      `/api/note/${row?.['id']}/`,
+      { ...headers, 'content-length': '2' },
+      '{}',
+    );
+    const connections = Array.from({ length: 30 }, () => start('127.0.0.80'));
+    for (const { socket, send } of connections) {
+      socket.pause();
+      send(put);
+    }
+    await sleep(2_000);
+    for (const { socket } of connections) socket.resume();
+    const answers = await Promise.all(connections.map(({ next }) => next()));
+    const complete = answers.filter((answer) => answer?.status === 200).length;
+    assert.ok(complete >= 1 && complete <= 16, `${complete} of 30 answers`);
+    for (const { destroy } of connections) destroy();
+    await service.sql`delete from note where id = ${row?.['id'] ?? 0}`;
   });
 
   test('a write is answered even if its client leaves large answers unread', async () => {

@@ -27,6 +27,7 @@ const MAX_STALL = 5;
 
 interface SlowResponse {
   readonly socket: Socket;
+  readonly network: string;
   readonly rate: DrainRate;
   /** Bytes that it takes of the budget. */
   readonly bytes: number;
@@ -90,6 +91,25 @@ export function createUnsent(maxPage: number, processes = 1) {
       excess -= bytes;
     }
   }
+  function forget(slow: SlowResponse): void {
+    if (slowResponses.delete(slow)) budget.release(slow.network, slow.bytes);
+  }
+  /** Closes the oldest large response, but not the latest, of the client with the most bytes. @returns whether there is one */
+  function closeOldest(): boolean {
+    const oldest = new Map<string, SlowResponse>();
+    const several = new Set<string>();
+    for (const slow of slowResponses) {
+      if (slow.bytes <= LARGE) continue;
+      if (oldest.has(slow.network)) several.add(slow.network);
+      else oldest.set(slow.network, slow);
+    }
+    const [most] = [...several].sort((one, other) => budget.heldBy(other) - budget.heldBy(one));
+    const slow = oldest.get(most ?? '');
+    if (!slow) return false;
+    slow.socket.destroy();
+    forget(slow); // `close` is emitted later.
+    return true;
+  }
   const timer = setInterval(check, INTERVAL).unref();
 
   return {
@@ -105,14 +125,14 @@ export function createUnsent(maxPage: number, processes = 1) {
       const { socket } = response;
       if (!socket || response.closed) return;
       if (budget.used + bytes > total + SMALL_TOTAL && bytes <= LARGE) return void socket.destroy();
-      const slow = { socket, rate, bytes, sent: bytesSentBy(socket), credit: rate.seconds, stalled: 0 };
-      slowResponses.add(slow);
+      const sent = bytesSentBy(socket);
       const { network } = client;
+      const slow = { socket, network, rate, bytes, sent, credit: rate.seconds, stalled: 0 };
+      slowResponses.add(slow);
       budget.take(network, bytes);
-      response.once('close', () => {
-        slowResponses.delete(slow);
-        budget.release(network, bytes);
-      });
+      response.once('close', () => forget(slow));
+      // The answer to a write comes whether there is room or not: many writes may have started while there was.
+      while (bytes > LARGE && budget.used > total && closeOldest());
     },
 
     bytes: (): number => budget.used,
