@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Admission, type AdmissionRequest } from '../../src/http/load/admission.ts';
+import { ClientGone } from '../../src/db/scheduling/requester.ts';
 import { Problem } from '../../src/errors.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
@@ -228,6 +229,29 @@ describe('admission', () => {
     for (; !isOver; turns += 1) await turn();
     await Promise.all(all);
     assert.ok(order.indexOf('bob') <= 2, order.join());
+  });
+
+  test('lets go of heavy work whose client has disconnected', async () => {
+    const admission = new Admission();
+    let leave = (): void => assert.fail('nobody listens');
+    let isListening = true;
+    const onGone = (callback: () => void): (() => void) => {
+      leave = callback;
+      return () => (isListening = false);
+    };
+    const done: string[] = [];
+    const slot = (name: string): Promise<void> =>
+      admission.heavySlot({ key: name, network: name }).then(() => void done.push(name));
+    const first = slot('ada');
+    const left = admission.heavySlot({ key: 'bob', network: 'bob', onGone }, 1_000_000);
+    const last = slot('eve');
+    assert.equal(admission.waiting, 3);
+    leave();
+    assert.equal(admission.waiting, 2);
+    await assert.rejects(left, ClientGone);
+    await Promise.all([first, last]);
+    assert.deepEqual(done, ['ada', 'eve']);
+    assert.ok(!isListening);
   });
 
   test('refuses late heavy work with 429 if its client waits for itself, else with 503', async () => {

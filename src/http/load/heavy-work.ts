@@ -1,6 +1,7 @@
 // Schedules work that blocks the event loop, such as parsing large bodies and rendering large pages.
 import { AlternatingQueue } from '../../db/scheduling/alternating-queue.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
+import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
 import { ByteBudget } from './byte-budget.ts';
 
 /** Milliseconds for which a client counts as present after its last request. */
@@ -26,11 +27,13 @@ const FIRST_MEAN = 2;
 export interface HeavyClient {
   readonly key: string;
   readonly network: string;
+  /** Registers a callback for when the client disconnects. @returns unregisters it */
+  readonly onGone?: Requester['onGone'];
 }
 
-const isUser = ({ key, network }: HeavyClient): boolean => key !== network;
+const isUser = ({ key, network }: Omit<HeavyClient, 'onGone'>): boolean => key !== network;
 
-interface Task extends HeavyClient {
+interface Task extends Omit<HeavyClient, 'onGone'> {
   readonly bytes: number;
   /** When it was queued (milliseconds, as of `performance.now`). */
   readonly since: number;
@@ -85,6 +88,7 @@ export class HeavyWork {
    * Resolves when a task of this client may start. The caller must then do the work synchronously.
    * @param bytes held while waiting, unless they are counted elsewhere
    * @throws Refusal if the wait would be too long: 429 if the client's own tasks are the reason, else 503
+   * @throws ClientGone if the client disconnects
    */
   waitForSlot(client: HeavyClient, bytes = 0): Promise<void> {
     const { key, network } = client;
@@ -94,12 +98,19 @@ export class HeavyWork {
     const excess = bytes > 0 ? this.#bytes.excess(key, bytes) : undefined;
     if (wait > (isAlone ? MAX_WAIT_ALONE : MAX_WAIT) || excess !== undefined)
       return Promise.reject(own > 0 || excess === 'share' ? TOO_MANY : OVERLOADED);
-    return new Promise((start, refuse) => {
+    const queue = this.#waiting.of(isUser(client));
+    let stopListening: (() => void) | undefined;
+    return new Promise<void>((start, refuse) => {
       this.#bytes.take(key, bytes);
       const task = { key, network, bytes, since: performance.now(), start, refuse };
-      this.#waiting.of(isUser(client)).push(key, task);
+      queue.push(key, task);
       this.#schedule();
-    });
+      stopListening = client.onGone?.(() => {
+        if (!queue.remove(key, task)) return;
+        this.#bytes.release(key, bytes);
+        refuse(new ClientGone());
+      });
+    }).finally(() => stopListening?.());
   }
 
   #schedule(): void {
