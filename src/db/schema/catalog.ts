@@ -99,6 +99,8 @@ export interface CatalogTable {
   readonly rules: readonly { readonly name: string; readonly fields: readonly string[] }[];
   /** The role's privileges on the whole table: SELECT, INSERT, UPDATE, DELETE. */
   readonly privileges: readonly string[];
+  /** The relations that this view reads with the role's own privileges (`security_invoker`) although it lacks them. */
+  readonly unreadable: readonly string[];
   /** Sequences of its defaults that the service's role may not use. */
   readonly unusableSequences: readonly string[];
 }
@@ -133,6 +135,19 @@ export const ORIGINS = raw(`with recursive origins (relation) as (
         where a.attrelid = v.relation and a.attnum > 0 and w.ev_class = v.relation and w.ev_type = '1'
         group by a.attnum having count(distinct m[1]) = 1) o
       where o.relation <> 0)`);
+
+/** The relations below the view `c` that PostgreSQL reads with the role's own privileges, and that the role may not read. */
+const UNREADABLE = raw(`with recursive invoked (relation, is_readable) as (
+      select c.oid, true
+      union
+      select d.refobjid, case when d.refobjsubid > 0 then has_column_privilege(d.refobjid, d.refobjsubid::int2, 'SELECT')
+        else has_any_column_privilege(d.refobjid, 'SELECT') end
+      from invoked i join pg_class v on v.oid = i.relation and v.relkind = 'v'
+      join pg_options_to_table(v.reloptions) o on o.option_name = 'security_invoker' and o.option_value::boolean
+      join pg_rewrite w on w.ev_class = v.oid and w.ev_type = '1'
+      join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid
+        and d.refclassid = 'pg_class'::regclass and d.refobjid <> v.oid)
+    select coalesce(json_agg(distinct relation::regclass::text), '[]') from invoked where not is_readable`);
 
 /** Whether the table `c` has a foreign partition. Such a table can have no key and no foreign key, so it is a foreign table itself. */
 export const IS_SHARDED = raw(`(c.relkind = 'p' and exists (
@@ -172,6 +187,7 @@ select coalesce(json_agg(json_build_object(
   'privileges', (
     select coalesce(json_agg(p), '[]') from unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p
     where has_table_privilege(c.oid, p)),
+  'unreadable', (${UNREADABLE}),
   'unusableSequences', (
     select coalesce(json_agg(distinct s.oid::regclass::text), '[]')
     from ${DEFAULTS_FROM_SEQUENCES}

@@ -68,6 +68,10 @@ export function differences(
         ...needs
           .filter((privilege) => !isGranted(privilege, definition, found))
           .map((privilege) => `the database role may not ${privilege}`),
+        ...found.unreadable.map(
+          (name) =>
+            `the database role may not SELECT from ${name}, which this view reads with the role's own privileges (security_invoker)`,
+        ),
         ...(mayInsert ? found.unusableSequences : []).map(
           (sequence) => `the database role may not use the sequence ${sequence}`,
         ),
