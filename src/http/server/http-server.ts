@@ -1,6 +1,7 @@
 // The HTTP server: limits for slow clients, and a shutdown that completes open responses.
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { Server as NetServer, type ListenOptions, type Socket } from 'node:net';
+import { ClosingTurns } from '../load/closing-turns.ts';
 import { maxConnections, OpenConnections } from '../load/open-connections.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { Handler } from './request-handler.ts';
@@ -97,8 +98,11 @@ export function createHttpServer(
   server.on('checkContinue', tracked);
   server.on('checkExpectation', tracked);
   const open = new OpenConnections(connections, isBusy);
+  const closing = new ClosingTurns();
   server.on('connection', (socket) => {
-    if (open.add(socket)) handler.accepted();
+    if (!open.add(socket)) return;
+    closing.add(socket);
+    handler.accepted();
   });
   limitHeaders(server);
   limitPipelining(server, clientOf);
