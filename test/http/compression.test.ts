@@ -21,7 +21,7 @@ interface Received {
 describe('responses to anonymous clients', () => {
   let service: TestService;
   before(async () => {
-    service = await startService([user, text, kept], { corsOrigins: ['https://a.example'] });
+    service = await startService([user, text, kept], { corsOrigins: ['https://a.example'], trustProxy: 1 });
     await service.addUser('bob');
     for (const table of ['text', 'kept'])
       await service.sql`insert into ${service.sql(table)} (content) select repeat('héllo ', 40) || i from generate_series(1, 500) i`;
@@ -29,10 +29,13 @@ describe('responses to anonymous clients', () => {
   });
   after(() => service.close());
 
-  /** A request whose response is not decoded. */
+  let clients = 0;
+  /** A request whose response is not decoded. Each comes from another client, because many streams of one need a cooldown. */
   const get = (path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Received> =>
     new Promise((resolve, reject) => {
-      const sent = httpRequest(`${service.base}${path}`, { method, headers, agent: false }, (response) => {
+      const from = { 'x-forwarded-for': `10.0.${clients >> 8}.${clients++ & 255}` };
+      const options = { method, headers: { ...headers, ...from }, agent: false };
+      const sent = httpRequest(`${service.base}${path}`, options, (response) => {
         buffer(response).then(
           (body) => resolve({ status: response.statusCode, headers: response.headers, body }),
           reject,
