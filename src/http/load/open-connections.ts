@@ -50,8 +50,13 @@ export class OpenConnections extends ClientQueue<Socket> {
   /** Closes an idle connection, an old one if possible, else the newest. */
   #closeOne(): void {
     const key = this.longestKey(0) ?? '';
-    const sockets = [...(this.waiting.get(key) ?? [])];
-    const one = sockets.slice(0, SEARCHED).find((socket) => !this.#isBusy(socket)) ?? sockets.at(-1);
+    let one: Socket | undefined;
+    let searched = 0;
+    // A copy of thousands of sockets for each new connection would occupy the garbage collector.
+    for (const socket of this.waiting.get(key) ?? []) {
+      one = socket;
+      if (searched++ < SEARCHED && !this.#isBusy(socket)) break;
+    }
     if (!one) return;
     this.remove(key, one); // `close` is emitted later.
     one.destroy();
