@@ -18,13 +18,13 @@ const escaped = (text: Fragment): Fragment => sql`replace(${text}, ${raw(`e'\\\\
 const unescaped = (text: Fragment): Fragment => sql`replace(${text}, ${raw(`e'\\\\u0001u', e'\\\\u'`)})`;
 
 /**
- * Maximum bytes of a value that is shown in full, and of all values of a change. If a change has more, its values get equal
- * shares. A longer value is cut to a quarter of these bytes, in characters. The page of a deleted record links to a form with its
- * values only if they are whole: a change with cut values would be too long for a URL.
+ * Maximum bytes of a value that is shown in full, and of all values before or after a change. If there are more, the values get
+ * equal shares. A longer value is cut to a quarter of these bytes, in characters. The page of a deleted record links to a form with
+ * its values only if they are whole: a change with cut values would be too long for a URL.
  */
-const MAX_VALUE_BYTES = 8192;
-const MAX_CHANGE_BYTES = 4 * MAX_VALUE_BYTES;
-const MIN_VALUE_BYTES = 64;
+const MOST = raw('8192');
+const ALL = raw('32768');
+const LEAST = raw('64');
 
 /** The relation's additional columns: `before` and `after` with long values cut. */
 const CUT_FIELDS: Readonly<Record<string, string>> = {
@@ -41,41 +41,29 @@ export function cutColumn(column: Column): Column {
 /** Whether the values inside the column's JSON are cut, so that the column itself must not be. */
 export const isCutInside = ({ field }: Column): boolean => Object.values(CUT_FIELDS).includes(field);
 
+/** The maximum bytes of each value of the column that is shown in full. `m.count` is the number of its values. */
+const shareOf = (field: Fragment): Fragment =>
+  sql`case when octet_length(${field}) > ${ALL} then greatest(${LEAST}, least(${MOST}, ${ALL} / m.count)) else ${MOST} end`;
+
 /** The JSON of a value, or for a long value its beginning and its size in bytes. */
-function cutValue(): Fragment {
-  const beginning = unescaped(raw('left(t, share.bytes / 4)'));
+function cutValue(field: Fragment): Fragment {
+  const beginning = unescaped(raw('left(t, bytes::int / 4)'));
   const cut = sql`concat(to_json(${beginning}), ',"#', m.key, '":', octet_length(t))`;
   const plain = raw(
     `case json_typeof(m.value) when 'string' then replace(m.value #>> '{}', e'\\x01u', e'\\\\u') else m.value::text end`,
   );
-  const text = sql`(select ${plain} offset 0) value (t)`;
-  return sql`(select case when octet_length(t) > share.bytes then ${cut} else ${unescaped(raw('m.value::text'))} end from ${text})`;
-}
-
-/** Computes `share.bytes`: the maximum bytes of a value of this change that is shown in full. */
-function shareOf(fields: readonly Fragment[]): Fragment {
-  const bytes = fields.map((field) => sql`coalesce(octet_length(${field}), 0)`);
-  const counts = fields.map(
-    (field) => sql`(select count(*) from json_object_keys(${escaped(field)}::json))::int`,
-  );
-  const equal = sql`${raw(String(MAX_CHANGE_BYTES))} / greatest(1, ${join(counts, ' + ')})`;
-  const least = raw(String(MIN_VALUE_BYTES));
-  const most = raw(String(MAX_VALUE_BYTES));
-  return sql`with share as materialized (select case when ${join(bytes, ' + ')} > ${raw(String(MAX_CHANGE_BYTES))} then greatest(${least}, least(${most}, ${equal})) else ${most} end as bytes) `;
+  const text = sql`(select ${plain}, ${shareOf(field)} offset 0) value (t, bytes)`;
+  return sql`(select case when octet_length(t) > bytes then ${cut} else ${unescaped(raw('m.value::text'))} end from ${text})`;
 }
 
 /** The JSON object of a column without the keys that are hidden now. NULL if the model is hidden now. */
-function maskedObject(
-  field: Fragment,
-  passwordMark: Fragment,
-  shownValue: Fragment,
-  share?: Fragment,
-): Fragment {
+function maskedObject(field: Fragment, passwordMark: Fragment, shownValue: Fragment): Fragment {
   const kind = sql`${KEYS} ->> m.key`;
   const value = sql`case ${kind} when 'value' then ${shownValue} else ${passwordMark} end`;
   const isShown = sql`${kind} = 'value' or ${kind} = 'password' and ${raw(`${ROW}.action`)} = 'update'`;
-  const all = sql`json_each(${escaped(field)}::json) m${share ? raw(' cross join share') : EMPTY}`;
-  const shownFields = sql`${share ?? EMPTY}select string_agg(concat('"', m.key, '":', ${value}), ',') from ${all} where ${isShown}`;
+  // Counting the keys here instead of on their own saves parsing megabytes twice.
+  const all = sql`(select e.*, count(*) over () from json_each(${escaped(field)}::json) e) m`;
+  const shownFields = sql`select string_agg(concat('"', m.key, '":', ${value}), ',') from ${all} where ${isShown}`;
   return sql`case when ${field} is not null and ${KEYS} is not null then concat('{', (${shownFields}), '}') end`;
 }
 
@@ -91,14 +79,12 @@ export function maskedHistory(
   only?: string,
 ): Fragment {
   const fieldOf = (field: string): Fragment => sql`${raw(ROW)}.${identifier(field)}`;
-  const isValues = ({ name }: Column): boolean => name === 'before' || name === 'after';
-  const share = shareOf(log.columns.filter(isValues).map(({ field }) => fieldOf(field)));
   const columns = [log.primaryKey, ...log.columns].flatMap(({ name, field }) => {
     const bare = fieldOf(field);
     if (name === 'before' || name === 'after') {
       const passwordMark = raw(name === 'before' ? `'false'` : `'true'`);
       const whole = maskedObject(bare, passwordMark, unescaped(raw('m.value::text')));
-      const cut = maskedObject(bare, passwordMark, cutValue(), share);
+      const cut = maskedObject(bare, passwordMark, cutValue(bare));
       const cutField = identifier(CUT_FIELDS[name] ?? '');
       // PostgreSQL computes only the columns that a statement uses.
       return [sql`${whole} as ${identifier(field)}`, sql`${cut} as ${cutField}`];
