@@ -21,6 +21,7 @@ const ROOMS = [
   'db/replicas',
   'query/parse',
   'query',
+  'query/csv',
   'query/statements',
   'query/cursors',
   'resources/definition',

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { after, before, describe, test } from 'node:test';
-import { parseCsv, parseCsvInTurns, withoutGuard, type CsvRow } from '../../src/query/statements/csv.ts';
+import { parseCsv, parseCsvInTurns, type CsvRow } from '../../src/query/csv/csv-parser.ts';
+import { withoutGuard } from '../../src/query/csv/csv-rows.ts';
 import type { TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
 import { LOOSE, openShelf } from './shelf.ts';

@@ -22,7 +22,7 @@ import { collectionJson, recordJson } from './api-json.ts';
 import { apiLinks, curlCommand, JSON_QUERY } from './api-links.ts';
 import { API_STYLE_PATH, apiAsset, isAsset } from '../web/assets.ts';
 import { html, type Content, type Html } from '../web/html.ts';
-import { links, Parameters } from '../web/admin-links.ts';
+import { links, LinkParameters } from '../web/admin-links.ts';
 import { grouped } from '../web/display-text.ts';
 import { redirect } from '../web/admin-request.ts';
 import { crumbList, headingOf, SAFE_HEADERS, shell, type Crumb } from '../web/layout.ts';
@@ -96,7 +96,7 @@ const commands = (title: string, list: readonly string[]): Html =>
 function collectionCommands(
   request: ApiRequest,
   { name }: ServedResource,
-  parameters: Parameters,
+  parameters: LinkParameters,
   isCounted: boolean,
   caller: Caller | undefined,
 ): Html {
@@ -113,7 +113,7 @@ function collectionCommands(
 }
 
 /** The total, or a link that counts: counting a large table is slow, so it happens only on request. */
-function total({ total: count }: RecordPage, name: string, parameters: Parameters): Content {
+function total({ total: count }: RecordPage, name: string, parameters: LinkParameters): Content {
   if (count?.value.endsWith('+')) return html`more than ${grouped(Number(count.value.slice(0, -1)))} records`;
   if (count) return html`${grouped(Number(count.value))} ${count.value === '1' ? 'record' : 'records'}`;
   return html`<a href="${apiLinks.collection(name, parameters.with('_count', 'exact'))}"
@@ -121,7 +121,12 @@ function total({ total: count }: RecordPage, name: string, parameters: Parameter
   >`;
 }
 
-function pager(page: RecordPage, { next, previous }: PageLinks, name: string, parameters: Parameters): Html {
+function pager(
+  page: RecordPage,
+  { next, previous }: PageLinks,
+  name: string,
+  parameters: LinkParameters,
+): Html {
   return html`<nav class="pager" aria-label="Pages">
     <p>${total(page, name, parameters)}</p>
     <ul>
@@ -138,7 +143,7 @@ function errorList({ errors = {} }: Problem, { path, query }: ApiRequest): Conte
   if (names.length === 0) return null;
   const model = /^\/api\/([a-z0-9_]+)\/?$/.exec(path)?.[1];
   const given = model === undefined ? undefined : firstParameters(query, MAX_CHIPS);
-  const parameters = new Parameters(given?.first);
+  const parameters = new LinkParameters(given?.first);
   const shown = new Set(parameters.query.without('page', 'cursor').list.map(({ name }) => excerpt(name)));
   const others = names.filter((name) => !shown.has(name));
   return html`${
@@ -212,7 +217,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
     async collection(request, resource, caller, load) {
       const { name } = resource;
       const query = parseParameters(request.query);
-      const given = new Parameters(query);
+      const given = new LinkParameters(query);
       const visible = visibleTo(resources, caller);
       const filtered = filteredAddress(given, resource, visible);
       if (filtered !== undefined) return redirect(filtered);

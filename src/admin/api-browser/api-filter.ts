@@ -8,7 +8,7 @@ import { filterMenu } from '../list/filter-menu.ts';
 import { valueInput } from '../list/filter-panel.ts';
 import { comparisonsOf } from '../list/filters.ts';
 import { html, type Html } from '../web/html.ts';
-import { Parameters } from '../web/admin-links.ts';
+import { LinkParameters } from '../web/admin-links.ts';
 import { chip, messagesOf, removeLink } from '../web/widgets.ts';
 
 /** The column at the end of a path; undefined if the caller may not see it. */
@@ -42,10 +42,10 @@ export const MAX_CHIPS = 60;
  */
 export function parameterChips(
   { name, hasCursors }: Pick<ServedResource, 'name' | 'hasCursors'>,
-  parameters: Parameters,
+  parameters: LinkParameters,
   { errors = {}, others = 0 }: { readonly errors?: FieldErrors; readonly others?: number } = {},
 ): Html {
-  const withoutPage = (query: Parameters): Parameters => query.without(...pageParameters(hasCursors));
+  const withoutPage = (query: LinkParameters): LinkParameters => query.without(...pageParameters(hasCursors));
   const shown = withoutPage(parameters.query);
   const { list } = shown;
   // Each link repeats all other parameters, so the links grow quadratically.
@@ -59,14 +59,14 @@ export function parameterChips(
   });
   return html`${
     chips.length > 0 &&
-    html`<ul class="chips" aria-label="Parameters">
+    html`<ul class="chips" aria-label="LinkParameters">
       ${chips} ${more > 0 && html`<li>and ${more} more</li>`}
     </ul>`
   }`;
 }
 
 /** The form for one column: a comparison and a value. Submitting it redirects to the filtered collection. */
-function filterForm(path: string, column: Column, name: string, state: Parameters): Html {
+function filterForm(path: string, column: Column, name: string, state: LinkParameters): Html {
   return html`<form class="add-filter" action="${apiLinks.collection(name)}">
     <input type="hidden" name="_state" value="${state.toString()}" />
     <input type="hidden" name="_path" value="${path}" />
@@ -85,7 +85,7 @@ function filterForm(path: string, column: Column, name: string, state: Parameter
 export function apiFilterPanel(
   resource: ServedResource,
   visible: ServedResources,
-  parameters: Parameters,
+  parameters: LinkParameters,
 ): Html {
   const { name } = resource;
   const state = parameters.query;
@@ -107,13 +107,13 @@ export function apiFilterPanel(
 
 /** The URL of the collection with the filter of a submitted form; undefined if no form was submitted. */
 export function filteredAddress(
-  form: Parameters,
+  form: LinkParameters,
   resource: ServedResource,
   visible: ServedResources,
 ): string | undefined {
   const path = form.get('_path');
   if (path === undefined) return undefined;
-  const state = Parameters.parse(form.get('_state') ?? '').query.without(
+  const state = LinkParameters.parse(form.get('_state') ?? '').query.without(
     ...pageParameters(resource.hasCursors),
   );
   const column = columnAt(path, resource, visible);

@@ -1,7 +1,7 @@
 import { addressOf, keySegment } from '../../http/message/base-path.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
-import type { Parameters } from '../web/admin-links.ts';
+import type { LinkParameters } from '../web/admin-links.ts';
 
 /** The query string that returns a record's JSON instead of its page. */
 export const JSON_QUERY = '_format=json';
@@ -12,7 +12,7 @@ export const apiLinks = {
     return addressOf('/api/');
   },
   /** Commas stay unencoded: encoded, a long `in` list would exceed the maximum URL length. */
-  collection: (model: string, parameters?: Parameters): string =>
+  collection: (model: string, parameters?: LinkParameters): string =>
     addressOf(
       `/api/${model}/${parameters?.isEmpty === false ? `?${parameters.toString().replaceAll('%2C', ',')}` : ''}`,
     ),

@@ -3,14 +3,14 @@ import type { Selection } from '../../query/selection.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { hiddenInputs, html, type Html } from '../web/html.ts';
-import { links, Parameters, selectionOf } from '../web/admin-links.ts';
+import { links, LinkParameters, selectionOf } from '../web/admin-links.ts';
 import { counted, grouped } from '../web/display-text.ts';
 import { isUserModel } from '../session/lock-out.ts';
 
 /** The records that the admin has selected on a list. */
 export interface Choice {
   /** The URL parameters of the list. */
-  readonly state: Parameters;
+  readonly state: LinkParameters;
   /** Undefined for all records of the list. */
   readonly ids: readonly string[] | undefined;
   readonly selection: Selection;
@@ -26,7 +26,7 @@ const MAX_LABELS = 10;
 
 /** Reads the selection from the form of a list or of a confirmation page. @throws Problem 400, 414 */
 export function readChoice(form: Form): Choice {
-  const state = Parameters.parse(form.get('_state') ?? '');
+  const state = LinkParameters.parse(form.get('_state') ?? '');
   const ids = form.get('_all') === undefined ? [...new Set(form.all('_id'))] : undefined;
   const { query, search } = selectionOf(state.without('page', 'limit'));
   return { state, ids, selection: ids ? { query, search, ids } : { query, search } };

@@ -12,7 +12,7 @@ import type { References } from './form-fields.ts';
 import type { TypedValues } from './form-values.ts';
 import { hiddenInputs, html, htmlInPieces, type Html } from '../web/html.ts';
 import { pageReply, SAFE_HEADERS, type Crumb } from '../web/layout.ts';
-import { Parameters } from '../web/admin-links.ts';
+import { LinkParameters } from '../web/admin-links.ts';
 import { shortened } from '../web/display-text.ts';
 
 /** Up to this many records, the field is a select; above, a search. */
@@ -196,7 +196,7 @@ export async function showLookup(
 
 /** The records that match `_search`, as JSON for the script; `more` says whether further records match. */
 export async function lookUp({ request, browsing, resource }: ResourceContext): Promise<Reply> {
-  const search = Parameters.parse(request.query).get('_search') ?? '';
+  const search = LinkParameters.parse(request.query).get('_search') ?? '';
   const { entries, hasNext } = await browsing.lookUp(resource, search, MAX_RESULTS);
   const records = entries.map(({ id, label }) => ({ id, label }));
   return {

@@ -7,7 +7,7 @@ import type { Selection } from '../../query/selection.ts';
 import type { Dependents } from '../../resources/records/dependents.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { html, type Content, type Html } from '../web/html.ts';
-import { links, Parameters } from '../web/admin-links.ts';
+import { links, LinkParameters } from '../web/admin-links.ts';
 import { counted, grouped } from '../web/display-text.ts';
 
 /** The effects of a deletion on other records. */
@@ -48,7 +48,7 @@ function filtersFor({ path }: Dependents, { ids, query, search }: Selection): Pa
     if (ids.length > MAX_LINKED || only === undefined) return undefined;
     return [ids.length === 1 ? { name: prefix, value: only } : { name: `${prefix}__in`, value: inList(ids) }];
   }
-  const { filters } = Parameters.parse(query);
+  const { filters } = LinkParameters.parse(query);
   if (search !== '') return undefined;
   if (filters.length === 0) return [{ name: `-${prefix}__is`, value: 'null' }];
   const longest = Math.max(...filters.map(({ name }) => name.split('__').length));
@@ -69,7 +69,7 @@ function item(context: AdminContext, dependents: Dependents, selection: Selectio
   if (path.length === 0 || !isShown(context, dependents)) return html`<li>${what}</li>`;
   const titles = path.map(({ title }) => title).join(' › ');
   const filters = filtersFor(dependents, selection);
-  const link = filters && links.list(resource.name, new Parameters(filters));
+  const link = filters && links.list(resource.name, new LinkParameters(filters));
   return html`<li>${link === undefined ? what : html`<a href="${link}">${what}</a>`}, by “${titles}”</li>`;
 }
 

@@ -20,7 +20,7 @@ import {
   typedValues,
   type TypedValues,
 } from '../fields/form-values.ts';
-import { links, Parameters } from '../web/admin-links.ts';
+import { links, LinkParameters } from '../web/admin-links.ts';
 import { addLockOut, isOwnUser } from '../session/lock-out.ts';
 import { addOnce } from '../fields/submit-once.ts';
 import { showLookup, withKeys } from '../fields/references.ts';
@@ -31,7 +31,7 @@ import { shortened } from '../web/display-text.ts';
 type FormContext = ResourceContext & { readonly id?: string };
 
 export async function showAdd(context: ResourceContext): Promise<Reply> {
-  const given = Parameters.parse(context.request.query);
+  const given = LinkParameters.parse(context.request.query);
   const columns = editableColumns(context.resource, true);
   const typed = initialValues(columns, ({ name, key }) => given.get(name) ?? given.get(key));
   return formPage(context, { typed, stored: undefined });

@@ -14,7 +14,7 @@ import { actionTitle, changeLine, changeView } from './history-view.ts';
 import { changeOf, formerLabel, formerName, loadRecordLabels, type HistoryChange } from './history-entry.ts';
 import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
-import { links, Parameters } from '../web/admin-links.ts';
+import { links, LinkParameters } from '../web/admin-links.ts';
 
 const PAGE_SIZE = 50;
 /** After this many characters, a page shows the remaining changes without their values. */
@@ -31,7 +31,7 @@ function addAgain(resource: AdminResource, { before, action }: HistoryChange): H
     const text = textOfColumn(before, column);
     return text === null ? [] : [{ name: column.key, value: text }];
   });
-  const link = links.action(resource.name, 'add', new Parameters(values));
+  const link = links.action(resource.name, 'add', new LinkParameters(values));
   return link.length <= LONGEST_LINK && html`<a class="button" href="${link}">Add it again</a>`;
 }
 
@@ -57,8 +57,8 @@ export async function showHistory(context: RecordContext): Promise<Reply> {
   const key = resource === context.history ? undefined : parseId(resource, context.id);
   if (key === undefined) throw notFound('There is no such record.');
   const id = keyText(key, resource.model.primaryKey);
-  const page = Parameters.parse(context.request.query).get('page') ?? '1';
-  const query = new Parameters([
+  const page = LinkParameters.parse(context.request.query).get('page') ?? '1';
+  const query = new LinkParameters([
     { name: 'record', value: id },
     { name: 'limit', value: String(PAGE_SIZE) },
     { name: 'page', value: page },

@@ -8,7 +8,7 @@ import type { AdminContext } from '../web/admin-context.ts';
 import { columnsOf, type HistoryChange } from './history-entry.ts';
 import type { RecordLabels } from '../web/record-labels.ts';
 import { html, type Content, type Html } from '../web/html.ts';
-import { links, Parameters } from '../web/admin-links.ts';
+import { links, LinkParameters } from '../web/admin-links.ts';
 import {
   actionLabel,
   capitalized,
@@ -36,7 +36,7 @@ function shownText(column: Column, text: string | null, size: string | null, cha
   const whole = links.action(
     HISTORY.model,
     'export.json',
-    new Parameters([{ name: 'id', value: change.id }]),
+    new LinkParameters([{ name: 'id', value: change.id }]),
   );
   const beginning = text.slice(0, MAX_SHOWN).toWellFormed();
   return html`${beginning} …

@@ -1,7 +1,8 @@
 // Converts between the cells of an imported row and the values of a record.
 import type { Column } from '../../db/schema/model.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
-import { isFreeText, withoutGuard, type CsvRow } from '../../query/statements/csv.ts';
+import { isFreeText, withoutGuard } from '../../query/csv/csv-rows.ts';
+import type { CsvRow } from '../../query/csv/csv-parser.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { textOfField } from '../../resources/records/record-entry.ts';
 import {

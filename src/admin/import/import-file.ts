@@ -1,6 +1,6 @@
 // Parses an imported CSV file and checks its form, but not its values.
 import { findColumn, type Column } from '../../db/schema/model.ts';
-import { parseCsvInTurns, type CsvRow } from '../../query/statements/csv.ts';
+import { parseCsvInTurns, type CsvRow } from '../../query/csv/csv-parser.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { counted, grouped, shortened } from '../web/display-text.ts';
 

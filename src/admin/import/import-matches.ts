@@ -10,7 +10,7 @@ import {
   openCursor,
   recordsStatement,
   type FoundRecord,
-} from '../../query/statements/csv.ts';
+} from '../../query/statements/records-by-key.ts';
 import {
   parseJsonFields,
   parseJsonFieldsInTurns,

@@ -3,7 +3,7 @@ import type { Transaction } from '../../db/connection/transactions.ts';
 import type { Column } from '../../db/schema/model.ts';
 import { addError, Problem, type FieldErrors } from '../../errors.ts';
 import { equalValuesStatement } from '../../query/statements/check-statements.ts';
-import { recordsStatement } from '../../query/statements/csv.ts';
+import { recordsStatement } from '../../query/statements/records-by-key.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { checkBody, parseField } from '../../resources/records/checked-body.ts';
 import { type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';

@@ -3,7 +3,7 @@ import type { Column } from '../../db/schema/model.ts';
 import type { Selection } from '../../query/selection.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { html, type Html } from '../web/html.ts';
-import { links, type Parameters } from '../web/admin-links.ts';
+import { links, type LinkParameters } from '../web/admin-links.ts';
 
 /** A year `2024`, a month `2024-05` or a day `2024-05-31`. */
 type Period = string;
@@ -36,7 +36,7 @@ export function daysOf(period: Period): readonly [string, string] | undefined {
 const boundNames = ({ name }: Column): readonly [string, string] => [`${name}__gte`, `${name}__lt`];
 
 /** The period that the URL selects, if it is a whole year, month or day. */
-function chosenPeriod(parameters: Parameters, column: Column): Period | undefined {
+function chosenPeriod(parameters: LinkParameters, column: Column): Period | undefined {
   const [from, to] = boundNames(column).map((name) => parameters.get(name));
   if (from === undefined || to === undefined || !/^\d{4}-\d\d-\d\d$/.test(from)) return undefined;
   return [from.slice(0, 4), from.slice(0, 7), from].find((period) => {
@@ -46,7 +46,7 @@ function chosenPeriod(parameters: Parameters, column: Column): Period | undefine
 }
 
 /** The parameters with another period, or with none. */
-function withPeriod(parameters: Parameters, column: Column, period: Period | undefined): Parameters {
+function withPeriod(parameters: LinkParameters, column: Column, period: Period | undefined): LinkParameters {
   const [from, to] = boundNames(column);
   const unfiltered = parameters.without(from, to, 'page');
   const days = period === undefined ? undefined : daysOf(period);
@@ -84,7 +84,7 @@ function periodsWithin(period: Period | undefined, first: string, last: string):
  */
 export async function drillDown(
   { browsing, resource }: ResourceContext,
-  parameters: Parameters,
+  parameters: LinkParameters,
   selection: Selection,
   isLarge: boolean,
 ): Promise<Html | undefined> {

@@ -5,7 +5,7 @@ import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { columnAt, describeFilter, filterFormValues, referencedKeys } from './filters.ts';
 import { html, type Content, type Html } from '../web/html.ts';
-import { links, Parameters } from '../web/admin-links.ts';
+import { links, LinkParameters } from '../web/admin-links.ts';
 import { logChoices } from './activity-log.ts';
 import { chip, messagesOf, removeLink } from '../web/widgets.ts';
 
@@ -36,10 +36,17 @@ async function relatedNames(
 }
 
 /** A link that opens the filter in the form of the panel; plain text if the form cannot express it. */
-function editLink(parameter: Parameter, text: Html, resource: AdminResource, parameters: Parameters): Html {
+function editLink(
+  parameter: Parameter,
+  text: Html,
+  resource: AdminResource,
+  parameters: LinkParameters,
+): Html {
   const form = filterFormValues(parameter, resource);
   if (!form) return text;
-  const editing = parameters.with('_filter', form.path).with('_old', new Parameters([parameter]).toString());
+  const editing = parameters
+    .with('_filter', form.path)
+    .with('_old', new LinkParameters([parameter]).toString());
   return html`<a href="${links.list(resource.name, editing)}" title="Change this filter">${text}</a>`;
 }
 
@@ -54,7 +61,7 @@ const LINKS = 2;
 /** The active filters, each with its error, if any, and a link that removes it. */
 export async function filterChips(
   context: ResourceContext,
-  parameters: Parameters,
+  parameters: LinkParameters,
   errors: FieldErrors,
 ): Promise<Html> {
   const { resource } = context;
@@ -84,7 +91,7 @@ export async function filterChips(
   });
   const all = [...list, ...others];
   if (all.length === 0) return html``;
-  const clear = new Parameters(
+  const clear = new LinkParameters(
     parameters.list.filter(({ name }) => ['ordering', 'limit', '_search'].includes(name)),
   );
   return html`<ul class="chips" aria-label="Active filters">

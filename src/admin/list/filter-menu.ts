@@ -1,6 +1,6 @@
 // The menu of the columns to filter by, in the admin area and on the pages of the API.
 import { html, type Html } from '../web/html.ts';
-import type { Parameters } from '../web/admin-links.ts';
+import type { LinkParameters } from '../web/admin-links.ts';
 
 /** A column to filter by. */
 interface OfferedPath {
@@ -10,7 +10,7 @@ interface OfferedPath {
 }
 
 /** The parameters of a query as hidden fields of a form. */
-export const hiddenParameters = ({ list }: Parameters): readonly Html[] =>
+export const hiddenParameters = ({ list }: LinkParameters): readonly Html[] =>
   list.map(({ name, value }) => html`<input type="hidden" name="${name}" value="${value}" />`);
 
 /**
@@ -20,8 +20,8 @@ export const hiddenParameters = ({ list }: Parameters): readonly Html[] =>
  */
 export function filterMenu(
   offered: readonly OfferedPath[],
-  state: Parameters,
-  linkTo: (parameters?: Parameters) => string,
+  state: LinkParameters,
+  linkTo: (parameters?: LinkParameters) => string,
 ): Html | false {
   if (offered.length === 0) return false;
   const choice = state.mayRepeat(offered.length)

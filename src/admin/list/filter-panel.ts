@@ -13,7 +13,7 @@ import { columnAt, dayFilters, filterFormValues, offeredComparisons, pathTitle }
 import { textsOf } from '../fields/form-values.ts';
 import { attributes, html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
-import { links, Parameters } from '../web/admin-links.ts';
+import { links, LinkParameters } from '../web/admin-links.ts';
 import { logChoices } from './activity-log.ts';
 import { isRecordKey, recordMeant, referencesOf } from '../fields/references.ts';
 import { redirect, redirectFailed } from '../web/admin-request.ts';
@@ -63,7 +63,7 @@ async function filterForm(
   path: string,
   column: Column,
   context: ResourceContext,
-  state: Parameters,
+  state: LinkParameters,
   old: Parameter | undefined,
 ): Promise<Html> {
   const { resource } = context;
@@ -82,7 +82,7 @@ async function filterForm(
   const withoutValue = comparisons.filter(({ takesValue }) => !takesValue);
   return html`<form class="add-filter" action="${links.action(resource.name, 'filter')}" id="filter">
     <input type="hidden" name="_state" value="${state.toString()}" />
-    ${old && html`<input type="hidden" name="_old" value="${new Parameters([old]).toString()}" />`}
+    ${old && html`<input type="hidden" name="_old" value="${new LinkParameters([old]).toString()}" />`}
     <input type="hidden" name="_path" value="${path}" />
     <label for="filter-how">${title}</label>
     <select name="_how" id="filter-how" autofocus>
@@ -98,15 +98,15 @@ async function filterForm(
 }
 
 /** The filter that the form changes, if the list still has it. */
-function changedFilter(state: Parameters, form: Parameters): Parameter | undefined {
-  const [was] = Parameters.parseOrEmpty(form.get('_old') ?? '').list;
+function changedFilter(state: LinkParameters, form: LinkParameters): Parameter | undefined {
+  const [was] = LinkParameters.parseOrEmpty(form.get('_old') ?? '').list;
   return was && state.filters.find(({ name, value }) => name === was.name && value === was.value);
 }
 
 /** The active filters, the form if `_filter` names a column, and the menu to add a filter. */
 export async function filterPanel(
   context: ResourceContext,
-  parameters: Parameters,
+  parameters: LinkParameters,
   errors: FieldErrors,
 ): Promise<Html> {
   const { resource } = context;
@@ -136,7 +136,7 @@ interface RecordSearch {
   readonly related: AdminResource;
   readonly words: string;
   /** The submitted form. */
-  readonly form: Parameters;
+  readonly form: LinkParameters;
   /** The URL of the list filtered by a record. */
   readonly filteredBy: (id: string) => string;
   /** The URL of the list with the form open. */
@@ -197,8 +197,8 @@ async function offerRecords(
 /** Redirects a submitted form to the URL of the filtered list, in the API's grammar. */
 export async function applyFilter(context: ResourceContext): Promise<Reply> {
   const { resource } = context;
-  const form = Parameters.parse(context.request.query);
-  const list = Parameters.parse(form.get('_state') ?? '').without('page', '_filter', '_old');
+  const form = LinkParameters.parse(context.request.query);
+  const list = LinkParameters.parse(form.get('_state') ?? '').without('page', '_filter', '_old');
   const old = changedFilter(list, form);
   const state = old ? list.withoutOne(old) : list;
   const path = form.get('_path') ?? '';

@@ -1,14 +1,14 @@
 // Exports the records of a list as a CSV or JSON file.
 import type { Reply } from '../../http/message/message.ts';
 import { exportStatement } from '../../query/statements/bulk-statements.ts';
-import { csvRow } from '../../query/statements/csv.ts';
+import { csvRow } from '../../query/csv/csv-rows.ts';
 import { recordJson } from '../../query/statements/record-json.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Selection } from '../../query/selection.ts';
 import { NO_CHUNKS, openExport, type Frame } from '../../resources/records/record-export.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { SAFE_HEADERS } from '../web/layout.ts';
-import { selectionOf, Parameters } from '../web/admin-links.ts';
+import { selectionOf, LinkParameters } from '../web/admin-links.ts';
 
 export type ExportFormat = 'csv' | 'json';
 
@@ -34,7 +34,7 @@ export async function exportRecords(
   isHead = false,
 ): Promise<Reply> {
   const { name, output } = resource;
-  const query = Parameters.parse(selection.query).without('limit', 'page').toString();
+  const query = LinkParameters.parse(selection.query).without('limit', 'page').toString();
   const plan = browsing.plan(resource, { ...selection, query });
   const statement = exportStatement(plan, (alias) => (format === 'csv' ? csvRow : recordJson)(alias, output));
   return {
@@ -52,6 +52,6 @@ export async function exportRecords(
 /** The records of the list with the query of the request, as a file. */
 export function exportList(context: ResourceContext, format: ExportFormat): Promise<Reply> {
   const { query, method } = context.request;
-  const selection = selectionOf(Parameters.parse(query));
+  const selection = selectionOf(LinkParameters.parse(query));
   return exportRecords(context, selection, format, method === 'HEAD');
 }

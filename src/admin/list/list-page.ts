@@ -11,14 +11,14 @@ import { filterPanel } from './filter-panel.ts';
 import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { recordsTable } from './list-table.ts';
-import { links, Parameters, selectionOf } from '../web/admin-links.ts';
+import { links, LinkParameters, selectionOf } from '../web/admin-links.ts';
 import { logCells } from './activity-log.ts';
 import { counted, grouped, shownColumn } from '../web/display-text.ts';
 
 /** Bulk actions on the selected records, or on all records of all pages. */
 function bulkForm(
   { csrf, resource }: ResourceContext,
-  parameters: Parameters,
+  parameters: LinkParameters,
   { count, isExact }: Count,
 ): Html {
   const { name, may } = resource;
@@ -40,7 +40,7 @@ function bulkForm(
 
 const searchForm = (
   { name, search }: AdminResource,
-  parameters: Parameters,
+  parameters: LinkParameters,
   errors: readonly string[] = [],
 ): Html | false =>
   search.length > 0 &&
@@ -61,14 +61,14 @@ const searchForm = (
   </form>`;
 
 /** The text of a page past the last one. */
-const pastLastPage = (resource: AdminResource, parameters: Parameters): Html =>
+const pastLastPage = (resource: AdminResource, parameters: LinkParameters): Html =>
   html`<p class="empty">
     This page is past the end of the list.
     <a href="${links.list(resource.name, parameters.without('page'))}">Go to the first page</a>
   </p>`;
 
 /** The text of an empty list, with what to do. */
-function emptyList({ name, may }: AdminResource, parameters: Parameters): Html {
+function emptyList({ name, may }: AdminResource, parameters: LinkParameters): Html {
   const isNarrowed = parameters.filters.length > 0 || Boolean(parameters.get('_search'));
   return isNarrowed
     ? html`<p class="empty">No matching records. <a href="${links.list(name)}">Show all records</a></p>`
@@ -78,7 +78,7 @@ function emptyList({ name, may }: AdminResource, parameters: Parameters): Html {
       </p>`;
 }
 
-function footer({ history, resource }: ResourceContext, parameters: Parameters): Html {
+function footer({ history, resource }: ResourceContext, parameters: LinkParameters): Html {
   const { name, list, inApi } = resource;
   const query = parameters.query.toString();
   const access = resource === history ? undefined : inApi(query);
@@ -108,7 +108,7 @@ const PAGE_SIZES = [20, 50, 100];
 function pager(
   { query, entries, hasNext }: EntryPage,
   { name }: AdminResource,
-  parameters: Parameters,
+  parameters: LinkParameters,
   { count, isExact }: Count,
 ): Html {
   const { page } = query;
@@ -153,7 +153,7 @@ function pager(
 export async function showList(context: ResourceContext): Promise<Reply> {
   const { resource, browsing } = context;
   const { name, title, may } = resource;
-  const { parameters, errors: unread } = Parameters.parseWithErrors(context.request.query);
+  const { parameters, errors: unread } = LinkParameters.parseWithErrors(context.request.query);
   const selection = selectionOf(parameters);
   let page: EntryPage | undefined;
   let count: Count | undefined;

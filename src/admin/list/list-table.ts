@@ -5,7 +5,7 @@ import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { isVisible, keyIn, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
-import { links, type Parameters } from '../web/admin-links.ts';
+import { links, type LinkParameters } from '../web/admin-links.ts';
 import { removeLink } from '../web/widgets.ts';
 import { isNumeric, shortened } from '../web/display-text.ts';
 
@@ -29,7 +29,12 @@ const defaultOrdering = ({ ordering }: AdminResource): string =>
  * A heading: a link that sorts by the column first and keeps the present ordering after it.
  * @param hasLinks false for a query that is too long to repeat
  */
-function heading(column: Column, context: ResourceContext, parameters: Parameters, hasLinks: boolean): Html {
+function heading(
+  column: Column,
+  context: ResourceContext,
+  parameters: LinkParameters,
+  hasLinks: boolean,
+): Html {
   const { resource } = context;
   const className = isNumeric(column) ? 'number' : undefined;
   if (column.type.unordered)
@@ -95,7 +100,7 @@ function cell(
 export function recordsTable(
   context: ResourceContext,
   entries: readonly RecordEntry[],
-  parameters: Parameters,
+  parameters: LinkParameters,
   show: ShowCell,
 ): Html {
   const { list } = context.resource;

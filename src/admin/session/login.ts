@@ -9,7 +9,7 @@ import type { AdminContext, Services } from '../web/admin-context.ts';
 import { ANONYMOUS_LIMIT, readForm, type Form } from '../web/form-data.ts';
 import { attributes, html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
-import { links, Parameters } from '../web/admin-links.ts';
+import { links, LinkParameters } from '../web/admin-links.ts';
 import {
   assertOwnOrigin,
   csrfOf,
@@ -116,7 +116,7 @@ const NOTICES: Readonly<Record<string, string>> = {
 };
 
 export function showLogin(request: ApiRequest): Reply {
-  const parameters = Parameters.parse(request.query);
+  const parameters = LinkParameters.parse(request.query);
   const notice = NOTICES[parameters.get('_because') ?? ''];
   return loginPage(request, { next: ownPath(parameters.get('next')), notice });
 }

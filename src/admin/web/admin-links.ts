@@ -32,10 +32,10 @@ export const links = {
   get keys(): string {
     return `${root()}-/keys/`;
   },
-  list: (model: string, parameters?: Parameters): string =>
+  list: (model: string, parameters?: LinkParameters): string =>
     `${root()}${model}/${parameters?.isEmpty === false ? `?${parameters.toString()}` : ''}`,
   /** `add`, `import`, `bulk`, `lookup`, `filter`, `export.csv`, `export.json`. */
-  action: (model: string, action: string, parameters?: Parameters): string =>
+  action: (model: string, action: string, parameters?: LinkParameters): string =>
     `${root()}${model}/-/${action}${action.includes('.') ? '' : '/'}${parameters?.isEmpty === false ? `?${parameters.toString()}` : ''}`,
   record: (model: string, id: string): string => `${root()}${model}/${segment(id)}/`,
   /** `delete`, `history`, `password`. */
@@ -45,7 +45,7 @@ export const links = {
     list === undefined || list === '' ? href : `${href}?_list=${encodeURIComponent(list)}`,
   /** The list whose query `from` has added. */
   back: (model: string, list: string | undefined): string =>
-    links.list(model, list === undefined ? undefined : Parameters.parseOrEmpty(list)),
+    links.list(model, list === undefined ? undefined : LinkParameters.parseOrEmpty(list)),
   api: (model: string, query: string): string =>
     addressOf(`/api/${model}/${query === '' ? '' : `?${query}`}`),
 };
@@ -60,7 +60,7 @@ const ESCAPED_LENGTH = 5;
  * The query parameters of a page: those of the API, and the page's own, which begin with an underscore, as no column does. The
  * object is immutable; each method returns a changed copy.
  */
-export class Parameters {
+export class LinkParameters {
   readonly list: readonly Parameter[];
 
   constructor(list: readonly Parameter[] = []) {
@@ -68,26 +68,29 @@ export class Parameters {
   }
 
   /** Like `parse`, but an invalid query gives no parameters. */
-  static parseOrEmpty(query: string): Parameters {
+  static parseOrEmpty(query: string): LinkParameters {
     try {
-      return Parameters.parse(query);
+      return LinkParameters.parse(query);
     } catch {
-      return new Parameters();
+      return new LinkParameters();
     }
   }
 
   /** @throws Problem 414, 400 */
-  static parse(query: string): Parameters {
-    return new Parameters(parseParameters(query));
+  static parse(query: string): LinkParameters {
+    return new LinkParameters(parseParameters(query));
   }
 
   /**
    * Like `parse`, for an address that may have been typed by hand. Invalid values are kept as written and reported by name.
    * @throws Problem 414
    */
-  static parseWithErrors(query: string): { readonly parameters: Parameters; readonly errors: FieldErrors } {
+  static parseWithErrors(query: string): {
+    readonly parameters: LinkParameters;
+    readonly errors: FieldErrors;
+  } {
     try {
-      return { parameters: Parameters.parse(query), errors: {} };
+      return { parameters: LinkParameters.parse(query), errors: {} };
     } catch (error) {
       if (!(error instanceof Problem) || !error.errors) throw error;
       const list = decodeQuery(query).map(({ part, encodedName, name = encodedName, value }): Parameter => {
@@ -98,7 +101,7 @@ export class Parameters {
       const isReported = (name: string): boolean => !name.startsWith('_') || name === '_search';
       const kept = list.filter(({ name }) => isReported(name) || !Object.hasOwn(error.errors ?? {}, name));
       const errors = Object.entries(error.errors).filter(([name]) => isReported(name));
-      return { parameters: new Parameters(kept), errors: Object.fromEntries(errors) };
+      return { parameters: new LinkParameters(kept), errors: Object.fromEntries(errors) };
     }
   }
 
@@ -111,28 +114,28 @@ export class Parameters {
   }
 
   /** Without all parameters of these names. */
-  without(...names: readonly string[]): Parameters {
-    return new Parameters(this.list.filter(({ name }) => !names.includes(name)));
+  without(...names: readonly string[]): LinkParameters {
+    return new LinkParameters(this.list.filter(({ name }) => !names.includes(name)));
   }
 
   /** Without this parameter; others of the same name stay. */
-  withoutOne(one: Parameter): Parameters {
-    return new Parameters(this.list.filter((parameter) => parameter !== one));
+  withoutOne(one: Parameter): LinkParameters {
+    return new LinkParameters(this.list.filter((parameter) => parameter !== one));
   }
 
   /** Replaces all parameters of the name. */
-  with(name: string, value: string): Parameters {
-    return new Parameters([...this.without(name).list, { name, value }]);
+  with(name: string, value: string): LinkParameters {
+    return new LinkParameters([...this.without(name).list, { name, value }]);
   }
 
   /** Adds a parameter beside others of the same name. */
-  and(name: string, value: string): Parameters {
-    return new Parameters([...this.list, { name, value }]);
+  and(name: string, value: string): LinkParameters {
+    return new LinkParameters([...this.list, { name, value }]);
   }
 
   /** The parameters that the API knows too. */
-  get query(): Parameters {
-    return new Parameters(this.list.filter(({ name }) => !name.startsWith('_')));
+  get query(): LinkParameters {
+    return new LinkParameters(this.list.filter(({ name }) => !name.startsWith('_')));
   }
 
   /** The filters alone. */
@@ -155,7 +158,7 @@ export class Parameters {
 }
 
 /** The records that the URL of a list selects. */
-export const selectionOf = (parameters: Parameters): Selection => ({
+export const selectionOf = (parameters: LinkParameters): Selection => ({
   query: parameters.query.toString(),
   search: parameters.get('_search') ?? '',
 });

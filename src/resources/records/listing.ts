@@ -5,7 +5,7 @@ import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
 import { raw, sql } from '../../db/fragment.ts';
 import { addError, badQuery, notFound, type FieldErrors, type Problem } from '../../errors.ts';
 import { estimateStatement, exportStatement } from '../../query/statements/bulk-statements.ts';
-import { csvRow } from '../../query/statements/csv.ts';
+import { csvRow } from '../../query/csv/csv-rows.ts';
 import type { Boundary, CursorTokens } from '../../query/cursors/cursor-token.ts';
 import { cursorLinks, type Neighbors } from '../../query/cursors/cursor-links.ts';
 import { keysetStatement } from '../../query/cursors/keyset-page.ts';

@@ -1,0 +1,87 @@
+// Reads records by a list of keys, for imports.
+import { cast } from '../../db/types/column-types.ts';
+import { join, raw, sql, table, valueList, type Fragment } from '../../db/fragment.ts';
+import { type RawRow, type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';
+import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
+import { ROOT } from '../plan.ts';
+import { recordJson } from './record-json.ts';
+
+/** A record whose id is in a list. */
+export interface FoundRecord {
+  /** The position of the id, from 0. */
+  readonly index: number;
+  /** The key as the API outputs it. */
+  readonly id: string;
+  /** The approximate size of its values in bytes. */
+  readonly bytes: number;
+}
+
+const keysOf = (ids: readonly string[]): Fragment =>
+  sql`unnest(${valueList(ids)}) with ordinality k (id, place)`;
+
+const hasKey = ({ primaryKey }: Model): Fragment =>
+  sql`${reference(ROOT, primaryKey)} = ${cast(raw('k.id'), primaryKey)}`;
+
+/** Approximate bytes of a short value and its column's name in JSON. */
+const COLUMN_BYTES = 32;
+
+/** Finds the records with these ids, without their values. @param columns the columns that count for the size */
+export function foundRecordsStatement(
+  model: Model,
+  columns: readonly Column[],
+  ids: readonly string[],
+  isLocked: boolean,
+): Statement<FoundRecord[]> {
+  const { table: name, primaryKey, isLockable } = model;
+  const sizes = columns
+    .filter(({ type }) => type.long === true)
+    .map((column) => sql`coalesce(octet_length(${output(ROOT, column)}::text), 0)::bigint`);
+  const bytes = sizes.length > 0 ? join(sizes, ' + ') : raw('0');
+  const lock = raw(isLocked && isLockable ? ` for no key update of ${ROOT}` : '');
+  return createStatement(
+    sql`select k.place::text, (${output(ROOT, primaryKey)})::text, (${bytes})::text from ${keysOf(ids)} join ${table(name)} ${raw(ROOT)} on ${hasKey(model)} order by ${reference(ROOT, primaryKey)}${lock}`,
+    (rows) =>
+      rows.map(([place, id, size]) => ({
+        index: number(place) - 1,
+        id: textOf(id) ?? '',
+        bytes: number(size) + columns.length * COLUMN_BYTES,
+      })),
+  );
+}
+
+/** A record and the position of its id in a list, from 0. */
+export interface PlacedRecord {
+  readonly index: number;
+  readonly json: string;
+}
+
+const placedRecords = (rows: readonly RawRow[]): PlacedRecord[] =>
+  rows.map(([place, json]) => ({ index: number(place) - 1, json: textOf(json) ?? '{}' }));
+
+/** No column of a table has this name. */
+const PLACE = raw('"#place"');
+
+/** The records with these ids, in the order of the list. The JSON is formatted after sorting. */
+export function recordsStatement(
+  model: Model,
+  columns: readonly Column[],
+  ids: readonly string[],
+): Statement<PlacedRecord[]> {
+  const rows = sql`select k.place as ${PLACE}, ${raw(ROOT)}.* from ${keysOf(ids)} join ${table(model.table)} ${raw(ROOT)} on ${hasKey(model)} order by k.place`;
+  return createStatement(
+    sql`select ${PLACE}::text, ${recordJson(ROOT, columns)} from (${rows}) ${raw(ROOT)}`,
+    placedRecords,
+  );
+}
+
+/** Opens a cursor. It outputs the records as they were then, even if the transaction changes them later. */
+export function openCursor({ text, values }: Statement<unknown>, name: string): Statement<void> {
+  return { text: `declare ${name} no scroll cursor for ${text}`, values, decode: () => undefined };
+}
+
+/** Reads further records from a cursor over `recordsStatement`. */
+export const fetchRecords = (name: string, count: number): Statement<PlacedRecord[]> => ({
+  text: `fetch ${count} from ${name}`,
+  values: [],
+  decode: placedRecords,
+});
