@@ -50,6 +50,15 @@ export interface PipelinedExchange {
   readonly response: ServerResponse;
 }
 
+/** The same bytes in memory of at most twice their size: a part of a packet would keep all of it, and only the part is counted. */
+function compact(bytes: Buffer): Buffer {
+  if (bytes.length === 0) return NONE;
+  if (bytes.length * 2 > bytes.buffer.byteLength) return bytes;
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(copy);
+  return copy;
+}
+
 /**
  * Feeds Node's parser in pieces that complete at most one request, in turn with other clients. Node itself would parse a whole
  * packet at once, which can hold thousands of small requests, chunks or headers.
@@ -104,7 +113,7 @@ export class Reader {
     socket.on('resume', this.#onResume);
     // After adding the listener, which makes Node read through the stream instead of directly from the handle.
     this.#pause();
-    if (budget.excess(this.#network, this.#rest.length)) return void socket.destroy();
+    if (budget.excess(this.#network, this.#rest.length)) return this.#close();
     this.#account();
     this.#feed(FIRST_PIECE);
   }
@@ -195,12 +204,18 @@ export class Reader {
 
   readonly #onData = (bytes: Buffer): void => {
     if (this.#discarded !== undefined) return this.#drop(bytes.length, this.#discarded);
-    if (budget.excess(this.#network, bytes.length)) return void this.#socket.destroy();
+    if (budget.excess(this.#network, bytes.length)) return this.#close();
     this.#rest = this.#rest.length > 0 ? Buffer.concat([this.#rest, bytes]) : bytes;
     this.#account();
     if (this.#rest.length >= MAX_BUFFERED) this.#pause();
     this.#schedule();
   };
+
+  /** Closes the connection, and drops its input at once: it is not closed before its turn. */
+  #close(): void {
+    this.#rest = NONE;
+    this.#socket.destroy();
+  }
 
   #drop(length: number, before: number): void {
     this.#discarded = before + length;
@@ -255,7 +270,7 @@ export class Reader {
       if (this.#isStopped || socket.destroyed || !socket.parser || socket._paused) return;
       if (this.#mustWait()) return;
       const piece = this.#pieces.take(this.#rest, maxLength);
-      this.#rest = piece.length < this.#rest.length ? this.#rest.subarray(piece.length) : NONE;
+      this.#rest = compact(this.#rest.subarray(piece.length));
       const latest = this.#latest;
       const wasInBody = latest?.complete === false;
       this.#parse?.(piece);
