@@ -20,6 +20,9 @@ export interface Api {
 
 export interface ApiOptions extends ApiReadOptions, ApiWriteOptions {}
 
+/** Copying a document of more bytes to the system would delay other clients. */
+const LARGE_DOCUMENT = 65_536;
+
 function createOpenApiReply(resources: ServedResources): Api['openapi'] {
   const documents = createOpenApi(resources);
   return async (request) => {
@@ -31,6 +34,7 @@ function createOpenApiReply(resources: ServedResources): Api['openapi'] {
     // The document differs by caller, so caches must revalidate it by its ETag.
     const caching = { ETag: entityTag(version), ...(isAnonymous ? { 'Cache-Control': 'no-cache' } : {}) };
     if (isNotModified(headers['if-none-match'], version)) return { status: 304, headers: caching, body: '' };
+    if (body.length > LARGE_DOCUMENT) await request.requester.slotForDocument();
     return { ...json(200, body, caching), isKept: true };
   };
 }

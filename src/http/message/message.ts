@@ -24,6 +24,8 @@ export interface WebRequester extends Requester {
    * synchronously once it has the slot.
    */
   readonly slotForPage: (bytes: number) => Promise<void> | undefined;
+  /** Waits for a slot to send a large document that the service keeps. */
+  readonly slotForDocument: () => Promise<void>;
 }
 
 /** A request as handlers see it. The methods do work only when they are called. */

@@ -238,6 +238,10 @@ export class Exchange implements ApiRequest, WebRequester {
     return bytes > LARGE_PAGE ? this.#heavySlot(bytes) : undefined;
   }
 
+  slotForDocument(): Promise<void> {
+    return this.#heavySlot();
+  }
+
   workInTurns(): Rest {
     let since = performance.now();
     return () => {
