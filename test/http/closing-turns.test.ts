@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { createHttpServer } from '../../src/http/server/http-server.ts';
 
@@ -45,4 +46,51 @@ test('connections that take long to close are closed in turns of their own, all 
   await Promise.all(ends);
   assert.equal(closed, clients.length);
   assert.equal(Math.max(...perTurn), 1, `closed in each turn: ${perTurn.join(', ')}`);
+});
+
+test('connections that wait to be closed receive nothing, whatever their clients go on sending', async () => {
+  const urls: (string | undefined)[] = [];
+  const handler = Object.assign(
+    ({ url }: IncomingMessage, response: ServerResponse) => {
+      urls.push(url);
+      if (url === '/quick') response.end();
+    },
+    {
+      accepted: () => undefined,
+      refuseMethod: () => ({ status: 405, headers: {}, body: '' }),
+    },
+  );
+  const server = createHttpServer(handler);
+  server.prependListener('connection', (socket) => {
+    const destroy = socket._destroy.bind(socket);
+    socket._destroy = (error, callback) => {
+      hold(6);
+      destroy(error, callback);
+    };
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const slow = 'GET /slow HTTP/1.1\r\nHost: x\r\n\r\n';
+  // Read by Node's parser, by the service in turns, and by nobody.
+  const starts = [
+    'GET /quick HTTP/1.1\r\nHost: x\r\n\r\n',
+    slow.repeat(2),
+    'CONNECT x HTTP/1.1\r\nHost: x\r\n\r\n',
+  ];
+  const clients = Array.from({ length: 30 }, () => connect(port, '127.0.0.1'));
+  for (const [index, client] of clients.entries())
+    client
+      .on('error', () => undefined)
+      .resume()
+      .write(starts[index % starts.length] ?? '');
+  const ends = clients.map((client) => new Promise((end) => client.once('close', end)));
+  await sleep(200);
+  const before = urls.length;
+  assert.equal(before, 30);
+  server.closeAllConnections();
+  for (const client of clients) client.write('GET /late HTTP/1.1\r\nHost: x\r\n\r\n');
+  server.close();
+  await Promise.all(ends);
+  assert.deepEqual(urls.slice(before), []);
 });

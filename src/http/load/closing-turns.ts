@@ -1,6 +1,14 @@
 // Closes connections in several turns of the event loop.
 import type { Socket } from 'node:net';
 
+/** Undocumented: the system's side of a connection. */
+type Handle = {
+  reading: boolean;
+  onread: () => void;
+  readonly readStop: () => void;
+  readStart: () => number;
+};
+
 /** Milliseconds of each turn in which connections are closed. The other connections wait for the next turns. */
 const TURN = 5;
 
@@ -16,12 +24,15 @@ export class ClosingTurns {
   /** Makes the connection wait for its turn when it is destroyed. */
   add(socket: Socket): void {
     const destroy = socket._destroy.bind(socket);
-    socket._destroy = (error, callback) => this.#take(() => destroy(error, callback));
+    socket._destroy = (error, callback) => this.#take(socket, () => destroy(error, callback));
   }
 
-  #take(close: () => void): void {
+  #take(socket: Socket, close: () => void): void {
     if (this.#used < TURN && this.#waiting.length === 0) this.#run(close);
-    else this.#waiting.push(close);
+    else {
+      stopReading(socket);
+      this.#waiting.push(close);
+    }
     this.#schedule();
   }
 
@@ -41,4 +52,17 @@ export class ClosingTurns {
       if (this.#waiting.length > 0) this.#schedule();
     });
   }
+}
+
+/**
+ * Makes a connection that waits to be closed receive nothing more. Node.js would end the process at a byte for a destroyed
+ * stream, and its parser would go on serving requests.
+ */
+function stopReading(socket: Socket): void {
+  const { _handle: handle } = socket as { _handle?: Handle | null };
+  if (!handle) return;
+  handle.reading = false;
+  handle.readStop();
+  handle.readStart = () => 0;
+  handle.onread = () => undefined;
 }
