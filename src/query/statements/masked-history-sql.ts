@@ -18,12 +18,13 @@ const escaped = (text: Fragment): Fragment => sql`replace(${text}, ${raw(`e'\\\\
 const unescaped = (text: Fragment): Fragment => sql`replace(${text}, ${raw(`e'\\\\u0001u', e'\\\\u'`)})`;
 
 /**
- * Maximum bytes of a value that is shown in full, and of all values before or after a change. If there are more, the values get
- * equal shares. A longer value is cut to a quarter of these bytes, in characters. The page of a deleted record links to a form with
+ * Maximum bytes of a value that is shown in full, and of all values of a change. If there are more, the values before and after it
+ * get half each, in equal shares. A longer value is cut to a quarter of these bytes, in characters. The page of a deleted record links to a form with
  * its values only if they are whole: a change with cut values would be too long for a URL.
  */
 const MOST = raw('8192');
 const ALL = raw('32768');
+const HALF = raw('16384');
 const LEAST = raw('64');
 
 /** The relation's additional columns: `before` and `after` with long values cut. */
@@ -41,18 +42,23 @@ export function cutColumn(column: Column): Column {
 /** Whether the values inside the column's JSON are cut, so that the column itself must not be. */
 export const isCutInside = ({ field }: Column): boolean => Object.values(CUT_FIELDS).includes(field);
 
-/** The maximum bytes of each value of the column that is shown in full. `m.count` is the number of its values. */
-const shareOf = (field: Fragment): Fragment =>
-  sql`case when octet_length(${field}) > ${ALL} then greatest(${LEAST}, least(${MOST}, ${ALL} / m.count)) else ${MOST} end`;
+/**
+ * The maximum bytes of each value of a column that is shown in full. `m.count` is the number of its values.
+ * @param other the column on the other side of the change, which is NULL for an added or deleted record
+ */
+function shareOf(field: Fragment, other: Fragment): Fragment {
+  const all = sql`case when ${other} is null then ${ALL} else ${HALF} end`;
+  return sql`case when octet_length(${field}) > ${all} then greatest(${LEAST}, least(${MOST}, ${all} / m.count)) else ${MOST} end`;
+}
 
 /** The JSON of a value, or for a long value its beginning and its size in bytes. */
-function cutValue(field: Fragment): Fragment {
+function cutValue(share: Fragment): Fragment {
   const beginning = unescaped(raw('left(t, bytes::int / 4)'));
   const cut = sql`concat(to_json(${beginning}), ',"#', m.key, '":', octet_length(t))`;
   const plain = raw(
     `case json_typeof(m.value) when 'string' then replace(m.value #>> '{}', e'\\x01u', e'\\\\u') else m.value::text end`,
   );
-  const text = sql`(select ${plain}, ${shareOf(field)} offset 0) value (t, bytes)`;
+  const text = sql`(select ${plain}, ${share} offset 0) value (t, bytes)`;
   return sql`(select case when octet_length(t) > bytes then ${cut} else ${unescaped(raw('m.value::text'))} end from ${text})`;
 }
 
@@ -84,7 +90,8 @@ export function maskedHistory(
     if (name === 'before' || name === 'after') {
       const passwordMark = raw(name === 'before' ? `'false'` : `'true'`);
       const whole = maskedObject(bare, passwordMark, unescaped(raw('m.value::text')));
-      const cut = maskedObject(bare, passwordMark, cutValue(bare));
+      const share = shareOf(bare, fieldOf(name === 'before' ? 'after' : 'before'));
+      const cut = maskedObject(bare, passwordMark, cutValue(share));
       const cutField = identifier(CUT_FIELDS[name] ?? '');
       // PostgreSQL computes only the columns that a statement uses.
       return [sql`${whole} as ${identifier(field)}`, sql`${cut} as ${cutField}`];
