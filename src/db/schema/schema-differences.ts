@@ -26,8 +26,7 @@ import {
   type CompositeForeignKey,
   type ModelDefinition,
 } from './model-definition.ts';
-
-export type Privilege = 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE';
+import { missingPrivileges, type Privilege } from './missing-privileges.ts';
 
 /**
  * Every difference between the database and the registry.
@@ -65,16 +64,7 @@ export function differences(
       }),
       ...[
         ...(mayInsert || addable.has(model) ? unmappedRequiredColumns(definition, found) : []),
-        ...needs
-          .filter((privilege) => !isGranted(privilege, definition, found))
-          .map((privilege) => `the database role may not ${privilege}`),
-        ...found.unreadable.map(
-          (name) =>
-            `the database role may not SELECT from ${name}, which this view reads with the role's own privileges (security_invoker)`,
-        ),
-        ...(mayInsert ? found.unusableSequences : []).map(
-          (sequence) => `the database role may not use the sequence ${sequence}`,
-        ),
+        ...missingPrivileges(needs, definition, found),
       ].map((text) => ({ key: 'table', text })),
       ...unusableTypes(definition, found),
     ].map((fault) => ({ model, ...fault }));
@@ -99,25 +89,6 @@ const unusableTypes = (definition: ModelDefinition, { columns }: CatalogTable): 
       text: `the database role may not use the schema ${schema}, which contains the type of ${field}`,
     })),
   );
-
-/**
- * Whether the role has a privilege: on the table, or on each column that needs it. Reads need every column; read-only columns
- * are not written.
- */
-function isGranted(
-  privilege: Privilege,
-  definition: ModelDefinition & { readonly readonly?: readonly string[] },
-  found: CatalogTable,
-): boolean {
-  if (found.privileges.includes(privilege)) return true;
-  if (privilege === 'DELETE') return false;
-  const written = Object.entries(definition.columns)
-    .filter(([name]) => !definition.readonly?.includes(name))
-    .map(([name, column]) => fieldOf(name, column));
-  return found.columns
-    .filter(({ field, generated }) => privilege === 'SELECT' || (written.includes(field) && !generated))
-    .every(({ granted }) => granted.includes(privilege));
-}
 
 /** Length of a stored hash: `$argon2id$v=19$m=19456,t=2,p=1$`, 22 characters of salt, `$`, 43 of hash. */
 const HASH_LENGTH = 97;

@@ -1,7 +1,7 @@
 // The SQL that gives a database role the privileges of the service, for `vitrine schema`.
 import { identifier, table as tableName } from '../../db/fragment.ts';
 import type { DatabaseInfo } from '../../db/schema/relations.ts';
-import type { Privilege } from '../../db/schema/schema-differences.ts';
+import type { Privilege } from '../../db/schema/missing-privileges.ts';
 
 const quote = (name: string): string => identifier(name).text.join('');
 

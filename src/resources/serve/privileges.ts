@@ -5,7 +5,7 @@ import { createStatement, isTrue, oneCell } from '../../db/rows.ts';
 import type { CatalogTable } from '../../db/schema/catalog.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Model } from '../../db/schema/model.ts';
-import type { Privilege } from '../../db/schema/schema-differences.ts';
+import type { Privilege } from '../../db/schema/missing-privileges.ts';
 import { HISTORY, SESSION, SYSTEM_TABLES } from '../definition/system-tables.ts';
 import { ACTIONS, type AdminAction, type Method, type Resource } from '../definition/resource.ts';
 import { hasLogins, type ServedResource } from './served-resource.ts';

@@ -8,7 +8,8 @@ import { createStatement, isTrue, text, type Statement } from '../../db/rows.ts'
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Model } from '../../db/schema/model.ts';
 import { ENGINE, requirePostgres } from '../../db/schema/engine.ts';
-import { differences, type Privilege } from '../../db/schema/schema-differences.ts';
+import type { Privilege } from '../../db/schema/missing-privileges.ts';
+import { differences } from '../../db/schema/schema-differences.ts';
 import { missingSchema, type SchemaChange } from '../../db/schema/missing-schema.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import { StartError, startError, type Fault } from '../../errors.ts';
