@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
@@ -12,6 +12,19 @@ function hold(milliseconds: number): void {
   for (const end = performance.now() + milliseconds; performance.now() < end;);
 }
 
+/** Makes each connection take 6 ms to close. This listener comes before that of the server, so this is what waits for a turn. */
+function closeSlowly(server: Server, onClose: () => void = () => undefined): void {
+  server.prependListener('connection', (socket) => {
+    const { _handle: handle } = socket as unknown as { _handle: { close: (callback: () => void) => void } };
+    const close = handle.close.bind(handle);
+    handle.close = (callback) => {
+      hold(6);
+      onClose();
+      close(callback);
+    };
+  });
+}
+
 test('connections that take long to close are closed in turns of their own, all of them', async () => {
   const handler = Object.assign(() => undefined, {
     accepted: () => undefined,
@@ -19,15 +32,7 @@ test('connections that take long to close are closed in turns of their own, all 
   });
   const server = createHttpServer(handler);
   let closed = 0;
-  // This listener comes before that of the server, so this is what waits for a turn.
-  server.prependListener('connection', (socket) => {
-    const destroy = socket._destroy.bind(socket);
-    socket._destroy = (error, callback) => {
-      hold(6);
-      closed++;
-      destroy(error, callback);
-    };
-  });
+  closeSlowly(server, () => closed++);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
@@ -61,13 +66,7 @@ test('connections that wait to be closed receive nothing, whatever their clients
     },
   );
   const server = createHttpServer(handler);
-  server.prependListener('connection', (socket) => {
-    const destroy = socket._destroy.bind(socket);
-    socket._destroy = (error, callback) => {
-      hold(6);
-      destroy(error, callback);
-    };
-  });
+  closeSlowly(server);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

@@ -2,12 +2,10 @@
 import type { Socket } from 'node:net';
 
 /** Undocumented: the system's side of a connection. */
-type Handle = {
-  reading: boolean;
-  onread: () => void;
+interface Handle {
   readonly readStop: () => void;
-  readStart: () => number;
-};
+  close: (callback: () => void) => void;
+}
 
 /** Milliseconds of each turn in which connections are closed. The other connections wait for the next turns. */
 const TURN = 5;
@@ -21,18 +19,23 @@ export class ClosingTurns {
   #used = 0;
   #isScheduled = false;
 
-  /** Makes the connection wait for its turn when it is destroyed. */
+  /**
+   * Makes the connection wait for its turn when it is destroyed. Only the system's side waits, and receives nothing meanwhile: for
+   * everything else it is closed.
+   */
   add(socket: Socket): void {
-    const destroy = socket._destroy.bind(socket);
-    socket._destroy = (error, callback) => this.#take(socket, () => destroy(error, callback));
+    const { _handle: handle } = socket as { _handle?: Handle | null };
+    if (!handle) return;
+    const close = handle.close.bind(handle);
+    handle.close = (callback) => {
+      handle.readStop();
+      this.#take(() => close(callback));
+    };
   }
 
-  #take(socket: Socket, close: () => void): void {
+  #take(close: () => void): void {
     if (this.#used < TURN && this.#waiting.length === 0) this.#run(close);
-    else {
-      stopReading(socket);
-      this.#waiting.push(close);
-    }
+    else this.#waiting.push(close);
     this.#schedule();
   }
 
@@ -52,17 +55,4 @@ export class ClosingTurns {
       if (this.#waiting.length > 0) this.#schedule();
     });
   }
-}
-
-/**
- * Makes a connection that waits to be closed receive nothing more. Node.js would end the process at a byte for a destroyed
- * stream, and its parser would go on serving requests.
- */
-function stopReading(socket: Socket): void {
-  const { _handle: handle } = socket as { _handle?: Handle | null };
-  if (!handle) return;
-  handle.reading = false;
-  handle.readStop();
-  handle.readStart = () => 0;
-  handle.onread = () => undefined;
 }
