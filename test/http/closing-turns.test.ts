@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { connect, type AddressInfo } from 'node:net';
+import { connect, type AddressInfo, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -92,4 +93,41 @@ test('connections that wait to be closed receive nothing, whatever their clients
   server.close();
   await Promise.all(ends);
   assert.deepEqual(urls.slice(before), []);
+});
+
+test('requests that are late at the same time are answered in turns, all of them, and none that has arrived by its turn', async () => {
+  const handler = Object.assign(
+    (_: IncomingMessage, response: ServerResponse) => void response.end('in time'),
+    { accepted: () => undefined, refuseMethod: () => assert.fail() },
+  );
+  let refused = 0;
+  const onUnreadable = (): void => {
+    hold(6);
+    refused++;
+  };
+  const server = createHttpServer(handler, { onUnreadable });
+  const sockets: Socket[] = [];
+  server.on('connection', (socket) => sockets.push(socket));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const clients = Array.from({ length: 6 }, () => connect(port, '127.0.0.1'));
+  for (const client of clients) client.write('GET / HTTP/1.1\r\n');
+  const answers = clients.map(async (client) => text(client));
+  while (sockets.length < clients.length || sockets.some(({ bytesRead }) => bytesRead === 0))
+    await nextTurn();
+
+  // As Node does for all connections that it finds expired.
+  const late = Object.assign(new Error(), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
+  for (const socket of sockets) server.emit('clientError', late, socket);
+  sockets.at(-1)?.emit('data', Buffer.from('Host: x\r\nConnection: close\r\n\r\n'));
+  const perTurn = [refused];
+  for (let before = refused; refused < 5 && perTurn.length < 100; before = refused) {
+    await nextTurn();
+    perTurn.push(refused - before);
+  }
+  server.close();
+  const statuses = (await Promise.all(answers)).map((answer) => answer.split(' ', 2)[1]);
+  assert.deepEqual(statuses.sort(), ['200', '408', '408', '408', '408', '408']);
+  assert.equal(Math.max(...perTurn), 1, `refused in each turn: ${perTurn.join(', ')}`);
 });

@@ -3,6 +3,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { Server as NetServer, type ListenOptions, type Socket } from 'node:net';
 import { ClosingTurns } from '../load/closing-turns.ts';
 import { maxConnections, OpenConnections } from '../load/open-connections.ts';
+import { Turns } from '../load/turns.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { Handler } from './request-handler.ts';
 import { SHUTDOWN_TIMEOUT } from './in-flight-requests.ts';
@@ -21,7 +22,7 @@ import {
   track,
 } from './pipelining.ts';
 import { networkOf } from './parser-turns.ts';
-import { createRefuse, parseProblem, targetOf, type ParseError } from './unreadable-requests.ts';
+import { createRefuse, mayWait, parseProblem, targetOf, type ParseError } from './unreadable-requests.ts';
 import { ignoreUpgrades, keepDraining } from './upgrade-requests.ts';
 
 /** Milliseconds after which slow clients get 408. */
@@ -107,22 +108,32 @@ export function createHttpServer(
   limitHeaders(server);
   limitPipelining(server, clientOf);
   ignoreUpgrades(server);
-  server.on('clientError', (error: ParseError, duplex) => {
-    const socket = duplex as Socket;
+  const answerError = (error: ParseError, socket: Socket): void => {
     const isLong = hasExceededHeaders(socket);
     if (!isLong && resumePipelined(error, socket)) return;
+    if (error.code === 'ECONNRESET') return void socket.destroy();
     const isRequestLine = isInRequestLine(socket);
     if (!discardInput(socket)) return;
     if (isLong) return refuse(problemReply(TOO_MANY_HEADERS, ''), socket, latestOf(socket));
     const target = targetOf(error);
-    if (error.code === 'ECONNRESET') socket.destroy();
-    else {
-      const reply =
-        target === undefined
-          ? problemReply(parseProblem(error, isRequestLine), '')
-          : handler.refuseMethod(target);
-      refuse(reply, socket, latestOf(socket));
-    }
+    const reply =
+      target === undefined
+        ? problemReply(parseProblem(error, isRequestLine), '')
+        : handler.refuseMethod(target);
+    refuse(reply, socket, latestOf(socket));
+  };
+  const errors = new Turns();
+  server.on('clientError', (error: ParseError, duplex) => {
+    const socket = duplex as Socket;
+    if (!mayWait(error)) return answerError(error, socket);
+    // Thousands of requests may be late at once, or thousands of clients disconnect. A request that is complete by its turn is answered.
+    const before = latestOf(socket);
+    const wasComplete = before?.request.complete;
+    errors.take(() => {
+      const now = latestOf(socket);
+      const isCompleted = now?.request.complete && (now !== before || !wasComplete);
+      if (!socket.destroyed && !isCompleted) answerError(error, socket);
+    });
   });
   // After CONNECT, Node no longer handles the connection. Without a listener it would close it without a response.
   server.on('connect', ({ url = '' }, duplex) => {

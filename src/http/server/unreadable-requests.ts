@@ -16,6 +16,13 @@ export interface ParseError extends Error {
   readonly bytesParsed?: number;
 }
 
+const LATE = 'ERR_HTTP_REQUEST_TIMEOUT';
+/** Errors after which the parser gets no further input, unless the request still arrives. */
+const QUIET_ERRORS = [LATE, 'ECONNRESET', 'HPE_INVALID_EOF_STATE'];
+
+/** Whether the connection may wait for its answer: meanwhile it causes no further error. */
+export const mayWait = ({ code = '' }: ParseError): boolean => QUIET_ERRORS.includes(code);
+
 /** The rest of a request line, starting inside its method. */
 const REQUEST_LINE = /^[\w!#$%&'*+.^`|~-]* (\S+) HTTP\/1\.[01]\r?\n/;
 
@@ -34,7 +41,7 @@ export function targetOf({ code, rawPacket, bytesParsed = 0 }: ParseError): stri
  * @param isRequestLine whether it certainly stopped in the request line
  */
 export function parseProblem({ code, rawPacket }: ParseError, isRequestLine: boolean): Problem {
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new Problem(408, 'The request did not arrive in time.');
+  if (code === LATE) return new Problem(408, 'The request did not arrive in time.');
   if (code !== 'HPE_HEADER_OVERFLOW') return new Problem(400, 'The request is not valid HTTP.');
   // This is only the latest packet. Its first line may be a part of the URL, or a header, which has a colon.
   const firstLine = (rawPacket?.toString('latin1') ?? '').split('\n', 1)[0] ?? '';
