@@ -1,6 +1,7 @@
 // The cost of parsing the largest bodies, as ratios, because times depend on the machine.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { ARRAY_TYPES } from '../../src/db/types/array-types.ts';
 import { COLUMN_TYPES } from '../../src/db/types/column-types.ts';
 import { decodeField } from '../../src/query/parse/grammar.ts';
 import { parseJsonFields } from '../../src/resources/records/json-fields.ts';
@@ -43,6 +44,25 @@ describe('the cost of the largest body', () => {
         cpuOf(() => decodeField(many, 'data', 2)),
       ];
       assert.ok(most < 5 * least + 5000, `${unit}: ${most} and ${least} microseconds`);
+    }
+  });
+
+  test('an array with 64 choices costs little more than one with two, whatever its elements are', () => {
+    const numbers = Array.from({ length: 64 }, (_, index) => index * 2);
+    const labels = Array.from({ length: 2_000 }, (_, index) => `label${index}`);
+    for (const [of, element, few, many] of [
+      ['integer', '11', { choices: [0, 2] }, { choices: numbers }],
+      ['decimal', '2.0', { choices: [0, 2] }, { choices: numbers }],
+      ['string', '"x"', { labels: labels.slice(0, 2) }, { labels }],
+    ] as const) {
+      const source = `[${Array(10_000).fill(element).join(',')}]`;
+      const costOf = (facts: object): number => {
+        const { castType } = COLUMN_TYPES[of];
+        const column = { castType: `${castType}[]`, elements: { castType, nullable: false, ...facts } };
+        return cpuOf(() => ARRAY_TYPES[of].fromJson(undefined, source, column), 3);
+      };
+      const [least, most] = [costOf(few), costOf(many)];
+      assert.ok(most < 3 * least + 5000, `${source.slice(0, 20)}: ${most} and ${least} microseconds`);
     }
   });
 

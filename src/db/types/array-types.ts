@@ -53,6 +53,8 @@ class ElementParser {
   }
 
   #text(source: string): string | null {
+    // The other elements cannot change the result.
+    if (!this.#isStorable) return null;
     this.#position += 1;
     const parsed = this.#parse(source);
     if (parsed === null) {

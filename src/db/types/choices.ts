@@ -1,6 +1,6 @@
 // Checks values against the choices of a column.
 import type { ColumnType, Facts, Parsed } from './column-type.ts';
-import { isSameNumber } from './json-values.ts';
+import { numberKey } from './json-values.ts';
 
 /**
  * Returns a function that adds a fault to values other than the choices. Numbers compare by value: 1.5 equals "1.50".
@@ -16,11 +16,20 @@ export function checkChoice(
     const { value } = type.fromJson(choice, JSON.stringify(choice), facts);
     return value === undefined ? [] : [value];
   });
-  const isAllowed = (value: string): boolean =>
-    allowed.includes(value) || (type.bounded === true && allowed.some((one) => isSameNumber(one, value)));
-  const names = choices.map((choice) => (typeof choice === 'string' ? choice : JSON.stringify(choice)));
+  const texts = new Set(allowed);
+  // Most values are written like a choice. An array compares up to 10,000 elements, so each is parsed once at most.
+  let keys: ReadonlySet<string> | undefined;
+  const isAllowed = (value: string): boolean => {
+    if (texts.has(value)) return true;
+    if (type.bounded !== true) return false;
+    keys ??= new Set(allowed.map(numberKey));
+    return keys.has(numberKey(value));
+  };
+  let fault: string | undefined;
+  const faultText = (): string => {
+    const names = choices.map((choice) => (typeof choice === 'string' ? choice : JSON.stringify(choice)));
+    return (fault ??= `must be one of ${names.join(', ')}`);
+  };
   return (parsed) =>
-    parsed.fault !== undefined || isAllowed(parsed.value)
-      ? parsed
-      : { ...parsed, fault: `must be one of ${names.join(', ')}` };
+    parsed.fault !== undefined || isAllowed(parsed.value) ? parsed : { ...parsed, fault: faultText() };
 }

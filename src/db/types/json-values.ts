@@ -157,8 +157,12 @@ function isLess(one: string, other: string): boolean {
   return small.power === large.power ? small.digits < large.digits : small.power < large.power;
 }
 
-export const isSameNumber = (one: string, other: string): boolean =>
-  !isLess(one, other) && !isLess(other, one);
+/** A text that is the same for numbers with the same value, such as 1.5 and 1.50. */
+export function numberKey(text: string): string {
+  if (NON_FINITE.has(text)) return text;
+  const { sign, digits, power } = digitsOf(text);
+  return sign === 0 ? '0' : `${sign}e${power}:${digits}`;
+}
 
 /** A fault for a value that a record may keep, but not get. */
 export const notFinite = (value: string): Parsed => ({ fault: 'must be a finite value', value });
