@@ -5,6 +5,7 @@ import { pipeline } from './attackers/pipeline.ts';
 import { readSlowly } from './attackers/slow-readers.ts';
 import { createTally, type Tally } from './attackers/tally.ts';
 import { sendHeads } from './attackers/unfinished-heads.ts';
+import { withholdBytes } from './attackers/withheld-bytes.ts';
 import type { Job } from './jobs.ts';
 
 function run(job: Job, tally: Tally, stopped: AbortSignal): Promise<void> {
@@ -16,6 +17,7 @@ function run(job: Job, tally: Tally, stopped: AbortSignal): Promise<void> {
   if (job.kind === 'pipeline') return pipeline(job, tally, stopped, begin);
   begin();
   if (job.kind === 'unfinished heads') return sendHeads(job, tally, stopped);
+  if (job.kind === 'withheld bytes') return withholdBytes(job, tally, stopped);
   return readSlowly(job, tally, stopped);
 }
 

@@ -81,7 +81,16 @@ export interface UnfinishedHeads {
   readonly from: string;
 }
 
-export type Job = Flood | Pipeline | SlowReaders | UnfinishedHeads;
+/** Connections that send a request without its last byte, and then all of the last bytes at once; again and again. */
+export interface WithheldBytes {
+  readonly kind: 'withheld bytes';
+  readonly port: number;
+  readonly connections: number;
+  readonly address: string;
+  readonly request: RequestShape;
+}
+
+export type Job = Flood | Pipeline | SlowReaders | UnfinishedHeads | WithheldBytes;
 
 export interface AttackReport {
   /** Requests that were sent. */

@@ -21,9 +21,10 @@ describe('costly requests', () => {
   });
   after(() => service.close());
 
-  /** Sends large bodies that end at the same time, and reads the answers. */
-  async function sendTogether(count: number): Promise<void> {
-    const body = `{"nosuch":[${'1,'.repeat(500_000)}1]}`;
+  const LARGE = `{"nosuch":[${'1,'.repeat(500_000)}1]}`;
+
+  /** Sends bodies that end at the same time, and reads the answers. */
+  async function sendTogether(count: number, body = LARGE): Promise<void> {
     const headers = {
       authorization: basic('bob'),
       'content-type': 'application/json',
@@ -33,14 +34,38 @@ describe('costly requests', () => {
     for (const upload of uploads) upload.send(requestText('PUT', '/api/note/1/', headers, body.slice(0, -1)));
     await eventually(async () => {
       const { text } = await service.request('/metrics');
+      // Small bodies count in no budget, but their requests are in progress.
+      const value = (name: string): number => Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1]);
       return (
-        Number(/^vitrine_request_bodies_bytes (\d+)$/m.exec(text)?.[1]) >= count * (body.length - 20_000)
+        value('vitrine_http_requests_in_flight') > count &&
+        value('vitrine_request_bodies_bytes') >= count * (body.length - 20_000)
       );
     }, 'the bodies');
     for (const upload of uploads) upload.send('}');
     for (const upload of uploads) assert.equal((await upload.next())?.status, 400);
     for (const upload of uploads) upload.destroy();
   }
+
+  test('small bodies whose last bytes arrive together are processed in several turns', async (context) => {
+    let turns = 0;
+    let isOver = false;
+    const parsedIn = new Map<number, number>();
+    const parse = JSON.parse;
+    context.mock.method(JSON, 'parse', (text: string) => {
+      if (text === '"first"') parsedIn.set(turns, (parsedIn.get(turns) ?? 0) + 1);
+      return parse(text) as unknown;
+    });
+    const fields = Array.from({ length: 1_300 }, (_, index) => `"x${index}":1`);
+    const sent = sendTogether(100, `{"first":1,${fields.join(',')}}`).finally(() => (isOver = true));
+    for (; !isOver; turns += 1) await turn();
+    await sent;
+    const counts = [...parsedIn.values()];
+    assert.equal(
+      counts.reduce((sum, count) => sum + count),
+      100,
+    );
+    assert.ok(Math.max(...counts) <= 16, `processed in each turn: ${counts.join(', ')}`);
+  });
 
   test('large bodies that arrive together are parsed one per turn of the event loop', async (context) => {
     let turns = 0;

@@ -1,8 +1,8 @@
 // Bodies, queries and keys that take long to parse, to check or to write.
-import { besiege, holdRow, readRow } from '../besiege.ts';
+import { besiege, holdRow, readRow, writeRows } from '../besiege.ts';
 import type { RequestShape } from '../jobs.ts';
 import { PASSWORD } from '../../rows.ts';
-import { holds, type Scenario } from '../scenario.ts';
+import { atMost, holds, type Scenario } from '../scenario.ts';
 import { spell } from './parsing.ts';
 
 const ATTACKER = '203.0.113.1';
@@ -73,6 +73,33 @@ const LONG_QUERY = {
   headers: { Accept: 'text/html' },
 };
 
+/** 12 kB with errors for 1,300 unknown fields. */
+const UNKNOWN_FIELDS = JSON.stringify(
+  Object.fromEntries(Array.from({ length: 1_300 }, (_, index) => [`x${index}`, 1])),
+);
+
+const withheldBytes: Scenario = {
+  name: 'withheld-bytes',
+  title: '1,500 bodies of 12 kB by one user, whose last bytes all come at once',
+  async run(stage) {
+    const request = written('PUT', '/api/value/1/', UNKNOWN_FIELDS);
+    // With much memory, Node.js would leave hundreds of megabytes of old bodies to its garbage collector.
+    const settings = { NODE_OPTIONS: '--max-old-space-size=300' };
+    const siege = await besiege(
+      stage,
+      (port) => [{ kind: 'withheld bytes', port, connections: 1_500, address: ATTACKER, request }],
+      { settings, countsEnd: false },
+    );
+    return [
+      readRow(siege, 20),
+      ...writeRows(stage, siege, 200),
+      holdRow(stage, siege.watched, spell(siege.reports)),
+      atMost('memory', 'memory', 300, siege.watched.memory, 'MB'),
+      holds('the service is alive', siege.service.isAlive()),
+    ];
+  },
+};
+
 export const bodies: readonly Scenario[] = [
   floodScenario(
     'bodies',
@@ -100,5 +127,6 @@ export const bodies: readonly Scenario[] = [
   floodScenario('long-query', 'pages for browsers with a query of 8 KB, 100 columns, 8 in parallel', 8, [
     LONG_QUERY,
   ]),
+  withheldBytes,
   floodScenario('keys', 'long keys, arrays and cursors in anonymous filters, 20 in parallel', 20, KEYS),
 ];

@@ -3,6 +3,7 @@ import { ClientUsage } from '../../db/scheduling/client-usage.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
 import { HeavyWork, PRESENCE_TIME, type HeavyClient } from './heavy-work.ts';
 import { RequestQueue } from './request-queue.ts';
+import { Turns } from './turns.ts';
 import type { HasNetwork } from '../message/message.ts';
 
 /** Maximum number of active requests. Requests that wait for a slow statement, a body or a password check are not active. */
@@ -45,6 +46,8 @@ export interface AdmissionRequest extends HasNetwork {
 export class Admission {
   readonly #usage = new ClientUsage(MAX_USAGE);
   readonly #heavy = new HeavyWork((network, took) => this.charge(network, took));
+  /** For requests that may come by the thousand in one iteration of the event loop, although each was admitted before. */
+  readonly turns = new Turns();
   readonly #waiting = new RequestQueue<QueuedRequest>();
   /** Active requests of each client. */
   readonly #activeOf = new Map<string, number>();
@@ -53,6 +56,7 @@ export class Admission {
   #started = 0;
   #startsEnd = Infinity;
   #isScheduled = false;
+  #iteration = 0;
   /** The client that asked last while the process was busy. */
   #latestClient: string | undefined;
   /** Until when more than one client counts as present. */
@@ -61,6 +65,12 @@ export class Admission {
   /** Number of queued requests. */
   get waiting(): number {
     return this.#waiting.size + this.#heavy.size;
+  }
+
+  /** A number that is different in the next iteration of the event loop. */
+  get iteration(): number {
+    if (!this.#isScheduled) this.#schedule();
+    return this.#iteration;
   }
 
   /** Whether a request may have to wait for others. */
@@ -94,7 +104,9 @@ export class Admission {
   }
 
   /** Ends an active request, so that a queued one may start. */
-  leave({ countedFor: key }: AdmissionRequest): void {
+  leave(request: AdmissionRequest): void {
+    const key = request.countedFor;
+    request.countedFor = undefined;
     this.#active -= 1;
     if (key !== undefined) {
       const count = (this.#activeOf.get(key) ?? 1) - 1;
@@ -180,6 +192,7 @@ export class Admission {
 
   readonly #startIteration = (): void => {
     this.#isScheduled = false;
+    this.#iteration += 1;
     this.#started = 0;
     if (this.#waiting.size > 0) this.#admit();
   };

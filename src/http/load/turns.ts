@@ -1,6 +1,6 @@
-// Divides work that comes all at once among several turns of the event loop.
+// Divides work that comes all at once among several iterations of the event loop.
 
-/** Milliseconds of each turn. Work beyond them waits for the next turns. */
+/** Milliseconds of work in one iteration. Further work waits for the next ones. */
 const TURN = 5;
 
 /** Does work in turns that leave the event loop to other work after 5 ms. */
@@ -9,17 +9,22 @@ export class Turns {
   #used = 0;
   #isScheduled = false;
 
-  /** Does the work at once if this turn has time for it, else in one of the next turns. */
+  /** Does the work at once if this iteration has time for it, else in one of the next ones. */
   take(work: () => void): void {
-    if (this.#used < TURN && this.#waiting.length === 0) this.#run(work);
-    else this.#waiting.push(work);
+    if (this.#used < TURN && this.#waiting.length === 0) {
+      const start = performance.now();
+      work();
+      this.#used += performance.now() - start;
+    } else this.#waiting.push(work);
     this.#schedule();
   }
 
-  #run(work: () => void): void {
-    const start = performance.now();
-    work();
-    this.#used += performance.now() - start;
+  /** Resolves in one of the next iterations. What the caller then does before its next wait counts as work. */
+  next(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+      this.#schedule();
+    });
   }
 
   #schedule(): void {
@@ -28,8 +33,22 @@ export class Turns {
     setImmediate(() => {
       this.#isScheduled = false;
       this.#used = 0;
-      for (let work; this.#used < TURN && (work = this.#waiting.shift());) this.#run(work);
-      if (this.#waiting.length > 0) this.#schedule();
+      this.#run();
     });
   }
+
+  readonly #run = (): void => {
+    const work = this.#waiting.shift();
+    if (!work) return;
+    const start = performance.now();
+    work();
+    // A tick that a microtask has queued runs after all other microtasks.
+    queueMicrotask(() =>
+      process.nextTick(() => {
+        this.#used += performance.now() - start;
+        if (this.#used < TURN) this.#run();
+        else if (this.#waiting.length > 0) this.#schedule();
+      }),
+    );
+  };
 }

@@ -149,16 +149,32 @@ export class Exchange implements ApiRequest, WebRequester {
   }
 
   async body(limit = this.#services.settings.maxBody): Promise<Buffer> {
-    this.park();
     const reserve = this.#services.pressure.reserveBody(this.response, this);
-    const bytes = await readBody(this.incoming, this.response, limit, reserve);
+    const bytes = await this.#receive(() => readBody(this.incoming, this.response, limit, reserve));
     if (bytes.length > LARGE_BODY) await this.#heavySlot();
     return bytes;
   }
 
   ignoreBody(): Promise<void> {
+    return this.#receive(() => drainBody(this.incoming, this.response, this.#services.settings.maxBody));
+  }
+
+  /**
+   * Waits for a body. After that the request takes its turn again: a client can withhold the last bytes of thousands of bodies,
+   * and then send all of them at once.
+   */
+  async #receive<T>(read: () => Promise<T>): Promise<T> {
+    const { admission } = this.#services;
+    const { iteration } = admission;
     this.park();
-    return drainBody(this.incoming, this.response, this.#services.settings.maxBody);
+    const received = await read();
+    if (admission.iteration === iteration) return received;
+    await admission.turns.next();
+    if (this.response.closed) throw new ClientGone();
+    const admitted = admission.enter(this, performance.now());
+    if (admitted) await admitted;
+    this.enter();
+    return received;
   }
 
   async authenticate(): Promise<Caller> {
