@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { Agent, get } from 'node:http';
+import { Agent, get, type IncomingMessage, type ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { createHttpServer, listen } from '../../src/http/server/http-server.ts';
+import { SHUTDOWN_TIMEOUT } from '../../src/http/server/in-flight-requests.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { basic, createDatabase, request, type TestDatabase } from '../support.ts';
 import {
   addressesOf,
@@ -230,3 +233,24 @@ describe('SIGTERM and SIGINT', { concurrency: true, timeout: 60_000 }, () => {
     await own.drop();
   });
 });
+
+for (const behind of [
+  'CONNECT x HTTP/1.1\r\nHost: x\r\n\r\n',
+  'GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n',
+])
+  test(`a shutdown ends a response after the grace, also with ${behind.slice(0, 7)} behind its request`, async () => {
+    const answer = (_: IncomingMessage, response: ServerResponse): void => {
+      setInterval(() => response.write('x'), 100).unref();
+    };
+    const reply = { status: 405, headers: {}, body: '' };
+    const server = await listen(
+      createHttpServer(Object.assign(answer, { accepted: () => undefined, refuseMethod: () => reply })),
+      '127.0.0.1',
+      0,
+    );
+    const { socket, received } = await dial(server.url, `GET / HTTP/1.1\r\nHost: x\r\n\r\n${behind}`);
+    await until('the response', () => received().split('x').length > 3);
+    const late = sleep(SHUTDOWN_TIMEOUT + 5_000, 'still open', { ref: false });
+    assert.equal(await Promise.race([server.close(), late]), undefined);
+    socket.destroy();
+  });

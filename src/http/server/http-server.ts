@@ -200,7 +200,10 @@ export async function listenWith(
           for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
         };
         let idleTimer = setTimeout(closeIdle, IDLE_GRACE);
-        const timeout = setTimeout(() => server.closeAllConnections(), SHUTDOWN_TIMEOUT);
+        // `closeAllConnections` does not know connections after an Upgrade or CONNECT.
+        const timeout = setTimeout(() => {
+          for (const socket of sockets) socket.destroy();
+        }, SHUTDOWN_TIMEOUT);
         // The `close` of an HTTP server would close idle connections at once, while a client may be sending the next request.
         // Kept open for IDLE_GRACE, that request gets a response with `Connection: close`.
         NetServer.prototype.close.call(server, () => {
