@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -188,3 +189,36 @@ test('a full budget for unread answers refuses all but small ones, and ends conn
     await server.close();
   }
 });
+
+for (const [name, networkOf] of [
+  ['many IPv4 addresses', (index) => `203.0.113.${index}`],
+  ['many /64 networks of one /48', (index) => `2001:db8:0:${index}::/64`],
+] as const satisfies readonly (readonly [string, (index: number) => string])[])
+  test(`answers to writes of ${name} take little more than the budget, and the latest one is sent`, async () => {
+    const unsent = createUnsent(1);
+    const size = 16 * 1024 * 1024;
+    const lenient = { bytesPerSecond: 1, seconds: 3_600, maxCreditSeconds: 3_600 };
+    const http = createServer(({ url = '' }, response) => {
+      response.end(Buffer.alloc(size, 'x'));
+      unsent.watch(response, lenient, { network: networkOf(Number(url.slice(1))) }, size);
+    });
+    const server = await listen(http, '127.0.0.1', 0);
+    const connections: Wire[] = [];
+    try {
+      for (let index = 0; index < 9; index += 1) {
+        const connection = wire({ base: server.url });
+        connections.push(connection);
+        connection.socket.pause();
+        connection.send(requestText('GET', `/${index}`));
+        await once(http, 'request');
+      }
+      assert.ok(unsent.bytes() <= 64 * 1024 * 1024, `${unsent.bytes()} bytes`);
+      const latest = connections.at(-1);
+      latest?.socket.resume();
+      assert.equal((await latest?.next())?.body.length, size);
+    } finally {
+      for (const connection of connections) connection.destroy();
+      unsent.close();
+      await server.close();
+    }
+  });

@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ByteBudget, totalFor } from './byte-budget.ts';
+import { widestNetwork } from '../message/client-networks.ts';
 import type { HasNetwork } from '../message/message.ts';
 
 /** Minimum rate at which a client must read, on average over some seconds. */
@@ -94,17 +95,25 @@ export function createUnsent(maxPage: number, processes = 1) {
   function forget(slow: SlowResponse): void {
     if (slowResponses.delete(slow)) budget.release(slow.network, slow.bytes);
   }
-  /** Closes the oldest large response, but not the latest, of the client with the most bytes. @returns whether there is one */
-  function closeOldest(): boolean {
-    const oldest = new Map<string, SlowResponse>();
-    const several = new Set<string>();
+  /**
+   * Closes a large response other than the latest: the oldest of the network with the most bytes among those with several, else the
+   * oldest that has stalled, else the oldest.
+   * @returns whether there is one
+   */
+  function closeOldest(latest: SlowResponse): boolean {
+    const networks = new Map<string, SlowResponse[]>();
     for (const slow of slowResponses) {
       if (slow.bytes <= LARGE) continue;
-      if (oldest.has(slow.network)) several.add(slow.network);
-      else oldest.set(slow.network, slow);
+      const network = widestNetwork(slow.network);
+      const others = networks.get(network);
+      if (others) others.push(slow);
+      else networks.set(network, [slow]);
     }
-    const [most] = [...several].sort((one, other) => budget.heldBy(other) - budget.heldBy(one));
-    const slow = oldest.get(most ?? '');
+    const [several] = [...networks]
+      .filter(([, responses]) => responses.length > 1)
+      .sort(([one], [other]) => budget.heldBy(other) - budget.heldBy(one));
+    const all = (several?.[1] ?? [...networks.values()].flat()).filter((slow) => slow !== latest);
+    const slow = (several ? undefined : all.find(({ stalled }) => stalled > 0)) ?? all[0];
     if (!slow) return false;
     slow.socket.destroy();
     forget(slow); // `close` is emitted later.
@@ -117,8 +126,8 @@ export function createUnsent(maxPage: number, processes = 1) {
     fits: ({ network }: HasNetwork, bytes: number): boolean =>
       bytes <= LARGE || budget.excess(network, bytes) === undefined,
 
-    /** Whether the client leaves more unread than the whole budget. */
-    isOverdrawn: ({ network }: HasNetwork): boolean => budget.heldBy(network) > total,
+    /** Whether the client's network leaves more unread than the whole budget. */
+    isOverdrawn: ({ network }: HasNetwork): boolean => budget.heldBy(widestNetwork(network)) > total,
 
     /** Counts the response until it is closed, and closes the connection if its client is slower than the rate. */
     watch(response: ServerResponse, rate: DrainRate, client: HasNetwork, bytes: number): void {
@@ -127,12 +136,12 @@ export function createUnsent(maxPage: number, processes = 1) {
       if (budget.used + bytes > total + SMALL_TOTAL && bytes <= LARGE) return void socket.destroy();
       const sent = bytesSentBy(socket);
       const { network } = client;
-      const slow = { socket, network, rate, bytes, sent, credit: rate.seconds, stalled: 0 };
+      const slow: SlowResponse = { socket, network, rate, bytes, sent, credit: rate.seconds, stalled: 0 };
       slowResponses.add(slow);
       budget.take(network, bytes);
       response.once('close', () => forget(slow));
       // The answer to a write comes whether there is room or not: many writes may have started while there was.
-      while (bytes > LARGE && budget.used > total && closeOldest());
+      while (bytes > LARGE && budget.used > total && closeOldest(slow));
     },
 
     bytes: (): number => budget.used,
