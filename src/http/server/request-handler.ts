@@ -22,7 +22,7 @@ import type { RateLimit } from '../load/rate-limit.ts';
 import { allowOf, assertAllowed, findRoute } from '../api/api-routes.ts';
 import { isNegotiated } from '../api/negotiation.ts';
 import { assertRate, isProbe } from './rate-check.ts';
-import { send, sendStream } from './send-response.ts';
+import { isLong, send, sendInPieces, sendStream } from './send-response.ts';
 import type { Site } from '../api/site.ts';
 import {
   assertReadable,
@@ -155,6 +155,10 @@ export function createHandler(options: HandlerOptions): Handler {
     }
     if (isClosing()) extra['Connection'] = 'close';
     const tracking = { unsent: pressure.unsent, client: exchange };
+    if (isLong(reply, method))
+      return sendInPieces(incoming, response, reply, extra, tracking).then((bytes) =>
+        end(exchange, reply.status, bytes),
+      );
     const { body } = reply;
     if (typeof body === 'string' || Buffer.isBuffer(body)) {
       const bytes = send(incoming, response, reply as Reply & { body: typeof body }, extra, tracking);

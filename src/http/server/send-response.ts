@@ -1,6 +1,7 @@
 // Writes a reply to the connection, whole or as a stream.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import type { HasNetwork, Reply } from '../message/message.ts';
 import { PAGE_RATE, STREAM_RATE, type Unsent } from '../load/unsent-responses.ts';
 
@@ -67,20 +68,33 @@ function flatten(headers: Reply['headers'], extra: Headers): string[] {
   return head;
 }
 
+/** Sends the head of a reply. @returns whether the connection must then be closed, because the client still sends its request */
+function sendHead(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, headers }: Pick<Reply, 'status' | 'headers'>,
+  extra: Headers,
+  length: number | undefined,
+): boolean {
+  const closes = leavesMuchUnread(request);
+  const head = flatten(headers, closes ? { ...extra, Connection: 'close' } : extra);
+  if (length !== undefined) head.push('Content-Length', String(length));
+  response.writeHead(status, head);
+  return closes;
+}
+
 /** Sends a reply. @returns the number of body bytes */
 export function send(
   request: IncomingMessage,
   response: ServerResponse,
-  { status, headers, body, isKept = false }: Reply & { readonly body: Buffer | string },
+  reply: Reply & { readonly body: Buffer | string },
   extra: Headers,
   tracking?: UnsentTracking,
 ): number {
+  const { status, body, isKept = false } = reply;
   const isEmpty = status === 204 || status === 304;
   const length = Buffer.byteLength(body);
-  const closes = leavesMuchUnread(request);
-  const head = flatten(headers, closes ? { ...extra, Connection: 'close' } : extra);
-  if (!isEmpty) head.push('Content-Length', String(length));
-  response.writeHead(status, head);
+  const closes = sendHead(request, response, reply, extra, isEmpty ? undefined : length);
   const hasNoBody = isEmpty || request.method === 'HEAD';
   if (closes) {
     if (!hasNoBody) response.write(body);
@@ -92,6 +106,56 @@ export function send(
   if (tracking && response.socket && response.socket.writableLength > 0)
     tracking.unsent.watch(response, PAGE_RATE, tracking.client, isKept ? 0 : length);
   return hasNoBody ? 0 : length;
+}
+
+/** Characters from which a text is sent in pieces, and those of a piece. */
+const LONG_TEXT = 524_288;
+const PIECE = 65_536;
+
+/** Whether a reply must be sent in pieces: encoding and writing many megabytes would block the event loop. */
+export const isLong = (reply: Reply, method: string): reply is Reply & { readonly body: string } =>
+  typeof reply.body === 'string' && reply.body.length > LONG_TEXT && method !== 'HEAD';
+
+/** Resolves when the client has read what was written, or has disconnected. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      response.off('drain', end);
+      response.off('close', end);
+      resolve();
+    };
+    response.on('drain', end);
+    response.on('close', end);
+  });
+}
+
+/**
+ * Sends a long text, no faster than the client reads, with a turn of the event loop for each piece.
+ * @returns the number of body bytes
+ */
+export async function sendInPieces(
+  request: IncomingMessage,
+  response: ServerResponse,
+  reply: Reply & { readonly body: string },
+  extra: Headers,
+  { unsent, client }: UnsentTracking,
+): Promise<number> {
+  const { body } = reply;
+  const length = Buffer.byteLength(body);
+  const closes = sendHead(request, response, reply, extra, length);
+  unsent.watch(response, PAGE_RATE, client, length);
+  let sent = 0;
+  while (sent < body.length && !response.closed) {
+    const end = sent + PIECE;
+    // A pair of surrogates must not be divided.
+    const isDivided = (body.charCodeAt(end - 1) & 0xfc00) === 0xd800;
+    const piece = body.slice(sent, isDivided ? end + 1 : end);
+    sent += piece.length;
+    await (response.write(piece) ? nextIteration() : drained(response));
+  }
+  if (closes && !response.closed) linger(request, response);
+  else response.end();
+  return length;
 }
 
 /**
