@@ -75,8 +75,10 @@ function isParkable({ resources }: Services, request: ApiRequest): boolean {
   }
 }
 
-const lengthOf = ({ entries }: Form): number =>
-  entries.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
+/** Whether a client without a session may send this form. */
+const isSmall = ({ entries }: Form): boolean =>
+  entries.length <= ANONYMOUS_LIMIT.fields &&
+  entries.reduce((sum, [name, value]) => sum + name.length + value.length, 0) <= ANONYMOUS_LIMIT.bytes;
 
 /**
  * Answers a request without a session. Only the form of a recently ended session is kept.
@@ -86,7 +88,7 @@ async function answerAnonymous(services: Services, request: ApiRequest, sent?: F
   if (request.method !== 'POST') return redirectToLogin(request);
   assertOwnOrigin(request, services.settings);
   const token = readCookie(request, 'session');
-  const isKept = isParkable(services, request) && (!sent || lengthOf(sent) <= ANONYMOUS_LIMIT.bytes);
+  const isKept = isParkable(services, request) && (!sent || isSmall(sent));
   if (token === undefined || !isKept) return redirectToLogin(request);
   const user = await services.sessions.endedUser(token);
   if (user === undefined) return redirectToLogin(request);

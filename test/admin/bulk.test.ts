@@ -14,6 +14,14 @@ describe('bulk actions', () => {
     assert.match((await ada.follow(answer)).text, /class="flash failed"[^>]*>No records selected/);
   });
 
+  test('on keys of more than a million characters are 413, because each page would repeat them', async () => {
+    const long = Array.from({ length: 10_000 }, (_, index) => `${index}${'&'.repeat(120)}`);
+    const { status, text } = await ada.post(BULK, { _state: '', _action: 'delete', _id: long });
+    assert.equal(status, 413);
+    assert.match(text, /Select fewer records/);
+    assert.ok(text.length < 20_000, `${text.length} characters`);
+  });
+
   test('delete the selected records after a confirmation with their number and labels', async () => {
     const page = await ada.post(BULK, { _state: '', _action: 'delete', _id: ids.slice(0, 2) });
     assert.equal(page.status, 200);

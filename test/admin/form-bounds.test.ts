@@ -108,6 +108,14 @@ describe('a form with a field of 900,000 characters', () => {
   });
 });
 
+test('a form with thousands of control fields that no page has is 400, because the lookup page would repeat them', async () => {
+  const fields = { ...fieldsOf(await ada.get(path)), _lookup: 'author_id', author_id: 'a' };
+  const unknown = Object.fromEntries(Array.from({ length: 19_000 }, (_, index) => [`_x${index}`, '&']));
+  const { status, text } = await ada.post(path, { ...fields, ...unknown });
+  assert.equal(status, 400);
+  assert.ok(text.length < 20_000, `${text.length} characters`);
+});
+
 test('a form with 19,000 fields selects 19,000 records', async () => {
   const answer = await send('/admin/thing/-/bulk/', {
     _action: 'delete',

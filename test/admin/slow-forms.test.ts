@@ -31,6 +31,7 @@ describe('a form that arrives slowly', () => {
     const head = [
       `POST ${path} HTTP/1.1`,
       'Host: x',
+      'Sec-Fetch-Site: same-origin',
       `Cookie: ${cookie}`,
       'Content-Type: application/x-www-form-urlencoded',
       `Content-Length: ${body.length}`,
@@ -78,4 +79,23 @@ describe('a form that arrives slowly', () => {
     assert.match(answer.headers['location'] ?? '', /^\/admin\/-\/login\//);
     assert.equal((await service.sql`select from "user" where id = ${other}`).length, 1);
   });
+
+  for (const [fields, status, outcome] of [
+    [1_500, 401, 'is kept for the next login'],
+    [15_000, 303, 'is not kept, as without a session'],
+  ] as const)
+    test(`with ${fields} fields whose session expires meanwhile ${outcome}`, async () => {
+      await service.addUser(`slow${fields}`, { admin: true });
+      const browser = await logIn(service, `slow${fields}`);
+      const empty = Object.fromEntries(
+        Array.from({ length: fields }, (_, index) => [index.toString(36), '']),
+      );
+      const answer = await sendDuring(
+        browser,
+        '/admin/thing/-/add/',
+        empty,
+        () => service.sql`update vitrine_session set seen = seen - interval '13 hours'`,
+      );
+      assert.equal(answer.status, status);
+    });
 });

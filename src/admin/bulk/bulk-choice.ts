@@ -1,4 +1,5 @@
 // The records that an admin has selected on a list, for the pages of an action on them.
+import { Problem } from '../../errors.ts';
 import type { Selection } from '../../query/selection.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
@@ -24,10 +25,15 @@ export interface BulkContext extends ResourceContext {
 /** Maximum records whose labels are shown. */
 const MAX_LABELS = 10;
 
-/** Reads the selection from the form of a list or of a confirmation page. @throws Problem 400, 414 */
+/** Maximum characters of the keys of the selected records: each page repeats them. */
+const LONGEST_IDS = 1024 * 1024;
+
+/** Reads the selection from the form of a list or of a confirmation page. @throws Problem 400, 413, 414 */
 export function readChoice(form: Form): Choice {
   const state = LinkParameters.parse(form.get('_state') ?? '');
   const ids = form.get('_all') === undefined ? [...new Set(form.all('_id'))] : undefined;
+  if (ids && ids.reduce((sum, id) => sum + id.length, 0) > LONGEST_IDS)
+    throw new Problem(413, 'The keys of the selected records are too long. Select fewer records.');
   const { query, search } = selectionOf(state.without('page', 'limit'));
   return { state, ids, selection: ids ? { query, search, ids } : { query, search } };
 }

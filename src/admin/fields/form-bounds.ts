@@ -9,6 +9,8 @@ import { grouped } from '../web/display-text.ts';
 const LONGEST_CONTROL_FIELD = 16_384;
 /** Characters per column in control fields that name columns. */
 const LONGEST_NAMED = 80;
+/** Characters of all control fields, besides two for each column. */
+const LONGEST_CONTROL_FIELDS = 65_536;
 /** Maximum length of a number, date, time or choice (characters). */
 const LONGEST_SHORT = 1000;
 /** Maximum length of a foreign key (characters): PostgreSQL cannot index longer keys. */
@@ -34,19 +36,24 @@ export function lengthFault(column: Column, text: string): string | undefined {
 /**
  * Keeps the fields of these columns and truncates long values, to one character more than `lengthFault` accepts. JSON is not
  * truncated, so that the user does not lose it.
- * @throws Problem 400 for a control field that is too long
+ * @throws Problem 400 for a control field that is too long, and for too many of them
  */
 export function boundedForm(form: Form, columns: readonly Column[]): Form {
   const byName = new Map(columns.map((column) => [column.key, column]));
   const nullBoxes = new Set(columns.map(nullName));
   const longest = Math.max(LONGEST_CONTROL_FIELD, columns.length * LONGEST_NAMED);
+  let left = LONGEST_CONTROL_FIELDS + 2 * columns.length * LONGEST_NAMED;
   const entries = form.entries.flatMap(([name, value]) => {
     if (name.startsWith('_')) {
-      if (value.length <= longest) return [[name, value] as const];
-      throw new Problem(
-        400,
-        `The field ${name.slice(0, 100)} must be at most ${grouped(longest)} characters (got ${grouped(value.length)}).`,
-      );
+      if (value.length > longest)
+        throw new Problem(
+          400,
+          `The field ${name.slice(0, 100)} must be at most ${grouped(longest)} characters (got ${grouped(value.length)}).`,
+        );
+      // `readChoice` limits the keys of selected records.
+      if (name !== '_id') left -= name.length + value.length;
+      if (left < 0) throw new Problem(400, 'The form has too many fields whose names start with "_".');
+      return [[name, value] as const];
     }
     if (nullBoxes.has(name)) return [[name, '1'] as const];
     const column = byName.get(name);
