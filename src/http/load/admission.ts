@@ -87,20 +87,25 @@ export class Admission {
    */
   enter(request: AdmissionRequest, now: number): Promise<void> | undefined {
     if (!this.#isScheduled) this.#schedule();
-    if (!this.isBusy(now)) {
-      this.#start(now);
-      return undefined;
-    }
     const key = request.network;
-    request.countedFor = key;
-    this.#heavy.notePresence(key, now);
-    if (key !== (this.#latestClient ?? key)) this.#othersPresentUntil = now + PRESENCE_TIME;
-    this.#latestClient = key;
-    if (this.#usage.isCostly(key, now)) {
+    if (this.isBusy(now) && this.#usage.isCostly(key, now)) {
+      this.#notePresence(key, now);
       this.#assertMayWait(key, now);
-      return this.#heavy.waitForSlot({ key, network: key }).then(() => this.#enterAs(key, performance.now()));
+      return this.#heavy
+        .waitForSlot({ key, network: key })
+        .then(() => this.#enterAs(request, performance.now()));
     }
-    return this.#enterAs(key, now);
+    return this.enterAgain(request, now);
+  }
+
+  /** Admits a request whose body came after its head. What its client had used before was checked for the head. */
+  enterAgain(request: AdmissionRequest, now: number): Promise<void> | undefined {
+    if (this.isBusy(now)) {
+      this.#notePresence(request.network, now);
+      return this.#enterAs(request, now);
+    }
+    this.#start(now);
+    return undefined;
   }
 
   /** Ends an active request, so that a queued one may start. */
@@ -138,7 +143,15 @@ export class Admission {
     this.charge(network, ABANDONED_CHARGE);
   }
 
-  #enterAs(key: string, now: number): Promise<void> | undefined {
+  #notePresence(key: string, now: number): void {
+    this.#heavy.notePresence(key, now);
+    if (key !== (this.#latestClient ?? key)) this.#othersPresentUntil = now + PRESENCE_TIME;
+    this.#latestClient = key;
+  }
+
+  #enterAs(request: AdmissionRequest, now: number): Promise<void> | undefined {
+    const key = request.network;
+    request.countedFor = key;
     if (this.#waiting.size === 0 && this.#hasRoom(now) && this.#mayStart(key, now)) {
       this.#start(now, key);
       return undefined;

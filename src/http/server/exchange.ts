@@ -171,7 +171,7 @@ export class Exchange implements ApiRequest, WebRequester {
     if (admission.iteration === iteration) return received;
     await admission.turns.next();
     if (this.response.closed) throw new ClientGone();
-    const admitted = admission.enter(this, performance.now());
+    const admitted = admission.enterAgain(this, performance.now());
     if (admitted) await admitted;
     this.enter();
     return received;
