@@ -118,14 +118,18 @@ export const isLong = (reply: Reply, method: string): reply is Reply & { readonl
 
 /** Resolves when the client has read what was written, or has disconnected. */
 function drained(response: ServerResponse): Promise<void> {
+  const { socket } = response;
   return new Promise((resolve) => {
     const end = (): void => {
       response.off('drain', end);
       response.off('close', end);
+      socket?.off('close', end);
       resolve();
     };
     response.on('drain', end);
     response.on('close', end);
+    // After an Upgrade or CONNECT, Node does not close the response with the connection.
+    socket?.on('close', end);
   });
 }
 
@@ -145,7 +149,7 @@ export async function sendInPieces(
   const closes = sendHead(request, response, reply, extra, length);
   unsent.watch(response, PAGE_RATE, client, length);
   let sent = 0;
-  while (sent < body.length && !response.closed) {
+  while (sent < body.length && !response.closed && response.socket?.destroyed === false) {
     const end = sent + PIECE;
     // A pair of surrogates must not be divided.
     const isDivided = (body.charCodeAt(end - 1) & 0xfc00) === 0xd800;
