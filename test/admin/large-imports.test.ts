@@ -1,6 +1,7 @@
-// CSV imports that read large records: group by group, and as they were before the import.
+// CSV imports that read large records: group by group, and as they were before the import. Imports into wide tables.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, type AdminAnswer, type Browser } from './support.ts';
@@ -20,6 +21,54 @@ const document = {
   },
   admin: { readonly: ['revision', 'copy'] },
 } as const;
+
+const COLUMNS = 380;
+const wide = {
+  model: 'wide',
+  columns: Object.fromEntries(
+    Array.from({ length: COLUMNS }, (_, index) => [`c${index}`, { type: 'integer', null: true }] as const),
+  ),
+} satisfies Resource;
+
+describe('an import into a wide table', () => {
+  let service: TestService;
+  let browser: Browser;
+  before(async () => {
+    service = await startService([user, wide]);
+    await service.addUser('ada', { admin: true });
+    browser = await logIn(service, 'ada');
+  });
+  after(() => service.close());
+  async function upload(csv: string): Promise<AdminAnswer> {
+    const form = new FormData();
+    form.append('_file', new Blob([csv]), 'wide.csv');
+    return browser.upload('/admin/wide/-/import/', form);
+  }
+  const names = Object.keys(wide.columns).join(',');
+  const rows = (count: number, cell: string): string[] =>
+    Array.from({ length: count }, () => Array(COLUMNS).fill(cell).join(','));
+
+  test('shows at most about 10,000 values, and counts all rows', async () => {
+    const { status, text } = await upload(crlf(names, ...rows(60, '1')));
+    assert.equal(status, 200);
+    assert.match(visibleText(text), /New records \(60\) .* Showing the first 27 of 60\./);
+    assert.equal(text.match(/<li>C\d+: /g)?.length, 27 * COLUMNS);
+  });
+
+  test('takes at most 1,000,000 cells, also empty ones', async () => {
+    const most = Math.floor(1_000_000 / COLUMNS) - 1;
+    const allowed = await upload(crlf(names, ...rows(most, '').map((row) => `${row.slice(1)}9`)));
+    assert.match(visibleText(allowed.text), new RegExp(`${most.toLocaleString('en-US')} rows: `));
+    for (const csv of [crlf(names, ...rows(most + 1, '').map((row) => `${row}9`)), ','.repeat(1_000_001)]) {
+      const { status, text } = await upload(csv);
+      assert.equal(status, 400);
+      assert.match(
+        visibleText(text),
+        /The file must have at most 1,000,000 cells\. Split it into several files\./,
+      );
+    }
+  });
+});
 
 describe('an import of large records', () => {
   let service: TestService;

@@ -7,6 +7,8 @@ import { counted, grouped, shortened } from '../web/display-text.ts';
 /** Maximum size of a CSV file (bytes). The preview form holds it in Base64, which takes a third more. */
 export const MAX_FILE_BYTES = 5 * 1024 * 1024;
 export const MAX_ROWS = 10_000;
+/** Maximum number of cells. Empty ones take more memory than characters. */
+export const MAX_CELLS = 1_000_000;
 /** Other separators that spreadsheets write. */
 const OTHER_SEPARATOR = /[;\t]/;
 const NEEDS_COMMAS = 'The file must be separated by commas. Export it again with the comma as the separator.';
@@ -95,7 +97,11 @@ export async function readImportFile(
       faults: [`The file must be at most ${grouped(MAX_FILE_BYTES)} bytes (got ${grouped(bytes)}).`],
     };
   // The first line, and one row more than the limit to notice that there are too many.
-  const parsed = await parseCsvInTurns(text, MAX_ROWS + 2);
+  const parsed = await parseCsvInTurns(text, { rows: MAX_ROWS + 2, cells: MAX_CELLS });
+  if (parsed === 'tooManyCells')
+    return {
+      faults: [`The file must have at most ${grouped(MAX_CELLS)} cells. Split it into several files.`],
+    };
   if ('faultyLine' in parsed) {
     const [firstLine = ''] = text.split(/[\r\n]/, 1);
     if (!firstLine.includes(',') && OTHER_SEPARATOR.test(firstLine)) return { faults: [NEEDS_COMMAS] };

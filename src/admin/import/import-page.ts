@@ -91,18 +91,18 @@ function applyForm(
 }
 
 /** The faulty rows, the form to upload a corrected file, and the first valid rows. */
-const faultyRows = (context: ResourceContext, preview: Preview, upload: Upload): Html =>
-  html`${rowTable('faulty', preview)} ${uploadForm(context, upload.pasted, false)}
-  ${rowTable('changed', preview, MAX_SHOWN_BESIDE_FAULTS)}
-  ${rowTable('new', preview, MAX_SHOWN_BESIDE_FAULTS)}`;
+const faultyRows = async (context: ResourceContext, preview: Preview, upload: Upload): Promise<Html> =>
+  html`${await rowTable('faulty', preview)} ${uploadForm(context, upload.pasted, false)}
+  ${await rowTable('changed', preview, MAX_SHOWN_BESIDE_FAULTS)}
+  ${await rowTable('new', preview, MAX_SHOWN_BESIDE_FAULTS)}`;
 
 /** The page that shows what the file would change, with the button to import it. */
-function previewPage(
+async function previewPage(
   context: ResourceContext,
   preview: Preview,
   upload: Upload,
   refusal?: ConfirmationRefusal,
-): Reply {
+): Promise<Reply> {
   const { outcome, resource } = preview;
   const { counts } = outcome;
   const isFaulty = counts.faulty > 0;
@@ -131,8 +131,8 @@ function previewPage(
   ${isRefused && errorSummary(refusal.errors, PASSWORD_LABELS)} ${summaryOf(preview)}
   ${
     isFaulty
-      ? faultyRows(context, preview, upload)
-      : html`${rowTable('changed', preview)} ${rowTable('new', preview)} ${next()}`
+      ? await faultyRows(context, preview, upload)
+      : html`${await rowTable('changed', preview)} ${await rowTable('new', preview)} ${next()}`
   }`;
   return pageReply(context, {
     title: `Import preview: ${resource.title}`,

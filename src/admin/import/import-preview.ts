@@ -1,4 +1,5 @@
 // The tables and texts of the import preview.
+import { setImmediate } from 'node:timers/promises';
 import type { Column } from '../../db/schema/model.ts';
 import { labelsFor } from '../web/record-labels.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
@@ -97,19 +98,24 @@ function recordCell({ kind, id }: RowOutcome, { name }: AdminResource): Content 
 }
 
 /**
- * A table of the rows of one kind; false if there are none.
+ * A table of the rows of one kind; false if there are none. Each row is rendered in its own turn, because it may be wide.
  * @param max the maximum number of rows shown
  */
-export function rowTable(kind: keyof typeof TITLES, preview: Preview, max = Infinity): Html | false {
+export async function rowTable(
+  kind: keyof typeof TITLES,
+  preview: Preview,
+  max = Infinity,
+): Promise<Html | false> {
   const { outcome, resource } = preview;
   const count = outcome.counts[kind];
   const rows = outcome.shown[kind].slice(0, max);
   const titles = ['Line', 'Record', kind === 'faulty' ? 'Errors' : 'Values'];
-  const cells = rows.map((row) => [
-    grouped(row.line),
-    recordCell(row, resource),
-    kind === 'faulty' ? errorList(row, resource) : changeList(row, preview),
-  ]);
+  const cells: Content[][] = [];
+  for (const row of rows) {
+    const details = kind === 'faulty' ? errorList(row, resource) : changeList(row, preview);
+    cells.push([grouped(row.line), recordCell(row, resource), details]);
+    await setImmediate();
+  }
   return (
     count > 0 &&
     html`<section>

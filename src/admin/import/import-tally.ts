@@ -20,6 +20,8 @@ export interface ImportOutcome {
 
 /** The maximum number of rows of each kind kept for the preview. Faulty rows may have an error per column. */
 const MAX_SHOWN: Readonly<Record<RowKind, number>> = { new: 200, changed: 200, unchanged: 0, faulty: 50 };
+/** The maximum number of changes and errors kept of each kind: a row of a wide table has one for each column. */
+const MAX_DETAILS = 10_000;
 /** An outcome that has only the beginnings of long values. */
 export interface CondensedOutcome extends RowOutcome {
   /** A digest of the whole values. */
@@ -49,6 +51,7 @@ function condensed(column: Column, text: string | null): string | null {
 export function createTally(resource: AdminResource, { columns }: ImportFile) {
   const counts = { new: 0, changed: 0, unchanged: 0, faulty: 0 };
   const shown: Record<RowKind, RowOutcome[]> = { new: [], changed: [], unchanged: [], faulty: [] };
+  const details = { new: 0, changed: 0, unchanged: 0, faulty: 0 };
   const hash = createHash('sha256').update(resource.name);
   return {
     condense(outcome: RowOutcome, { row: { cells } }: MatchedRow): CondensedOutcome {
@@ -70,9 +73,12 @@ export function createTally(resource: AdminResource, { columns }: ImportFile) {
     },
 
     add(this: void, outcome: CondensedOutcome): void {
-      const { kind, digest } = outcome;
+      const { kind, digest, changes, errors } = outcome;
       counts[kind] += 1;
-      if (shown[kind].length < MAX_SHOWN[kind]) shown[kind].push(outcome);
+      if (shown[kind].length < MAX_SHOWN[kind] && details[kind] < MAX_DETAILS) {
+        details[kind] += changes.length + Object.keys(errors).length;
+        shown[kind].push(outcome);
+      }
       hash.update(digest);
     },
 

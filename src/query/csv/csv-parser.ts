@@ -54,13 +54,21 @@ function unquotedAt(text: string, from: number): string {
   return UNQUOTED.exec(text)?.[0] ?? '';
 }
 
-type ParsedCsv = CsvRow[] | { readonly faultyLine: number };
+type ParsedCsv = CsvRow[] | { readonly faultyLine: number } | 'tooManyCells';
+
+interface CsvLimits {
+  /** Parsing stops after this many rows. */
+  readonly rows: number;
+  readonly cells: number;
+}
+const UNLIMITED: CsvLimits = { rows: Infinity, cells: Infinity };
 
 /** Reads CSV as `parseCsv` does, and yields from time to time so that the caller can serve other requests. */
-function* readCsv(text: string, maxRows: number): Generator<undefined, ParsedCsv> {
+function* readCsv(text: string, limits: CsvLimits): Generator<undefined, ParsedCsv> {
   const csv = text.replace(/^\uFEFF/, '');
   const rows: CsvRow[] = [];
   let cells: (string | null)[] = [];
+  let cellCount = 0;
   let line = 1;
   let rowStart = 1;
   let nextYield = YIELD_INTERVAL;
@@ -81,13 +89,15 @@ function* readCsv(text: string, maxRows: number): Generator<undefined, ParsedCsv
       cells.push(unquoted === '' ? null : unquoted);
       at += unquoted.length;
     }
+    cellCount += 1;
+    if (cellCount > limits.cells) return 'tooManyCells';
     const next = csv[at];
     if (next !== undefined && next !== ',' && next !== '\r' && next !== '\n') return { faultyLine: line };
     at += next === '\r' && csv[at + 1] === '\n' ? 2 : 1;
     if (next === ',') continue;
     if (cells.length > 1 || cells[0] !== null) {
       rows.push({ line: rowStart, cells });
-      if (rows.length >= maxRows) return rows;
+      if (rows.length >= limits.rows) return rows;
     }
     cells = [];
     line += 1;
@@ -101,20 +111,20 @@ function* readCsv(text: string, maxRows: number): Generator<undefined, ParsedCsv
  * regular expression for quoted cells would overflow the stack.
  * @returns the rows without empty lines, or the line with the first syntax error
  */
-export function parseCsv(text: string): ParsedCsv {
-  const steps = readCsv(text, Infinity);
+export function parseCsv(text: string): Exclude<ParsedCsv, 'tooManyCells'> {
+  const steps = readCsv(text, UNLIMITED);
   for (;;) {
     const { done, value } = steps.next();
-    if (done) return value;
+    if (done) return value as Exclude<ParsedCsv, 'tooManyCells'>;
   }
 }
 
 /**
  * Parses CSV as `parseCsv` does, and lets other requests run in between.
- * @param maxRows stops after this many rows
+ * @returns also `tooManyCells`, as soon as there are more than the limit
  */
-export async function parseCsvInTurns(text: string, maxRows: number): Promise<ParsedCsv> {
-  const steps = readCsv(text, maxRows);
+export async function parseCsvInTurns(text: string, limits: CsvLimits): Promise<ParsedCsv> {
+  const steps = readCsv(text, limits);
   for (;;) {
     const { done, value } = steps.next();
     if (done) return value;
