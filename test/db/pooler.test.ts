@@ -5,6 +5,7 @@ import { connect, createServer, type AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
+import { whenAdmitted } from '../http/expect.ts';
 import { basic, createDatabase, request, startService, type TestDatabase } from '../support.ts';
 
 /** Calls back with the type of each message of PostgreSQL's protocol. The start of a connection has no type. */
@@ -141,9 +142,12 @@ test('with prepare=false nothing is sent on a connection before the last answer 
       try {
         const { url: base } = await vitrine.start();
         const writes = Array.from({ length: 20 }, (_, at) =>
-          request(base, `/api/note/${at + 1}/`, { method: 'PUT', headers, body: { message: 'new' } }),
+          whenAdmitted(() =>
+            request(base, `/api/note/${at + 1}/`, { method: 'PUT', headers, body: { message: 'new' } }),
+          ),
         );
-        const answers = await Promise.all([...paths.map((path) => request(base, path)), ...writes]);
+        const reads = paths.map((path) => whenAdmitted(() => request(base, path)));
+        const answers = await Promise.all([...reads, ...writes]);
         assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
         await request(base, '/api/note/', { headers: { accept: 'application/x-ndjson' } });
       } finally {

@@ -77,6 +77,13 @@ export async function longestTurnOf(work: () => Promise<unknown>, runs = 3): Pro
   return lowest;
 }
 
+/** Sends a request, again while the service refuses it because of its load, as clients should. */
+export const whenAdmitted = (send: () => Promise<Answer>): Promise<Answer> =>
+  eventually(async () => {
+    const answer = await send();
+    return answer.status === 429 || answer.status === 503 ? undefined : answer;
+  }, 'a request that is admitted');
+
 /** Waits up to 20 s for a condition, such as a log line that is written with a delay. */
 export async function eventually<T>(condition: () => T | Promise<T>, label: string): Promise<NonNullable<T>> {
   for (let tries = 0; tries < 2_000; tries += 1) {
