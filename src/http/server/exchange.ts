@@ -1,7 +1,6 @@
 // One request in progress: provides what handlers use, waits for slots, and detects that its client disconnects.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { hasMoreParameters } from '../../query/parse/grammar.ts';
-import { setImmediate as nextIteration, setTimeout as sleep } from 'node:timers/promises';
 import type { Settings } from '../../config.ts';
 import { ClientGone, type Requester, type Rest } from '../../db/scheduling/requester.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
@@ -19,13 +18,10 @@ import {
 import { OTHER_ROUTE } from '../observability/metrics.ts';
 import { clientAddress, isSecure } from '../auth/request-origin.ts';
 import { Peer } from './connection-peer.ts';
+import { confirmPresence, probe } from './half-closed-clients.ts';
 import type { Pressure } from '../load/pressure.ts';
 import { isAdminPath, splitTarget } from '../message/request-target.ts';
 
-/** Milliseconds until the first probe of a half-closed connection. Each further wait is longer. */
-const FIRST_PROBE = 20;
-/** Milliseconds that an HTTP/1.0 client that closed its half of the connection has for its response: it cannot be probed. */
-const UNPROBED_TIME = 100;
 /** Bodies larger than this (bytes) wait for a slot before they are processed. */
 const LARGE_BODY = 16_384;
 /** Records larger than this (bytes) wait for a slot before they become an HTML page, which takes much longer for each byte. */
@@ -228,7 +224,7 @@ export class Exchange implements ApiRequest, WebRequester {
   onHalfClosed(): void {
     if (this.#isProbing) return;
     this.#isProbing = true;
-    this.#probe(this.incoming.httpVersion === '1.0' ? UNPROBED_TIME : FIRST_PROBE);
+    probe(this.incoming, this.response);
   }
 
   /** Counts the request as active, until `park`. */
@@ -281,35 +277,7 @@ export class Exchange implements ApiRequest, WebRequester {
     setImmediate(() => (this.isInSlot = false));
   }
 
-  /**
-   * Checks before expensive work whether a client that closed its half of the connection still reads. If it does not, its system
-   * responds to a first interim response with a reset, so that a second one fails.
-   * @returns undefined if no check is needed; else a promise that resolves after the check, in about FIRST_PROBE milliseconds
-   */
   confirmPresence(): Promise<void> | undefined {
-    const { socket, httpVersion } = this.incoming;
-    if (!socket.readableEnded || httpVersion === '1.0' || this.peer.isProbed) return undefined;
-    this.peer.isProbed = true;
-    this.response.writeProcessing();
-    return sleep(FIRST_PROBE).then(() => {
-      if (this.response.closed) return undefined;
-      this.response.writeProcessing();
-      return nextIteration();
-    });
-  }
-
-  /**
-   * A client that closed its half of the connection may have disconnected or may still read: only writing shows which. Sends
-   * interim responses, which HTTP/1.1 clients ignore, until the response starts or the connection breaks. An HTTP/1.0 client would
-   * take them for the response, so its connection is closed.
-   */
-  #probe(wait: number): void {
-    setTimeout(() => {
-      const { response } = this;
-      if (response.closed || response.headersSent) return;
-      if (this.incoming.httpVersion === '1.0') return void this.incoming.socket.destroy();
-      response.writeProcessing();
-      this.#probe(wait * 1.5);
-    }, wait).unref();
+    return confirmPresence(this.incoming, this.response, this.peer);
   }
 }

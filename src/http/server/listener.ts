@@ -100,8 +100,9 @@ async function openMetrics(
   const { host } = address;
   const instance = isForeignWorker ? Number(process.env['NODE_APP_INSTANCE'] ?? 0) : 0;
   const port = address.port === 0 ? 0 : address.port + instance;
+  const connections = maxConnections(settings.workers);
   const open = (): Promise<RunningServer> =>
-    listenWith(createHttpServer(createMetricsHandler(metrics, logger), { logger }), {
+    listenWith(createHttpServer(createMetricsHandler(metrics, logger), { logger, connections }), {
       host,
       port,
       exclusive: !isWorker,

@@ -4,7 +4,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Settings } from '../../config.ts';
 import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
-import { notFound, unavailable } from '../../errors.ts';
 import { Admission, MIN_PACED } from '../load/admission.ts';
 import { Arrivals } from '../load/arrivals.ts';
 import { compress, isCompressible, withKnownTag } from './compression.ts';
@@ -13,15 +12,15 @@ import { Exchange, type ExchangeServices } from './exchange.ts';
 import type { InFlight } from './in-flight-requests.ts';
 import type { Logger } from '../observability/logger.ts';
 import { pathOf } from '../message/base-path.ts';
-import { json, problemReply, type Reply } from '../message/message.ts';
+import { problemReply, type Reply } from '../message/message.ts';
 import { withPosition } from '../message/write-position.ts';
-import { mayReadMetrics, OTHER_ROUTE, ROUTE_PATTERNS, type Metrics } from '../observability/metrics.ts';
+import { mayReadMetrics, type Metrics } from '../observability/metrics.ts';
 import { corsHeaders } from '../auth/request-origin.ts';
 import type { Pressure } from '../load/pressure.ts';
 import type { RateLimit } from '../load/rate-limit.ts';
-import { allowOf, assertAllowed, findRoute } from '../api/api-routes.ts';
 import { isNegotiated } from '../api/negotiation.ts';
 import { assertRate, isProbe } from './rate-check.ts';
+import { route } from './route.ts';
 import { isLong, send, sendInPieces, sendStream } from './send-response.ts';
 import type { Site } from '../api/site.ts';
 import {
@@ -61,33 +60,6 @@ const CLIENT_GONE = 499;
 const UNTRUSTED_PROXY =
   'X-Forwarded-For was received, but TRUST_PROXY is 0: all clients of a proxy share its address, and so their limits. ' +
   'Set TRUST_PROXY to the number of proxies if there are any.';
-
-function route(exchange: Exchange, { site }: HandlerOptions): Reply | Promise<Reply> {
-  const current = site();
-  const { path, method } = exchange;
-  if (exchange.isInAdminArea) {
-    if (!current) throw unavailable('The service is starting.');
-    if (!current.admin) throw notFound();
-    exchange.pattern = current.admin.patternOf(path) ?? OTHER_ROUTE;
-    return current.admin.answer(exchange);
-  }
-  const found = findRoute(path, current?.resources);
-  exchange.pattern = ROUTE_PATTERNS[found.kind];
-  if (method === 'OPTIONS') return { status: 204, headers: { Allow: allowOf(found) }, body: '' };
-  assertAllowed(method, found);
-  if (found.kind === 'health') return json(200, '{"status":"ok"}');
-  if (found.kind === 'ready') return readiness(current);
-  if (!current) throw unavailable('The service is starting.');
-  if (found.kind === 'asset') return current.pages.asset(path);
-  if (found.kind === 'openapi') return current.api.openapi(exchange);
-  if (found.kind === 'home') return current.api.home(exchange);
-  return 'resource' in found ? current.api.answer(exchange, found) : current.api.index(exchange);
-}
-
-async function readiness(current: Site | undefined): Promise<Reply> {
-  if (await current?.isReady()) return json(200, '{"status":"ready"}');
-  throw unavailable('The service is not ready.');
-}
 
 /** Whether caches may give the response to other clients. */
 const isShared = ({ headers }: Reply): boolean => String(headers['Cache-Control']).startsWith('public');
@@ -172,7 +144,7 @@ export function createHandler(options: HandlerOptions): Handler {
   function answer(exchange: Exchange): Reply | Promise<Reply> {
     assertReadable(exchange.incoming);
     if (exchange.path !== METRICS_PATH || !mayReadMetrics(exchange.incoming, settings))
-      return route(exchange, options);
+      return route(exchange, site());
     exchange.pattern = METRICS_PATH;
     return metrics.reply(exchange.method);
   }

@@ -1,0 +1,47 @@
+// Finds out whether a client that closed its half of the connection still reads. Only writing to it shows that.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setImmediate as nextIteration, setTimeout as sleep } from 'node:timers/promises';
+import type { Peer } from './connection-peer.ts';
+
+/** Milliseconds until the first probe of a half-closed connection. Each further wait is longer. */
+const FIRST_PROBE = 20;
+/** Milliseconds that an HTTP/1.0 client that closed its half of the connection has for its response: it cannot be probed. */
+const UNPROBED_TIME = 100;
+
+/**
+ * Checks before expensive work whether a client that closed its half of the connection still reads. If it does not, its system
+ * responds to a first interim response with a reset, so that a second one fails.
+ * @returns undefined if no check is needed; else a promise that resolves after the check, in about FIRST_PROBE milliseconds
+ */
+export function confirmPresence(
+  { socket, httpVersion }: IncomingMessage,
+  response: ServerResponse,
+  peer: Peer,
+): Promise<void> | undefined {
+  if (!socket.readableEnded || httpVersion === '1.0' || peer.isProbed) return undefined;
+  peer.isProbed = true;
+  response.writeProcessing();
+  return sleep(FIRST_PROBE).then(() => {
+    if (response.closed) return undefined;
+    response.writeProcessing();
+    return nextIteration();
+  });
+}
+
+/**
+ * A client that closed its half of the connection may have disconnected or may still read. Sends interim responses, which HTTP/1.1
+ * clients ignore, until the response starts or the connection breaks. An HTTP/1.0 client would take them for the response, so its
+ * connection is closed.
+ */
+export function probe({ httpVersion, socket }: IncomingMessage, response: ServerResponse): void {
+  const isOld = httpVersion === '1.0';
+  const after = (wait: number): void => {
+    setTimeout(() => {
+      if (response.closed || response.headersSent) return;
+      if (isOld) return void socket.destroy();
+      response.writeProcessing();
+      after(wait * 1.5);
+    }, wait).unref();
+  };
+  after(isOld ? UNPROBED_TIME : FIRST_PROBE);
+}

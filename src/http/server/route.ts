@@ -1,0 +1,38 @@
+// Finds what the path of a request leads to: the admin area, the API, or one of the service's own pages.
+import { notFound, unavailable } from '../../errors.ts';
+import { allowOf, assertAllowed, findRoute } from '../api/api-routes.ts';
+import type { Site } from '../api/site.ts';
+import { json, type Reply } from '../message/message.ts';
+import { OTHER_ROUTE, ROUTE_PATTERNS } from '../observability/metrics.ts';
+import type { Exchange } from './exchange.ts';
+
+/**
+ * Answers a request with what its path leads to.
+ * @param current the site, or undefined while the service starts or stops
+ * @throws Problem 404 for an unknown path, 405 for a method it has not, 503 without a site
+ */
+export function route(exchange: Exchange, current: Site | undefined): Reply | Promise<Reply> {
+  const { path, method } = exchange;
+  if (exchange.isInAdminArea) {
+    if (!current) throw unavailable('The service is starting.');
+    if (!current.admin) throw notFound();
+    exchange.pattern = current.admin.patternOf(path) ?? OTHER_ROUTE;
+    return current.admin.answer(exchange);
+  }
+  const found = findRoute(path, current?.resources);
+  exchange.pattern = ROUTE_PATTERNS[found.kind];
+  if (method === 'OPTIONS') return { status: 204, headers: { Allow: allowOf(found) }, body: '' };
+  assertAllowed(method, found);
+  if (found.kind === 'health') return json(200, '{"status":"ok"}');
+  if (found.kind === 'ready') return readiness(current);
+  if (!current) throw unavailable('The service is starting.');
+  if (found.kind === 'asset') return current.pages.asset(path);
+  if (found.kind === 'openapi') return current.api.openapi(exchange);
+  if (found.kind === 'home') return current.api.home(exchange);
+  return 'resource' in found ? current.api.answer(exchange, found) : current.api.index(exchange);
+}
+
+async function readiness(current: Site | undefined): Promise<Reply> {
+  if (await current?.isReady()) return json(200, '{"status":"ready"}');
+  throw unavailable('The service is not ready.');
+}
