@@ -18,7 +18,7 @@ import { startError } from './errors.ts';
 import { createApi } from './http/api/api.ts';
 import { createAuthentication } from './http/auth/authentication.ts';
 import { createHandler, type Handler } from './http/server/request-handler.ts';
-import { createInFlight } from './http/server/in-flight-requests.ts';
+import { createInFlight } from './http/load/in-flight-requests.ts';
 import { useBasePath } from './http/message/base-path.ts';
 import { sentPosition } from './http/message/write-position.ts';
 import type { Logger } from './http/observability/logger.ts';

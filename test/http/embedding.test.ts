@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { after, afterEach, before, describe, mock, test } from 'node:test';
 import { createVitrine, type Vitrine } from '../../src/index.ts';
-import { createInFlight } from '../../src/http/server/in-flight-requests.ts';
+import { createInFlight } from '../../src/http/load/in-flight-requests.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
 import { startProxy } from '../process/proxy.ts';

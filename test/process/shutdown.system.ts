@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { createHttpServer, listen } from '../../src/http/server/http-server.ts';
-import { SHUTDOWN_TIMEOUT } from '../../src/http/server/in-flight-requests.ts';
+import { SHUTDOWN_TIMEOUT } from '../../src/http/load/in-flight-requests.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { basic, createDatabase, request, type TestDatabase } from '../support.ts';
 import {

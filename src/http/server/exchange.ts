@@ -18,7 +18,7 @@ import {
 import { OTHER_ROUTE } from '../observability/metrics.ts';
 import { clientAddress, isSecure } from '../auth/request-origin.ts';
 import { Peer } from './connection-peer.ts';
-import { confirmPresence, probe } from './half-closed-clients.ts';
+import { confirmPresence, probe } from '../message/half-closed-clients.ts';
 import type { Pressure } from '../load/pressure.ts';
 import { isAdminPath, splitTarget } from '../message/request-target.ts';
 

@@ -6,7 +6,7 @@ import { maxConnections, OpenConnections } from '../load/open-connections.ts';
 import { Turns } from '../load/turns.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { Handler } from './request-handler.ts';
-import { SHUTDOWN_TIMEOUT } from './in-flight-requests.ts';
+import { SHUTDOWN_TIMEOUT } from '../load/in-flight-requests.ts';
 import { MAX_HEADERS, TOO_MANY_HEADERS } from '../message/request-target.ts';
 import { problemReply } from '../message/message.ts';
 import { hasIgnoredMuch, type RequestNetwork } from './connection-reader.ts';

@@ -9,7 +9,7 @@ import { Arrivals } from '../load/arrivals.ts';
 import { compress, isCompressible, withKnownTag } from './compression.ts';
 import { errorArea, errorReply, mustPace, unknownMethod } from './error-replies.ts';
 import { Exchange, type ExchangeServices } from './exchange.ts';
-import type { InFlight } from './in-flight-requests.ts';
+import type { InFlight } from '../load/in-flight-requests.ts';
 import type { Logger } from '../observability/logger.ts';
 import { pathOf } from '../message/base-path.ts';
 import { problemReply, type Reply } from '../message/message.ts';
@@ -19,8 +19,8 @@ import { corsHeaders } from '../auth/request-origin.ts';
 import type { Pressure } from '../load/pressure.ts';
 import type { RateLimit } from '../load/rate-limit.ts';
 import { isNegotiated } from '../api/negotiation.ts';
-import { assertRate, isProbe } from './rate-check.ts';
 import { route } from './route.ts';
+import { assertRate, isProbe } from './rate-check.ts';
 import { isLong, send, sendInPieces, sendStream } from './send-response.ts';
 import type { Site } from '../api/site.ts';
 import {

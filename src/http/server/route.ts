@@ -1,35 +1,40 @@
 // Finds what the path of a request leads to: the admin area, the API, or one of the service's own pages.
 import { notFound, unavailable } from '../../errors.ts';
+import { json, type ApiRequest, type Reply } from '../message/message.ts';
+import { OTHER_ROUTE, ROUTE_PATTERNS } from '../observability/metrics.ts';
 import { allowOf, assertAllowed, findRoute } from '../api/api-routes.ts';
 import type { Site } from '../api/site.ts';
-import { json, type Reply } from '../message/message.ts';
-import { OTHER_ROUTE, ROUTE_PATTERNS } from '../observability/metrics.ts';
-import type { Exchange } from './exchange.ts';
+
+interface RoutedRequest extends ApiRequest {
+  readonly isInAdminArea: boolean;
+  /** Set to the route pattern of the path, for metrics. */
+  pattern: string;
+}
 
 /**
  * Answers a request with what its path leads to.
  * @param current the site, or undefined while the service starts or stops
  * @throws Problem 404 for an unknown path, 405 for a method it has not, 503 without a site
  */
-export function route(exchange: Exchange, current: Site | undefined): Reply | Promise<Reply> {
-  const { path, method } = exchange;
-  if (exchange.isInAdminArea) {
+export function route(request: RoutedRequest, current: Site | undefined): Reply | Promise<Reply> {
+  const { path, method } = request;
+  if (request.isInAdminArea) {
     if (!current) throw unavailable('The service is starting.');
     if (!current.admin) throw notFound();
-    exchange.pattern = current.admin.patternOf(path) ?? OTHER_ROUTE;
-    return current.admin.answer(exchange);
+    request.pattern = current.admin.patternOf(path) ?? OTHER_ROUTE;
+    return current.admin.answer(request);
   }
   const found = findRoute(path, current?.resources);
-  exchange.pattern = ROUTE_PATTERNS[found.kind];
+  request.pattern = ROUTE_PATTERNS[found.kind];
   if (method === 'OPTIONS') return { status: 204, headers: { Allow: allowOf(found) }, body: '' };
   assertAllowed(method, found);
   if (found.kind === 'health') return json(200, '{"status":"ok"}');
   if (found.kind === 'ready') return readiness(current);
   if (!current) throw unavailable('The service is starting.');
   if (found.kind === 'asset') return current.pages.asset(path);
-  if (found.kind === 'openapi') return current.api.openapi(exchange);
-  if (found.kind === 'home') return current.api.home(exchange);
-  return 'resource' in found ? current.api.answer(exchange, found) : current.api.index(exchange);
+  if (found.kind === 'openapi') return current.api.openapi(request);
+  if (found.kind === 'home') return current.api.home(request);
+  return 'resource' in found ? current.api.answer(request, found) : current.api.index(request);
 }
 
 async function readiness(current: Site | undefined): Promise<Reply> {

@@ -1,7 +1,6 @@
 // Finds out whether a client that closed its half of the connection still reads. Only writing to it shows that.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate as nextIteration, setTimeout as sleep } from 'node:timers/promises';
-import type { Peer } from './connection-peer.ts';
 
 /** Milliseconds until the first probe of a half-closed connection. Each further wait is longer. */
 const FIRST_PROBE = 20;
@@ -11,12 +10,13 @@ const UNPROBED_TIME = 100;
 /**
  * Checks before expensive work whether a client that closed its half of the connection still reads. If it does not, its system
  * responds to a first interim response with a reset, so that a second one fails.
+ * @param peer remembers that the connection was checked
  * @returns undefined if no check is needed; else a promise that resolves after the check, in about FIRST_PROBE milliseconds
  */
 export function confirmPresence(
   { socket, httpVersion }: IncomingMessage,
   response: ServerResponse,
-  peer: Peer,
+  peer: { isProbed: boolean },
 ): Promise<void> | undefined {
   if (!socket.readableEnded || httpVersion === '1.0' || peer.isProbed) return undefined;
   peer.isProbed = true;
