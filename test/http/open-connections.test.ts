@@ -103,11 +103,18 @@ describe('open connections', () => {
 
   test('are as many as fit a quarter of the memory, within bounds', () => {
     const gibibyte = 1024 * MEBIBYTE;
+    const most = (processes: number, memory: number): number => maxConnections(processes, memory, Infinity);
     assert.deepEqual(
-      [maxConnections(1, gibibyte / 2), maxConnections(2, gibibyte), maxConnections(2, gibibyte / 8)],
+      [most(1, gibibyte / 2), most(2, gibibyte), most(2, gibibyte / 8)],
       [2_048, 2_048, 1_024],
     );
-    assert.equal(maxConnections(1, 1024 * gibibyte), 4_096);
+    assert.equal(most(1, 1024 * gibibyte), 4_096);
+  });
+
+  test('leave the process a hundred files to open', () => {
+    const memory = 4096 * MEBIBYTE;
+    const most = [1_000_000, 4_196, 4_195, 1_024, 64].map((files) => maxConnections(1, memory, files));
+    assert.deepEqual(most, [4_096, 4_096, 4_095, 924, 1]);
   });
 
   test('keep nothing of trailers, which nobody reads', async () => {

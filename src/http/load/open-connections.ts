@@ -1,4 +1,5 @@
 // Limits how many connections are open at once, because each of them takes memory.
+import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { ClientQueue } from '../../db/scheduling/client-queue.ts';
 import { clientNetwork, widestNetwork } from '../message/client-networks.ts';
@@ -11,13 +12,38 @@ const SHARE = 1 / 4;
 const MIN_CONNECTIONS = 1_024;
 /** Beyond these, idle connections are closed early, which clients bear. */
 const MAX_CONNECTIONS = 4_096;
+/** Files of a process beside its connections to clients: the program, the log, and connections to PostgreSQL. */
+const OTHER_FILES = 100;
 /** How many connections of a network are searched for an idle one. */
 const SEARCHED = 64;
 
-/** The maximum of open connections of one of several processes. */
-export function maxConnections(processes = 1, memory = memoryLimit()): number {
+/** How many files this process may have open; infinite where the system does not say. Node.js raises the limit as far as it may. */
+export function openFileLimit(): number {
+  try {
+    const [, limit] = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+    return Number(limit ?? Infinity);
+  } catch {
+    return Infinity;
+  }
+}
+
+/**
+ * The maximum of open connections of one of several processes.
+ * @param memory bytes that all processes may use
+ * @param files that this process may have open: without room for one more, no network could be made to give one up
+ */
+export function maxConnections(processes = 1, memory = memoryLimit(), files = openFileLimit()): number {
   const fitting = Math.floor((memory * SHARE) / CONNECTION_SIZE / processes);
-  return Math.min(MAX_CONNECTIONS, Math.max(MIN_CONNECTIONS, fitting));
+  const bearable = Math.min(MAX_CONNECTIONS, Math.max(MIN_CONNECTIONS, fitting));
+  return Math.max(1, Math.min(bearable, files - OTHER_FILES));
+}
+
+/** The warning about a limit of open files that lowers the number of connections; undefined if it does not. */
+export function openFilesWarning(processes: number, files = openFileLimit()): string | undefined {
+  const wanted = maxConnections(processes, undefined, Infinity);
+  const possible = maxConnections(processes, undefined, files);
+  if (possible === wanted) return undefined;
+  return `only ${possible} connections at once, because a process may have ${files} files open; allow ${wanted + OTHER_FILES} (LimitNOFILE of systemd, ulimit -n)`;
 }
 
 /** All open connections, by the network of their client; for IPv6 its /48. */

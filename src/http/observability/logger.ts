@@ -24,7 +24,7 @@ export interface LogEntry extends LogFields {
 export type LogWriter = (lines: string, entries: readonly LogEntry[]) => void;
 
 const RANK: Record<LogLevel, number> = { debug: 0, info: 1, warn: 2, error: 3 };
-/** Milliseconds. Lines are buffered, because a write to a pipe or a terminal blocks the process. */
+/** Milliseconds. Lines are buffered, because each write is a call of the system, and one to a terminal blocks the process. */
 const FLUSH_AFTER = 50;
 /** Characters. */
 const FLUSH_SIZE = 16_384;
@@ -32,6 +32,9 @@ const FLUSH_SIZE = 16_384;
 /** Whether standard error is a terminal with colors that the user has not turned off (https://no-color.org). */
 const hasColors = (): boolean =>
   process.stderr.isTTY && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb';
+
+/** Bytes that wait for the reader of the log. Beyond that, lines are dropped, or a reader that stops would use up the memory. */
+const MAX_UNREAD = 4 * 1024 * 1024;
 
 /** Pipes keep writes of up to this size (bytes) together, so the lines of several processes do not mix. */
 const MAX_WRITE = 4_096;
@@ -72,7 +75,17 @@ export function createLogger(
   format: LogFormat | undefined = !write && process.stderr.isTTY ? 'text' : 'json',
   common?: LogFields,
 ): Logger {
+  let dropped = 0;
   const writeToStderr: LogWriter = (lines) => {
+    if (process.stderr.writableLength > MAX_UNREAD) {
+      dropped += lines.split('\n').length - 1;
+      return;
+    }
+    if (dropped > 0) {
+      const message = `${dropped} lines of the log were dropped, because its reader was too slow`;
+      dropped = 0;
+      process.stderr.write(`${lineOf(new Date(), 'warn', { message })}\n`);
+    }
     for (const part of common ? partsOf(lines) : [lines]) process.stderr.write(part);
   };
   const out = write ?? writeToStderr;

@@ -170,6 +170,7 @@ export class Exchange implements ApiRequest, WebRequester {
     const admitted = admission.enterAgain(this, performance.now());
     if (admitted) await admitted;
     this.enter();
+    if (this.response.closed) throw new ClientGone();
     return received;
   }
 

@@ -13,7 +13,7 @@ import type { Reply } from '../message/message.ts';
 import { METRICS_PATH, splitTarget } from '../message/request-target.ts';
 import { METRICS_METHODS, type Metrics } from '../observability/metrics.ts';
 import { methodNotAllowed } from '../api/api-routes.ts';
-import { maxConnections } from '../load/open-connections.ts';
+import { maxConnections, openFilesWarning } from '../load/open-connections.ts';
 import { isForeignWorker, isWorker } from '../message/process-role.ts';
 import { send } from './send-response.ts';
 import { createHttpServer, listen, listenWith, type RunningServer } from './http-server.ts';
@@ -154,6 +154,8 @@ export async function openListener(
   const { host, port } = settings;
   const metrics = await openMetrics(endpoints, settings, logger, passed, isFirst);
   const { trustProxy } = settings;
+  const warning = isFirst ? openFilesWarning(settings.workers) : undefined;
+  if (warning !== undefined) logger.warn({ message: warning });
   const clientOf = ({ headers, socket }: IncomingMessage): string =>
     clientAddress(headers, socket.remoteAddress, trustProxy);
   const server = createHttpServer(endpoints.handler, {

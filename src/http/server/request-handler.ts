@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Settings } from '../../config.ts';
 import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
+import { Refusal } from '../../errors.ts';
 import { Admission, MIN_PACED } from '../load/admission.ts';
 import { Arrivals } from '../load/arrivals.ts';
 import { compress, isCompressible, withKnownTag } from './compression.ts';
@@ -209,7 +210,10 @@ export function createHandler(options: HandlerOptions): Handler {
     } catch (error) {
       if (isClientGone(error)) throw error;
       exchange.park();
+      // Thousands of requests may be refused in one iteration of the event loop.
+      if (error instanceof Refusal) await admission.turns.next();
       if (mustPace(error, exchange.isCostly)) await exchange.peer.pace();
+      if (exchange.response.closed) throw new ClientGone();
       return charged(exchange, () => refuse(exchange, error));
     } finally {
       exchange.park();

@@ -153,9 +153,11 @@ export async function sendInPieces(
     const end = sent + PIECE;
     // A pair of surrogates must not be divided.
     const isDivided = (body.charCodeAt(end - 1) & 0xfc00) === 0xd800;
-    const piece = body.slice(sent, isDivided ? end + 1 : end);
+    const piece = body.slice(sent, isDivided ? end - 1 : end);
     sent += piece.length;
-    await (response.write(piece) ? nextIteration() : drained(response));
+    if (!response.write(piece)) await drained(response);
+    // A client that reads fast has drained it already in this iteration.
+    await nextIteration();
   }
   if (closes && !response.closed) linger(request, response);
   else response.end();
