@@ -78,11 +78,11 @@ const UNKNOWN_FIELDS = JSON.stringify(
   Object.fromEntries(Array.from({ length: 1_300 }, (_, index) => [`x${index}`, 1])),
 );
 
-const withheldBytes: Scenario = {
-  name: 'withheld-bytes',
-  title: '1,500 bodies of 12 kB by one user, whose last bytes all come at once',
+/** Requests of one client whose last bytes all come at once. */
+const withheldScenario = (name: string, title: string, request: RequestShape): Scenario => ({
+  name,
+  title,
   async run(stage) {
-    const request = written('PUT', '/api/value/1/', UNKNOWN_FIELDS);
     // With much memory, Node.js would leave hundreds of megabytes of old bodies to its garbage collector.
     const settings = { NODE_OPTIONS: '--max-old-space-size=300' };
     const siege = await besiege(
@@ -98,7 +98,7 @@ const withheldBytes: Scenario = {
       holds('the service is alive', siege.service.isAlive()),
     ];
   },
-};
+});
 
 export const bodies: readonly Scenario[] = [
   floodScenario(
@@ -127,6 +127,13 @@ export const bodies: readonly Scenario[] = [
   floodScenario('long-query', 'pages for browsers with a query of 8 KB, 100 columns, 8 in parallel', 8, [
     LONG_QUERY,
   ]),
-  withheldBytes,
+  withheldScenario(
+    'withheld-bytes',
+    '1,500 bodies of 12 kB by one user, whose last bytes all come at once',
+    written('PUT', '/api/value/1/', UNKNOWN_FIELDS),
+  ),
+  withheldScenario('withheld-heads', '1,500 requests of one address, whose last bytes all come at once', {
+    path: '/api/message/?limit=1',
+  }),
   floodScenario('keys', 'long keys, arrays and cursors in anonymous filters, 20 in parallel', 20, KEYS),
 ];
