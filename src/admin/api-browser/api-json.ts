@@ -1,6 +1,5 @@
 // JSON of the API as HTML: indented, with links to the records that it names.
 import { hasAddress } from '../../resources/records/checked-body.ts';
-import { setImmediate } from 'node:timers/promises';
 import type { Column } from '../../db/schema/model.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
 import { textOfField } from '../../resources/records/record-entry.ts';
@@ -11,7 +10,7 @@ import {
   type JsonFields,
 } from '../../resources/records/json-fields.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
-import { html, type Content, type Html } from '../web/html.ts';
+import { html, type Content, type Html, nextTurn } from '../web/html.ts';
 import { apiLinks } from './api-links.ts';
 import { grouped } from '../web/display-text.ts';
 
@@ -95,7 +94,7 @@ export async function collectionJson(
     const record = recordJson(source, resource, resources, 2);
     records.push(records.length === 0 ? '\n    ' : ',\n    ', record);
     if (performance.now() - start < MAX_SLICE) continue;
-    await setImmediate();
+    await nextTurn();
     start = performance.now();
   }
   const opening = `{\n  "meta": {\n    "model": ${JSON.stringify(resource.name)},\n    "page": ${meta.page},\n    "next": `;

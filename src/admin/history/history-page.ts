@@ -1,5 +1,4 @@
 // The pages of the history: all changes of a record, and one change.
-import { setImmediate } from 'node:timers/promises';
 import { notFound } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
@@ -12,7 +11,7 @@ import { editableColumns } from '../fields/form-page.ts';
 import { sizeKey } from '../../query/statements/preview-sql.ts';
 import { actionTitle, changeLine, changeView } from './history-view.ts';
 import { changeOf, formerLabel, formerName, loadRecordLabels, type HistoryChange } from './history-entry.ts';
-import { html, type Html } from '../web/html.ts';
+import { html, type Html, nextTurn } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
 
@@ -87,7 +86,7 @@ export async function showHistory(context: RecordContext): Promise<Reply> {
       length > LONGEST_PAGE ? changeLine(change, context, labels) : changeView(change, context, labels);
     length += section.toString().length;
     sections.push(section);
-    await setImmediate();
+    await nextTurn();
   }
   const body = html`${!record && html`<p class="lead">This record no longer exists.</p>`}
   ${changes.length === 0 && html`<p class="empty">${none}</p>`} ${sections}

@@ -1,10 +1,9 @@
 // The tables and texts of the import preview.
-import { setImmediate } from 'node:timers/promises';
 import type { Column } from '../../db/schema/model.ts';
 import { labelsFor } from '../web/record-labels.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { AdminContext } from '../web/admin-context.ts';
-import { html, type Content, type Html } from '../web/html.ts';
+import { html, type Content, type Html, nextTurn } from '../web/html.ts';
 import { isSettable, type ImportFile } from './import-file.ts';
 import { WHOLE_ROW } from './import-matches.ts';
 import type { RowKind, RowOutcome } from './import-rows.ts';
@@ -114,7 +113,7 @@ export async function rowTable(
   for (const row of rows) {
     const details = kind === 'faulty' ? errorList(row, resource) : changeList(row, preview);
     cells.push([grouped(row.line), recordCell(row, resource), details]);
-    await setImmediate();
+    await nextTurn();
   }
   return (
     count > 0 &&

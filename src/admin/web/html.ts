@@ -1,5 +1,5 @@
 // HTML templates that escape every value. All markup of the pages goes through them.
-import { setImmediate } from 'node:timers/promises';
+import { Turns } from '../../http/load/turns.ts';
 
 /** Text that is already HTML. Only `html` and `rawHtml` create it; all other content is escaped. */
 export class Html {
@@ -48,6 +48,11 @@ export function html(strings: TemplateStringsArray, ...contents: readonly Conten
   return new Html(text);
 }
 
+const turns = new Turns();
+
+/** Lets other requests run before a page goes on. All pages share these turns, so that many large ones do not add up. */
+export const nextTurn = (): Promise<void> => turns.next();
+
 /** Characters that are escaped in one turn of the event loop. */
 export const PIECE = 65_536;
 /** Characters of a hidden field besides its name and value. */
@@ -58,7 +63,7 @@ export async function htmlInPieces(text: string): Promise<Html> {
   const pieces: Html[] = [];
   for (let at = 0; at < text.length; at += PIECE) {
     pieces.push(html`${text.slice(at, at + PIECE)}`);
-    await setImmediate();
+    await nextTurn();
   }
   return html`${pieces}`;
 }
@@ -72,7 +77,7 @@ export async function hiddenInputs(fields: readonly (readonly [string, string])[
     inputs.push(html`<input type="hidden" name="${name}" value="${text}" />`);
     // A form may have thousands of fields.
     length += name.length + value.length + INPUT;
-    if (length > PIECE) await setImmediate();
+    if (length > PIECE) await nextTurn();
     if (length > PIECE) length = 0;
   }
   return inputs;

@@ -132,7 +132,7 @@ export class Pool {
       reject(unavailable('The service is overloaded. Try again.'));
       return undefined;
     }
-    const deadline = Date.now() + this.#options.deadline;
+    const deadline = performance.now() + this.#options.deadline;
     const job = {
       statement,
       prepare,

@@ -110,7 +110,7 @@ export class Runner {
     const work = { ...common, connections: CONNECTIONS, depth: 1, maxPending: 1000 };
     this.#work = new Pool({ open, ...work });
     this.#sweep = setInterval(() => {
-      const now = Date.now();
+      const now = performance.now();
       this.#quick.sweep(now);
       this.#brief.sweep(now);
       this.#work.sweep(now);

@@ -108,13 +108,28 @@ export function send(
   return hasNoBody ? 0 : length;
 }
 
-/** Characters from which a text is sent in pieces, and those of a piece. */
-const LONG_TEXT = 524_288;
-const PIECE = 65_536;
+/** Characters or bytes from which a body is sent in pieces. */
+const LONG_BODY = 524_288;
+/** Those of a piece. A text must be encoded, too. */
+const TEXT_PIECE = 65_536;
+const BYTES_PIECE = 262_144;
+
+type WholeReply = Reply & { readonly body: Buffer | string };
 
 /** Whether a reply must be sent in pieces: encoding and writing many megabytes would block the event loop. */
-export const isLong = (reply: Reply, method: string): reply is Reply & { readonly body: string } =>
-  typeof reply.body === 'string' && reply.body.length > LONG_TEXT && method !== 'HEAD';
+export const isLong = (reply: Reply, method: string): reply is WholeReply =>
+  (typeof reply.body === 'string' || Buffer.isBuffer(reply.body)) &&
+  reply.body.length > LONG_BODY &&
+  method !== 'HEAD';
+
+/** The piece of a body that begins at this place. */
+function pieceOf(body: Buffer | string, from: number): Buffer | string {
+  if (typeof body !== 'string') return body.subarray(from, from + BYTES_PIECE);
+  const end = from + TEXT_PIECE;
+  // A pair of surrogates must not be divided.
+  const isDivided = (body.charCodeAt(end - 1) & 0xfc00) === 0xd800;
+  return body.slice(from, isDivided ? end - 1 : end);
+}
 
 /** Resolves when the client has read what was written, or has disconnected. */
 function drained(response: ServerResponse): Promise<void> {
@@ -134,26 +149,23 @@ function drained(response: ServerResponse): Promise<void> {
 }
 
 /**
- * Sends a long text, no faster than the client reads, with a turn of the event loop for each piece.
+ * Sends a long body, no faster than the client reads, with a turn of the event loop for each piece.
  * @returns the number of body bytes
  */
 export async function sendInPieces(
   request: IncomingMessage,
   response: ServerResponse,
-  reply: Reply & { readonly body: string },
+  reply: WholeReply,
   extra: Headers,
   { unsent, client }: UnsentTracking,
 ): Promise<number> {
-  const { body } = reply;
+  const { body, isKept = false } = reply;
   const length = Buffer.byteLength(body);
   const closes = sendHead(request, response, reply, extra, length);
-  unsent.watch(response, PAGE_RATE, client, length);
+  unsent.watch(response, PAGE_RATE, client, isKept ? 0 : length);
   let sent = 0;
   while (sent < body.length && !response.closed && response.socket?.destroyed === false) {
-    const end = sent + PIECE;
-    // A pair of surrogates must not be divided.
-    const isDivided = (body.charCodeAt(end - 1) & 0xfc00) === 0xd800;
-    const piece = body.slice(sent, isDivided ? end - 1 : end);
+    const piece = pieceOf(body, sent);
     sent += piece.length;
     if (!response.write(piece)) await drained(response);
     // A client that reads fast has drained it already in this iteration.

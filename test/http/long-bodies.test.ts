@@ -1,0 +1,51 @@
+// Responses of megabytes are written in pieces, and other requests are served in between.
+import assert from 'node:assert/strict';
+import { ServerResponse } from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import { note, user } from '../../src/resources/registry.ts';
+import { logIn } from '../admin/support.ts';
+import { startService, type TestService } from '../support.ts';
+
+const LARGE = `${'"<é🦉>'.repeat(100_000)}`;
+
+describe('a response of megabytes', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService([user, note]);
+    await service.addUser('ada', { admin: true });
+    await service.sql`insert into note (message) select ${LARGE} from generate_series(1, 5)`;
+  });
+  after(() => service.close());
+
+  for (const [name, path, text] of [
+    ['a page of records', '/api/note/?limit=5', '"objects":['],
+    ['a form of the admin area', '/admin/note/1/', '<textarea'],
+  ] as const)
+    test(`is whole, and written in many turns of the event loop: ${name}`, async (context) => {
+      const browser = await logIn(service, 'ada');
+      let turn = 0;
+      let isOver = false;
+      const nextTurn = (): void => {
+        turn += 1;
+        if (!isOver) setImmediate(nextTurn);
+      };
+      const turns: number[] = [];
+      // eslint-disable-next-line @typescript-eslint/unbound-method -- called with its object below
+      const write = ServerResponse.prototype.write as (this: ServerResponse, piece: unknown) => boolean;
+      context.mock.method(ServerResponse.prototype, 'write', function (this: ServerResponse, piece: unknown) {
+        turns.push(turn);
+        return write.call(this, piece);
+      });
+      nextTurn();
+      const answer = await (path.startsWith('/api/') ? service.request(path) : browser.get(path));
+      isOver = true;
+      assert.equal(answer.status, 200);
+      assert.ok(answer.text.includes(text));
+      if (path.startsWith('/api/')) {
+        const { objects } = JSON.parse(answer.text) as { objects: { message: string }[] };
+        assert.ok(objects.length === 5 && objects.every(({ message }) => message === LARGE));
+      } else assert.ok(answer.text.includes('&quot;&lt;é🦉&gt;'.repeat(100_000)));
+      assert.ok(turns.length > 10, `${turns.length} pieces`);
+      assert.equal(new Set(turns).size, turns.length, `pieces in turns ${turns.join(', ')}`);
+    });
+});
