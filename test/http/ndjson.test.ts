@@ -96,8 +96,15 @@ describe('a long stream', () => {
   });
   after(() => service.close());
 
+  let addresses = 0;
+  /** A new client. On a slow machine, one that has read streams may have to pause. */
+  const newAddress = (): string => `10.1.${(addresses += 1) >> 8}.${addresses & 255}`;
+  const newAddresses = (count: number): string[] => Array.from({ length: count }, newAddress);
+  const streamOf = (address: string, query = ''): Promise<Answer> =>
+    service.request(`/api/text/${query}`, { headers: { ...NDJSON, 'X-Forwarded-For': address } });
+
   /** Starts a stream, and reads only its first part. */
-  const begin = (address = '127.0.0.1'): Promise<{ response: IncomingMessage; stop: () => void }> =>
+  const begin = (address = newAddress()): Promise<{ response: IncomingMessage; stop: () => void }> =>
     new Promise((resolve, reject) => {
       const headers = { ...NDJSON, 'X-Forwarded-For': address };
       const client = httpRequest(`${service.base}/api/text/`, { headers }, (response) => {
@@ -111,9 +118,7 @@ describe('a long stream', () => {
     });
 
   test('is complete and in order', async () => {
-    // From an address of its own, since a stream that takes long on a slow machine is followed by a cooldown.
-    const headers = { ...NDJSON, 'X-Forwarded-For': '10.0.1.1' };
-    const { text } = await service.request('/api/text/?ordering=-id', { headers });
+    const { text } = await streamOf(newAddress(), '?ordering=-id');
     const ids = jsonLinesOf(text).map((line) => (line as { id: number }).id);
     assert.deepEqual(
       ids,
@@ -139,10 +144,11 @@ describe('a long stream', () => {
   });
 
   test('of a HEAD opens no cursor and takes no slot while others read streams', async () => {
-    const streams = await Promise.all(['127.0.0.1', '10.0.0.2', '10.0.0.3'].map(begin));
+    const clients = newAddresses(3);
+    const streams = await Promise.all(clients.map(begin));
     try {
       assert.equal(await readers(), 3);
-      for (const address of ['127.0.0.1', '10.0.0.4']) {
+      for (const address of [clients[0] ?? '', newAddress()]) {
         const headers = { ...NDJSON, 'X-Forwarded-For': address };
         const path = '/api/text/?id=1';
         const { status, text } = await service.request(path, { method: 'HEAD', headers });
@@ -176,18 +182,19 @@ describe('a long stream', () => {
   });
 
   test('is 429 for a client that reads another stream, until that ends', async () => {
-    const { stop } = await begin();
-    const refused = await service.request('/api/text/', { headers: NDJSON });
+    const address = newAddress();
+    const { stop } = await begin(address);
+    const refused = await streamOf(address);
     assertProblem(refused, 429);
     assert.equal(refused.headers.get('retry-after'), '10');
     stop();
     await noReaders();
-    assert.equal((await service.request('/api/text/?id=1', { headers: NDJSON })).status, 200);
+    await eventually(async () => (await streamOf(address, '?id=1')).status === 200, 'the next stream');
   });
 
   test('is 503 when anonymous clients use all their slots, until one stream ends', async () => {
-    const streams = await Promise.all(['10.0.0.1', '10.0.0.2', '10.0.0.3'].map(begin));
-    const headers = { ...NDJSON, 'X-Forwarded-For': '10.0.0.4' };
+    const streams = await Promise.all(newAddresses(3).map(begin));
+    const headers = { ...NDJSON, 'X-Forwarded-For': newAddress() };
     const refused = await service.request('/api/text/', { headers });
     assertProblem(refused, 503);
     assert.equal(refused.headers.get('retry-after'), '10');
@@ -202,10 +209,9 @@ describe('a long stream', () => {
   });
 
   test('gives its slot to a waiting client when its own client takes little', async () => {
-    const slow = await Promise.all(['10.0.0.1', '10.0.0.2', '10.0.0.3'].map(begin));
-    const read = (last: number) =>
-      service.request('/api/text/?id=1', { headers: { ...NDJSON, 'X-Forwarded-For': `10.0.1.${last}` } });
-    await eventually(async () => (await read(1)).status === 200, 'the slot of a slow client');
+    const slow = await Promise.all(newAddresses(3).map(begin));
+    const read = () => streamOf(newAddress(), '?id=1');
+    await eventually(async () => (await read()).status === 200, 'the slot of a slow client');
     await eventually(async () => (await readers()) < 3, 'the end of its cursor');
     const ended = slow.map(
       ({ response }) =>
@@ -230,7 +236,7 @@ describe('a long stream', () => {
       service.lines.filter(({ level }) => level === 'error'),
       [],
     );
-    assert.equal((await service.request('/api/text/?id=1', { headers: NDJSON })).status, 200);
+    assert.equal((await streamOf(newAddress(), '?id=1')).status, 200);
   });
 
   test('closes its cursor and fails when its client takes nothing for too long', async () => {
