@@ -87,7 +87,7 @@ const withheldScenario = (name: string, title: string, request: RequestShape): S
     const settings = { NODE_OPTIONS: '--max-old-space-size=300' };
     const siege = await besiege(
       stage,
-      (port) => [{ kind: 'withheld bytes', port, connections: 1_500, address: ATTACKER, request }],
+      (port) => [{ kind: 'withheld bytes', port, connections: 1_000, address: ATTACKER, request }],
       { settings, countsEnd: false },
     );
     return [
@@ -129,10 +129,10 @@ export const bodies: readonly Scenario[] = [
   ]),
   withheldScenario(
     'withheld-bytes',
-    '1,500 bodies of 12 kB by one user, whose last bytes all come at once',
+    '1,000 bodies of 12 kB by one user, whose last bytes all come at once',
     written('PUT', '/api/value/1/', UNKNOWN_FIELDS),
   ),
-  withheldScenario('withheld-heads', '1,500 requests of one address, whose last bytes all come at once', {
+  withheldScenario('withheld-heads', '1,000 requests of one address, whose last bytes all come at once', {
     path: '/api/message/?limit=1',
   }),
   floodScenario('keys', 'long keys, arrays and cursors in anonymous filters, 20 in parallel', 20, KEYS),
