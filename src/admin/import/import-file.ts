@@ -8,7 +8,7 @@ import { counted, grouped, shortened } from '../web/display-text.ts';
 export const MAX_FILE_BYTES = 5 * 1024 * 1024;
 export const MAX_ROWS = 10_000;
 /** Maximum number of cells. Empty ones take more memory than characters. */
-export const MAX_CELLS = 1_000_000;
+const MAX_CELLS = 1_000_000;
 /** Other separators that spreadsheets write. */
 const OTHER_SEPARATOR = /[;\t]/;
 const NEEDS_COMMAS = 'The file must be separated by commas. Export it again with the comma as the separator.';

@@ -211,9 +211,11 @@ export function createHandler(options: HandlerOptions): Handler {
       if (isClientGone(error)) throw error;
       exchange.park();
       // Thousands of requests may be refused in one iteration of the event loop.
-      if (error instanceof Refusal) await admission.turns.next();
+      if (error instanceof Refusal) {
+        await admission.turns.next();
+        if (exchange.response.closed) throw new ClientGone();
+      }
       if (mustPace(error, exchange.isCostly)) await exchange.peer.pace();
-      if (exchange.response.closed) throw new ClientGone();
       return charged(exchange, () => refuse(exchange, error));
     } finally {
       exchange.park();
