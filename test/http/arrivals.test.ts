@@ -9,7 +9,7 @@ test('without new connections, requests do not wait', () => {
 });
 
 test('requests wait until an iteration of the event loop has accepted no connection', async () => {
-  const arrivals = new Arrivals();
+  const arrivals = new Arrivals(Infinity);
   arrivals.accepted();
   let isSettled = false;
   const settled = arrivals.settled()?.then(() => (isSettled = true));

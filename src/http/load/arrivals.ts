@@ -1,7 +1,7 @@
 // Lets the process accept all connections that wait for it before it works on requests.
 import { setImmediate as nextIteration } from 'node:timers/promises';
 
-/** Milliseconds for which requests wait at most. */
+/** Milliseconds. */
 const MAX_WAIT = 50;
 
 /**
@@ -10,8 +10,14 @@ const MAX_WAIT = 50;
  * short: they empty the queue of the system, and the requests then wait where clients take turns.
  */
 export class Arrivals {
+  readonly #maxWait: number;
   #hasAccepted = false;
   #end: Promise<void> | undefined;
+
+  /** @param maxWait milliseconds for which requests wait at most */
+  constructor(maxWait = MAX_WAIT) {
+    this.#maxWait = maxWait;
+  }
 
   /** Reports a new connection. */
   accepted(): void {
@@ -26,7 +32,7 @@ export class Arrivals {
   }
 
   async #wait(): Promise<void> {
-    const until = performance.now() + MAX_WAIT;
+    const until = performance.now() + this.#maxWait;
     await nextIteration();
     while (this.#hasAccepted && performance.now() < until) {
       this.#hasAccepted = false;
