@@ -19,6 +19,7 @@ describe('a response of megabytes', () => {
 
   for (const [name, path, text] of [
     ['a page of records', '/api/note/?limit=5', '"objects":['],
+    ['a page in another order', '/api/note/?limit=5&ordering=-message', '"objects":['],
     ['a form of the admin area', '/admin/note/1/', '<textarea'],
   ] as const)
     test(`is whole, and written in many turns of the event loop: ${name}`, async (context) => {

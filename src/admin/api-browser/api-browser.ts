@@ -228,7 +228,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       const neighbors = pageLinks(resource, page);
       const json = await collectionJson(
         { page: page.page, ...neighbors },
-        page.objects.toString(),
+        String(Buffer.concat(page.objects)),
         resource,
         resources,
       );

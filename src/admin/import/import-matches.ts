@@ -9,7 +9,7 @@ import {
   foundRecordsStatement,
   openCursor,
   recordsStatement,
-  type FoundRecord,
+  type MatchedRecord,
 } from '../../query/statements/records-by-key.ts';
 import {
   parseJsonFields,
@@ -95,7 +95,7 @@ async function keysOf(resource: AdminResource, { columns, rows }: ImportFile) {
 }
 
 /** The end of the group of rows that begins at a place. */
-function endOfGroup(start: number, total: number, found: ReadonlyMap<number, FoundRecord>): number {
+function endOfGroup(start: number, total: number, found: ReadonlyMap<number, MatchedRecord>): number {
   let end = start;
   for (let bytes = 0; end < total && end - start < GROUP_SIZE; end += 1) {
     bytes += found.get(end)?.bytes ?? 0;
@@ -152,7 +152,7 @@ export async function* matchRows(
   const { primaryKey } = model;
   const { columns, rows } = file;
   const { ids, places, keys } = await keysOf(resource, file);
-  const found = new Map<number, FoundRecord>();
+  const found = new Map<number, MatchedRecord>();
   if (keys.length > 0)
     for (const record of await run(
       foundRecordsStatement(model, columns, keys, isLocked && may.has('change')),

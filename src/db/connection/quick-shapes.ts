@@ -17,9 +17,11 @@ const MAX_LARGE = 1_000;
 export const isLeftOut = ({ isPage, small }: BoundSql, rows: readonly RawRow[]): boolean =>
   (isPage === true || small !== undefined) && rows[0]?.[0] === null;
 
-/** The first value of an answer is nearly all of it. */
+/** The first value of an answer is nearly all of it, but for a long page, whose records may be rows of their own. */
 const isLarge = (statement: BoundSql, rows: readonly RawRow[]): boolean =>
-  (rows[0]?.[0]?.length ?? 0) > LARGE || isLeftOut(statement, rows);
+  (rows[0]?.[0]?.length ?? 0) > LARGE ||
+  (statement.isPage === true && rows.length > 1) ||
+  isLeftOut(statement, rows);
 
 const isKnownAsLarge = ({ largeAt }: Shape): boolean =>
   largeAt > 0 && performance.now() - largeAt < LARGE_FOR;

@@ -14,7 +14,15 @@ import {
 } from '../../resources/serve/served-resource.ts';
 import { entityTag, isNotModified } from '../message/entity-tag.ts';
 import { addressOf } from '../message/base-path.ts';
-import { json, Unauthorized, type ApiRequest, type Reply } from '../message/message.ts';
+import {
+  bodyOf,
+  json,
+  lengthOf,
+  Unauthorized,
+  type ApiRequest,
+  type Reply,
+  type WholeBody,
+} from '../message/message.ts';
 import { preference } from '../message/preferences.ts';
 import type { ApiPages } from './api-pages.ts';
 import { assertNoParameters, OPENAPI_PATH } from './api-routes.ts';
@@ -38,11 +46,11 @@ const COLUMN_WEIGHT = 64;
 type DataFormat = Exclude<Format, 'html'>;
 
 /** Wraps the records in `meta` and `objects`. The records stay as PostgreSQL encoded them. */
-function pageBody(resource: ServedResource, page: RecordPage): Buffer {
+function pageBody(resource: ServedResource, page: RecordPage): WholeBody {
   const { next, previous } = pageLinks(resource, page);
   const links = `"next":${JSON.stringify(next)},"previous":${JSON.stringify(previous)}`;
   const meta = `{"model":"${resource.name}","page":${page.page},${links}}`;
-  return Buffer.concat([Buffer.from(`{"meta":${meta},"objects":[`), page.objects, Buffer.from(']}')]);
+  return bodyOf([Buffer.from(`{"meta":${meta},"objects":[`), ...page.objects, Buffer.from(']}')]);
 }
 
 /** How `Prefer` asks to count all matching records. Other values are ignored, as the header demands. */
@@ -130,7 +138,7 @@ export function createApiReads({ resources, reading, listing, pages, hasAdmin }:
         counting,
         format: 'html',
       });
-      await request.requester.slotForPage(page.objects.length + resource.output.length * COLUMN_WEIGHT);
+      await request.requester.slotForPage(lengthOf(page.objects) + resource.output.length * COLUMN_WEIGHT);
       return page;
     });
   }

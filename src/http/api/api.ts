@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { ServedResources } from '../../resources/serve/served-resource.ts';
 import { createOpenApi } from '../openapi/openapi.ts';
 import { entityTag, isNotModified } from '../message/entity-tag.ts';
-import { json, type ApiRequest, type Reply } from '../message/message.ts';
+import { isWhole, json, lengthOf, type ApiRequest, type Reply } from '../message/message.ts';
 import { createApiReads, type ApiReadOptions } from './api-reads.ts';
 import { assertNoParameters, meaningOf, type ResourceRoute } from './api-routes.ts';
 import { createApiWrites, type ApiWriteOptions } from './api-writes.ts';
@@ -48,21 +48,19 @@ const MAX_TAGGED = 1024 * 1024;
  */
 function cached({ headers }: ApiRequest, reply: Reply, cache: number): Reply {
   const caching = { 'Cache-Control': `public, max-age=${cache}` };
-  const { status, body } = reply;
+  const { status } = reply;
   // A cache that ignores `Prefer` must not give such a response to others.
   if ((status !== 200 && status !== 304) || 'Preference-Applied' in reply.headers) return reply;
-  if (
-    status === 304 ||
-    reply.headers['ETag'] !== undefined ||
-    !Buffer.isBuffer(body) ||
-    body.length > MAX_TAGGED
-  )
+  const isTagged = status === 304 || reply.headers['ETag'] !== undefined;
+  if (isTagged || !isWhole(reply) || typeof reply.body === 'string' || lengthOf(reply.body) > MAX_TAGGED)
     return { ...reply, headers: { ...reply.headers, ...caching } };
-  const version = createHash('sha256').update(body).digest('base64url').slice(0, 16);
+  const digest = createHash('sha256');
+  for (const part of Buffer.isBuffer(reply.body) ? [reply.body] : reply.body) digest.update(part);
+  const version = digest.digest('base64url').slice(0, 16);
   const tagged = { ...caching, ETag: `W/${entityTag(version)}` };
   return isNotModified(headers['if-none-match'], version)
     ? { status: 304, headers: tagged, body: '' }
-    : { status, headers: { ...reply.headers, ...tagged }, body };
+    : { ...reply, headers: { ...reply.headers, ...tagged } };
 }
 
 export function createApi(options: ApiOptions): Api {

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { Settings } from '../../config.ts';
 import { OVERLOADED, Problem, unavailable } from '../../errors.ts';
 import { ByteBudget, totalFor } from './byte-budget.ts';
-import type { HasNetwork, Reply } from '../message/message.ts';
+import { isWhole, lengthOf, type HasNetwork, type Reply } from '../message/message.ts';
 import { watchOverload } from './overload.ts';
 import { createUnsent } from './unsent-responses.ts';
 
@@ -47,10 +47,9 @@ export function createPressure(
     },
 
     /** @throws Problem 503 for a large response to a read while clients leave too many bytes of responses unread */
-    assertSendable({ body, isKept }: Reply, client: HasNetwork): void {
-      if (isKept) return;
-      if (typeof body !== 'string' && !Buffer.isBuffer(body)) return;
-      if (!unsent.fits(client, body.length)) throw unavailable(UNREAD, 2);
+    assertSendable(reply: Reply, client: HasNetwork): void {
+      if (reply.isKept || !isWhole(reply)) return;
+      if (!unsent.fits(client, lengthOf(reply.body))) throw unavailable(UNREAD, 2);
     },
 
     /**

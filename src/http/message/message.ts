@@ -56,14 +56,38 @@ export interface ApiRequest {
   readonly recognize: (caller: Caller) => void;
 }
 
+/** A body that is ready. A long one may be a list of the parts that it consists of, which are never copied all at once. */
+export type WholeBody = Buffer | string | readonly Buffer[];
+
 export interface Reply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | readonly string[]>>;
   /** Chunks are streamed to the client as they arrive. */
-  readonly body: Buffer | string | AsyncIterable<Buffer | string>;
+  readonly body: WholeBody | AsyncIterable<Buffer | string>;
   /** Whether the service keeps the body and sends the same bytes again: a response that waits takes no further memory. */
   readonly isKept?: boolean;
 }
+
+export type StreamedReply = Reply & { readonly body: AsyncIterable<Buffer | string> };
+export type WholeReply = Reply & { readonly body: WholeBody };
+
+export const isStreamed = (reply: Reply): reply is StreamedReply =>
+  typeof reply.body === 'object' && Symbol.asyncIterator in reply.body;
+
+export const isWhole = (reply: Reply): reply is WholeReply => !isStreamed(reply);
+
+/** Bytes, or characters of a text, from which a body is sent in pieces. */
+export const LONG_BODY = 524_288;
+
+/** The length of a body: its bytes, or the characters of a text. */
+export const lengthOf = (body: WholeBody): number =>
+  typeof body === 'string' || Buffer.isBuffer(body)
+    ? body.length
+    : body.reduce((sum, { length }) => sum + length, 0);
+
+/** A body of these parts: one value, unless it is long. */
+export const bodyOf = (parts: readonly Buffer[]): Buffer | readonly Buffer[] =>
+  lengthOf(parts) > LONG_BODY ? parts : Buffer.concat(parts);
 
 /** A part of the site beside the API, with its own path prefix. */
 export interface Area {
@@ -87,7 +111,7 @@ export const UNAUTHORIZED: Reply = {
 
 const JSON_TYPE = { 'Content-Type': 'application/json; charset=utf-8' };
 
-export function json(status: number, body: Buffer | string, headers?: Record<string, string>): Reply {
+export function json(status: number, body: WholeBody, headers?: Record<string, string>): Reply {
   return { status, headers: headers ? { ...JSON_TYPE, ...headers } : JSON_TYPE, body };
 }
 

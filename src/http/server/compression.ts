@@ -1,9 +1,19 @@
 // Compresses responses to anonymous clients. With credentials or cookies, the compressed size of a response could reveal secrets
 // that it contains beside texts of an attacker (BREACH).
-import { pipeline, type Transform } from 'node:stream';
+import { pipeline as pipe, Readable, type Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, createBrotliCompress, createGzip, gzip } from 'node:zlib';
-import type { ApiRequest, Reply } from '../message/message.ts';
+import {
+  bodyOf,
+  isStreamed,
+  isWhole,
+  lengthOf,
+  type ApiRequest,
+  type Reply,
+  type WholeBody,
+  type WholeReply,
+} from '../message/message.ts';
 
 /** Smaller responses (bytes) do not get smaller enough. */
 const MIN_BYTES = 1_024;
@@ -25,11 +35,13 @@ const CODERS = {
   br: {
     whole: promisify<Buffer | string, typeof BROTLI, Buffer>(brotliCompress),
     stream: (): Transform => createBrotliCompress({ ...BROTLI, flush: constants.BROTLI_OPERATION_FLUSH }),
+    parts: (): Transform => createBrotliCompress(BROTLI),
     options: BROTLI,
   },
   gzip: {
     whole: promisify<Buffer | string, typeof GZIP, Buffer>(gzip),
     stream: (): Transform => createGzip({ ...GZIP, flush: constants.Z_SYNC_FLUSH }),
+    parts: (): Transform => createGzip(GZIP),
     options: GZIP,
   },
 } as const;
@@ -50,12 +62,13 @@ const mayCompress = ({ authorization, cookie }: ApiRequest['headers']): boolean 
   authorization === undefined && cookie === undefined;
 
 /** Whether the response is compressed for clients that accept it, so that it varies with `Accept-Encoding`. */
-export function isCompressible(
-  { headers }: ApiRequest,
-  { status, headers: { 'Content-Type': type }, body }: Reply,
-): boolean {
+export function isCompressible({ headers }: ApiRequest, reply: Reply): boolean {
+  const {
+    status,
+    headers: { 'Content-Type': type },
+  } = reply;
   if (!mayCompress(headers) || status !== 200) return false;
-  const isSmall = (typeof body === 'string' || Buffer.isBuffer(body)) && body.length < MIN_BYTES;
+  const isSmall = isWhole(reply) && lengthOf(reply.body) < MIN_BYTES;
   return !isSmall && typeof type === 'string' && TYPES.test(type);
 }
 
@@ -101,21 +114,30 @@ function codedHeaders({ ETag: tag, ...headers }: Reply['headers'], coding: Codin
 export function compress({ headers }: ApiRequest, reply: Reply): Promise<Reply> | Reply | undefined {
   const accepted = headers['accept-encoding'];
   if (accepted === undefined) return undefined;
-  const { body } = reply;
   const coding = codingOf(String(accepted));
   if (coding === undefined) return undefined;
-  const { whole, stream, options } = CODERS[coding];
+  const { whole, stream, parts, options } = CODERS[coding];
   const coded = codedHeaders(reply.headers, coding);
   // The number of streams is limited elsewhere.
-  if (typeof body !== 'string' && !Buffer.isBuffer(body))
-    return { ...reply, headers: coded, body: compressed(body, stream()) };
+  if (isStreamed(reply)) return { ...reply, headers: coded, body: compressed(reply.body, stream()) };
+  const { body } = reply as WholeReply;
   if (reply.isKept && Buffer.isBuffer(body))
     return keptForm(body, coding).then((bytes) => ({ ...reply, headers: coded, body: bytes }));
   if (running >= MAX_RUNNING) return undefined;
   running += 1;
-  return (whole as (text: Buffer | string, how: object) => Promise<Buffer>)(body, options)
-    .then((bytes) => ({ ...reply, headers: coded, body: bytes }))
-    .finally(() => (running -= 1));
+  const smaller =
+    typeof body === 'string' || Buffer.isBuffer(body)
+      ? (whole as (text: Buffer | string, how: object) => Promise<Buffer>)(body, options)
+      : compressParts(body, parts());
+  return smaller.then((bytes) => ({ ...reply, headers: coded, body: bytes })).finally(() => (running -= 1));
+}
+
+async function compressParts(body: readonly Buffer[], coder: Transform): Promise<WholeBody> {
+  const bytes: Buffer[] = [];
+  await pipeline(Readable.from(body), coder, async (chunks: AsyncIterable<Buffer>) => {
+    for await (const chunk of chunks) bytes.push(chunk);
+  });
+  return bodyOf(bytes);
 }
 
 /** The compressed bytes of a stream. Ending it ends the source, also before the first byte. */
@@ -124,7 +146,7 @@ function compressed(source: AsyncIterable<Buffer | string>, coder: Transform): A
   let hasStarted = false;
   const iterator: AsyncIterator<Buffer> = {
     next: () => {
-      if (!hasStarted) pipeline(source, coder, () => undefined); // the reader gets the error
+      if (!hasStarted) pipe(source, coder, () => undefined); // the reader gets the error
       hasStarted = true;
       return bytes.next();
     },

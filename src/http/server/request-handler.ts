@@ -13,7 +13,7 @@ import { Exchange, type ExchangeServices } from './exchange.ts';
 import type { InFlight } from '../load/in-flight-requests.ts';
 import type { Logger } from '../observability/logger.ts';
 import { pathOf } from '../message/base-path.ts';
-import { problemReply, type Reply } from '../message/message.ts';
+import { isStreamed, isWhole, problemReply, type Reply, type WholeReply } from '../message/message.ts';
 import { withPosition } from '../message/write-position.ts';
 import { mayReadMetrics, type Metrics } from '../observability/metrics.ts';
 import { corsHeaders } from '../auth/request-origin.ts';
@@ -128,18 +128,12 @@ export function createHandler(options: HandlerOptions): Handler {
     }
     if (isClosing()) extra['Connection'] = 'close';
     const tracking = { unsent: pressure.unsent, client: exchange };
-    if (isLong(reply, method))
-      return sendInPieces(incoming, response, reply, extra, tracking).then((bytes) =>
-        end(exchange, reply.status, bytes),
-      );
-    const { body } = reply;
-    if (typeof body === 'string' || Buffer.isBuffer(body)) {
-      const bytes = send(incoming, response, reply as Reply & { body: typeof body }, extra, tracking);
-      return end(exchange, reply.status, bytes);
-    }
-    return sendStream(incoming, response, { ...reply, body }, extra, tracking).then((bytes) =>
-      end(exchange, reply.status, bytes),
-    );
+    if (isWhole(reply) && !isLong(reply, method))
+      return end(exchange, reply.status, send(incoming, response, reply, extra, tracking));
+    const sent = isStreamed(reply)
+      ? sendStream(incoming, response, reply, extra, tracking)
+      : sendInPieces(incoming, response, reply as WholeReply, extra, tracking);
+    return sent.then((bytes) => end(exchange, reply.status, bytes));
   }
 
   function answer(exchange: Exchange): Reply | Promise<Reply> {

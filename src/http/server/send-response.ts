@@ -2,7 +2,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setImmediate as nextIteration } from 'node:timers/promises';
-import type { HasNetwork, Reply } from '../message/message.ts';
+import {
+  lengthOf,
+  LONG_BODY,
+  type HasNetwork,
+  type Reply,
+  type WholeBody,
+  type WholeReply,
+} from '../message/message.ts';
 import { PAGE_RATE, STREAM_RATE, type Unsent } from '../load/unsent-responses.ts';
 
 /** Maximum number of unread body bytes to drain before closing the connection instead. */
@@ -87,13 +94,13 @@ function sendHead(
 export function send(
   request: IncomingMessage,
   response: ServerResponse,
-  reply: Reply & { readonly body: Buffer | string },
+  reply: WholeReply,
   extra: Headers,
   tracking?: UnsentTracking,
 ): number {
   const { status, body, isKept = false } = reply;
   const isEmpty = status === 204 || status === 304;
-  const length = Buffer.byteLength(body);
+  const length = byteLength(body);
   const closes = sendHead(request, response, reply, extra, isEmpty ? undefined : length);
   const hasNoBody = isEmpty || request.method === 'HEAD';
   if (closes) {
@@ -108,28 +115,50 @@ export function send(
   return hasNoBody ? 0 : length;
 }
 
-/** Characters or bytes from which a body is sent in pieces. */
-const LONG_BODY = 524_288;
-/** Those of a piece. A text must be encoded, too. */
+/** Characters of a piece of a text, which must be encoded, too, and bytes of other pieces. */
 const TEXT_PIECE = 65_536;
 const BYTES_PIECE = 262_144;
 
-type WholeReply = Reply & { readonly body: Buffer | string };
+const byteLength = (body: WholeBody): number =>
+  typeof body === 'string' ? Buffer.byteLength(body) : lengthOf(body);
 
 /** Whether a reply must be sent in pieces: encoding and writing many megabytes would block the event loop. */
-export const isLong = (reply: Reply, method: string): reply is WholeReply =>
-  (typeof reply.body === 'string' || Buffer.isBuffer(reply.body)) &&
-  reply.body.length > LONG_BODY &&
-  method !== 'HEAD';
+export const isLong = ({ body }: WholeReply, method: string): boolean =>
+  lengthOf(body) > LONG_BODY && method !== 'HEAD';
 
-/** The piece of a body that begins at this place. */
-function pieceOf(body: Buffer | string, from: number): Buffer | string {
-  if (typeof body !== 'string') return body.subarray(from, from + BYTES_PIECE);
-  const end = from + TEXT_PIECE;
-  // A pair of surrogates must not be divided.
-  const isDivided = (body.charCodeAt(end - 1) & 0xfc00) === 0xd800;
-  return body.slice(from, isDivided ? end - 1 : end);
+function* piecesOfText(text: string): Iterable<string> {
+  let start = 0;
+  while (start < text.length) {
+    const end = start + TEXT_PIECE;
+    // A pair of surrogates must not be divided.
+    const isDivided = (text.charCodeAt(end - 1) & 0xfc00) === 0xd800;
+    const piece = text.slice(start, isDivided ? end - 1 : end);
+    yield piece;
+    start += piece.length;
+  }
 }
+
+/** Divides long parts, and joins short ones. */
+function* piecesOfBytes(parts: readonly Buffer[]): Iterable<Buffer> {
+  let short: Buffer[] = [];
+  let length = 0;
+  const joined = (): Buffer => {
+    const piece = Buffer.concat(short, length);
+    [short, length] = [[], 0];
+    return piece;
+  };
+  for (const part of parts) {
+    if (length > 0 && length + part.length > BYTES_PIECE) yield joined();
+    let rest = part;
+    for (; rest.length > BYTES_PIECE; rest = rest.subarray(BYTES_PIECE)) yield rest.subarray(0, BYTES_PIECE);
+    short.push(rest);
+    length += rest.length;
+  }
+  if (length > 0) yield joined();
+}
+
+const piecesOf = (body: WholeBody): Iterable<Buffer | string> =>
+  typeof body === 'string' ? piecesOfText(body) : piecesOfBytes(Buffer.isBuffer(body) ? [body] : body);
 
 /** Resolves when the client has read what was written, or has disconnected. */
 function drained(response: ServerResponse): Promise<void> {
@@ -160,13 +189,11 @@ export async function sendInPieces(
   { unsent, client }: UnsentTracking,
 ): Promise<number> {
   const { body, isKept = false } = reply;
-  const length = Buffer.byteLength(body);
+  const length = byteLength(body);
   const closes = sendHead(request, response, reply, extra, length);
   unsent.watch(response, PAGE_RATE, client, isKept ? 0 : length);
-  let sent = 0;
-  while (sent < body.length && !response.closed && response.socket?.destroyed === false) {
-    const piece = pieceOf(body, sent);
-    sent += piece.length;
+  for (const piece of piecesOf(body)) {
+    if (response.closed || response.socket?.destroyed !== false) break;
     if (!response.write(piece)) await drained(response);
     // A client that reads fast has drained it already in this iteration.
     await nextIteration();

@@ -13,9 +13,11 @@ import {
   direction,
   inFull,
   mayBlock,
+  objectsOf,
   rowsWhere,
   smallSql,
   sortKey,
+  splitRows,
   type BoundParts,
   type PageOutput,
 } from '../statements/read-statements.ts';
@@ -86,16 +88,19 @@ function checkTables({ joins, orderings }: ListPlan): void {
   throw badQuery({ ordering: [fault] });
 }
 
-const readPage = ([row]: readonly RawRow[]) => ({
-  /** Undefined if the records exceed the byte limit. */
-  objects: row?.[0] ?? undefined,
-  /** Whether there are more records in the direction of the page. */
-  hasMore: isTrue(row?.[1]),
-  /** The values of the first and of the last record; undefined if there is none, `[]` if they are too long. */
-  first: keysOf(text(row?.[2])),
-  last: keysOf(text(row?.[3])),
-  total: text(row?.[4]) ?? undefined,
-});
+const readPage = (rows: readonly RawRow[]) => {
+  const [row] = rows;
+  return {
+    /** See `Page`. */
+    objects: objectsOf(rows),
+    /** Whether there are more records in the direction of the page. */
+    hasMore: isTrue(row?.[1]),
+    /** The values of the first and of the last record; undefined if there is none, `[]` if they are too long. */
+    first: keysOf(text(row?.[2])),
+    last: keysOf(text(row?.[3])),
+    total: text(row?.[4]) ?? undefined,
+  };
+};
 
 const keysOf = (json: string | null): readonly (string | null)[] | undefined =>
   json === null ? undefined : (JSON.parse(json) as (string | null)[]);
@@ -153,7 +158,7 @@ function keysetSql(
   output: PageOutput,
 ): Fragment {
   const { orderings } = plan;
-  const { row, maxBytes, between = COMMA, countTo } = output;
+  const { row, maxBytes, between = COMMA, countTo, isSplit = false } = output;
   const order = (expression: (ordering: Ordering, index: number) => Fragment): Fragment =>
     join(
       orderings.map((ordering, index) => sql`${expression(ordering, index)}${direction(ordering)}`),
@@ -180,10 +185,18 @@ function keysetSql(
   const onPage = raw(`filter (where n <= ${plan.limit})`);
   const [first, last] = isBackward ? [raw(' desc'), EMPTY] : [EMPTY, raw(' desc')];
   const edge = (way: Fragment): Fragment => sql`(array_agg(keys order by n${way}) ${onPage})[1]`;
-  const objects = sql`case when coalesce(bool_and(text is not null) ${onPage}, true) then coalesce(string_agg(text, ${between} order by n${first}) ${onPage}, '') end`;
+  const records = sql`array_agg(text order by n${first}) ${onPage}`;
+  const fits = sql`coalesce(bool_and(text is not null) ${onPage}, true)`;
+  const isMore = sql`coalesce(bool_or(n > ${raw(String(plan.limit))}), false)`;
+  const collected = sql`select ${records} as records, ${fits} as fits, ${isMore} as more, ${edge(first)} as first, ${edge(last)} as last from (${bounded}) page`;
+  const objects = sql`case when fits then coalesce(array_to_string(records, ${between}), '') end`;
+  const page = sql`select ${objects} as objects, more, first, last, records from (${collected} offset 0) page`;
   const count =
     countTo === undefined
       ? EMPTY
-      : sql`, case when objects is not null then ${countSql(rowsWhere(plan, conditions), countTo)} end`;
-  return sql`select objects, more, first, last${count} from (select ${objects} as objects, coalesce(bool_or(n > ${raw(String(plan.limit))}), false) as more, ${edge(first)} as first, ${edge(last)} as last from (${bounded}) page offset 0) page`;
+      : sql`, case when objects is not null then ${countSql(rowsWhere(plan, conditions), countTo)} end as total`;
+  const counted = sql`select objects, more, first, last${count}${isSplit ? raw(', records') : EMPTY} from (${page} offset 0) page`;
+  return isSplit
+    ? splitRows(counted, raw(`more, first, last${countTo === undefined ? '' : ', total'}`))
+    : counted;
 }

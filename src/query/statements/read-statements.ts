@@ -1,6 +1,5 @@
-// Statements that read a page or a record.
+// Statements that read a page.
 import {
-  compile,
   EMPTY,
   join,
   LARGE,
@@ -9,15 +8,13 @@ import {
   sql,
   table,
   value,
-  valueList,
   type Fragment,
   type SmallSql,
 } from '../../db/fragment.ts';
 import { type RawRow, type Statement, isTrue, text } from '../../db/rows.ts';
-import { partsOf, reference, type Column, type Model } from '../../db/schema/model.ts';
-import { cast } from '../../db/types/column-types.ts';
+import { partsOf, reference, type Model } from '../../db/schema/model.ts';
 import { conditionSql } from './condition-sql.ts';
-import { rowVersion, type RowOutput } from './record-json.ts';
+import type { RowOutput } from './record-json.ts';
 import { isByKey, ROOT, type Condition, type ListPlan, type Ordering } from '../plan.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 
@@ -143,11 +140,22 @@ function withinBudget(rows: Fragment, maxBytes: Fragment): Fragment {
   return sql`select case when ${total} <= ${maxBytes} then text end from (${rows}) rows (text)`;
 }
 
+/** Bytes of a page above which its records are rows of their own, see `isSplit`. */
+const SPLIT_ABOVE = 2 * LARGE;
+
+/** The first values of all rows: what the page consists of, in order. Undefined if its records exceed the byte limit. */
+export function objectsOf(rows: readonly RawRow[]): readonly Buffer[] | undefined {
+  const [first] = rows;
+  return first?.[0] ? rows.map(([cell]) => cell ?? EMPTY_CELL) : undefined;
+}
+
+const EMPTY_CELL = Buffer.alloc(0);
+
 /** The records of a page: undefined if they exceed the byte limit. The total is there if it was requested. */
-const readPage = ([row]: readonly RawRow[]) => ({
-  objects: row?.[0] ?? undefined,
-  hasNext: isTrue(row?.[1]),
-  total: text(row?.[2]) ?? undefined,
+const readPage = (rows: readonly RawRow[]) => ({
+  objects: objectsOf(rows),
+  hasNext: isTrue(rows[0]?.[1]),
+  total: text(rows[0]?.[2]) ?? undefined,
 });
 
 export type Page = ReturnType<typeof readPage>;
@@ -163,7 +171,16 @@ export interface PageOutput {
   readonly countTo?: number | undefined;
   /** Whether the statement checks sizes first. Rows that might be large are null, and the page with them. */
   readonly isChecked?: boolean;
+  /**
+   * Whether the records of a long page are rows of their own, without separators. The driver and the response then hold no single
+   * value of megabytes, which would take the event loop long to copy.
+   */
+  readonly isSplit?: boolean;
 }
+
+/** The rows of a page that has `objects` and `more`, or those of its `records`. @param more columns that each row repeats */
+export const splitRows = (page: Fragment, more: Fragment): Fragment =>
+  sql`select unnest(case when octet_length(objects) > ${raw(String(SPLIT_ABOVE))} then records else array[objects] end) as objects, ${more} from (${page} offset 0) page`;
 
 /** Counts the records as text. Past the limit the text is the limit with a plus sign. */
 export function countSql(rows: Fragment, limit: number): Fragment {
@@ -190,22 +207,26 @@ export function smallSql(
         ? sql`sum(${size}) over () <= ${raw(String(LARGE))}`
         : sql`${size} <= ${raw(String(Math.floor(LARGE / (limit + 1))))}`;
       const row = { ...output.row, value: sql`case when ${isSmall} then ${shown} end` };
-      return { ...output, row, maxBytes: Math.min(output.maxBytes, LARGE), isChecked: true };
+      return { ...output, row, maxBytes: Math.min(output.maxBytes, LARGE), isChecked: true, isSplit: false };
     });
 }
 
 /** The SQL of a page. Skipped rows are never formatted. */
 function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragment {
   const { row, maxBytes, between = COMMA, countTo, isChecked = false } = output;
+  // Records without long values need no check of their size, and make no long page.
+  const isSplit = output.isSplit === true && row.size !== undefined;
   const limit = raw(String(plan.limit));
   const most = raw(String(maxBytes));
   const rows = rowsOf(plan, parts, row);
   const objects = sql`array_to_string(records[1:${limit}], ${between})`;
   const hasMore = sql`cardinality(records) > ${limit}`;
   const counted = (page: Fragment): Fragment => {
-    if (countTo === undefined) return page;
-    const count = countSql(rowsWhere(plan, parts.conditions), countTo);
-    return sql`select objects, more, case when objects is not null then ${count} end from (${page} offset 0) page`;
+    const count = countTo === undefined ? undefined : countSql(rowsWhere(plan, parts.conditions), countTo);
+    const total = count ? sql`, case when objects is not null then ${count} end as total` : EMPTY;
+    if (!isSplit) return count ? sql`select objects, more${total} from (${page} offset 0) page` : page;
+    const whole = count ? sql`select objects, more${total}, records from (${page} offset 0) page` : page;
+    return splitRows(whole, raw(count ? 'more, total' : 'more'));
   };
   // `offset 0` keeps PostgreSQL from computing a value once per use.
   const isBudgeted = plan.limit > MAX_UNCHECKED_ROWS || (row.size !== undefined && !isChecked);
@@ -222,7 +243,8 @@ function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragmen
   const page = sql`(select array(${records}) as records offset 0) page`;
   const last = sql`records[least(cardinality(records), ${limit})]`;
   const fits = sql`case when cardinality(records) = 0 or ${last} is not null then ${objects} end`;
-  return counted(sql`select ${fits} as objects, ${hasMore} as more from ${page}`);
+  const split = isSplit ? sql`, records[1:${limit}] as records` : EMPTY;
+  return counted(sql`select ${fits} as objects, ${hasMore} as more${split} from ${page}`);
 }
 
 /** What the SQL of a page depends on besides its output. JSON keys have no spaces or punctuation, which separate the parts. */
@@ -255,45 +277,4 @@ export function pageStatement(
   const small = smallSql(output, plan, compiled);
   const { values } = parameters;
   return { text, small, values, isPage: true, mayBlock: mayBlock(plan), decode: readPage };
-}
-
-/** A record as PostgreSQL wrote it, and the version of its row. */
-export interface FoundRecord {
-  readonly json: Buffer;
-  readonly version: string;
-}
-
-/** Makes the statement that reads one record by its key. The text is the same for each id. */
-export type RecordStatement = (id: string) => Statement<FoundRecord | undefined>;
-
-const readFound = ([row]: readonly RawRow[]): FoundRecord | undefined =>
-  row?.[0] ? { json: row[0], version: text(row[1]) ?? '' } : undefined;
-
-/** @param versioned the columns that a digest of the row covers */
-export function recordStatement(
-  model: Model,
-  { value: shown, joins, size }: RowOutput,
-  versioned: readonly Column[],
-): RecordStatement {
-  const key = reference(ROOT, model.primaryKey);
-  const rows = sql`${rowsFrom(model)} ${raw(ROOT)}`;
-  const [version, most] = [rowVersion(ROOT, model, versioned), raw(String(LARGE))];
-  const ifSmall = (one: Fragment): Fragment =>
-    size ? sql`case when ${size} <= ${most} then ${one} end` : one;
-  const few = sql`${ifSmall(shown)} as json, ${model.version === 'xmin' ? version : ifSmall(version)} as version`;
-  const id = cast(raw('$1::text'), model.primaryKey);
-  const oneOf = (columns: Fragment): string =>
-    compile(sql`select ${columns} from ${rows}${joins} where ${key} = ${id}`).text;
-  const one = oneOf(sql`${shown} as json, ${version} as version`);
-  const checked = oneOf(few);
-  const small = size && (() => checked);
-  const wanted = sql`unnest(${valueList([])}) with ordinality wanted (id, position)`;
-  const on = sql`${key} = ${cast(raw('wanted.id'), model.primaryKey)}`;
-  // `offset 0` keeps PostgreSQL from computing the JSON twice.
-  const found = sql`(select position, ${few} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
-  const isSmall = sql`octet_length(json) <= ${most}`;
-  const { text: many } = compile(
-    sql`select position, case when ${isSmall} then json end, version from ${found}`,
-  );
-  return (id) => ({ text: one, small, many, values: [id], fixed: true, decode: readFound });
 }

@@ -1,13 +1,14 @@
-// Reads records by a list of keys, for imports.
+// Reads one record by its key, or many by a list of keys, for imports.
 import { cast } from '../../db/types/column-types.ts';
-import { join, raw, sql, table, valueList, type Fragment } from '../../db/fragment.ts';
+import { compile, join, LARGE, raw, sql, table, valueList, type Fragment } from '../../db/fragment.ts';
 import { type RawRow, type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { ROOT } from '../plan.ts';
-import { recordJson } from './record-json.ts';
+import { rowsFrom } from './read-statements.ts';
+import { recordJson, rowVersion, type RowOutput } from './record-json.ts';
 
 /** A record whose id is in a list. */
-export interface FoundRecord {
+export interface MatchedRecord {
   /** The position of the id, from 0. */
   readonly index: number;
   /** The key as the API outputs it. */
@@ -31,7 +32,7 @@ export function foundRecordsStatement(
   columns: readonly Column[],
   ids: readonly string[],
   isLocked: boolean,
-): Statement<FoundRecord[]> {
+): Statement<MatchedRecord[]> {
   const { table: name, primaryKey, isLockable } = model;
   const sizes = columns
     .filter(({ type }) => type.long === true)
@@ -85,3 +86,44 @@ export const fetchRecords = (name: string, count: number): Statement<PlacedRecor
   values: [],
   decode: placedRecords,
 });
+
+/** A record as PostgreSQL wrote it, and the version of its row. */
+export interface FoundRecord {
+  readonly json: Buffer;
+  readonly version: string;
+}
+
+/** Makes the statement that reads one record by its key. The text is the same for each id. */
+export type RecordStatement = (id: string) => Statement<FoundRecord | undefined>;
+
+const readFound = ([row]: readonly RawRow[]): FoundRecord | undefined =>
+  row?.[0] ? { json: row[0], version: textOf(row[1]) ?? '' } : undefined;
+
+/** @param versioned the columns that a digest of the row covers */
+export function recordStatement(
+  model: Model,
+  { value: shown, joins, size }: RowOutput,
+  versioned: readonly Column[],
+): RecordStatement {
+  const key = reference(ROOT, model.primaryKey);
+  const rows = sql`${rowsFrom(model)} ${raw(ROOT)}`;
+  const [version, most] = [rowVersion(ROOT, model, versioned), raw(String(LARGE))];
+  const ifSmall = (one: Fragment): Fragment =>
+    size ? sql`case when ${size} <= ${most} then ${one} end` : one;
+  const few = sql`${ifSmall(shown)} as json, ${model.version === 'xmin' ? version : ifSmall(version)} as version`;
+  const id = cast(raw('$1::text'), model.primaryKey);
+  const oneOf = (columns: Fragment): string =>
+    compile(sql`select ${columns} from ${rows}${joins} where ${key} = ${id}`).text;
+  const one = oneOf(sql`${shown} as json, ${version} as version`);
+  const checked = oneOf(few);
+  const small = size && (() => checked);
+  const wanted = sql`unnest(${valueList([])}) with ordinality wanted (id, position)`;
+  const on = sql`${key} = ${cast(raw('wanted.id'), model.primaryKey)}`;
+  // `offset 0` keeps PostgreSQL from computing the JSON twice.
+  const found = sql`(select position, ${few} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
+  const isSmall = sql`octet_length(json) <= ${most}`;
+  const { text: many } = compile(
+    sql`select position, case when ${isSmall} then json end, version from ${found}`,
+  );
+  return (id) => ({ text: one, small, many, values: [id], fixed: true, decode: readFound });
+}

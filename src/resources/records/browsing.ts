@@ -13,11 +13,8 @@ import { entry, type EntryShape } from '../../query/statements/entry-sql.ts';
 import { parseListQuery, type ListQuery } from '../../query/parse/grammar.ts';
 import { cutColumn } from '../../query/statements/masked-history-sql.ts';
 import { planList, type ListPlan } from '../../query/plan.ts';
-import {
-  pageStatement,
-  recordStatement,
-  type RecordStatement,
-} from '../../query/statements/read-statements.ts';
+import { pageStatement } from '../../query/statements/read-statements.ts';
+import { recordStatement, type RecordStatement } from '../../query/statements/records-by-key.ts';
 import type { RowOutput } from '../../query/statements/record-json.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { pageTooLarge } from './listing.ts';
@@ -113,7 +110,7 @@ export function createBrowsing(
     const { objects, hasNext } = await database.run(page, 'read');
     // Only keys of many kilobytes exceed the limit. No one chooses among those.
     if (!objects) return { entries: [], hasNext: true };
-    return { entries: await parseEntries(objects.toString()), hasNext };
+    return { entries: await parseEntries(String(Buffer.concat(objects))), hasNext };
   }
 
   /** The labels of the records with these keys, by key. */
@@ -138,7 +135,7 @@ export function createBrowsing(
     const page = pageStatement(plan, { row: statements.shown(resource), maxBytes: maxPage });
     const { objects, hasNext } = await database.run(page, 'read');
     if (!objects) throw pageTooLarge(maxPage);
-    return { query, entries: await parseEntries(objects.toString()), hasNext };
+    return { query, entries: await parseEntries(String(Buffer.concat(objects))), hasNext };
   }
 
   async function count(resource: AdminResource, selection: Selection): Promise<Count> {

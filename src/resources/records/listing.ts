@@ -12,12 +12,8 @@ import { keysetStatement } from '../../query/cursors/keyset-page.ts';
 import { parseListQuery, parseParameters, type ListQuery } from '../../query/parse/grammar.ts';
 import { planList, ROOT, type ListPlan } from '../../query/plan.ts';
 import { preview } from '../../query/statements/preview-sql.ts';
-import {
-  isFirstQuickPage,
-  isQuick,
-  pageStatement,
-  recordStatement,
-} from '../../query/statements/read-statements.ts';
+import { isFirstQuickPage, isQuick, pageStatement } from '../../query/statements/read-statements.ts';
+import { recordStatement } from '../../query/statements/records-by-key.ts';
 import { recordJson, type RowOutput } from '../../query/statements/record-json.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 import { openExport } from './record-export.ts';
@@ -44,8 +40,8 @@ export interface RecordPage extends Neighbors {
   readonly page: bigint;
   /** Whether its links have cursors. */
   readonly hasCursors: boolean;
-  /** The records as PostgreSQL wrote them: CSV rows, or JSON objects separated by commas. */
-  readonly objects: Buffer;
+  /** The records as PostgreSQL wrote them: the parts of CSV rows, or of JSON objects with commas between them. */
+  readonly objects: readonly Buffer[];
   /** The number of records that the filters match; undefined unless requested. */
   readonly total: RecordCount | undefined;
 }
@@ -70,6 +66,12 @@ const permitted = (
   caller: Caller | undefined,
 ): Counting | undefined =>
   counting === 'exact' && maxCount !== undefined && !meets(countLevel, caller) ? 'capped' : counting;
+
+const COMMA = Buffer.from(',');
+
+/** The parts of a page, with commas between them if it is JSON. */
+const withCommas = (objects: readonly Buffer[], format: PageFormat): readonly Buffer[] =>
+  format === 'csv' ? objects : objects.flatMap((object, index) => (index === 0 ? [object] : [COMMA, object]));
 
 /** Maximum bytes of a page's records for a browser. Their markup is several times as long. */
 const MAX_HTML = 2 * 1024 * 1024;
@@ -217,7 +219,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const countTo = countLimit(resource, counting);
       const maxBytes = format === 'html' ? Math.min(maxPage, MAX_HTML) : maxPage;
       const between = raw(format === 'csv' ? `''` : `','`);
-      const output = { row: shownAs(format, resource, query), maxBytes, between, countTo };
+      const output = { row: shownAs(format, resource, query), maxBytes, between, countTo, isSplit: true };
       const cache: SqlCache = (shape, build) =>
         pageSql(`${resource.name} ${format} ${countTo} ${shape}`, build);
       // HTML is never quick: PostgreSQL may have to build a long value before it can cut it.
@@ -236,7 +238,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
         if (!page.objects) throw pageTooLarge(maxBytes);
         const links = cursorLinks(page, boundary, query.page, tokens.seal);
         const number = boundary ? 0n : query.page;
-        const { objects } = page;
+        const objects = withCommas(page.objects, format);
         return { query, page: number, hasCursors: true, ...links, objects, total: await total(page.total) };
       }
       // Only the default page size makes a statement that is always prepared, so clients cannot cause many of them.
@@ -253,7 +255,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
         hasCursors: false,
         next: hasNext ? `page=${query.page + 1n}` : undefined,
         previous: query.page > 1n ? `page=${query.page - 1n}` : undefined,
-        objects,
+        objects: withCommas(objects, format),
         total: await total(counted),
       };
     },

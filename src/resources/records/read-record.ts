@@ -6,7 +6,7 @@ import { splitKey, tooManyPlaces } from '../../db/schema/composite-key.ts';
 import { partsOf, type Column } from '../../db/schema/model.ts';
 import { addError, badBody, notFound, type FieldErrors } from '../../errors.ts';
 import { recordsStatement, type InsertedRecord } from '../../query/statements/insert-many.ts';
-import type { FoundRecord } from '../../query/statements/read-statements.ts';
+import type { FoundRecord } from '../../query/statements/records-by-key.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 import { parseField } from './checked-body.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';

@@ -7,7 +7,7 @@ import { findColumn, partsOf } from '../../db/schema/model.ts';
 import type { Fault, FieldErrors } from '../../errors.ts';
 import { parseOrdering, type OrderingQuery, type PageLimits } from '../../query/parse/grammar.ts';
 import { planList, type View } from '../../query/plan.ts';
-import { recordStatement, type RecordStatement } from '../../query/statements/read-statements.ts';
+import { recordStatement, type RecordStatement } from '../../query/statements/records-by-key.ts';
 import { plainRecord, type RowOutput } from '../../query/statements/record-json.ts';
 import type { Recording } from '../../query/statements/history-sql.ts';
 import type { Author } from '../../query/statements/change.ts';
