@@ -46,7 +46,6 @@ describe('a client that disconnects before its password is verified', () => {
         ) > 2,
       'the verifications',
     );
-    const leaving = new AbortController();
     const body = new URLSearchParams({
       _csrf: csrf,
       _current: 'wrong',
@@ -54,15 +53,19 @@ describe('a client that disconnects before its password is verified', () => {
       _repeat: 'a new password',
     });
     const cookie = [...ada.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
-    const sent = fetch(`${service.base}${path}`, {
-      method: 'POST',
-      headers: { cookie, origin: service.base },
-      body,
-      signal: leaving.signal,
-    });
-    setTimeout(() => leaving.abort(), 100);
-    await assert.rejects(sent, /abort/);
-    await eventually(() => statusesOf(path).length > before, 'the end of the request');
+    // On a slow machine, the slow verifications may begin later than the first of some requests.
+    for (let tries = 1; tries <= 5 && statusesOf(path).at(-1) !== 499; tries += 1) {
+      const leaving = new AbortController();
+      const sent = fetch(`${service.base}${path}`, {
+        method: 'POST',
+        headers: { cookie, origin: service.base },
+        body,
+        signal: leaving.signal,
+      });
+      setTimeout(() => leaving.abort(), 100);
+      await sent.catch((error: unknown) => assert.match(String(error), /abort/));
+      await eventually(() => statusesOf(path).length === before + tries, 'the end of the request');
+    }
     assert.equal(statusesOf(path).at(-1), 499);
     assert.equal(isSlowDone, false, 'the request ends while the slow verifications are still running');
     await Promise.all(slow);
