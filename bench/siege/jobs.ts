@@ -81,13 +81,15 @@ export interface UnfinishedHeads {
   readonly from: string;
 }
 
-/** Connections that send a request without its last byte, and then all of the last bytes at once; again and again. */
+/** Connections that send a request without its end, and then all of the ends at once; again and again. */
 export interface WithheldBytes {
   readonly kind: 'withheld bytes';
   readonly port: number;
   readonly connections: number;
   readonly address: string;
   readonly request: RequestShape;
+  /** How many bytes are sent last; else 1. */
+  readonly withheld?: number;
 }
 
 export type Job = Flood | Pipeline | SlowReaders | UnfinishedHeads | WithheldBytes;

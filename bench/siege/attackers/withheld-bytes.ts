@@ -15,7 +15,8 @@ const ANSWERED = 1_500;
 /** Sends requests without their last bytes, then all of the last bytes at once, on the same connections until it is stopped. */
 export async function withholdBytes(job: WithheldBytes, tally: Tally, stopped: AbortSignal): Promise<void> {
   const request = prepare(job.request)(job.address, 0);
-  const [start, end] = [request.subarray(0, -1), request.subarray(-1)];
+  const { withheld = 1 } = job;
+  const [start, end] = [request.subarray(0, -withheld), request.subarray(-withheld)];
   const wait = (milliseconds: number): Promise<unknown> =>
     sleep(milliseconds, undefined, { signal: stopped }).catch(() => undefined);
   const sockets = new Set<Socket>();

@@ -1,8 +1,8 @@
 // Bodies, queries and keys that take long to parse, to check or to write.
 import { besiege, holdRow, readRow, writeRows } from '../besiege.ts';
-import type { RequestShape } from '../jobs.ts';
+import type { RequestShape, WithheldBytes } from '../jobs.ts';
 import { PASSWORD } from '../../rows.ts';
-import { atMost, holds, type Scenario } from '../scenario.ts';
+import { atMost, holds, type Row, type Scenario } from '../scenario.ts';
 import { spell } from './parsing.ts';
 
 const ATTACKER = '203.0.113.1';
@@ -100,6 +100,32 @@ const withheldScenario = (name: string, title: string, request: RequestShape): S
   },
 });
 
+/** Requests that are not admitted: health checks, invalid ones, and those for other protocols. */
+const UNADMITTED: Readonly<Record<string, Pick<WithheldBytes, 'request' | 'withheld'>>> = {
+  'health checks': { request: { path: '/healthz' } },
+  'invalid headers': { request: { path: '/', headers: { A: '\u0001' } }, withheld: 5 },
+  CONNECT: { request: { method: 'CONNECT', path: 'example.org:443' } },
+  Upgrade: { request: { path: '/healthz', headers: { Connection: 'Upgrade', Upgrade: 'x' } } },
+};
+
+const withheldOthers: Scenario = {
+  name: 'withheld-others',
+  title: '1,000 requests of one address that are not admitted, whose last bytes all come at once',
+  async run(stage) {
+    const rows: Row[] = [];
+    for (const [note, request] of Object.entries(UNADMITTED)) {
+      const siege = await besiege(
+        stage,
+        (port) => [{ kind: 'withheld bytes', port, connections: 1_000, address: ATTACKER, ...request }],
+        { countsEnd: false },
+      );
+      const answers = `${note}: ${spell(siege.reports)}`;
+      rows.push({ ...readRow(siege, 20), note }, holdRow(stage, siege.watched, answers));
+    }
+    return rows;
+  },
+};
+
 export const bodies: readonly Scenario[] = [
   floodScenario(
     'bodies',
@@ -135,5 +161,6 @@ export const bodies: readonly Scenario[] = [
   withheldScenario('withheld-heads', '1,000 requests of one address, whose last bytes all come at once', {
     path: '/api/message/?limit=1',
   }),
+  withheldOthers,
   floodScenario('keys', 'long keys, arrays and cursors in anonymous filters, 20 in parallel', 20, KEYS),
 ];

@@ -46,8 +46,10 @@ export interface AdmissionRequest extends HasNetwork {
 export class Admission {
   readonly #usage = new ClientUsage(MAX_USAGE);
   readonly #heavy = new HeavyWork((network, took) => this.charge(network, took));
-  /** For requests that may come by the thousand in one iteration of the event loop, although each was admitted before. */
-  readonly turns = new Turns();
+  /** For requests whose bodies may end by the thousand in one iteration of the event loop, although each was admitted before. */
+  readonly lateBodies = new Turns();
+  /** For refused requests, which must not delay the others. */
+  readonly refusals = new Turns();
   readonly #waiting = new RequestQueue<QueuedRequest>();
   /** Active requests of each client. */
   readonly #activeOf = new Map<string, number>();

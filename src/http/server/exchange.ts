@@ -165,7 +165,7 @@ export class Exchange implements ApiRequest, WebRequester {
     this.park();
     const received = await read();
     if (admission.iteration === iteration) return received;
-    await admission.turns.next();
+    await admission.lateBodies.next();
     if (this.response.closed) throw new ClientGone();
     const admitted = admission.enterAgain(this, performance.now());
     if (admitted) await admitted;

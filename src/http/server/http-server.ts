@@ -107,26 +107,27 @@ export function createHttpServer(
   });
   limitHeaders(server);
   limitPipelining(server, clientOf);
-  ignoreUpgrades(server);
+  // Thousands of requests may be unreadable, late or upgrades at once, or thousands of clients may disconnect.
+  const errors = new Turns();
+  ignoreUpgrades(server, errors);
   const answerError = (error: ParseError, socket: Socket): void => {
     const isLong = hasExceededHeaders(socket);
     if (!isLong && resumePipelined(error, socket)) return;
     if (error.code === 'ECONNRESET') return void socket.destroy();
     const isRequestLine = isInRequestLine(socket);
     if (!discardInput(socket)) return;
-    if (isLong) return refuse(problemReply(TOO_MANY_HEADERS, ''), socket, latestOf(socket));
-    const target = targetOf(error);
-    const reply =
-      target === undefined
-        ? problemReply(parseProblem(error, isRequestLine), '')
-        : handler.refuseMethod(target);
-    refuse(reply, socket, latestOf(socket));
+    // Not in its turn: the packet, which the error holds, may be long.
+    const target = isLong ? undefined : targetOf(error);
+    const problem = isLong ? TOO_MANY_HEADERS : parseProblem(error, isRequestLine);
+    errors.take(() => {
+      const reply = target === undefined ? problemReply(problem, '') : handler.refuseMethod(target);
+      refuse(reply, socket, latestOf(socket));
+    });
   };
-  const errors = new Turns();
   server.on('clientError', (error: ParseError, duplex) => {
     const socket = duplex as Socket;
     if (!mayWait(error)) return answerError(error, socket);
-    // Thousands of requests may be late at once, or thousands of clients disconnect. A request that is complete by its turn is answered.
+    // A request that is complete by its turn is answered.
     const before = latestOf(socket);
     const wasComplete = before?.request.complete;
     errors.take(() => {
@@ -146,7 +147,7 @@ export function createHttpServer(
       ignored += length;
       if (hasIgnoredMuch(socket, ignored)) socket.pause();
     });
-    refuse(handler.refuseMethod(url), socket, latestOf(socket));
+    errors.take(() => refuse(handler.refuseMethod(url), socket, latestOf(socket)));
   });
   return server;
 }

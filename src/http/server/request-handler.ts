@@ -7,6 +7,7 @@ import { asProblem } from '../../db/connection/database-errors.ts';
 import { Refusal } from '../../errors.ts';
 import { Admission, MIN_PACED } from '../load/admission.ts';
 import { Arrivals } from '../load/arrivals.ts';
+import { Turns } from '../load/turns.ts';
 import { compress, isCompressible, withKnownTag } from './compression.ts';
 import { errorArea, errorReply, mustPace, unknownMethod } from './error-replies.ts';
 import { Exchange, type ExchangeServices } from './exchange.ts';
@@ -32,6 +33,9 @@ import {
   TOO_MANY_HEADERS,
   splitTarget,
 } from '../message/request-target.ts';
+
+/** Health checks, which are not admitted, take turns among themselves. */
+const probes = new Turns();
 
 interface HandlerOptions {
   readonly settings: Settings;
@@ -190,7 +194,7 @@ export function createHandler(options: HandlerOptions): Handler {
   async function reply(exchange: Exchange): Promise<Reply> {
     try {
       if (hasTooManyHeaders(exchange.incoming)) throw TOO_MANY_HEADERS;
-      const entering = isProbe(exchange.path) ? undefined : enter(exchange);
+      const entering = isProbe(exchange.path) ? probes.next() : enter(exchange);
       if (entering) await entering;
       if (exchange.response.closed) throw new ClientGone();
       assertRate(exchange, options); // after the admission, where clients take turns
@@ -206,7 +210,7 @@ export function createHandler(options: HandlerOptions): Handler {
       exchange.park();
       // Thousands of requests may be refused in one iteration of the event loop.
       if (error instanceof Refusal) {
-        await admission.turns.next();
+        await admission.refusals.next();
         if (exchange.response.closed) throw new ClientGone();
       }
       if (mustPace(error, exchange.isCostly)) await exchange.peer.pace();

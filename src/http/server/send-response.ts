@@ -1,7 +1,7 @@
 // Writes a reply to the connection, whole or as a stream.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import { setImmediate as nextIteration } from 'node:timers/promises';
+import { Turns } from '../load/turns.ts';
 import {
   lengthOf,
   LONG_BODY,
@@ -160,6 +160,9 @@ function* piecesOfBytes(parts: readonly Buffer[]): Iterable<Buffer> {
 const piecesOf = (body: WholeBody): Iterable<Buffer | string> =>
   typeof body === 'string' ? piecesOfText(body) : piecesOfBytes(Buffer.isBuffer(body) ? [body] : body);
 
+/** All long bodies that are being sent take turns. */
+const pieces = new Turns();
+
 /** Resolves when the client has read what was written, or has disconnected. */
 function drained(response: ServerResponse): Promise<void> {
   const { socket } = response;
@@ -196,7 +199,7 @@ export async function sendInPieces(
     if (response.closed || response.socket?.destroyed !== false) break;
     if (!response.write(piece)) await drained(response);
     // A client that reads fast has drained it already in this iteration.
-    await nextIteration();
+    await pieces.next();
   }
   if (closes && !response.closed) linger(request, response);
   else response.end();

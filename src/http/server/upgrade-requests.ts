@@ -3,6 +3,7 @@ import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { hasTooManyHeaders } from '../message/request-target.ts';
 import { END_OF_HEAD } from '../load/input-pieces.ts';
+import type { Turns } from '../load/turns.ts';
 import type { HttpSocket } from './connection-reader.ts';
 import { isAnswered, latestOf, releaseReader } from './pipelining.ts';
 
@@ -19,8 +20,9 @@ export function keepDraining(socket: HttpSocket): () => void {
 /**
  * Node's HTTP server no longer reads a connection after such a request. This gives it back as a new connection that starts with
  * the same request, without the header.
+ * @param turns in which connections are given back
  */
-export function ignoreUpgrades(server: Server): void {
+export function ignoreUpgrades(server: Server, turns: Turns): void {
   const returned = new WeakSet<Socket>();
   server.on('upgrade', (request: IncomingMessage, duplex, head: Buffer) => {
     const socket = duplex as Socket;
@@ -50,7 +52,8 @@ export function ignoreUpgrades(server: Server): void {
       socket.emit('end');
     };
     const previous = latestOf(socket);
-    if (previous && !isAnswered(previous)) previous.response.once('close', () => setImmediate(giveBack));
-    else setImmediate(giveBack);
+    const giveBackInTurn = (): void => void turns.next().then(giveBack);
+    if (previous && !isAnswered(previous)) previous.response.once('close', giveBackInTurn);
+    else giveBackInTurn();
   });
 }
