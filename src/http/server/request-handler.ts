@@ -228,15 +228,20 @@ export function createHandler(options: HandlerOptions): Handler {
     return withPosition(exchange, made, position, exchange.isInAdminArea ? current?.admin : undefined);
   }
 
+  /** Not a part of `respond`, which would hold the whole reply in memory while its compressed form is sent. */
+  function finishPresent(exchange: Exchange, made: Reply): void | Promise<void> {
+    if (exchange.response.closed) throw new ClientGone();
+    return charged(exchange, () => finish(exchange, made));
+  }
+
   async function respond(exchange: Exchange): Promise<void> {
     const { response } = exchange;
     try {
       const waiting = exchange.peer.waitForPrevious(response);
       if (waiting && !(await waiting)) throw new ClientGone();
-      const made = await positioned(exchange, await reply(exchange));
-      if (response.closed) throw new ClientGone();
-      const streaming = charged(exchange, () => finish(exchange, made));
-      if (streaming) await streaming;
+      await reply(exchange)
+        .then((made) => positioned(exchange, made))
+        .then((made) => finishPresent(exchange, made));
     } catch (error) {
       if (isClientGone(error)) {
         if (exchange.hasStarted) admission.abandon(exchange);
