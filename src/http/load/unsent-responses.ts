@@ -1,6 +1,7 @@
 // Limits the memory of responses that clients are slow to read, and disconnects clients that read too slowly.
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { increment } from '../../db/scheduling/slow-clients.ts';
 import { ByteBudget, totalFor } from './byte-budget.ts';
 import { widestNetwork } from '../message/client-networks.ts';
 import type { HasNetwork } from '../message/message.ts';
@@ -27,8 +28,11 @@ const SMALL_TOTAL = 16 * 1024 * 1024;
 const MAX_STALL = 5;
 
 interface SlowResponse {
+  readonly response: ServerResponse;
   readonly socket: Socket;
   readonly network: string;
+  /** The network by which responses are chosen to be closed. */
+  readonly widest: string;
   readonly rate: DrainRate;
   /** Bytes that it takes of the budget. */
   readonly bytes: number;
@@ -38,6 +42,7 @@ interface SlowResponse {
   credit: number;
   /** Seconds in which the kernel has accepted nothing. */
   stalled: number;
+  readonly end: () => void;
 }
 
 /** The bytes that the kernel has accepted. The public counters change only when a whole write is complete. */
@@ -93,31 +98,34 @@ export function createUnsent(maxPage: number, processes = 1) {
     }
   }
   function forget(slow: SlowResponse): void {
-    if (slowResponses.delete(slow)) budget.release(slow.network, slow.bytes);
+    if (!slowResponses.delete(slow)) return;
+    slow.response.off('close', slow.end);
+    slow.socket.off('close', slow.end);
+    budget.release(slow.network, slow.bytes);
+  }
+  /** Whether the budget is exceeded after large responses were closed in this order. */
+  function isFullAfter(responses: readonly SlowResponse[]): boolean {
+    for (const slow of responses) {
+      if (budget.used <= total) return false;
+      slow.socket.destroy();
+      forget(slow); // `close` is emitted later; a second call does nothing.
+    }
+    return budget.used > total;
   }
   /**
-   * Closes a large response other than the latest: the oldest of the network with the most bytes among those with several, else the
-   * oldest that has stalled, else the oldest.
-   * @returns whether there is one
+   * Closes large responses other than the latest: first those that have stalled, then all. Networks with several come before those
+   * with one, and those with the most bytes first; of a network, the oldest comes first.
    */
-  function closeOldest(latest: SlowResponse): boolean {
-    const networks = new Map<string, SlowResponse[]>();
-    for (const slow of slowResponses) {
-      if (slow.bytes <= LARGE) continue;
-      const network = widestNetwork(slow.network);
-      const others = networks.get(network);
-      if (others) others.push(slow);
-      else networks.set(network, [slow]);
-    }
-    const [several] = [...networks]
-      .filter(([, responses]) => responses.length > 1)
-      .sort(([one], [other]) => budget.heldBy(other) - budget.heldBy(one));
-    const all = (several?.[1] ?? [...networks.values()].flat()).filter((slow) => slow !== latest);
-    const slow = (several ? undefined : all.find(({ stalled }) => stalled > 0)) ?? all[0];
-    if (!slow) return false;
-    slow.socket.destroy();
-    forget(slow); // `close` is emitted later.
-    return true;
+  function closeLarge(latest: SlowResponse): void {
+    const large = [...slowResponses].filter(({ bytes }) => bytes > LARGE);
+    const counts = new Map<string, number>();
+    for (const { widest } of large) increment(counts, widest, 1);
+    const inOrder = large
+      .filter((slow) => slow !== latest)
+      .map((slow) => ({ slow, isOne: counts.get(slow.widest) === 1, held: budget.heldBy(slow.widest) }))
+      .sort((one, other) => Number(one.isOne) - Number(other.isOne) || other.held - one.held)
+      .map(({ slow }) => slow);
+    if (isFullAfter(inOrder.filter(({ stalled }) => stalled > 0))) isFullAfter(inOrder);
   }
   const timer = setInterval(check, INTERVAL).unref();
 
@@ -134,14 +142,25 @@ export function createUnsent(maxPage: number, processes = 1) {
       const { socket } = response;
       if (!socket || response.closed) return;
       if (budget.used + bytes > total + SMALL_TOTAL && bytes <= LARGE) return void socket.destroy();
-      const sent = bytesSentBy(socket);
       const { network } = client;
-      const slow: SlowResponse = { socket, network, rate, bytes, sent, credit: rate.seconds, stalled: 0 };
+      const slow: SlowResponse = {
+        response,
+        socket,
+        network,
+        widest: widestNetwork(network),
+        rate,
+        bytes,
+        sent: bytesSentBy(socket),
+        credit: rate.seconds,
+        stalled: 0,
+        end: () => forget(slow),
+      };
       slowResponses.add(slow);
       budget.take(network, bytes);
-      response.once('close', () => forget(slow));
+      response.once('close', slow.end);
+      socket.once('close', slow.end);
       // The answer to a write comes whether there is room or not: many writes may have started while there was.
-      while (bytes > LARGE && budget.used > total && closeOldest(slow));
+      if (bytes > LARGE && budget.used > total) closeLarge(slow);
     },
 
     bytes: (): number => budget.used,
