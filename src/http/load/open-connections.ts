@@ -12,8 +12,8 @@ const SHARE = 1 / 4;
 const MIN_CONNECTIONS = 1_024;
 /** Beyond these, idle connections are closed early, which clients bear. */
 const MAX_CONNECTIONS = 4_096;
-/** Files of a process beside its connections to clients: the program, the log, and connections to PostgreSQL. */
-const OTHER_FILES = 100;
+/** Files of a process beside its connections to clients: the program, the log, readers of metrics, and connections to PostgreSQL. */
+const OTHER_FILES = 200;
 /** How many connections of a network are searched for an idle one. */
 const SEARCHED = 64;
 

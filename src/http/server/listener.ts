@@ -22,6 +22,8 @@ import { createHttpServer, listen, listenWith, type RunningServer } from './http
 const FIRST_PASSED = 3;
 /** Milliseconds until another attempt at a port that the previous process may still use. */
 const RETRY_INTERVAL = 250;
+/** Maximum connections to the address of METRICS. */
+const METRICS_CONNECTIONS = 32;
 
 export interface Endpoints {
   readonly handler: Handler;
@@ -100,7 +102,7 @@ async function openMetrics(
   const { host } = address;
   const instance = isForeignWorker ? Number(process.env['NODE_APP_INSTANCE'] ?? 0) : 0;
   const port = address.port === 0 ? 0 : address.port + instance;
-  const connections = maxConnections(settings.workers);
+  const connections = Math.min(METRICS_CONNECTIONS, maxConnections(settings.workers));
   const open = (): Promise<RunningServer> =>
     listenWith(createHttpServer(createMetricsHandler(metrics, logger), { logger, connections }), {
       host,
