@@ -30,7 +30,7 @@ function testNames(file: string): RegExp[] {
   return names;
 }
 
-/** The rows of the threat tables: what holds, and the last cell. */
+/** The rows of the threat tables: the protection, and the last cell. */
 const rows = readPage(PAGE)
   .split('\n')
   .filter((line) => line.startsWith('| ') && !line.startsWith('| --- '))
