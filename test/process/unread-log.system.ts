@@ -73,13 +73,13 @@ describe('a signal that Node.js gives a meaning', { timeout: 60_000 }, () => {
 test('a low limit of open files leaves connections to other clients, and the log says so', async () => {
   const database = await createDatabase();
   try {
-    const program = await start(['-c', 'ulimit -n 150; exec "$0" "$1" serve', process.execPath, EXECUTABLE], {
+    const program = await start(['-c', 'ulimit -n 250; exec "$0" "$1" serve', process.execPath, EXECUTABLE], {
       command: 'sh',
       env: { DATABASE_URL: database.url, PORT: '0', HOST: '127.0.0.1' },
     });
     const service = await listening(program);
-    assert.match(service.stderr(), /only 50 connections at once, because a process may have 150 files open/);
-    const idle = Array.from({ length: 200 }, () =>
+    assert.match(service.stderr(), /only 50 connections at once, because a process may have 250 files open/);
+    const idle = Array.from({ length: 300 }, () =>
       connect({ port: Number(new URL(service.base).port), host: '127.0.0.1', localAddress: '127.0.0.2' })
         .on('error', () => undefined)
         .resume(),
