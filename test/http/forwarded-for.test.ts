@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { clientAddress } from '../../src/http/auth/request-origin.ts';
+import { clientNetworkOf } from '../../src/http/auth/request-origin.ts';
 
 const CONNECTION = '203.0.113.9';
 
@@ -21,12 +21,12 @@ describe('the client of X-Forwarded-For', () => {
     [' , ,', 1, CONNECTION],
   ] as const)
     test(`is ${client} for ${JSON.stringify(header)} behind ${proxies} proxies`, () => {
-      assert.equal(clientAddress({ 'x-forwarded-for': header }, CONNECTION, proxies), client);
+      assert.equal(clientNetworkOf({ 'x-forwarded-for': header }, CONNECTION, proxies), client);
     });
 
   test('is not searched behind thousands of empty values, which would keep the process busy', () => {
     const header = `192.0.2.1${','.repeat(31_000)}`;
-    assert.equal(clientAddress({ 'x-forwarded-for': header }, CONNECTION, 1), CONNECTION);
-    assert.equal(clientAddress({ 'x-forwarded-for': `${header}192.0.2.2` }, CONNECTION, 2), '192.0.2.2');
+    assert.equal(clientNetworkOf({ 'x-forwarded-for': header }, CONNECTION, 1), CONNECTION);
+    assert.equal(clientNetworkOf({ 'x-forwarded-for': `${header}192.0.2.2` }, CONNECTION, 2), '192.0.2.2');
   });
 });

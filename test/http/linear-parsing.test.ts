@@ -21,7 +21,7 @@ import { isNotModified, parseIfMatch } from '../../src/http/message/entity-tag.t
 import type { ApiRequest } from '../../src/http/message/message.ts';
 import { readMultipart } from '../../src/http/api/multipart.ts';
 import { COLLECTION_FORMATS, negotiate } from '../../src/http/api/negotiation.ts';
-import { assertOrigin, clientAddress } from '../../src/http/auth/request-origin.ts';
+import { assertOrigin, clientNetworkOf } from '../../src/http/auth/request-origin.ts';
 import { loggedPath, splitTarget } from '../../src/http/message/request-target.ts';
 import { essenceOf, parameterOf } from '../../src/http/message/text-decoding.ts';
 import { ARRAY_TYPES } from '../../src/db/types/array-types.ts';
@@ -172,7 +172,7 @@ const parsers: Record<string, Parser> = {
   },
   'an X-Forwarded-For header': {
     maxLength: HEADER,
-    read: (text) => clientAddress({ 'x-forwarded-for': text }, '::1', 1),
+    read: (text) => clientNetworkOf({ 'x-forwarded-for': text }, '::1', 1),
   },
   'an Origin header': {
     maxLength: HEADER,

@@ -9,7 +9,7 @@ import { assertNoParameters, meaningOf, type ResourceRoute } from './api-routes.
 import { createApiWrites, type ApiWriteOptions } from './api-writes.ts';
 
 export interface Api {
-  /** The addresses of the service. */
+  /** GET /: the URLs of the API, the OpenAPI document and the admin area. */
   readonly home: (request: ApiRequest) => Reply;
   readonly index: (request: ApiRequest) => Reply | Promise<Reply>;
   /** The OpenAPI document of what the caller may see. */

@@ -4,7 +4,7 @@ import { asProblem } from '../../db/connection/database-errors.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import { Unauthorized } from '../message/message.ts';
 import type { Authentication } from './authentication.ts';
-import { clientAddress } from './request-origin.ts';
+import { clientNetworkOf } from './request-origin.ts';
 
 /**
  * The user whose credentials a request carries; undefined if they are missing or wrong.
@@ -15,7 +15,7 @@ export async function authenticateRequest(
   { headers, socket }: IncomingMessage,
   trustProxy: number,
 ): Promise<Pick<Caller, 'id' | 'name' | 'admin'> | undefined> {
-  const network = clientAddress(headers, socket.remoteAddress, trustProxy);
+  const network = clientNetworkOf(headers, socket.remoteAddress, trustProxy);
   const onGone = (callback: () => void): (() => void) => {
     // The event of a socket that is closed already does not come again.
     if (socket.destroyed) queueMicrotask(callback);

@@ -34,7 +34,7 @@ function valueFromProxies(header: string | string[] | undefined, fromEnd: number
  * proxies the client is the n-th value from the end, and earlier values may be forged. A port is ignored. Without a valid
  * address the connection's address is used.
  */
-export function clientAddress(
+export function clientNetworkOf(
   headers: IncomingHttpHeaders,
   remote: string | undefined,
   trustProxy: number,

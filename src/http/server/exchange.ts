@@ -16,7 +16,7 @@ import {
   type WebRequester,
 } from '../message/message.ts';
 import { OTHER_ROUTE } from '../observability/metrics.ts';
-import { clientAddress, isSecure } from '../auth/request-origin.ts';
+import { clientNetworkOf, isSecure } from '../auth/request-origin.ts';
 import { Peer } from './connection-peer.ts';
 import { confirmPresence, probe } from '../message/half-closed-clients.ts';
 import type { Pressure } from '../load/pressure.ts';
@@ -53,7 +53,7 @@ export class Exchange implements ApiRequest, WebRequester {
   readonly peer: Peer;
   readonly method: string;
   /** The path with the base path. */
-  readonly address: string;
+  readonly fullPath: string;
   readonly path: string;
   readonly query: string;
   readonly headers: IncomingHttpHeaders;
@@ -92,8 +92,8 @@ export class Exchange implements ApiRequest, WebRequester {
     this.response = response;
     this.peer = Peer.of(incoming.socket);
     this.method = incoming.method ?? '';
-    [this.address, this.query] = splitTarget(incoming.url ?? '/');
-    this.path = pathOf(this.address);
+    [this.fullPath, this.query] = splitTarget(incoming.url ?? '/');
+    this.path = pathOf(this.fullPath);
     this.headers = incoming.headers;
     this.isInAdminArea = isAdminPath(this.path);
     this.#services = services;
@@ -105,12 +105,12 @@ export class Exchange implements ApiRequest, WebRequester {
     return `${this.#services.prefix}-${this.#number.toString(36)}`;
   }
 
-  /** The client's network, see `clientAddress`. */
+  /** The client's network, see `clientNetworkOf`. */
   get network(): string {
     const { trustProxy } = this.#services.settings;
     this.#network ??=
       trustProxy > 0
-        ? clientAddress(this.headers, this.incoming.socket.remoteAddress, trustProxy)
+        ? clientNetworkOf(this.headers, this.incoming.socket.remoteAddress, trustProxy)
         : this.peer.network;
     return this.#network;
   }

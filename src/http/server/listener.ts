@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Settings } from '../../config.ts';
 import { splitAddress } from '../../setting-values.ts';
-import { clientAddress } from '../auth/request-origin.ts';
+import { clientNetworkOf } from '../auth/request-origin.ts';
 import { notFound, StartError } from '../../errors.ts';
 import { errorReply } from './error-replies.ts';
 import type { Handler } from './request-handler.ts';
@@ -57,7 +57,7 @@ export function takePassedSocket(environment = process.env): number | undefined 
 export const isSocketInherited = (passed: number | undefined): boolean =>
   passed !== undefined || cluster.isWorker;
 
-const addressOf = (host: string, port: number): string =>
+const hostAndPort = (host: string, port: number): string =>
   `${host.includes(':') ? `[${host}]` : host}:${port}`;
 
 const cannotListen =
@@ -114,7 +114,7 @@ async function openMetrics(
     return server;
   };
   if (!isSocketInherited(passed) || (isWorker && passed === undefined))
-    return logged(await open().catch(cannotListen(addressOf(host, port), 'METRICS')));
+    return logged(await open().catch(cannotListen(hostAndPort(host, port), 'METRICS')));
   // During a restart the previous process may still use the port while it finishes its requests.
   let isClosed = false;
   const opening = (async (): Promise<RunningServer | undefined> => {
@@ -124,7 +124,7 @@ async function openMetrics(
       } catch (error) {
         if (tries === 8)
           logger.warn({
-            message: `cannot listen for metrics on ${addressOf(host, port)}, retrying: ${(error as Error).message}`,
+            message: `cannot listen for metrics on ${hostAndPort(host, port)}, retrying: ${(error as Error).message}`,
           });
         await sleep(RETRY_INTERVAL, undefined, { ref: false });
       }
@@ -159,7 +159,7 @@ export async function openListener(
   const warning = isFirst ? openFilesWarning(settings.workers) : undefined;
   if (warning !== undefined) logger.warn({ message: warning });
   const clientOf = ({ headers, socket }: IncomingMessage): string =>
-    clientAddress(headers, socket.remoteAddress, trustProxy);
+    clientNetworkOf(headers, socket.remoteAddress, trustProxy);
   const server = createHttpServer(endpoints.handler, {
     logger,
     clientOf,
@@ -168,7 +168,7 @@ export async function openListener(
   });
   try {
     const { url, close } = await (passed === undefined
-      ? listen(server, host, port).catch(cannotListen(addressOf(host, port), 'HOST and PORT', portHint))
+      ? listen(server, host, port).catch(cannotListen(hostAndPort(host, port), 'HOST and PORT', portHint))
       : listenWith(server, { fd: passed }).catch(cannotListen('the passed socket', 'LISTEN_FDS')));
     const note = passed === undefined ? '' : ' (passed socket; HOST and PORT are ignored)';
     return {

@@ -91,14 +91,14 @@ export function createHandler(options: HandlerOptions): Handler {
 
   /** Adds a finished request to metrics and log. */
   function end(exchange: Exchange, status: number, bytes: number): void {
-    const { pattern, method, address, query, started, caller } = exchange;
+    const { pattern, method, fullPath, query, started, caller } = exchange;
     const milliseconds = performance.now() - started;
     metrics.end(pattern, method, status, milliseconds / 1000);
     if (!isLogged) return;
     logger.info({
       id: exchange.id,
       method,
-      path: loggedPath(address, query),
+      path: loggedPath(fullPath, query),
       status,
       ms: Math.round(milliseconds * 10) / 10,
       bytes,
