@@ -18,7 +18,7 @@ import {
 } from '../../resources/serve/served-resource.ts';
 import { columnTable, accessSummary } from './api-columns.ts';
 import { apiFilterPanel, filteredAddress, MAX_CHIPS, parameterChips } from './api-filter.ts';
-import { collectionJson, recordJson } from './api-json.ts';
+import { collectionJson, recordJsonHtml } from './api-json.ts';
 import { apiLinks, curlCommand, JSON_QUERY } from './api-links.ts';
 import { API_STYLE_PATH, apiAsset, isAsset } from '../web/assets.ts';
 import { html, type Content, type Html } from '../web/html.ts';
@@ -246,7 +246,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       const { name } = resource;
       const segment = request.path.replace(/\/$/, '').split('/').at(-1) ?? '';
       const id = keyOfSegment(segment, hasSeveral(resource.model.primaryKey)) ?? segment;
-      const body = html`${jsonBlock(recordJson(record.toString(), resource, resources))}
+      const body = html`${jsonBlock(recordJsonHtml(record.toString(), resource, resources))}
       ${commands('With curl', [curlCommand(request, apiLinks.record(name, id), caller)])}`;
       return apiPageReply({
         title: `${name} ${id}`,

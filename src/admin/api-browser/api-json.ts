@@ -64,7 +64,7 @@ function shownValue(
  * A record as indented JSON, with keys as links.
  * @param source JSON from `Listing.preview` or of a page, where PostgreSQL has truncated long values
  */
-export function recordJson(
+export function recordJsonHtml(
   source: string,
   resource: ServedResource,
   resources: ServedResources,
@@ -91,7 +91,7 @@ export async function collectionJson(
   const records: Content[] = [];
   let start = performance.now();
   for (const source of splitValues(objects)) {
-    const record = recordJson(source, resource, resources, 2);
+    const record = recordJsonHtml(source, resource, resources, 2);
     records.push(records.length === 0 ? '\n    ' : ',\n    ', record);
     if (performance.now() - start < MAX_SLICE) continue;
     await nextTurn();

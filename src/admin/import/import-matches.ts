@@ -8,7 +8,7 @@ import {
   fetchRecords,
   foundRecordsStatement,
   openCursor,
-  recordsStatement,
+  placedRecordsStatement,
   type MatchedRecord,
 } from '../../query/statements/records-by-key.ts';
 import {
@@ -118,7 +118,7 @@ async function openRecords(
 ): Promise<(start: number, end: number) => Promise<ReadonlyMap<number, JsonFields>>> {
   if (keys.length === 0) return () => Promise.resolve(new Map());
   const read = output.filter((column) => column === model.primaryKey || columns.includes(column));
-  await run(openCursor(recordsStatement(model, read, keys), CURSOR));
+  await run(openCursor(placedRecordsStatement(model, read, keys), CURSOR));
   const records = new Map<number, JsonFields>();
   let next = 0;
   return async (start, end) => {

@@ -217,7 +217,7 @@ export function insertManyStatement(
  * Reads the JSON of records by their keys.
  * @returns the records in the order of the keys, undefined where there is none
  */
-export function recordsStatement(
+export function rereadStatement(
   model: Model,
   shown: readonly Column[],
   keys: readonly (string | null)[],

@@ -63,7 +63,7 @@ const placedRecords = (rows: readonly RawRow[]): PlacedRecord[] =>
 const PLACE = raw('"#place"');
 
 /** The records with these ids, in the order of the list. The JSON is formatted after sorting. */
-export function recordsStatement(
+export function placedRecordsStatement(
   model: Model,
   columns: readonly Column[],
   ids: readonly string[],
@@ -80,7 +80,7 @@ export function openCursor({ text, values }: Statement<unknown>, name: string): 
   return { text: `declare ${name} no scroll cursor for ${text}`, values, decode: () => undefined };
 }
 
-/** Reads further records from a cursor over `recordsStatement`. */
+/** Reads further records from a cursor over `placedRecordsStatement`. */
 export const fetchRecords = (name: string, count: number): Statement<PlacedRecord[]> => ({
   text: `fetch ${count} from ${name}`,
   values: [],

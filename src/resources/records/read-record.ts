@@ -5,7 +5,7 @@ import type { Statement } from '../../db/rows.ts';
 import { splitKey, tooManyPlaces } from '../../db/schema/composite-key.ts';
 import { partsOf, type Column } from '../../db/schema/model.ts';
 import { addError, badBody, notFound, type FieldErrors } from '../../errors.ts';
-import { recordsStatement, type InsertedRecord } from '../../query/statements/insert-many.ts';
+import { rereadStatement, type InsertedRecord } from '../../query/statements/insert-many.ts';
 import type { FoundRecord } from '../../query/statements/records-by-key.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 import { parseField } from './checked-body.ts';
@@ -109,7 +109,7 @@ export async function writtenRecords(
   const { model, shown } = resource;
   if (!model.isReread) return returned;
   const keys = returned.map(({ key }) => parseId(resource, key) ?? null);
-  const found = await reread(database, recordsStatement(model, shown, keys));
+  const found = await reread(database, rereadStatement(model, shown, keys));
   return returned.map((record, index) => ({ ...record, json: found[index] ?? record.json }));
 }
 
