@@ -15,7 +15,7 @@ import {
 import { entityTag, isNotModified } from '../message/entity-tag.ts';
 import { addressOf } from '../message/base-path.ts';
 import {
-  bodyOf,
+  joinBody,
   json,
   lengthOf,
   Unauthorized,
@@ -50,7 +50,7 @@ function pageBody(resource: ServedResource, page: RecordPage): WholeBody {
   const { next, previous } = pageLinks(resource, page);
   const links = `"next":${JSON.stringify(next)},"previous":${JSON.stringify(previous)}`;
   const meta = `{"model":"${resource.name}","page":${page.page},${links}}`;
-  return bodyOf([Buffer.from(`{"meta":${meta},"objects":[`), ...page.objects, Buffer.from(']}')]);
+  return joinBody([Buffer.from(`{"meta":${meta},"objects":[`), ...page.objects, Buffer.from(']}')]);
 }
 
 /** How `Prefer` asks to count all matching records. Other values are ignored, as the header demands. */

@@ -63,7 +63,7 @@ const handling = (request: ApiRequest): Record<string, string> =>
   isStrict(request) ? { 'Preference-Applied': 'handling=strict' } : {};
 
 /** Parses the body on the first call only: a write that runs twice must not read it twice. */
-function bodyOf<T>(request: ApiRequest, parse: (text: string) => Promise<T>): () => Promise<T> {
+function parseBodyOnce<T>(request: ApiRequest, parse: (text: string) => Promise<T>): () => Promise<T> {
   let body: Promise<T> | undefined;
   return () => (body ??= readJsonText(request).then(parse));
 }
@@ -156,7 +156,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
 
   return {
     async create(request: ApiRequest, resource: ServedResource): Promise<Reply> {
-      const body = bodyOf(request, (text) =>
+      const body = parseBodyOnce(request, (text) =>
         parseJsonBodyInTurns(text, MAX_RECORDS, request.requester.workInTurns()),
       );
       return asWriter(request, resource, async (caller) => {
@@ -177,7 +177,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
     },
 
     async update(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
-      const body = bodyOf(request, parseJsonFieldsInTurns);
+      const body = parseBodyOnce(request, parseJsonFieldsInTurns);
       return asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
         const fields = await body();

@@ -2,7 +2,7 @@
 import { csvHead, type RecordPage } from '../../resources/records/listing.ts';
 import type { ServedResource } from '../../resources/serve/served-resource.ts';
 import { MEDIA_TYPES } from './negotiation.ts';
-import { bodyOf, type Reply } from '../message/message.ts';
+import { joinBody, type Reply } from '../message/message.ts';
 import { linkHeader, pageLinks } from './page-links.ts';
 
 const CSV_TYPE = `${MEDIA_TYPES.csv}; charset=utf-8; header=present`;
@@ -20,7 +20,7 @@ export function csvReply(
       ...linkHeader(pageLinks(resource, page)),
       ...extra,
     },
-    body: bodyOf([Buffer.from(csvHead(resource)), ...page.objects]),
+    body: joinBody([Buffer.from(csvHead(resource)), ...page.objects]),
   };
 }
 

@@ -86,7 +86,7 @@ export const lengthOf = (body: WholeBody): number =>
     : body.reduce((sum, { length }) => sum + length, 0);
 
 /** A body of these parts: one value, unless it is long. */
-export const bodyOf = (parts: readonly Buffer[]): Buffer | readonly Buffer[] =>
+export const joinBody = (parts: readonly Buffer[]): Buffer | readonly Buffer[] =>
   lengthOf(parts) > LONG_BODY ? parts : Buffer.concat(parts);
 
 /** A part of the site beside the API, with its own path prefix. */

@@ -5,7 +5,7 @@ import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, createBrotliCompress, createGzip, gzip } from 'node:zlib';
 import {
-  bodyOf,
+  joinBody,
   isStreamed,
   isWhole,
   lengthOf,
@@ -137,7 +137,7 @@ async function compressParts(body: readonly Buffer[], coder: Transform): Promise
   await pipeline(Readable.from(body), coder, async (chunks: AsyncIterable<Buffer>) => {
     for await (const chunk of chunks) bytes.push(chunk);
   });
-  return bodyOf(bytes);
+  return joinBody(bytes);
 }
 
 /** The compressed bytes of a stream. Ending it ends the source, also before the first byte. */
