@@ -1,25 +1,25 @@
-// The mark that shows whether a form was sent before.
+// The digest that shows whether a form was sent before.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { submitOnceMark } from '../../src/admin/fields/submit-once.ts';
+import { submissionDigest } from '../../src/admin/fields/submit-once.ts';
 import { createForm, type Form } from '../../src/admin/web/form-data.ts';
 import { longestTurnOf } from '../http/expect.ts';
 
 const PIECE = 65_536;
 const formOf = (...entries: Form['entries']): Form => createForm([['_form', 'token'], ...entries]);
-const markOf = (...entries: Form['entries']): Promise<string | undefined> =>
-  submitOnceMark(formOf(...entries));
+const digestOf = (...entries: Form['entries']): Promise<string | undefined> =>
+  submissionDigest(formOf(...entries));
 
-describe('the mark of a form', () => {
+describe('the digest of a form', () => {
   test('is the same for the same values, whichever button was pressed', async () => {
     const long = 'ä\u{1f600}'.repeat(PIECE);
-    const mark = await markOf(['name', long]);
-    assert.match(mark ?? '', /^[\w-]{43}$/);
-    assert.equal(await markOf(['name', long], ['_save', 'stay']), mark);
+    const digest = await digestOf(['name', long]);
+    assert.match(digest ?? '', /^[\w-]{43}$/);
+    assert.equal(await digestOf(['name', long], ['_save', 'stay']), digest);
   });
 
   test('is missing without a token', async () => {
-    assert.equal(await submitOnceMark(createForm([['name', 'x']])), undefined);
+    assert.equal(await submissionDigest(createForm([['name', 'x']])), undefined);
   });
 
   test('differs for different values', async () => {
@@ -37,15 +37,15 @@ describe('the mark of a form', () => {
       [['a', `${before}\u{1f601}`]],
       [['a', `${before}\u{2f600}`]],
     ]; // prettier-ignore
-    const marks = await Promise.all(forms.map((entries) => markOf(...entries)));
-    assert.equal(new Set(marks).size, forms.length);
+    const digests = await Promise.all(forms.map((entries) => digestOf(...entries)));
+    assert.equal(new Set(digests).size, forms.length);
   });
 
   test('is made in short turns of the event loop', async () => {
     const controls = '\u0001'.repeat(8 * 2 ** 20);
     const many = Array.from({ length: 20_000 }, (_, index) => [`name ${index}`, ''] as const);
     for (const form of [formOf(['name', controls]), formOf([controls, '']), formOf(...many)]) {
-      const longest = await longestTurnOf(() => submitOnceMark(form));
+      const longest = await longestTurnOf(() => submissionDigest(form));
       assert.ok(longest < 20_000, `${longest} microseconds`);
     }
   });

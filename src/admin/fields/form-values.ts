@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Column } from '../../db/schema/model.ts';
 import type { ElementFacts } from '../../db/types/column-type.ts';
-import { markKey, sizeKey } from '../../query/statements/preview-sql.ts';
+import { digestKey, sizeKey } from '../../query/statements/preview-sql.ts';
 import { textOfColumn, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
 import type { Form } from '../web/form-data.ts';
@@ -135,7 +135,7 @@ export function storedValues({ fields }: RecordEntry, columns: readonly Column[]
     columns.map((column) => {
       const text = textOfColumn(fields, column);
       // Clearing a field means NULL, unless the stored value was the empty text.
-      const truncatedDigest = textOfField(fields, markKey(column)) ?? undefined;
+      const truncatedDigest = textOfField(fields, digestKey(column)) ?? undefined;
       return [column, { text: text ?? '', isNull: text !== '', truncatedDigest }];
     }),
   );

@@ -18,7 +18,7 @@ export const submitOnceField = (): Html =>
  * Identifies a form by its token and values; undefined for a form without a token. The values count, because people go back in the
  * browser and change the form for the next record. Lets other requests run in between.
  */
-export async function submitOnceMark({ get, entries }: Form): Promise<string | undefined> {
+export async function submissionDigest({ get, entries }: Form): Promise<string | undefined> {
   if (get(FIELD) === undefined) return undefined;
   const hash = createHash('sha256');
   let hashed = 0;
@@ -47,13 +47,13 @@ export async function addOnce(
   form: Form,
   add: (operations: Operations) => Promise<{ readonly id: string }>,
 ): Promise<{ readonly id: string; readonly isRepeated: boolean }> {
-  const mark = await submitOnceMark(form);
-  if (mark === undefined) return { id: (await add(operations)).id, isRepeated: false };
+  const digest = await submissionDigest(form);
+  if (digest === undefined) return { id: (await add(operations)).id, isRepeated: false };
   return inTransaction(async (operationsInTransaction, transaction) => {
-    const earlier = await sessions.whatWasDone(transaction, token, mark);
+    const earlier = await sessions.whatWasDone(transaction, token, digest);
     if (earlier !== undefined) return { id: earlier, isRepeated: true };
     const { id } = await add(operationsInTransaction);
-    await sessions.noteDone(transaction, token, mark, id);
+    await sessions.noteDone(transaction, token, digest, id);
     return { id, isRepeated: false };
   });
 }

@@ -36,7 +36,7 @@ const charactersIn = ({ row: { cells } }: MatchedRow): number =>
 
 /**
  * Imports a file in one transaction, and commits it only if `isWanted` accepts the outcome.
- * @param mark identifies the submitted form, so that it is imported only once
+ * @param digest identifies the submitted form, so that it is imported only once
  * @param isPreview whether the transaction is rolled back in any case
  * @returns `alreadyDone` if the form was imported before
  * @throws Problem 503 if the database cannot run the import now, 403 if the session has ended meanwhile
@@ -45,7 +45,7 @@ export async function runImportFile(
   context: ResourceContext,
   file: ImportFile,
   isWanted: (outcome: ImportOutcome) => boolean,
-  mark: string | undefined,
+  digest: string | undefined,
   isPreview: boolean,
 ): Promise<ImportOutcome | 'alreadyDone'> {
   const { resource, inTransaction, sessions, caller, token } = context;
@@ -55,7 +55,7 @@ export async function runImportFile(
   try {
     await inTransaction(async (operations, transaction) => {
       const { run, send } = transaction;
-      if (mark !== undefined && (await sessions.whatWasDone(transaction, token, mark)) !== undefined) {
+      if (digest !== undefined && (await sessions.whatWasDone(transaction, token, digest)) !== undefined) {
         outcome = 'alreadyDone';
         return;
       }
@@ -101,7 +101,7 @@ export async function runImportFile(
       outcome = tally.outcome();
       if (!isWanted(outcome)) throw new Rollback();
       await assertSession(context);
-      if (mark !== undefined) await sessions.noteDone(transaction, token, mark, 'imported');
+      if (digest !== undefined) await sessions.noteDone(transaction, token, digest, 'imported');
     });
   } catch (error) {
     if (!(error instanceof Rollback)) throw error;

@@ -63,9 +63,9 @@ function cutValue(share: Fragment): Fragment {
 }
 
 /** The JSON object of a column without the keys that are hidden now. NULL if the model is hidden now. */
-function maskedObject(field: Fragment, passwordMark: Fragment, shownValue: Fragment): Fragment {
+function maskedObject(field: Fragment, passwordPlaceholder: Fragment, shownValue: Fragment): Fragment {
   const kind = sql`${KEYS} ->> m.key`;
-  const value = sql`case ${kind} when 'value' then ${shownValue} else ${passwordMark} end`;
+  const value = sql`case ${kind} when 'value' then ${shownValue} else ${passwordPlaceholder} end`;
   const isShown = sql`${kind} = 'value' or ${kind} = 'password' and ${raw(`${ROW}.action`)} = 'update'`;
   // Counting the keys here instead of on their own saves parsing megabytes twice.
   const all = sql`(select e.*, count(*) over () from json_each(${escaped(field)}::json) e) m`;
@@ -88,10 +88,10 @@ export function maskedHistory(
   const columns = [log.primaryKey, ...log.columns].flatMap(({ name, field }) => {
     const bare = fieldOf(field);
     if (name === 'before' || name === 'after') {
-      const passwordMark = raw(name === 'before' ? `'false'` : `'true'`);
-      const whole = maskedObject(bare, passwordMark, unescaped(raw('m.value::text')));
+      const passwordPlaceholder = raw(name === 'before' ? `'false'` : `'true'`);
+      const whole = maskedObject(bare, passwordPlaceholder, unescaped(raw('m.value::text')));
       const share = shareOf(bare, fieldOf(name === 'before' ? 'after' : 'before'));
-      const cut = maskedObject(bare, passwordMark, cutValue(share));
+      const cut = maskedObject(bare, passwordPlaceholder, cutValue(share));
       const cutField = identifier(CUT_FIELDS[name] ?? '');
       // PostgreSQL computes only the columns that a statement uses.
       return [sql`${whole} as ${identifier(field)}`, sql`${cut} as ${cutField}`];

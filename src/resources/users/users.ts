@@ -55,7 +55,7 @@ const SAMPLE_SIZE = 1_000;
 const MAX_COSTS = 32;
 
 /** The digest of a stored hash. A session stores it, so that a password change ends the session. */
-const markOf = (hash: string): string => createHash('sha256').update(hash).digest('hex');
+const hashDigest = (hash: string): string => createHash('sha256').update(hash).digest('hex');
 
 const ROOT = 't';
 
@@ -244,7 +244,7 @@ export function createUsers(
       const isSame = sql`${key}::text = ${value(id)} and ${reference(ROOT, password)}::text = ${value(present)}`;
       const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${identifier(password.field)} = ${typed(hash, password)} where ${isSame} returning ${key}::text as key, ${reference(ROOT, password)}::text = ${value(hash)} as is_stored)`;
       const marked = sessions
-        ? sql`, marked as (update ${table(sessions.table)} s set password_mark = ${value(markOf(hash))} from changed where is_stored and s.user_key = changed.key and s.password_mark = ${value(markOf(present))})`
+        ? sql`, marked as (update ${table(sessions.table)} s set password_mark = ${value(hashDigest(hash))} from changed where is_stored and s.user_key = changed.key and s.password_mark = ${value(hashDigest(present))})`
         : EMPTY;
       // A trigger may keep the old hash.
       const stored = sql`with ${changed}${marked} select count(*) from changed where is_stored`;
