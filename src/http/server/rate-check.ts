@@ -15,13 +15,13 @@ interface RateOptions {
 }
 
 /** Health checks, which skip admission. */
-export const isProbe = (path: string): boolean => path === '/healthz' || path === '/readyz';
+export const isHealthCheck = (path: string): boolean => path === '/healthz' || path === '/readyz';
 
 /** Whether the limit leaves out a request: health checks, readers of the metrics, and the files of the pages. */
 function isUncounted({ path, method, incoming }: Exchange, { settings, site }: RateOptions): boolean {
   if (path === METRICS_PATH) return mayReadMetrics(incoming, settings);
   if (method !== 'GET' && method !== 'HEAD') return false;
-  return isProbe(path) || site()?.pages.isAsset(path) === true;
+  return isHealthCheck(path) || site()?.pages.isAsset(path) === true;
 }
 
 /** @throws Problem 429 for a client over RATE_LIMIT */

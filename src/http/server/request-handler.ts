@@ -22,7 +22,7 @@ import type { Pressure } from '../load/pressure.ts';
 import type { RateLimit } from '../load/rate-limit.ts';
 import { isNegotiated } from '../api/negotiation.ts';
 import { route } from './route.ts';
-import { assertRate, isProbe } from './rate-check.ts';
+import { assertRate, isHealthCheck } from './rate-check.ts';
 import { isLong, send, sendInPieces, sendStream } from './send-response.ts';
 import type { Site } from '../api/site.ts';
 import {
@@ -35,7 +35,7 @@ import {
 } from '../message/request-target.ts';
 
 /** Health checks, which are not admitted, take turns among themselves. */
-const probes = new Turns();
+const healthChecks = new Turns();
 
 interface HandlerOptions {
   readonly settings: Settings;
@@ -194,7 +194,7 @@ export function createHandler(options: HandlerOptions): Handler {
   async function reply(exchange: Exchange): Promise<Reply> {
     try {
       if (hasTooManyHeaders(exchange.incoming)) throw TOO_MANY_HEADERS;
-      const entering = isProbe(exchange.path) ? probes.next() : enter(exchange);
+      const entering = isHealthCheck(exchange.path) ? healthChecks.next() : enter(exchange);
       if (entering) await entering;
       if (exchange.response.closed) throw new ClientGone();
       assertRate(exchange, options); // after the admission, where clients take turns
