@@ -1,5 +1,5 @@
 // Maps a path under `/admin/` to a page, and lists the methods of each page.
-import { hasSeveral } from '../db/schema/composite-key.ts';
+import { hasSeveralColumns } from '../db/schema/composite-key.ts';
 import { notFound } from '../errors.ts';
 import { keyOfSegment } from '../http/message/base-path.ts';
 import type { Reply } from '../http/message/message.ts';
@@ -85,7 +85,7 @@ export function findAdminRoute(path: string, resources: AdminResources): AdminRo
   if (!resource) throw notFound('There is no such page.');
   if (second === undefined) return { page: 'list', resource };
   if (second === '-') return { page: pageNamed(LIST_PAGES, third, 'list'), resource };
-  const id = decodeSegment(second, hasSeveral(resource.model.primaryKey));
+  const id = decodeSegment(second, hasSeveralColumns(resource.model.primaryKey));
   return { page: third === undefined ? 'record' : pageNamed(RECORD_PAGES, third, 'record'), resource, id };
 }
 

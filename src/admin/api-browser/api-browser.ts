@@ -1,6 +1,6 @@
 // The API as HTML pages: the index of resources, a collection, a record, and errors.
 import { STATUS_CODES } from 'node:http';
-import { hasSeveral } from '../../db/schema/composite-key.ts';
+import { hasSeveralColumns } from '../../db/schema/composite-key.ts';
 import { excerpt, type Problem } from '../../errors.ts';
 import type { ApiRequest, Reply } from '../../http/message/message.ts';
 import { MEDIA_TYPES } from '../../http/api/negotiation.ts';
@@ -245,7 +245,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
     record(request, resource, caller, record) {
       const { name } = resource;
       const segment = request.path.replace(/\/$/, '').split('/').at(-1) ?? '';
-      const id = keyOfSegment(segment, hasSeveral(resource.model.primaryKey)) ?? segment;
+      const id = keyOfSegment(segment, hasSeveralColumns(resource.model.primaryKey)) ?? segment;
       const body = html`${jsonBlock(recordJsonHtml(record.toString(), resource, resources))}
       ${commands('With curl', [curlCommand(request, apiLinks.record(name, id), caller)])}`;
       return apiPageReply({

@@ -100,7 +100,7 @@ export const namedForeignKeys = ({ found }: Served, served: readonly Served[]): 
   );
 
 /** A foreign key of several columns as the registry defines it, or why it cannot, as the end of "... refers to ...". */
-export function severalOf(
+export function compositeForeignKeyOf(
   { fields, target: table, targetFields, onDelete }: CatalogForeignKey,
   served: readonly Served[],
   nameOf: (field: string) => string | undefined,

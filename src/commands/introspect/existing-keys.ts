@@ -54,9 +54,9 @@ export function viewKeyOf(
       ? found.indexes.filter(({ unique, partial }) => unique && !partial).map(({ fields }) => fields)
       : keys;
   for (const fields of several)
-    if (fields.length > 1 && severalFault(found, fields) === undefined)
+    if (fields.length > 1 && compositeKeyFault(found, fields) === undefined)
       return { key: { fields, type: undefined }, isProven: true };
-  if (proposed && severalFault(found, proposed.fields) === undefined) {
+  if (proposed && compositeKeyFault(found, proposed.fields) === undefined) {
     const { fields, tables } = proposed;
     const single = usable.find((key) => sameFields(key.fields, fields));
     return { key: single ?? { fields, type: undefined }, isProven: false, proposedFrom: tables };
@@ -107,7 +107,7 @@ function asKey(found: CatalogTable, fields: readonly string[]): Key | KeylessTab
       help: 'If it is not secret, rename the column, or describe the table yourself.',
     };
   const type = isSingle && column ? keyTypeFor(column) : undefined;
-  const fault = type ? undefined : severalFault(found, fields);
+  const fault = type ? undefined : compositeKeyFault(found, fields);
   if (fault === undefined) return { fields, type };
   if (!isSingle)
     return { fault: `its key (${fields.join(', ')}) ${fault}`, help: 'A unique NOT NULL column would help.' };
@@ -144,7 +144,7 @@ function withoutKey({ name, columns, indexes }: CatalogTable): KeylessTable {
 }
 
 /** Why columns cannot be `primaryKey: { columns }`. */
-function severalFault(found: CatalogTable, fields: readonly string[]): string | undefined {
+function compositeKeyFault(found: CatalogTable, fields: readonly string[]): string | undefined {
   if (fields.length > MAX_PARTS) return `has more than ${MAX_PARTS} columns`;
   for (const field of fields) {
     const column = found.columns.find((one) => one.field === field);

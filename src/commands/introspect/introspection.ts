@@ -18,7 +18,7 @@ import { defaultOf, type Printed } from './default-value.ts';
 import {
   linkOf,
   namedForeignKeys,
-  severalOf,
+  compositeForeignKeyOf,
   withColumnKeys,
   type Link,
   type PrintedForeignKey,
@@ -206,7 +206,7 @@ function describe(one: Served, served: readonly Served[]): IntrospectedResource 
   const nameOf = (field: string): string | undefined => namesByField.get(field);
   const foreignKeys: Record<string, PrintedForeignKey> = {};
   for (const foreignKey of namedForeignKeys(one, served)) {
-    const link = severalOf(foreignKey, served, nameOf);
+    const link = compositeForeignKeyOf(foreignKey, served, nameOf);
     if (typeof link === 'string') notes.push(`(${foreignKey.fields.join(', ')}) refers to ${link}.`);
     else {
       const name = uniqueName(link.model, (one) => names.has(one) || names.has(`${one}_id`));

@@ -141,7 +141,7 @@ function buildKey(
   if (names) {
     const parts = namedColumns(names, columns);
     const isMade = ({ hasDefault, generated }: Column): boolean => hasDefault || generated;
-    return { ...common, ...several(parts), hasDefault: parts.some(isMade), generated: false };
+    return { ...common, ...compositeFacts(parts), hasDefault: parts.some(isMade), generated: false };
   }
   const type = KEY_TYPES[keyTypeOf(definition)];
   const [field = ''] = keyFieldsOf(definition);
@@ -161,7 +161,7 @@ const namedColumns = (names: readonly string[], columns: readonly Column[]): Col
   names.flatMap((name) => columns.filter((column) => column.name === name));
 
 /** What follows from the columns of a key or foreign key that has several. */
-function several(parts: readonly Column[]) {
+function compositeFacts(parts: readonly Column[]) {
   const type = compositeType(parts);
   return { parts, type, castType: type.castType, field: parts.map(({ field }) => field).join() };
 }
@@ -182,7 +182,7 @@ function buildForeignKey(
     ({ fields, target }) => target === table && sorted(fields) === wanted,
   );
   return {
-    ...several(parts),
+    ...compositeFacts(parts),
     name,
     key: name,
     title: humanize(name),

@@ -24,7 +24,7 @@ export const joinKey = (texts: readonly string[]): string =>
   texts.length === 1 ? (texts[0] ?? '') : texts.map(encodePart).join(',');
 
 /** Whether the text of a key has several values, separated by commas. */
-export const hasSeveral = ({ parts = [] }: Pick<Facts, 'parts'>): boolean => parts.length > 1;
+export const hasSeveralColumns = ({ parts = [] }: Pick<Facts, 'parts'>): boolean => parts.length > 1;
 
 /** The text of a key whose value in SQL is given. */
 export const keyText = (value: string, { parts }: Facts): string =>

@@ -150,13 +150,13 @@ function missingCompositeForeignKey(
 ): SchemaChange[] {
   const { references, onDelete } = foreignKey;
   const target = definitions.find(({ model }) => model === references);
-  const fields = severalFields(foreignKey, definition);
+  const fields = compositeFields(foreignKey, definition);
   const nullable = fields.filter((_, index) => definition.columns[foreignKey.columns[index] ?? '']?.null);
   const nulled = onDelete === 'setNull' && nullable.length < fields.length ? nullable : [];
   if (!target) return [];
   // A constraint over the same columns may be that of another foreign key of the registry, to another table.
   const others = Object.values(definition.foreignKeys ?? {}).flatMap((one) =>
-    sameFields(severalFields(one, definition).toSorted(), fields.toSorted())
+    sameFields(compositeFields(one, definition).toSorted(), fields.toSorted())
       ? definitions.filter(({ model }) => model === one.references && model !== references).map(tableOf)
       : [],
   );
@@ -164,7 +164,7 @@ function missingCompositeForeignKey(
 }
 
 /** The columns in the database of a foreign key of several columns. */
-const severalFields = ({ columns: names }: CompositeForeignKey, definition: ModelDefinition): string[] =>
+const compositeFields = ({ columns: names }: CompositeForeignKey, definition: ModelDefinition): string[] =>
   names.map((name) => fieldOf(name, definition.columns[name] ?? { type: 'text' }));
 
 /** An index serves a foreign key of several columns if it starts with them, in any order. */
@@ -174,7 +174,7 @@ function missingCompositeIndex(
   found: CatalogTable | undefined,
 ): SchemaChange[] {
   const table = tableOf(definition);
-  const fields = severalFields(foreignKey, definition);
+  const fields = compositeFields(foreignKey, definition);
   const first = (all: readonly string[]): string[] => all.slice(0, fields.length).toSorted();
   const key = { fields: keyFieldsOf(definition), partial: false };
   const indexes = found ? found.indexes : [key];
@@ -259,9 +259,9 @@ export function missingIndexes(definitions: readonly ModelDefinition[], catalog:
     const single = foreignKeys
       .filter(([name, column]) => missingIndex(table, fieldOf(name, column), column, found).length > 0)
       .map(([name, column]) => fieldOf(name, column));
-    const several = Object.values(definition.foreignKeys ?? {})
+    const composite = Object.values(definition.foreignKeys ?? {})
       .filter((foreignKey) => missingCompositeIndex(foreignKey, definition, found).length > 0)
-      .map((foreignKey) => severalFields(foreignKey, definition).join(', '));
-    return [...single, ...several].map((fields) => `${table} has no index on its foreign key ${fields}`);
+      .map((foreignKey) => compositeFields(foreignKey, definition).join(', '));
+    return [...single, ...composite].map((fields) => `${table} has no index on its foreign key ${fields}`);
   });
 }

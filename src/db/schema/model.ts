@@ -2,7 +2,7 @@
 import type { ColumnType, Facts } from '../types/column-type.ts';
 import { cast } from '../types/column-types.ts';
 import { identifier, join, raw, sql, value as parameter, type Fragment } from '../fragment.ts';
-import { hasSeveral, partText } from './composite-key.ts';
+import { hasSeveralColumns, partText } from './composite-key.ts';
 
 export const ON_DELETE = ['restrict', 'cascade', 'setNull'] as const;
 export type OnDelete = (typeof ON_DELETE)[number];
@@ -133,7 +133,7 @@ export const typed = (text: string | null, column: Column): Fragment => cast(par
 /** The column as an output expression. A key of several columns is one text: `12,34`. */
 export const output = (alias: string, column: Column): Fragment =>
   column.parts
-    ? sql`(${joinParts(column.parts, (part) => partText(reference(alias, part), part, !hasSeveral(column)), " || ',' || ")})`
+    ? sql`(${joinParts(column.parts, (part) => partText(reference(alias, part), part, !hasSeveralColumns(column)), " || ',' || ")})`
     : column.type.output(reference(alias, column), column);
 
 /** Finds a column by a name from a client. A foreign key has two names: `user` and `user_id`. */

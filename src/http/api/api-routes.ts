@@ -1,5 +1,5 @@
 // Routes of the API: what a path names, and which methods and parameters it allows.
-import { hasSeveral } from '../../db/schema/composite-key.ts';
+import { hasSeveralColumns } from '../../db/schema/composite-key.ts';
 import { addError, badQuery, notFound, Problem, unavailable, type FieldErrors } from '../../errors.ts';
 import { parseParameters } from '../../query/parse/grammar.ts';
 import type { Method } from '../../resources/definition/resource.ts';
@@ -84,7 +84,7 @@ export function findRoute(path: string, resources: ServedResources | undefined):
   return {
     kind: 'record',
     resource,
-    id: decodeSegment(segments[3], hasSeveral(resource.model.primaryKey)),
+    id: decodeSegment(segments[3], hasSeveralColumns(resource.model.primaryKey)),
   };
 }
 

@@ -1,6 +1,6 @@
 // Writes rows of CSV in SQL, guarded against spreadsheet formulas.
 import { join, raw, sql, type Fragment } from '../../db/fragment.ts';
-import { hasSeveral } from '../../db/schema/composite-key.ts';
+import { hasSeveralColumns } from '../../db/schema/composite-key.ts';
 import { output, type Column } from '../../db/schema/model.ts';
 
 /**
@@ -49,7 +49,7 @@ function cell(alias: string, column: Column): Fragment {
   const shown = sql`(${output(alias, column)})::text`;
   const mayBeFormula = isFreeText(column);
   // The values of a key of several columns are separated by commas.
-  if (!mayBeFormula && !hasSeveral(column)) return sql`coalesce(${shown}, '')`;
+  if (!mayBeFormula && !hasSeveralColumns(column)) return sql`coalesce(${shown}, '')`;
   // Regular expressions and `replace` do not support nondeterministic collations.
   const text = sql`(${shown} collate "C")`;
   const harmless = mayBeFormula

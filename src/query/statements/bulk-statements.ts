@@ -22,7 +22,7 @@ import {
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from './read-statements.ts';
 import type { Author, Change } from './change.ts';
-import { severalSql, type SeveralCheck } from './check-statements.ts';
+import { compositeReferenceSql, type CompositeReferenceCheck } from './check-statements.ts';
 
 /** The plan restricted to the records with these ids. */
 export function chosenOnly(plan: ListPlan, ids: readonly string[]): ListPlan {
@@ -75,7 +75,7 @@ export function bulkDeleteStatement(
 export function bulkUpdateStatement(
   plan: ListPlan,
   changes: readonly Change[],
-  checks: readonly SeveralCheck[],
+  checks: readonly CompositeReferenceCheck[],
   author: Author,
   recording: Recording | undefined,
 ): Statement<BulkCounts> {
@@ -103,7 +103,9 @@ export function bulkUpdateStatement(
   const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from chosen f where ${sameRow(model)} and (${differs(ROOT)}) returning true${returning})`;
   const log = recording ? logInsert(recording, authorSql(author), 'update', 'changed') : EMPTY;
   const attempted = sql`from chosen f where (${differs('f')})`;
-  const results = checks.map((check) => sql`not exists (select ${attempted} and not (${severalSql(check)}))`);
+  const results = checks.map(
+    (check) => sql`not exists (select ${attempted} and not (${compositeReferenceSql(check)}))`,
+  );
   const counts = sql`(select count(*) from chosen), (select count(*) ${attempted}), (select count(*) from changed), array[${join(results, ', ')}]::bool[]`;
   const query = sql`with ${chosen(plan, 'no key update')}, ${changed}${log} select ${counts}`;
   return createStatement(query, readCounts);

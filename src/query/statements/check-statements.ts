@@ -107,7 +107,7 @@ export function checkStatement(
 }
 
 /** A foreign key of several columns, and what a body says about it. */
-export interface SeveralCheck {
+export interface CompositeReferenceCheck {
   readonly foreignKey: Column;
   /** The values of its columns. Undefined is the present value of the record. */
   readonly values: readonly (string | null | undefined)[];
@@ -116,7 +116,10 @@ export interface SeveralCheck {
 }
 
 /** Whether PostgreSQL would accept the values: there is such a record, or some of them are NULL. */
-export function severalSql({ foreignKey, values, ownKey }: SeveralCheck, alias = FOUND): Fragment {
+export function compositeReferenceSql(
+  { foreignKey, values, ownKey }: CompositeReferenceCheck,
+  alias = FOUND,
+): Fragment {
   const { references, isFull } = foreignKey;
   if (!references) return raw('true');
   const keys = partsOf(references.primaryKey);
@@ -167,7 +170,7 @@ export function refersSql(foreignKeys: readonly Column[], { primaryKey }: Model)
   const each = foreignKeys.map((foreignKey) => {
     const isItself = sql`coalesce(${reference(ROOT, foreignKey)} = ${reference(ROOT, primaryKey)}, false)`;
     const isOwn = foreignKey.references?.primaryKey === primaryKey;
-    return sql`(${severalSql({ foreignKey, values: [], ownKey: undefined }, ROOT)}${isOwn ? sql` or ${isItself}` : EMPTY})`;
+    return sql`(${compositeReferenceSql({ foreignKey, values: [], ownKey: undefined }, ROOT)}${isOwn ? sql` or ${isItself}` : EMPTY})`;
   });
   return join(each, ' and ');
 }
@@ -181,13 +184,13 @@ export const assertSql = (holds: Fragment): Fragment =>
  * @param id the record that would be changed, if any
  * @returns the answers in the order of the checks
  */
-export function severalStatement(
+export function compositeReferencesStatement(
   model: Model,
   id: string | undefined,
-  checks: readonly SeveralCheck[],
+  checks: readonly CompositeReferenceCheck[],
 ): Statement<boolean[]> {
   const results = sql`array[${join(
-    checks.map((check) => severalSql(check)),
+    checks.map((check) => compositeReferenceSql(check)),
     ', ',
   )}]::bool[]`;
   return createStatement(sql`select ${results} from ${rowToCheck(model, id)}`, oneCell(booleans));

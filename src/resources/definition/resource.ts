@@ -105,7 +105,7 @@ export type KeyColumn<R extends WrittenResource> = R extends {
     : { type: 'integer' };
 
 /** The models that the foreign keys of several columns refer to, by name. */
-type SeveralOf<R extends WrittenResource> = R extends { foreignKeys: infer F } ? F : unknown;
+type CompositeForeignKeysOf<R extends WrittenResource> = R extends { foreignKeys: infer F } ? F : unknown;
 
 /** The resource that a foreign key refers to. */
 export type Referred<C, All extends WrittenResource> = C extends { references: infer M }
@@ -126,10 +126,10 @@ export type ColumnOf<R extends WrittenResource, Name, S extends Scope = 'visible
     ? ColumnsOf<R>[Name]
     : Name extends `${infer Key extends NameIn<R, S> & ForeignKeyName<R>}_id`
       ? ColumnsOf<R>[Key]
-      : Name extends keyof SeveralOf<R>
-        ? ForeignKeyOf<SeveralOf<R>[Name]>
-        : Name extends `${infer Key extends keyof SeveralOf<R> & string}_id`
-          ? ForeignKeyOf<SeveralOf<R>[Key]>
+      : Name extends keyof CompositeForeignKeysOf<R>
+        ? ForeignKeyOf<CompositeForeignKeysOf<R>[Name]>
+        : Name extends `${infer Key extends keyof CompositeForeignKeysOf<R> & string}_id`
+          ? ForeignKeyOf<CompositeForeignKeysOf<R>[Key]>
           : never;
 
 type ForeignKeyOf<F> = F extends { references: infer M } ? { type: 'foreignKey'; references: M } : never;
@@ -173,7 +173,7 @@ type Checked<R extends WrittenResource, All extends WrittenResource> = R extends
         ? { readonly columns: readonly ColumnName<R>[] }
         : R['primaryKey'];
       readonly foreignKeys?: {
-        readonly [F in keyof SeveralOf<R>]: {
+        readonly [F in keyof CompositeForeignKeysOf<R>]: {
           readonly columns: readonly ColumnName<R>[];
           readonly references: All['model'];
         };

@@ -14,7 +14,7 @@ import {
 } from '../../query/statements/bulk-statements.ts';
 import { lockFlaggedStatement, type FlagColumn } from '../../query/statements/dependent-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
-import { checkStatement, type SeveralCheck } from '../../query/statements/check-statements.ts';
+import { checkStatement, type CompositeReferenceCheck } from '../../query/statements/check-statements.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { checkBody, KEY_PART } from './checked-body.ts';
 import type { Browsing } from './browsing.ts';
@@ -23,7 +23,7 @@ import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependent
 import type { JsonFields } from './json-fields.ts';
 import { explainRule, UNIQUE_VIOLATION, historyFault, locateError } from './conflicts.ts';
 import { FOREIGN_KEY_VIOLATIONS, StillReferenced } from '../references/blocked-deletions.ts';
-import { asHidden, unenforcedOfMany, violatedSeveral } from '../references/several-references.ts';
+import { asHidden, unenforcedOfMany, violatedComposite } from '../references/composite-references.ts';
 import type { Caller } from '../serve/served-resource.ts';
 import { addCheckErrors, suppressed } from './write-result.ts';
 
@@ -73,8 +73,8 @@ function explainError(
       names,
     );
   }
-  const several = violatedSeveral(error, resource);
-  if (several) return explainRule(error, resource, unmatchedReferences([several], resource, changes));
+  const composite = violatedComposite(error, resource);
+  if (composite) return explainRule(error, resource, unmatchedReferences([composite], resource, changes));
   if (error.code !== UNIQUE_VIOLATION) return explainRule(error, resource, error);
   const errors: FieldErrors = {};
   for (const { key } of duplicateColumns(resource.model, error)) {
@@ -111,7 +111,7 @@ export function createBulk(
     { expected, begin, end }: BulkTerms,
     resource: AdminResource,
     changes: readonly Change[] = [],
-    checks: readonly SeveralCheck[] = [],
+    checks: readonly CompositeReferenceCheck[] = [],
   ): Promise<number> {
     try {
       return await database.transaction(async (transaction) => {
@@ -140,7 +140,7 @@ export function createBulk(
     resource: AdminResource,
     fields: JsonFields,
     caller: Caller,
-  ): Promise<{ changes: readonly Change[]; later: readonly SeveralCheck[] }> {
+  ): Promise<{ changes: readonly Change[]; later: readonly CompositeReferenceCheck[] }> {
     const body = await checkBody(fields, resource, { id: '', caller });
     const { changes, checks, errors } = body;
     addUnsettable(fields, resource, errors);

@@ -6,8 +6,13 @@ import { checkChoice } from '../../db/types/choices.ts';
 import { DigitBudget } from '../../db/types/exponents.ts';
 import { addError, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
-import type { Check, SeveralCheck } from '../../query/statements/check-statements.ts';
-import { ABSENT, addSeveral, asHidden, type HiddenReference } from '../references/several-references.ts';
+import type { Check, CompositeReferenceCheck } from '../../query/statements/check-statements.ts';
+import {
+  ABSENT,
+  addCompositeChecks,
+  asHidden,
+  type HiddenReference,
+} from '../references/composite-references.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
 import { saltedDigest } from '../passwords/password-hashing.ts';
 import type { Caller, ServedResource } from '../serve/served-resource.ts';
@@ -17,8 +22,8 @@ export interface CheckedBody {
   readonly changes: Change[];
   readonly checks: Check[];
   readonly hiddenReferences: HiddenReference[];
-  /** Foreign keys of several columns, to check if the write fails: see `SeveralChecks`. */
-  readonly later: SeveralCheck[];
+  /** Foreign keys of several columns, to check if the write fails: see `CompositeReferenceChecks`. */
+  readonly later: CompositeReferenceCheck[];
   readonly errors: FieldErrors;
   readonly digits: DigitBudget;
 }
@@ -242,7 +247,7 @@ export async function checkBody(
   }
   addUnknown(fields, known, body.errors);
   if (!isUpdate && owner) body.changes.push({ column: owner, value: writing.caller.id });
-  addSeveral(body, resource, isUpdate, writing.mayRead);
+  addCompositeChecks(body, resource, isUpdate, writing.mayRead);
   return body;
 }
 

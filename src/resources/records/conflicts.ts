@@ -23,9 +23,9 @@ import {
   FOREIGN_KEY_VIOLATION,
   findMissing,
   setsHidden,
-  violatedSeveral,
+  violatedComposite,
   type HiddenReference,
-} from '../references/several-references.ts';
+} from '../references/composite-references.ts';
 import type { CheckedBody } from './checked-body.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 
@@ -186,8 +186,8 @@ export async function conflictProblem(
   const isHidden = hiddenReferences.length > 0;
   if (error.code !== FOREIGN_KEY_VIOLATION) return unexplained;
   if (sendsHidden) return isHidden ? unspecificConflict() : unexplained;
-  const several = violatedSeveral(error, resource);
-  if (!isOfTable(model, error) || !(several || isHidden)) return unexplained;
+  const composite = violatedComposite(error, resource);
+  if (!isOfTable(model, error) || !(composite || isHidden)) return unexplained;
   // PostgreSQL names only the first that it finds, which depends on the hidden ones.
   // Outside of a transaction, the records of this model that it has made do not exist yet.
   const asked = outside === database ? later : later.filter((one) => one.foreignKey.references !== model);
@@ -202,7 +202,8 @@ export async function conflictProblem(
   const errors: FieldErrors = {};
   for (const foreignKey of model.foreignKeys)
     // PostgreSQL's own answer counts even if the record has appeared meanwhile.
-    if ((!isHidden && foreignKey === several) || missing.includes(foreignKey)) addMissing(foreignKey, errors);
+    if ((!isHidden && foreignKey === composite) || missing.includes(foreignKey))
+      addMissing(foreignKey, errors);
   return badBody(errors);
 }
 

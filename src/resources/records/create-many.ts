@@ -13,7 +13,7 @@ import {
   type References,
 } from '../../query/statements/insert-many.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
-import { needsCheck, unenforcedHidden } from '../references/several-references.ts';
+import { needsCheck, unenforcedHidden } from '../references/composite-references.ts';
 import { CallerChanged, type Caller, type ServedResource } from '../serve/served-resource.ts';
 import { checkBody, type CheckedBody } from './checked-body.ts';
 import { hashMany, type WaitingClient } from './hash-changes.ts';

@@ -29,11 +29,11 @@ import {
 import {
   findMissingOfMany,
   FOREIGN_KEY_VIOLATION,
-  missingSeveral,
+  absentCompositeErrors,
   setsHidden,
-  violatedSeveral,
+  violatedComposite,
   type HiddenReference,
-} from '../references/several-references.ts';
+} from '../references/composite-references.ts';
 import { NOT_SUPPORTED, suppressed } from './write-result.ts';
 
 /** A record that is to be created. */
@@ -209,9 +209,9 @@ async function explain(
   }
   if (error.code !== FOREIGN_KEY_VIOLATION) return explainNew(error);
   if (sendsHidden) return hidden.length > 0 ? unspecificConflict() : explainNew(error);
-  const several = violatedSeveral(error, resource);
-  if (!isOfTable(resource.model, error) || !(several || hidden.length > 0)) return explainNew(error);
-  return missingRecords(several, hidden, rejected);
+  const composite = violatedComposite(error, resource);
+  if (!isOfTable(resource.model, error) || !(composite || hidden.length > 0)) return explainNew(error);
+  return missingRecords(composite, hidden, rejected);
 }
 
 /**
@@ -230,24 +230,24 @@ export async function addMissingOfMany(
   const placed = records.map(({ later }, at) => ({ index: positions[at] ?? at, later }));
   const missing = await findMissingOfMany(placed, ownKeys, database);
   for (const { index, foreignKey } of missing.slice(0, MAX_REPORTED))
-    for (const [key, fault] of missingSeveral(foreignKey)) addError(errors, nameOf(index, key), fault);
+    for (const [key, fault] of absentCompositeErrors(foreignKey)) addError(errors, nameOf(index, key), fault);
 }
 
 /**
  * The error for records of which some refer to nothing. It names the references that the caller may know to be missing, else
  * all hidden ones.
- * @param several the foreign key that PostgreSQL names: the first that it finds, which depends on the hidden ones
+ * @param composite the foreign key that PostgreSQL names: the first that it finds, which depends on the hidden ones
  */
 async function missingRecords(
-  several: Column | undefined,
+  composite: Column | undefined,
   hidden: readonly HiddenReference[],
   { records, resource, database }: RejectedRecords,
 ): Promise<Problem> {
   const errors: FieldErrors = {};
   await addMissingOfMany(records, [], resource, errors, database);
   if (Object.keys(errors).length > 0) return badBody(inOrder(errors));
-  if (hidden.length > 0 || !several) return missingReferences(hidden);
-  const names = partsOf(several).map(({ key }) => key);
+  if (hidden.length > 0 || !composite) return missingReferences(hidden);
+  const names = partsOf(composite).map(({ key }) => key);
   return new Problem(
     400,
     `At least one record refers with ${names.join(', ')} to a record that does not exist.`,

@@ -31,7 +31,7 @@ import {
   type WriteAttempt,
 } from './conflicts.ts';
 import { deletionProblem, FOREIGN_KEY_VIOLATIONS } from '../references/blocked-deletions.ts';
-import { needsCheck, setsHidden, unenforcedHidden } from '../references/several-references.ts';
+import { needsCheck, setsHidden, unenforcedHidden } from '../references/composite-references.ts';
 import {
   CallerChanged,
   meets,

@@ -7,7 +7,7 @@ import type { Column, Model } from '../../db/schema/model.ts';
 import { addError, notFound, Problem, unavailable, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import type { FoundRow } from '../../query/statements/write-sql.ts';
-import { addAllMissing } from '../references/several-references.ts';
+import { addAllMissing } from '../references/composite-references.ts';
 import type { CheckedBody } from './checked-body.ts';
 import { CallerChanged } from '../serve/served-resource.ts';
 

@@ -5,7 +5,7 @@ import { foreignKeysOf, type Model } from '../../db/schema/model.ts';
 import { Problem } from '../../errors.ts';
 import { referrersStatement } from '../../query/statements/check-statements.ts';
 import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
-import { FOREIGN_KEY_VIOLATION } from './several-references.ts';
+import { FOREIGN_KEY_VIOLATION } from './composite-references.ts';
 
 type Run = Pick<Database, 'run'>;
 

@@ -1,11 +1,15 @@
-// Foreign keys of several columns in bodies: what checks them before a write, and what explains a write that they refuse.
+// Composite foreign keys, those of several columns, in bodies: what checks them before a write, and what explains a write that they refuse.
 import type { Database } from '../../db/connection/database.ts';
 import { isOfTable, type DatabaseError } from '../../db/connection/database-errors.ts';
 import { arrayText } from '../../db/fragment.ts';
 import { isAmong, partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
-import { severalStatement, type Check, type SeveralCheck } from '../../query/statements/check-statements.ts';
+import {
+  compositeReferencesStatement,
+  type Check,
+  type CompositeReferenceCheck,
+} from '../../query/statements/check-statements.ts';
 import { storedStatement } from '../../query/statements/insert-many.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 
@@ -14,21 +18,24 @@ export const FOREIGN_KEY_VIOLATION = '23503';
 type Run = Pick<Database, 'run'>;
 
 /** The foreign key of several columns that an error is about, if the caller may see its columns. */
-export function violatedSeveral(error: DatabaseError, { model, output }: ServedResource): Column | undefined {
+export function violatedComposite(
+  error: DatabaseError,
+  { model, output }: ServedResource,
+): Column | undefined {
   if (error.code !== FOREIGN_KEY_VIOLATION || !isOfTable(model, error)) return undefined;
   const found = model.foreignKeys.find(({ constraint }) => constraint === error.constraint_name);
   return found && isAmong(found, output) ? found : undefined;
 }
 
 /** The error of each column of a foreign key that refers to no record. */
-export function missingSeveral(foreignKey: Column): (readonly [key: string, fault: string])[] {
+export function absentCompositeErrors(foreignKey: Column): (readonly [key: string, fault: string])[] {
   const keys = partsOf(foreignKey).map(({ key }) => key);
-  return keys.map((key) => [key, absentSeveral(keys)] as const);
+  return keys.map((key) => [key, absentFault(keys)] as const);
 }
 
 /** Adds the errors of a foreign key that refers to no record. */
 export function addMissing(foreignKey: Column, errors: FieldErrors): void {
-  for (const [key, fault] of missingSeveral(foreignKey)) addError(errors, key, fault);
+  for (const [key, fault] of absentCompositeErrors(foreignKey)) addError(errors, key, fault);
 }
 
 /** Whether the changes set a hidden value, other than a password: the answer to a refused write must not depend on it. */
@@ -46,14 +53,14 @@ export interface HiddenReference {
 
 export const ABSENT = 'there is no such record';
 
-const absentSeveral = (keys: readonly string[]): string =>
+const absentFault = (keys: readonly string[]): string =>
   keys.length === 1 ? ABSENT : `${ABSENT} (${keys.join(', ')})`;
 
 /** @param columns those that the caller may know */
 export function asHidden(foreignKey: Column, model: Model, columns = partsOf(foreignKey)): HiddenReference {
   const keys = columns.map(({ key }) => key);
   const unenforced = isUnenforced(foreignKey, model) ? foreignKey : undefined;
-  return { keys, fault: absentSeveral(keys), unenforced };
+  return { keys, fault: absentFault(keys), unenforced };
 }
 
 /** The foreign keys that the statement that writes must check. */
@@ -66,7 +73,7 @@ export const unenforcedHidden = (
 ];
 
 /** A body, and what it needs checked of its foreign keys of several columns. */
-export interface SeveralChecks {
+export interface CompositeReferenceChecks {
   readonly changes: readonly Change[];
   /** Columns with a fault have no value. */
   readonly errors: FieldErrors;
@@ -77,7 +84,7 @@ export interface SeveralChecks {
    * What the database checks. It names one of them, so the others are checked after a refused write, or with other faults. What no
    * constraint enforces is checked before the write, see `isUnenforced`.
    */
-  readonly later: SeveralCheck[];
+  readonly later: CompositeReferenceCheck[];
 }
 
 /** Whether the database does not check the foreign key: it is of a view or foreign table, or refers to one. */
@@ -85,19 +92,21 @@ const isUnenforced = ({ parts, constraint, references }: Column, model: Model): 
   parts ? constraint === undefined : !model.isTable || references?.isTable === false;
 
 /** The checks that the database does not make. */
-const unenforced = ({ later }: Pick<SeveralChecks, 'later'>, model: Model): SeveralCheck[] =>
-  later.filter(({ foreignKey }) => isUnenforced(foreignKey, model));
+const unenforced = (
+  { later }: Pick<CompositeReferenceChecks, 'later'>,
+  model: Model,
+): CompositeReferenceCheck[] => later.filter(({ foreignKey }) => isUnenforced(foreignKey, model));
 
 /** Whether the body needs a check before the write, because no constraint would refuse it. */
-export const needsCheck = (body: Pick<SeveralChecks, 'later'>, model: Model): boolean =>
+export const needsCheck = (body: Pick<CompositeReferenceChecks, 'later'>, model: Model): boolean =>
   unenforced(body, model).length > 0;
 
 /**
  * Adds the checks of foreign keys of several columns. The database's own error serves if the caller sees all columns and sends no
  * hidden value. Otherwise a check before the write finds missing records if all values are known.
  */
-export function addSeveral(
-  { changes, errors, checks, hiddenReferences, later }: SeveralChecks,
+export function addCompositeChecks(
+  { changes, errors, checks, hiddenReferences, later }: CompositeReferenceChecks,
   resource: ServedResource,
   isUpdate: boolean,
   mayRead: (model: Model) => boolean = () => true,
@@ -130,7 +139,7 @@ export function addSeveral(
     const isCheckable = isReadable && references !== model;
     if (isCheckable && values.length === parts.length) {
       const value = arrayText(values);
-      for (const [key, fault] of missingSeveral(foreignKey))
+      for (const [key, fault] of absentCompositeErrors(foreignKey))
         checks.push({ column: foreignKey, value, kind: 'reference', key, fault });
       continue;
     }
@@ -147,9 +156,9 @@ function valueOf(column: Column, changes: readonly Change[], isUpdate: boolean):
 
 /** The checks of a body for many records that the database does not make, also by columns that the form does not show. */
 export const unenforcedOfMany = (
-  body: Pick<SeveralChecks, 'changes' | 'later' | 'hiddenReferences'>,
+  body: Pick<CompositeReferenceChecks, 'changes' | 'later' | 'hiddenReferences'>,
   model: Model,
-): SeveralCheck[] => [
+): CompositeReferenceCheck[] => [
   ...unenforced(body, model),
   ...unenforcedHidden([body]).map((foreignKey) => ({
     foreignKey,
@@ -165,7 +174,7 @@ function laterCheck(
   changes: readonly Change[],
   isUpdate: boolean,
   mayRead: (model: Model) => boolean,
-): SeveralCheck | undefined {
+): CompositeReferenceCheck | undefined {
   const values = partsOf(foreignKey).map((part) => valueOf(part, changes, isUpdate));
   // The answer depends on the present values, so the caller must be able to read them.
   if (values.includes(undefined) && !(isUpdate && mayRead(model))) return undefined;
@@ -182,12 +191,12 @@ function laterCheck(
 export async function findMissing(
   model: Model,
   id: string | undefined,
-  later: readonly SeveralCheck[],
+  later: readonly CompositeReferenceCheck[],
   database: Run,
 ): Promise<Column[]> {
   const checks = later.filter(({ values }) => id !== undefined || !values.includes(undefined));
   if (checks.length === 0) return [];
-  const results = await database.run(severalStatement(model, id, checks), 'write');
+  const results = await database.run(compositeReferencesStatement(model, id, checks), 'write');
   return checks.filter((_, index) => !results[index]).map(({ foreignKey }) => foreignKey);
 }
 
@@ -195,7 +204,7 @@ export async function findMissing(
 export async function addAllMissing(
   model: Model,
   id: string | undefined,
-  later: readonly SeveralCheck[],
+  later: readonly CompositeReferenceCheck[],
   errors: FieldErrors,
   database: Run,
 ): Promise<void> {
@@ -203,7 +212,7 @@ export async function addAllMissing(
 }
 
 /** The check of one of several new records. */
-interface PlacedCheck extends SeveralCheck {
+interface PlacedCheck extends CompositeReferenceCheck {
   /** The position of the record. */
   readonly index: number;
 }
@@ -219,7 +228,7 @@ export interface PlacedMissing {
  * @param records what the bodies need checked, and their positions
  */
 export async function findMissingOfMany(
-  records: readonly { readonly index: number; readonly later: readonly SeveralCheck[] }[],
+  records: readonly { readonly index: number; readonly later: readonly CompositeReferenceCheck[] }[],
   ownKeys: ReadonlySet<string>,
   database: Run,
 ): Promise<PlacedMissing[]> {
