@@ -248,7 +248,7 @@ function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragmen
 }
 
 /** What the SQL of a page depends on besides its output. JSON keys have no spaces or punctuation, which separate the parts. */
-function shapeOf(
+function pageShape(
   { joins, orderings, limit, offset: skipped }: ListPlan,
   { conditions, offset }: BoundParts,
 ): string {
@@ -270,7 +270,7 @@ export function pageStatement(
 ): Statement<Page> {
   const parameters = new Parameters();
   const parts = bind(plan, parameters);
-  const shape = shapeOf(plan, parts);
+  const shape = pageShape(plan, parts);
   const compiled = (kind: string, shown: () => PageOutput): string =>
     cache(`${kind} ${shape}`, () => parameters.compile(pageSql(plan, parts, shown())));
   const text = compiled('', () => output);

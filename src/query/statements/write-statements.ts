@@ -27,7 +27,7 @@ export interface Write {
 }
 
 /** What the SQL depends on. JSON keys have no spaces or punctuation, which separate the parts. */
-function shapeOf(
+function writeShape(
   kind: string,
   { changes = [], checks = [], unenforced = [], versions }: Write,
   { precondition, owner }: BoundWrite,
@@ -82,7 +82,7 @@ export class WriteStatements {
   ): Statement<T> {
     const parameters = new Parameters();
     const bound = this.#bind(write, parameters);
-    const shape = shapeOf(kind, write, bound);
+    const shape = writeShape(kind, write, bound);
     const text = this.#sql(shape, () => parameters.compile(build(this.#target, bound)));
     return { text, values: parameters.values, decode };
   }

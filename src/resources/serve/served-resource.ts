@@ -111,7 +111,7 @@ export function viewOf(resources: ServedResources, mayRead: (level: AccessLevel)
   };
 }
 
-const shapeOf = (shown: readonly Column[]): string =>
+const columnSetDigest = (shown: readonly Column[]): string =>
   `-${createHash('sha256')
     .update(shown.map(({ key, type }) => (isIsoType(type) ? `${key} iso` : key)).join())
     .digest('hex')
@@ -179,7 +179,7 @@ export function serveResources(
       methods: new Set(definition.methods ?? (model.isTable ? METHODS : ['GET'])),
       output,
       shown,
-      shape: shapeOf(shown),
+      shape: columnSetDigest(shown),
       plain,
       seal: model.version === 'xmin' ? PLAIN_VERSIONS : seal,
       byKey: recordStatement(model, plain, shown),
