@@ -7,7 +7,7 @@ import { StartError } from '../errors.ts';
 import type { Logger } from '../http/observability/logger.ts';
 import { processMetrics, restartMetric } from '../http/observability/metrics.ts';
 import { MetricsText } from '../http/observability/metrics-exposition.ts';
-import { createExchange } from './exchange.ts';
+import { createWorkerHub } from './worker-hub.ts';
 import { startWorker, type Ending, type Worker } from './worker.ts';
 
 /** Milliseconds before a crashed process is replaced: doubled with each crash in a row. */
@@ -90,7 +90,7 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
     output.add(restartMetric(restarts), ...processMetrics());
     return output.text;
   }
-  const exchange = createExchange(settings, () => [...running], ownMetrics);
+  const hub = createWorkerHub(settings, () => [...running], ownMetrics);
 
   function start({ number }: Place, leads: boolean): Worker {
     const worker = startWorker(
@@ -103,13 +103,13 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
         passed,
         secret,
       },
-      exchange.inform,
-      exchange.receive,
+      hub.inform,
+      hub.receive,
     );
     running.add(worker);
     void worker.ended.then((ending) => {
       running.delete(worker);
-      exchange.forget(worker);
+      hub.forget(worker);
       if (hasLostSocket(worker)) return end(1);
       const place = places[number - 1];
       if (isStarted && !stopping.signal.aborted && place?.current === worker) replace(place, worker, ending);

@@ -3,7 +3,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { readSettings } from '../../src/config.ts';
-import { createExchange } from '../../src/workers/exchange.ts';
+import { createWorkerHub } from '../../src/workers/worker-hub.ts';
 import type { ToParent, ToWorker } from '../../src/workers/messages.ts';
 import type { Worker } from '../../src/workers/worker.ts';
 import { eventually } from '../http/expect.ts';
@@ -14,7 +14,7 @@ test('with WORKERS, a client that leaves while another process hashes is not has
   const child = fork('test/process/hashing-worker.ts', { execArgv: ['--import', 'tsx'] });
   const exited = once(child, 'exit');
   const workers: Worker[] = [];
-  const exchange = createExchange(
+  const hub = createWorkerHub(
     readSettings({}),
     () => workers,
     () => '',
@@ -35,21 +35,21 @@ test('with WORKERS, a client that leaves while another process hashes is not has
     if (message.kind === 'join')
       child.send({ kind: 'start', start: { number: 2, processes: 2, secret: '' } as Start });
     else if (message.kind === 'ready') outcome = message.text;
-    else exchange.receive(own, message);
+    else hub.receive(own, message);
   });
   try {
-    exchange.receive(other, { kind: 'slot', id: 1, priority: 'new' });
+    hub.receive(other, { kind: 'slot', id: 1, priority: 'new' });
     await eventually(() => outcome, 'the end of the wait');
     assert.equal(outcome, 'gone');
-    exchange.receive(other, { kind: 'release', id: 1 });
-    exchange.receive(other, { kind: 'slot', id: 2, priority: 'new' });
+    hub.receive(other, { kind: 'release', id: 1 });
+    hub.receive(other, { kind: 'slot', id: 2, priority: 'new' });
     await eventually(() => given.length === 3, 'the next place');
     assert.deepEqual(given, [
       { kind: 'slot', id: 1, isFree: true },
       { kind: 'slot', id: 1, isFree: false },
       { kind: 'slot', id: 2, isFree: true },
     ]);
-    exchange.receive(other, { kind: 'release', id: 2 });
+    hub.receive(other, { kind: 'release', id: 2 });
   } finally {
     child.kill();
     await exited;

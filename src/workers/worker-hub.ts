@@ -16,7 +16,7 @@ type Question = Extract<WorkerMessage, { kind: 'question' }>;
  * @param workers the processes that run
  * @param ownMetrics the metrics of the parent process
  */
-export function createExchange(
+export function createWorkerHub(
   settings: Settings,
   workers: () => readonly Worker[],
   ownMetrics: () => string,
