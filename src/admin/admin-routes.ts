@@ -25,7 +25,7 @@ export type AdminResourceRoute =
 export type AdminRoute = AdminResourceRoute | { readonly page: GeneralPageName };
 
 /** The methods of each page: GET shows something, POST changes something. */
-export const ADMIN_METHODS: Readonly<Record<string, readonly ('GET' | 'POST')[]>> = Object.fromEntries(
+export const PAGE_METHODS: Readonly<Record<string, readonly ('GET' | 'POST')[]>> = Object.fromEntries(
   Object.entries({ ...GENERAL_PAGES, ...LIST_PAGES, ...RECORD_PAGES }).map(([name, { show, change }]) => [
     name,
     name === 'login'

@@ -6,6 +6,7 @@ import type { ApiRequest, Area, Reply } from '../http/message/message.ts';
 import { findAsset, isAsset } from './web/assets.ts';
 import { readCookie, setCookie } from './web/cookies.ts';
 import { addressOf, pathOf } from '../http/message/base-path.ts';
+import { ADMIN_METHODS } from '../http/message/request-target.ts';
 import { ADMIN_ASSET } from '../http/observability/metrics.ts';
 import type { AdminContext, Services } from './web/admin-context.ts';
 import { ANONYMOUS_LIMIT, formLimit, readForm, type Form } from './web/form-data.ts';
@@ -18,7 +19,7 @@ import { logIn, loginAddress, showLogin, showLoginFor } from './session/login.ts
 import {
   findAdminRoute,
   pageOf,
-  ADMIN_METHODS,
+  PAGE_METHODS,
   patternOf,
   type AdminRoute,
   type AdminResourceRoute,
@@ -96,13 +97,11 @@ async function answerAnonymous(services: Services, request: ApiRequest, sent?: F
   return showLoginFor(request, services.parking.park(token, user, form));
 }
 
-const ALL_METHODS = 'GET, HEAD, POST, OPTIONS';
-
 /** Seconds after MAX_LAG for which the browser keeps a position. Every replica in the rotation has the write by then. */
 const POSITION_MARGIN = 60;
 
 function wrongMethod(method: string, { page }: AdminRoute): Problem {
-  const allowed = ADMIN_METHODS[page]?.flatMap((one) => (one === 'GET' ? ['GET', 'HEAD'] : [one])) ?? [];
+  const allowed = PAGE_METHODS[page]?.flatMap((one) => (one === 'GET' ? ['GET', 'HEAD'] : [one])) ?? [];
   const allow = [...allowed, 'OPTIONS'].join(', ');
   return new Problem(405, `This page accepts only ${allow} (got ${method}).`, { headers: { Allow: allow } });
 }
@@ -197,10 +196,10 @@ export function createAdmin(options: AdminOptions): Area {
 
     async answer(request) {
       const { method } = request;
-      if (method === 'OPTIONS') return { status: 204, headers: { Allow: ALL_METHODS }, body: '' };
-      if (!ALL_METHODS.split(', ').includes(method))
-        throw new Problem(405, `Pages accept only ${ALL_METHODS} (got ${method}).`, {
-          headers: { Allow: ALL_METHODS },
+      if (method === 'OPTIONS') return { status: 204, headers: { Allow: ADMIN_METHODS }, body: '' };
+      if (!ADMIN_METHODS.split(', ').includes(method))
+        throw new Problem(405, `Pages accept only ${ADMIN_METHODS} (got ${method}).`, {
+          headers: { Allow: ADMIN_METHODS },
         });
       const asset = findAsset(request.path);
       if (asset && method !== 'POST') return asset;

@@ -1,7 +1,7 @@
 // Protection against cross-site requests: tokens and origins of forms, and GET without side effects.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { findAdminRoute, ADMIN_METHODS } from '../../src/admin/admin-routes.ts';
+import { findAdminRoute, PAGE_METHODS } from '../../src/admin/admin-routes.ts';
 import { buildModels } from '../../src/db/schema/build-models.ts';
 import type { Resource as Definition } from '../../src/resources/definition/resource.ts';
 import { HISTORY } from '../../src/resources/definition/system-tables.ts';
@@ -127,7 +127,7 @@ describe('a forged form returns 403 and changes nothing', () => {
   });
 
   test('the tests cover every page that accepts a POST', () => {
-    const pages = Object.entries(ADMIN_METHODS).filter(([, methods]) => methods.includes('POST'));
+    const pages = Object.entries(PAGE_METHODS).filter(([, methods]) => methods.includes('POST'));
     assert.deepEqual(pages.map(([page]) => page).sort(), Object.keys(FORMS).sort());
   });
 
@@ -189,7 +189,7 @@ describe('a GET changes nothing', () => {
       const known = served([...resources, HISTORY]);
       return findAdminRoute(path.replace(/\?.*/, ''), known).page;
     });
-    const pages = Object.entries(ADMIN_METHODS).filter(([, methods]) => methods.includes('GET'));
+    const pages = Object.entries(PAGE_METHODS).filter(([, methods]) => methods.includes('GET'));
     for (const [page] of pages) assert.ok(covered.includes(page as never), page);
   });
 

@@ -57,5 +57,8 @@ export function assertReadable({ headers, httpVersion, rawHeaders }: IncomingMes
     throw new Problem(501, 'The Transfer-Encoding is not supported. Use chunked.', close);
 }
 
+/** The methods that some path of the admin area supports. */
+export const ADMIN_METHODS = 'GET, HEAD, POST, OPTIONS';
+
 /** Whether a path belongs to the admin area. */
 export const isAdminPath = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');

@@ -20,7 +20,7 @@ import {
 import { wantsPage } from '../api/negotiation.ts';
 import { allowOf, findRoute, methodNotAllowed } from '../api/api-routes.ts';
 import type { Site } from '../api/site.ts';
-import { isAdminPath } from '../message/request-target.ts';
+import { ADMIN_METHODS, isAdminPath } from '../message/request-target.ts';
 
 /** Statuses that depend on the stored records, so that the client cannot know them before. */
 const CONFLICTS: ReadonlySet<number> = new Set([409, 412]);
@@ -72,9 +72,6 @@ export function errorReply(
   }
   return show(problem ?? INTERNAL_ERROR, requestId);
 }
-
-/** The methods that some path of the admin area supports. */
-const ADMIN_METHODS = 'GET, HEAD, POST, OPTIONS';
 
 /** The error for a method that no path supports: 404 for an unknown path, else 405. */
 export function unknownMethod(path: string, current: Site | undefined): Problem {
