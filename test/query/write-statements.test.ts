@@ -50,7 +50,7 @@ describe('the writing statements of a resource', () => {
       { id: '1', changes: [{ column: secret, value: null, hash: 'h' }], author },
       { id: '1', changes: [{ column: secret, value: 'salt:digest', hash: 'h' }], author },
       { id: '1', changes, checks: [check], author },
-      { id: '1', changes, checks: [{ ...check, kind: 'key', asked: '1' }], author },
+      { id: '1', changes, checks: [{ ...check, kind: 'recordKey', urlKey: '1' }], author },
       { id: '1', changes, author, versions: ['5', '6'] },
       { id: '1', changes, author: { ...author, precondition: sql`${value('7')} = '7'` } },
       { id: '1', changes, author: { ...author, precondition: sql`${value('7')} = '8'` } },

@@ -1,4 +1,5 @@
-// Questions to the database about a body: whether related records exist, which values are duplicates, and why it rejected a write.
+// Checks of a body that only the database can make, as SQL for the statements that write and as statements of their own. Also finds
+// duplicates, referring records, faults of keys, and the constraint that a rejected write violated.
 import { randomUUID } from 'node:crypto';
 import { EMPTY, join, literal, raw, sql, table, value } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
@@ -16,12 +17,12 @@ export interface Check {
   /**
    * - `reference`: the related record exists
    * - `unchanged`: the column has this value already; as a new value it is not allowed
-   * - `key`: the value is the record's key as in the output, or `asked` if there is no record
-   * - `part`: the value is that of a column of the record's key, if there is a record
+   * - `recordKey`: the value is the record's key as in the output, or `urlKey` if there is no record
+   * - `keyPart`: the value is that of a column of the record's key, if there is a record
    */
-  readonly kind: 'reference' | 'unchanged' | 'key' | 'part';
+  readonly kind: 'reference' | 'unchanged' | 'recordKey' | 'keyPart';
   /** The key in the request's URL. */
-  readonly asked?: string;
+  readonly urlKey?: string;
   /** The name of the field. */
   readonly key: string;
   /** The error message if the check fails. */
@@ -38,11 +39,11 @@ export interface BoundCheck extends Pick<Check, 'column' | 'kind'> {
 
 /** @param add turns a value into a parameter */
 export function bindCheck(
-  { column, kind, value: text, asked }: Check,
+  { column, kind, value: text, urlKey }: Check,
   add: (text: string | null) => Fragment,
 ): BoundCheck {
   const texts: readonly (string | null)[] =
-    kind === 'key' ? [text, asked ?? null] : column.isPassword ? text.split(':') : [text];
+    kind === 'recordKey' ? [text, urlKey ?? null] : column.isPassword ? text.split(':') : [text];
   return { column, kind, values: texts.map(add) };
 }
 
@@ -54,17 +55,17 @@ export const matchesDigest = (
   sql`coalesce(encode(sha256(convert_to(${salt} || ${present}, 'UTF8')), 'hex') = ${digest}, false)`;
 
 function checkSql({ kind, column, values }: BoundCheck): Fragment {
-  const [given = EMPTY, asked = EMPTY] = values;
+  const [given = EMPTY, urlKey = EMPTY] = values;
   const cell = cast(given, column);
-  if (kind === 'part') {
+  if (kind === 'keyPart') {
     const isShown = sql`${output(FOUND, column)}::text = ${column.type.output(cell, column)}::text`;
     return sql`coalesce(${reference(FOUND, column)} = ${cell} or ${isShown}, true)`;
   }
-  if (kind === 'key' && column.parts)
-    return sql`coalesce(${reference(FOUND, column)} = ${cell}, ${asked} = ${given})`;
-  if (kind === 'key') {
+  if (kind === 'recordKey' && column.parts)
+    return sql`coalesce(${reference(FOUND, column)} = ${cell}, ${urlKey} = ${given})`;
+  if (kind === 'recordKey') {
     const shown = column.type.output(cell, column);
-    return sql`coalesce(${output(FOUND, column)}::text, ${asked}) = ${shown}::text`;
+    return sql`coalesce(${output(FOUND, column)}::text, ${urlKey}) = ${shown}::text`;
   }
   if (kind === 'unchanged') {
     const present = reference(FOUND, column);

@@ -189,7 +189,7 @@ function checkId(field: JsonField, { model }: ServedResource, { id }: Writing, b
   const { value } = parseField(field, column);
   // Two strings can be the same key: with a case-insensitive type or collation, or with padding.
   if (value !== undefined && (column.type.sized || column.parts))
-    body.checks.push({ column, value, kind: 'key', key: 'id', fault, asked: id });
+    body.checks.push({ column, value, kind: 'recordKey', key: 'id', fault, urlKey: id });
   else if (value !== id) addError(body.errors, 'id', fault);
 }
 
@@ -199,7 +199,7 @@ export const KEY_PART = 'is a part of the key and cannot be changed';
 function checkPart(column: Column, [key, field]: [string, JsonField], { checks, errors }: CheckedBody): void {
   const { value } = parseField(field, column);
   if (value === undefined) addError(errors, key, KEY_PART);
-  else checks.push({ column, value, kind: 'part', key, fault: KEY_PART });
+  else checks.push({ column, value, kind: 'keyPart', key, fault: KEY_PART });
 }
 
 /**
