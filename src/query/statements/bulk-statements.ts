@@ -60,12 +60,12 @@ export function bulkDeleteStatement(
   const returning = recording
     ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
-  const gone = sql`gone as (delete from ${table(model.table)} ${raw(ROOT)} using chosen f where ${sameRow(model)} returning true${returning})`;
-  const log = recording ? logInsert(recording, authorSql(author), 'delete', 'gone') : EMPTY;
+  const deleted = sql`deleted as (delete from ${table(model.table)} ${raw(ROOT)} using chosen f where ${sameRow(model)} returning true${returning})`;
+  const log = recording ? logInsert(recording, authorSql(author), 'delete', 'deleted') : EMPTY;
   const counts = raw(
-    '(select count(*) from chosen), (select count(*) from chosen), (select count(*) from gone)',
+    '(select count(*) from chosen), (select count(*) from chosen), (select count(*) from deleted)',
   );
-  return createStatement(sql`with ${chosen(plan, 'update')}, ${gone}${log} select ${counts}`, readCounts);
+  return createStatement(sql`with ${chosen(plan, 'update')}, ${deleted}${log} select ${counts}`, readCounts);
 }
 
 /**

@@ -79,7 +79,7 @@ and (select bool_and(has_column_privilege(f.confrelid, k, 'SELECT')) from unnest
 const KEYS = raw('"vitrine keys"');
 
 /** The CTE of all records that would be deleted, at any distance: positions of models in the list, and keys. */
-const DELETED = raw('"vitrine going"');
+const DELETED = raw('"vitrine deleted"');
 
 /** The key `g` of one model's records that would be deleted. The case keeps other models' keys out of the cast. */
 const deletedKey = (place: number): Fragment => sql`case when g.place = ${raw(String(place))} then g.key end`;

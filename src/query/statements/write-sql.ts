@@ -215,7 +215,7 @@ export function deleteSql(target: WriteTarget, write: BoundWrite): Fragment {
     ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
   const row = foundSql(target, write, 'update');
-  const gone = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine found" f where ${isSameRow(model)} and ${MATCHES}${isOnlyRow(model, write)} returning true${forLog}`;
-  const log = recording ? logInsert(recording, write.author, 'delete', 'gone') : EMPTY;
-  return sql`with ${row}, gone as (${gone})${log} select ${FOUND_ROW}, exists (select from gone) from (select) one left join "vitrine found" f on true`;
+  const deleted = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine found" f where ${isSameRow(model)} and ${MATCHES}${isOnlyRow(model, write)} returning true${forLog}`;
+  const log = recording ? logInsert(recording, write.author, 'delete', 'deleted') : EMPTY;
+  return sql`with ${row}, deleted as (${deleted})${log} select ${FOUND_ROW}, exists (select from deleted) from (select) one left join "vitrine found" f on true`;
 }
