@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { InputPieces, MAX_CHUNKS } from '../../src/http/load/input-pieces.ts';
+import { InputPieces, MAX_BODY_PIECE } from '../../src/http/load/input-pieces.ts';
 
 /** All pieces of packets that arrive one after the other. */
 function piecesOf(packets: readonly Buffer[]): Buffer[] {
@@ -12,7 +12,7 @@ function piecesOf(packets: readonly Buffer[]): Buffer[] {
   for (const packet of packets) {
     let rest = packet;
     while (rest.length > 0) {
-      const piece = cutter.take(rest, MAX_CHUNKS);
+      const piece = cutter.take(rest, MAX_BODY_PIECE);
       assert.ok(piece.length > 0);
       pieces.push(piece);
       rest = rest.subarray(piece.length);

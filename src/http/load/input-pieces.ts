@@ -6,7 +6,7 @@ export const END_OF_HEAD = '\r\n\r\n';
 /** Maximum bytes of a piece of a head. */
 export const MAX_PIECE = 2_048;
 /** Maximum bytes of a piece of a chunked body. */
-export const MAX_CHUNKS = 16_384;
+export const MAX_BODY_PIECE = 16_384;
 /** Maximum lines of a piece: headers and chunks are what takes the parser long. 600 take about 0.5 ms. */
 const MAX_LINES = 600;
 const LINE_FEED = 0x0a;

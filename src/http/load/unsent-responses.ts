@@ -103,14 +103,14 @@ export function createUnsent(maxPage: number, processes = 1) {
     slow.socket.off('close', slow.end);
     budget.release(slow.network, slow.bytes);
   }
-  /** Whether the budget is exceeded after large responses were closed in this order. */
-  function isFullAfter(responses: readonly SlowResponse[]): boolean {
+  /** Closes responses in this order until the others fit the budget. @returns whether they do */
+  function closeUntilFits(responses: readonly SlowResponse[]): boolean {
     for (const slow of responses) {
-      if (budget.used <= total) return false;
+      if (budget.used <= total) return true;
       slow.socket.destroy();
       forget(slow); // `close` is emitted later; a second call does nothing.
     }
-    return budget.used > total;
+    return budget.used <= total;
   }
   /**
    * Closes large responses other than the latest: first those that have stalled, then all. Networks with several come before those
@@ -125,7 +125,7 @@ export function createUnsent(maxPage: number, processes = 1) {
       .map((slow) => ({ slow, isOne: counts.get(slow.widest) === 1, held: budget.heldBy(slow.widest) }))
       .sort((one, other) => Number(one.isOne) - Number(other.isOne) || other.held - one.held)
       .map(({ slow }) => slow);
-    if (isFullAfter(inOrder.filter(({ stalled }) => stalled > 0))) isFullAfter(inOrder);
+    if (!closeUntilFits(inOrder.filter(({ stalled }) => stalled > 0))) closeUntilFits(inOrder);
   }
   const timer = setInterval(check, INTERVAL).unref();
 

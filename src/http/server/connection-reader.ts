@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ByteBudget } from '../load/byte-budget.ts';
 import { HeldRequests, REQUEST_SIZE } from '../load/held-requests.ts';
-import { InputPieces, MAX_CHUNKS, MAX_PIECE } from '../load/input-pieces.ts';
+import { InputPieces, MAX_BODY_PIECE, MAX_PIECE } from '../load/input-pieces.ts';
 import { networkOf, takeTurn } from './parser-turns.ts';
 import { LINGER_BYTES } from './send-response.ts';
 
@@ -245,7 +245,7 @@ export class Reader {
     this.#isScheduled = true;
     takeTurn(this.#network, () => {
       this.#isScheduled = false;
-      this.#feed(this.#latest?.complete === false ? MAX_CHUNKS : MAX_PIECE);
+      this.#feed(this.#latest?.complete === false ? MAX_BODY_PIECE : MAX_PIECE);
     });
   }
 
