@@ -143,7 +143,7 @@ async function prepare(sql: Sql): Promise<void> {
 export const startRelations = (): Promise<TestService> => startService(resources, { prepare });
 
 /** The columns of a key, or NULLs. */
-function partsOf(number: unknown, prefix = ''): Record<string, unknown> {
+function keyValues(number: unknown, prefix = ''): Record<string, unknown> {
   const key = KEYS[number as number];
   return Object.fromEntries(PARTS.map((part) => [prefix + part, key?.[part] ?? null]));
 }
@@ -151,7 +151,7 @@ function partsOf(number: unknown, prefix = ''): Record<string, unknown> {
 function stored(table: Relation['table'], row: Row): object {
   const { id, parent, friend, ...values } = row;
   if (table === 'item') return { ...values, id, parent_id: parent, friend_id: friend };
-  return { ...values, ...partsOf(id), ...partsOf(parent, 'parent_'), ...partsOf(friend, 'friend_') };
+  return { ...values, ...keyValues(id), ...keyValues(parent, 'parent_'), ...keyValues(friend, 'friend_') };
 }
 
 const refresh = async (sql: Sql, { name }: Relation): Promise<void> => {
@@ -166,7 +166,7 @@ export async function add(sql: Sql, relation: Relation, row: Row): Promise<void>
 
 /** Deletes a row from the table of a relation. */
 export async function remove(sql: Sql, relation: Relation, id: number): Promise<void> {
-  const key = relation.table === 'item' ? { id } : partsOf(id);
+  const key = relation.table === 'item' ? { id } : keyValues(id);
   const columns = Object.keys(key).join();
   // As JSON, because the driver would parse the date.
   await sql.unsafe(

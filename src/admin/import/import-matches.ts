@@ -77,7 +77,7 @@ function keyOfRow(
 }
 
 /** The keys of the rows, as the file has them and as PostgreSQL compares them. */
-async function keysOf(resource: AdminResource, { columns, rows }: ImportFile) {
+async function parseKeys(resource: AdminResource, { columns, rows }: ImportFile) {
   const ids: (string | undefined)[] = [];
   /** The rows with a valid key. */
   const places: number[] = [];
@@ -151,7 +151,7 @@ export async function* matchRows(
   const { may, model } = resource;
   const { primaryKey } = model;
   const { columns, rows } = file;
-  const { ids, places, keys } = await keysOf(resource, file);
+  const { ids, places, keys } = await parseKeys(resource, file);
   const found = new Map<number, MatchedRecord>();
   if (keys.length > 0)
     for (const record of await run(

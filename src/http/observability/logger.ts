@@ -40,7 +40,7 @@ const MAX_UNREAD = 4 * 1024 * 1024;
 const MAX_WRITE = 4_096;
 
 /** Splits lines into parts of at most `MAX_WRITE`, except for longer lines. */
-function partsOf(lines: string): string[] {
+function splitForPipe(lines: string): string[] {
   const parts: string[] = [];
   let part = '';
   for (const line of lines.split(/(?<=\n)/)) {
@@ -86,7 +86,7 @@ export function createLogger(
       dropped = 0;
       process.stderr.write(`${lineOf(new Date(), 'warn', { message })}\n`);
     }
-    for (const part of common ? partsOf(lines) : [lines]) process.stderr.write(part);
+    for (const part of common ? splitForPipe(lines) : [lines]) process.stderr.write(part);
   };
   const out = write ?? writeToStderr;
   const isColored = !write && hasColors();

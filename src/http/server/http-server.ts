@@ -111,14 +111,14 @@ export function createHttpServer(
   const errors = new Turns();
   ignoreUpgrades(server, errors);
   const answerError = (error: ParseError, socket: Socket): void => {
-    const isLong = hasExceededHeaders(socket);
-    if (!isLong && resumePipelined(error, socket)) return;
+    const hasExceeded = hasExceededHeaders(socket);
+    if (!hasExceeded && resumePipelined(error, socket)) return;
     if (error.code === 'ECONNRESET') return void socket.destroy();
     const isRequestLine = isInRequestLine(socket);
     if (!discardInput(socket)) return;
     // Not in its turn: the packet, which the error holds, may be long.
-    const target = isLong ? undefined : targetOf(error);
-    const problem = isLong ? TOO_MANY_HEADERS : parseProblem(error, isRequestLine);
+    const target = hasExceeded ? undefined : targetOf(error);
+    const problem = hasExceeded ? TOO_MANY_HEADERS : parseProblem(error, isRequestLine);
     errors.take(() => {
       const reply = target === undefined ? problemReply(problem, '') : handler.refuseMethod(target);
       refuse(reply, socket, latestOf(socket));

@@ -23,7 +23,7 @@ import type { RateLimit } from '../load/rate-limit.ts';
 import { isNegotiated } from '../api/negotiation.ts';
 import { route } from './route.ts';
 import { assertRate, isHealthCheck } from './rate-check.ts';
-import { isLong, send, sendInPieces, sendStream } from './send-response.ts';
+import { needsPieces, send, sendInPieces, sendStream } from './send-response.ts';
 import type { Site } from '../api/site.ts';
 import {
   assertReadable,
@@ -132,7 +132,7 @@ export function createHandler(options: HandlerOptions): Handler {
     }
     if (isClosing()) extra['Connection'] = 'close';
     const tracking = { unsent: pressure.unsent, client: exchange };
-    if (isWhole(reply) && !isLong(reply, method))
+    if (isWhole(reply) && !needsPieces(reply, method))
       return end(exchange, reply.status, send(incoming, response, reply, extra, tracking));
     const sent = isStreamed(reply)
       ? sendStream(incoming, response, reply, extra, tracking)

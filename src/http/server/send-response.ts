@@ -123,7 +123,7 @@ const byteLength = (body: WholeBody): number =>
   typeof body === 'string' ? Buffer.byteLength(body) : lengthOf(body);
 
 /** Whether a reply must be sent in pieces: encoding and writing many megabytes would block the event loop. */
-export const isLong = ({ body }: WholeReply, method: string): boolean =>
+export const needsPieces = ({ body }: WholeReply, method: string): boolean =>
   lengthOf(body) > LONG_BODY && method !== 'HEAD';
 
 function* piecesOfText(text: string): Iterable<string> {

@@ -96,13 +96,13 @@ const readPage = (rows: readonly RawRow[]) => {
     /** Whether there are more records in the direction of the page. */
     hasMore: isTrue(row?.[1]),
     /** The values of the first and of the last record; undefined if there is none, `[]` if they are too long. */
-    first: keysOf(text(row?.[2])),
-    last: keysOf(text(row?.[3])),
+    first: boundaryKeys(text(row?.[2])),
+    last: boundaryKeys(text(row?.[3])),
     total: text(row?.[4]) ?? undefined,
   };
 };
 
-const keysOf = (json: string | null): readonly (string | null)[] | undefined =>
+const boundaryKeys = (json: string | null): readonly (string | null)[] | undefined =>
   json === null ? undefined : (JSON.parse(json) as (string | null)[]);
 
 export type KeysetPage = ReturnType<typeof readPage>;

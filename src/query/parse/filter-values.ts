@@ -65,7 +65,7 @@ function containedValue(text: string, column: Column): FilterValues {
   return { ...parsed, values: [arrayText(different)], elements: different.length };
 }
 
-function isValues(text: string, column: Column): FilterValues {
+function valuesOfIs(text: string, column: Column): FilterValues {
   const state = text.toLowerCase();
   if (state === 'null' || state === 'none') return { values: ['null'] };
   if (state !== 'true' && state !== 'false') return { fault: 'must be null, true or false' };
@@ -104,7 +104,7 @@ function allOf(results: readonly FilterValues[]): FilterValues {
 export function filterValues(operator: Operator, texts: readonly string[], column: Column): FilterValues {
   if (operator === 'in') return allOf(texts.map((text) => inValues(text, column)));
   if (operator === 'contains') return allOf(texts.map((text) => containedValue(text, column)));
-  if (operator === 'is') return allOf(texts.map((text) => isValues(text, column)));
+  if (operator === 'is') return allOf(texts.map((text) => valuesOfIs(text, column)));
   if (operator === 'like' || operator === 'ilike') return allOf(texts.map(patternValues));
   return allOf(texts.map((text) => typedValue(text, column)));
 }

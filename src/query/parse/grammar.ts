@@ -72,7 +72,7 @@ function decodePart(part: string): DecodedParameter {
  */
 export function decodeForm(text: string, maxFields: number): DecodedParameter[] | undefined {
   const parameters: DecodedParameter[] = [];
-  for (const part of partsOf(text)) {
+  for (const part of formParts(text)) {
     if (parameters.length === maxFields) return undefined;
     parameters.push(decodePart(part));
   }
@@ -106,7 +106,7 @@ export function decodeField(text: string, name: string, maxValues: number): Deco
 const AMPERSAND = 0x26;
 
 /** The non-empty parts of a form between its ampersands. */
-function* partsOf(text: string): Generator<string> {
+function* formParts(text: string): Generator<string> {
   for (let start = 0; start < text.length;) {
     if (text.charCodeAt(start) === AMPERSAND) {
       start += 1;
@@ -132,7 +132,7 @@ export function firstParameters(
 ): { readonly first: readonly Parameter[]; readonly others: number } | undefined {
   const first: Parameter[] = [];
   let others = 0;
-  for (const part of partsOf(query)) {
+  for (const part of formParts(query)) {
     if (first.length === most) {
       others += 1;
       continue;

@@ -4,7 +4,7 @@ import { output, reference, type Column } from '../../db/schema/model.ts';
 import { LabelJoins, labelSql, type Label } from './label-sql.ts';
 import { isCutInside } from './masked-history-sql.ts';
 import { ROOT } from '../plan.ts';
-import { cutForForm, cutOver, cutRecord, isLong } from './preview-sql.ts';
+import { cutForForm, cutOver, cutRecord, isLongColumn } from './preview-sql.ts';
 import { recordJson, type RowOutput } from './record-json.ts';
 
 /** What an entry contains. An entry is a record for people: its label, its columns, and the labels of related records. */
@@ -42,7 +42,7 @@ export function entry({ columns, label, labelCharacters, references, cut }: Entr
   const all = labels.length === 0 ? raw("''") : sql`concat_ws(',', ${join(labels, ', ')})`;
   // Links to records need whole keys, so keys are not cut.
   const isCut = (column: Column): boolean =>
-    isLong(column) && !column.references && column.key !== 'id' && !isCutInside(column);
+    isLongColumn(column) && !column.references && column.key !== 'id' && !isCutInside(column);
   const inForm = cut && 'form' in cut ? cutForForm(columns.filter(isCut), cut.form) : undefined;
   const shown = inForm ?? (cut && 'over' in cut ? cutOver(cut.over) : undefined);
   const several = [...references.keys()].filter(({ parts }) => parts);

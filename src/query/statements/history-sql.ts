@@ -49,7 +49,7 @@ const object = (fields: readonly Fragment[]): Fragment => {
  * needed, because the statement only touches rows in which it differs.
  */
 export function changedValues(
-  shown: string,
+  alias: string,
   changes: readonly Pick<Change, 'column'>[],
   { columns }: Recording,
   states: readonly [before: string, after: string],
@@ -57,7 +57,7 @@ export function changedValues(
   const [before, after] = states;
   const fields = changes.flatMap(({ column }) => {
     if (!column.isPassword && !columns.includes(column)) return [];
-    const text = column.isPassword ? raw(`'"${column.key}":${shown === after}'`) : jsonField(shown, column);
+    const text = column.isPassword ? raw(`'"${column.key}":${alias === after}'`) : jsonField(alias, column);
     if (changes.length === 1) return [text];
     const differs = sql`${reference(before, column)}::text is distinct from ${reference(after, column)}::text`;
     return [sql`case when ${differs} then ${text} end`];

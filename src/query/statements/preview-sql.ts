@@ -46,13 +46,13 @@ function cutField(alias: string, column: Column, { over, characters, hasDigest }
   return sql`(select case when ${isCut} then concat(${name}, ${beginning}, ${size}${digest}) else ${whole} end from ${text})`;
 }
 
-export const isLong = ({ type }: Column): boolean => type.long === true;
+export const isLongColumn = ({ type }: Column): boolean => type.long === true;
 
 /** A record's JSON in which PostgreSQL cuts long values. */
 export function cutRecord(
   columns: readonly Column[],
   cut: Cut,
-  isCut: (column: Column) => boolean = isLong,
+  isCut: (column: Column) => boolean = isLongColumn,
 ): Fragment {
   const fields = columns.map((column) =>
     isCut(column) ? cutField(ROOT, column, cut) : jsonField(ROOT, column),
@@ -65,7 +65,7 @@ export function cutRecord(
  * @param records the maximum number of records on the page; more records mean shorter values
  */
 export function preview(columns: readonly Column[], records: number): RowOutput {
-  const longColumns = columns.filter(isLong).length;
+  const longColumns = columns.filter(isLongColumn).length;
   const share = MAX_PAGE_BYTES / (records * Math.max(1, longColumns));
   const fullBytes = 4 * Math.floor(Math.min(MAX_FULL_BYTES, Math.max(MIN_FULL_BYTES, share)) / 4);
   return { value: cutRecord(columns, cutOver(fullBytes)), joins: EMPTY, size: storedSize(ROOT, columns) };

@@ -17,7 +17,7 @@ export interface MatchedRecord {
   readonly bytes: number;
 }
 
-const keysOf = (ids: readonly string[]): Fragment =>
+const wantedKeys = (ids: readonly string[]): Fragment =>
   sql`unnest(${valueList(ids)}) with ordinality k (id, place)`;
 
 const hasKey = ({ primaryKey }: Model): Fragment =>
@@ -40,7 +40,7 @@ export function foundRecordsStatement(
   const bytes = sizes.length > 0 ? join(sizes, ' + ') : raw('0');
   const lock = raw(isLocked && isLockable ? ` for no key update of ${ROOT}` : '');
   return createStatement(
-    sql`select k.place::text, (${output(ROOT, primaryKey)})::text, (${bytes})::text from ${keysOf(ids)} join ${table(name)} ${raw(ROOT)} on ${hasKey(model)} order by ${reference(ROOT, primaryKey)}${lock}`,
+    sql`select k.place::text, (${output(ROOT, primaryKey)})::text, (${bytes})::text from ${wantedKeys(ids)} join ${table(name)} ${raw(ROOT)} on ${hasKey(model)} order by ${reference(ROOT, primaryKey)}${lock}`,
     (rows) =>
       rows.map(([place, id, size]) => ({
         index: number(place) - 1,
@@ -68,7 +68,7 @@ export function placedRecordsStatement(
   columns: readonly Column[],
   ids: readonly string[],
 ): Statement<PlacedRecord[]> {
-  const rows = sql`select k.place as ${PLACE}, ${raw(ROOT)}.* from ${keysOf(ids)} join ${table(model.table)} ${raw(ROOT)} on ${hasKey(model)} order by k.place`;
+  const rows = sql`select k.place as ${PLACE}, ${raw(ROOT)}.* from ${wantedKeys(ids)} join ${table(model.table)} ${raw(ROOT)} on ${hasKey(model)} order by k.place`;
   return createStatement(
     sql`select ${PLACE}::text, ${recordJson(ROOT, columns)} from (${rows}) ${raw(ROOT)}`,
     placedRecords,
