@@ -17,15 +17,17 @@ const KEYS = raw(`(v.shown -> ${ROW}.model)`);
 const escaped = (text: Fragment): Fragment => sql`replace(${text}, ${raw(`e'\\\\u', e'\\\\u0001u'`)})`;
 const unescaped = (text: Fragment): Fragment => sql`replace(${text}, ${raw(`e'\\\\u0001u', e'\\\\u'`)})`;
 
+/** Maximum bytes of a value that is shown in full. A longer value is cut to a quarter of these bytes, in characters. */
+const MAX_VALUE_BYTES = raw('8192');
 /**
- * Maximum bytes of a value that is shown in full, and of all values of a change. If there are more, the values before and after it
- * get half each, in equal shares. A longer value is cut to a quarter of these bytes, in characters. The page of a deleted record links to a form with
- * its values only if they are whole: a change with cut values would be too long for a URL.
+ * Maximum bytes of all values of a change that has only one side. The page of a deleted record links to a form with its values if
+ * none is cut, so that the URL is not too long.
  */
-const MOST = raw('8192');
-const ALL = raw('32768');
-const HALF = raw('16384');
-const LEAST = raw('64');
+const MAX_CHANGE_BYTES = raw('32768');
+/** Maximum bytes of the values before an update, and of those after it. */
+const MAX_SIDE_BYTES = raw('16384');
+/** A value of at most these bytes is always shown in full. */
+const MIN_VALUE_BYTES = raw('64');
 
 /** The relation's additional columns: `before` and `after` with long values cut. */
 const CUT_FIELDS: Readonly<Record<string, string>> = {
@@ -47,8 +49,8 @@ export const isCutInside = ({ field }: Column): boolean => Object.values(CUT_FIE
  * @param other the column on the other side of the change, which is NULL for an added or deleted record
  */
 function shareOf(field: Fragment, other: Fragment): Fragment {
-  const all = sql`case when ${other} is null then ${ALL} else ${HALF} end`;
-  return sql`case when octet_length(${field}) > ${all} then greatest(${LEAST}, least(${MOST}, ${all} / m.count)) else ${MOST} end`;
+  const all = sql`case when ${other} is null then ${MAX_CHANGE_BYTES} else ${MAX_SIDE_BYTES} end`;
+  return sql`case when octet_length(${field}) > ${all} then greatest(${MIN_VALUE_BYTES}, least(${MAX_VALUE_BYTES}, ${all} / m.count)) else ${MAX_VALUE_BYTES} end`;
 }
 
 /** The JSON of a value, or for a long value its beginning and its size in bytes. */
