@@ -231,7 +231,7 @@ export function createService(
         users,
         api: createApi({
           resources: served,
-          reading: (request) => routing.reading(request.requester, sentPosition(request)),
+          databaseFor: (request) => routing.reading(request.requester, sentPosition(request)),
           operations: (requester) => operationsOn(routing.primary.for(requester), requester),
           listing: (reader) => createListing(reader, listings),
           pages,

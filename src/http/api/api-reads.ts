@@ -33,13 +33,13 @@ import { pageLinks } from './page-links.ts';
 export interface ApiReadOptions {
   readonly resources: ServedResources;
   /** The database for the reads of a request: a replica, if there is one that has what the client has written. */
-  readonly reading: (request: ApiRequest) => Pick<Database, 'run' | 'cursor'>;
+  readonly databaseFor: (request: ApiRequest) => Pick<Database, 'run' | 'cursor'>;
   readonly listing: (database: Pick<Database, 'run' | 'cursor'>) => Listing;
   readonly pages: ApiPages;
   readonly hasAdmin: boolean;
 }
 
-/** What a column of a resource adds to the work for a page for browsers, as bytes of records. */
+/** Work per column of an HTML page, as bytes of records. */
 const COLUMN_WEIGHT = 64;
 
 /** A format that programs read. */
@@ -79,8 +79,8 @@ const indexBody = (resources: ServedResources): string =>
     })),
   });
 
-export function createApiReads({ resources, reading, listing, pages, hasAdmin }: ApiReadOptions) {
-  const listingFor = (request: ApiRequest): Listing => listing(reading(request));
+export function createApiReads({ resources, databaseFor, listing, pages, hasAdmin }: ApiReadOptions) {
+  const listingFor = (request: ApiRequest): Listing => listing(databaseFor(request));
 
   const indexWeight = [...resources.values()].reduce(
     (sum, { output }) => sum + output.length * COLUMN_WEIGHT,
@@ -228,7 +228,7 @@ export function createApiReads({ resources, reading, listing, pages, hasAdmin }:
         return pages.record(request, resource, caller, record);
       }
       if (!caller && request.headers.authorization !== undefined) request.queueAsUser();
-      const record = await readRecord(reading(request), resource, id);
+      const record = await readRecord(databaseFor(request), resource, id);
       const headers = { ETag: entityTag(record.version) };
       if (isNotModified(request.headers['if-none-match'], record.version))
         return { status: 304, headers, body: '' };

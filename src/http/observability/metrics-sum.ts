@@ -5,7 +5,7 @@ type Combine = (one: number, other: number) => number;
 
 const sum: Combine = (one, other) => one + other;
 
-/** Values of which the sum would say nothing. */
+/** Metrics that are not summed. */
 const OTHER_RULES: readonly (readonly [pattern: RegExp, combine: Combine])[] = [
   [/^vitrine_(build_info|overload|memory_used_ratio|event_loop_delay_seconds)(\{|$)/, Math.max],
   [/^process_start_time_seconds$/, Math.min],
@@ -23,8 +23,8 @@ interface Family {
 
 type Families = Map<string, Family>;
 
-/** Parses the documents that `MetricsText` writes, and adds their values. */
-function addDocument(families: Families, text: string, isGrowingOnly: boolean): void {
+/** Parses a document that `MetricsText` writes, and adds its values. */
+function addDocument(families: Families, text: string, countersOnly: boolean): void {
   let family: Family | undefined;
   let help = '';
   for (const line of text.split('\n')) {
@@ -32,13 +32,13 @@ function addDocument(families: Families, text: string, isGrowingOnly: boolean): 
     else if (line.startsWith('# TYPE ')) {
       const [, , name = '', type = ''] = line.split(' ');
       family = undefined;
-      if (isGrowingOnly && type === 'gauge') continue;
+      if (countersOnly && type === 'gauge') continue;
       family = families.get(name) ?? { head: `${help}\n${line}\n`, samples: new Map() };
       families.set(name, family);
     } else if (family && line !== '') {
       const end = line.lastIndexOf(' ');
       const [sample, value] = [line.slice(0, end), Number(line.slice(end + 1))];
-      if (isGrowingOnly && sample.includes('quantile="')) continue;
+      if (countersOnly && sample.includes('quantile="')) continue;
       const before = family.samples.get(sample);
       family.samples.set(sample, before === undefined ? value : ruleOf(sample)(before, value));
     }
