@@ -6,7 +6,7 @@ export interface Requester {
   readonly origin: 'anonymous' | 'user' | 'admin';
   /**
    * Calls back once when the client disconnects.
-   * @returns stops listening
+   * @returns a function that stops this
    */
   readonly onGone: (callback: () => void) => () => void;
   /** Reports that the request now waits for something that may take long, so that others need not wait behind it. */

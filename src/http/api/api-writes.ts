@@ -68,7 +68,7 @@ function parseBodyOnce<T>(request: ApiRequest, parse: (text: string) => Promise<
   return () => (body ??= readJsonText(request).then(parse));
 }
 
-/** Receives a body that means nothing: if it is malformed, the request is refused as it arrives, and must change nothing. */
+/** Reads a body that the method ignores. If the body is malformed, the request fails before it changes anything. */
 async function ignoreBody(request: ApiRequest): Promise<void> {
   const { 'content-length': length = '0', 'transfer-encoding': coding } = request.headers;
   if (coding !== undefined || Number(length) > 0) await request.ignoreBody();

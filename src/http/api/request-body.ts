@@ -116,7 +116,7 @@ export async function readBody(
 }
 
 /**
- * Receives a body that means nothing, and keeps none of it. Another handler may have read it.
+ * Reads a body that the method ignores, and keeps none of it. Another handler may have read it.
  * @param limit bytes
  * @throws Problem 413, 400
  */

@@ -117,7 +117,7 @@ export function createAuthentication(
     let isVerified = false;
     await firstSample;
     try {
-      // A longer one cannot be right. It does not count, since it costs nothing: so many could push out the counts of others.
+      // No stored password is longer, so it is wrong. It is not counted: refusing it is cheap, and many of them could evict other counts.
       if (Buffer.byteLength(password) <= MAX_PASSWORD) {
         const verification = { ...slotRequest, isUsable: user?.active, admit };
         isVerified = await passwords.verify(user?.password, password, verification);

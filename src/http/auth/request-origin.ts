@@ -5,7 +5,7 @@ import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import { clientNetwork } from '../message/client-networks.ts';
 
-/** Empty values of a header that are skipped. Proxies append none, so only a client has sent what is before them. */
+/** Maximum number of empty values to skip. Proxies append none, so a client sent them and everything before them. */
 const MAX_EMPTY = 16;
 
 /**

@@ -46,7 +46,7 @@ export interface AdmissionRequest extends HasNetwork {
 export class Admission {
   readonly #usage = new ClientUsage(MAX_USAGE);
   readonly #heavy = new HeavyWork((network, took) => this.charge(network, took));
-  /** For requests whose bodies may end by the thousand in one iteration of the event loop, although each was admitted before. */
+  /** For requests whose bodies arrive after their heads: thousands may be complete in one iteration of the event loop. */
   readonly lateBodies = new Turns();
   /** For refused requests, which must not delay the others. */
   readonly refusals = new Turns();
@@ -100,7 +100,7 @@ export class Admission {
     return this.enterAgain(request, now);
   }
 
-  /** Admits a request whose body came after its head. What its client had used before was checked for the head. */
+  /** Admits a request whose body came after its head. Usage was already checked when the head arrived. */
   enterAgain(request: AdmissionRequest, now: number): Promise<void> | undefined {
     if (this.isBusy(now)) {
       this.#notePresence(request.network, now);

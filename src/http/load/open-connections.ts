@@ -10,7 +10,7 @@ const CONNECTION_SIZE = 64 * 1024;
 /** The part of the memory that connections may take. */
 const SHARE = 1 / 4;
 const MIN_CONNECTIONS = 1_024;
-/** Beyond these, idle connections are closed early, which clients bear. */
+/** Beyond these, idle connections are closed early, which clients tolerate. */
 const MAX_CONNECTIONS = 4_096;
 /** Files of a process beside its connections to clients: the program, the log, readers of metrics, and connections to PostgreSQL. */
 const OTHER_FILES = 200;
@@ -30,7 +30,7 @@ export function openFileLimit(): number {
 /**
  * The maximum of open connections of one of several processes.
  * @param memory bytes that all processes may use
- * @param files that this process may have open: without room for one more, no network could be made to give one up
+ * @param files that this process may have open. Some must stay free: the service accepts a connection before it closes another.
  */
 export function maxConnections(processes = 1, memory = memoryLimit(), files = openFileLimit()): number {
   const fitting = Math.floor((memory * SHARE) / CONNECTION_SIZE / processes);

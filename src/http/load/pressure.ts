@@ -33,7 +33,7 @@ export function createPressure(
     /** Bytes of all request bodies in memory. */
     bodies: (): number => bodies.used,
 
-    /** @throws Problem 503 while the process is overloaded, except for assets. Health checks are not admitted at all. */
+    /** @throws Problem 503 while the process is overloaded, except for assets. Health checks skip this check. */
     assertRoom(isAsset: boolean): void {
       if (overload.shortage() !== undefined && !isAsset) throw OVERLOADED;
     },

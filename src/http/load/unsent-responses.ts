@@ -159,7 +159,7 @@ export function createUnsent(maxPage: number, processes = 1) {
       budget.take(network, bytes);
       response.once('close', slow.end);
       socket.once('close', slow.end);
-      // The answer to a write comes whether there is room or not: many writes may have started while there was.
+      // A response to a write is always sent, even over budget: many writes may have started while there was room.
       if (bytes > LARGE && budget.used > total) closeLarge(slow);
     },
 

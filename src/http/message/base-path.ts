@@ -7,7 +7,7 @@ let services = 0;
 
 /**
  * Sets the base path of this process, which has only one, like the other variables of its environment.
- * @returns ends the use; call it when the service is closed
+ * @returns a function that stops this, to be called when the service is closed
  * @throws StartError if an open service of this process has another base path
  */
 export function useBasePath(path: string): () => void {

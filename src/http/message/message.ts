@@ -38,7 +38,7 @@ export interface ApiRequest {
   readonly headers: IncomingHttpHeaders;
   /** Reads the body. Throws Problem 413 above the limit in bytes, by default `MAX_BODY`. */
   readonly body: (limit?: number) => Promise<Buffer>;
-  /** Receives a body that means nothing, up to `MAX_BODY`, and keeps none of it. Throws Problem 413 and 400. */
+  /** Reads a body that the method ignores, up to `MAX_BODY`, and keeps none of it. Throws Problem 413 and 400. */
   readonly ignoreBody: () => Promise<void>;
   readonly client: () => ClientConnection;
   /** The client that the scheduler charges for the statements of this request. */

@@ -24,7 +24,7 @@ export interface LogEntry extends LogFields {
 export type LogWriter = (lines: string, entries: readonly LogEntry[]) => void;
 
 const RANK: Record<LogLevel, number> = { debug: 0, info: 1, warn: 2, error: 3 };
-/** Milliseconds. Lines are buffered, because each write is a call of the system, and one to a terminal blocks the process. */
+/** Milliseconds. Lines are buffered, because each write is a system call, and one to a terminal blocks the process. */
 const FLUSH_AFTER = 50;
 /** Characters. */
 const FLUSH_SIZE = 16_384;
@@ -33,7 +33,7 @@ const FLUSH_SIZE = 16_384;
 const hasColors = (): boolean =>
   process.stderr.isTTY && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb';
 
-/** Bytes that wait for the reader of the log. Beyond that, lines are dropped, or a reader that stops would use up the memory. */
+/** Maximum bytes that wait for the reader of the log. Beyond it, lines are dropped: otherwise a stalled reader would use up the memory. */
 const MAX_UNREAD = 4 * 1024 * 1024;
 
 /** Pipes keep writes of up to this size (bytes) together, so the lines of several processes do not mix. */

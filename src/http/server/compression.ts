@@ -15,7 +15,7 @@ import {
   type WholeReply,
 } from '../message/message.ts';
 
-/** Smaller responses (bytes) do not get smaller enough. */
+/** Minimum size (bytes). Compressing smaller responses saves too little. */
 const MIN_BYTES = 1_024;
 /** Responses that are compressed at the same time. The threads for it also hash passwords, so further ones are sent as they are. */
 const MAX_RUNNING = 2;

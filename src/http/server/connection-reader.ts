@@ -36,8 +36,8 @@ export type HttpSocket = Socket & {
 };
 
 /**
- * Whether enough input of a connection was ignored to stop reading. Before its last response, the connection is read a little, so
- * that a disconnect is noticed, and after it for a while, so that the client does not lose the response.
+ * Whether to stop reading a connection whose input is ignored. Before the last response, up to 16 KiB are read, so that a
+ * disconnect is noticed. After it, up to LINGER_BYTES, so that the client receives the response.
  */
 export const hasIgnoredMuch = (socket: Socket, length: number): boolean =>
   length >= (socket.writableEnded ? LINGER_BYTES : MAX_BUFFERED);

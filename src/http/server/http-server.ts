@@ -116,7 +116,7 @@ export function createHttpServer(
     if (error.code === 'ECONNRESET') return void socket.destroy();
     const isRequestLine = isInRequestLine(socket);
     if (!discardInput(socket)) return;
-    // Not in its turn: the packet, which the error holds, may be long.
+    // Done now, so that the queue does not hold the error's packet.
     const target = hasExceeded ? undefined : targetOf(error);
     const problem = hasExceeded ? TOO_MANY_HEADERS : parseProblem(error, isRequestLine);
     errors.take(() => {

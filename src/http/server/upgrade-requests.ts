@@ -9,7 +9,7 @@ import { isAnswered, latestOf, releaseReader } from './pipelining.ts';
 
 /**
  * Continues the response in progress whenever the client has read. Node's HTTP server no longer does so after `Upgrade` or CONNECT.
- * @returns ends it
+ * @returns a function that stops this
  */
 export function keepDraining(socket: HttpSocket): () => void {
   const onDrain = (): void => void socket._httpMessage?.emit('drain');

@@ -35,8 +35,7 @@ const MAC_BYTES = 16;
 const CIPHER = 'aes-256-ctr';
 
 /**
- * The HMAC of the content is the initialization vector of its encryption, so that the same page always has the same cursor, and
- * the values of its records are in no log of a proxy.
+ * Synthetic IV: the HMAC of the content. Equal pages get equal cursors, and proxy logs do not show values.
  * @param secret that all processes on the database share
  * @returns the cursors of a list. `context` is what they are bound to: with another one they cannot be read.
  */

@@ -108,7 +108,7 @@ const boundaryKeys = (json: string | null): readonly (string | null)[] | undefin
 export type KeysetPage = ReturnType<typeof readPage>;
 
 /**
- * A page next to a boundary; without one, the page that the plan names.
+ * A page next to a boundary; without one, the page at the plan's offset.
  * @param cache keeps the SQL; all its pages have this output
  * @throws Problem 400 if the pages of this list read too many tables
  */

@@ -1,4 +1,4 @@
-// Limits what one query may ask for that PostgreSQL cannot cancel.
+// Limits the work of a query that PostgreSQL cannot cancel: patterns, and values searched in JSON and arrays.
 import { DigitBudget } from '../../db/types/exponents.ts';
 
 /**
@@ -8,9 +8,9 @@ import { DigitBudget } from '../../db/types/exponents.ts';
 const MAX_CHARACTERS = 256;
 /** Maximum number of patterns. Each reads the text once, and `ilike` copies it to lower case. */
 const MAX_PATTERNS = 20;
-/** Maximum values in what JSON must contain. PostgreSQL compares each with each value of the record, and cannot be canceled. */
+/** Maximum number of JSON values in `contains` filters. PostgreSQL compares each with each value of the record, and cannot be canceled. */
 const MAX_JSON_VALUES = 50;
-/** Maximum elements that arrays must have. PostgreSQL compares each with each element of the record, and cannot be canceled. */
+/** Maximum number of array elements in `contains` filters. PostgreSQL compares each with each element of the record, and cannot be canceled. */
 const MAX_ELEMENTS = 100;
 
 /** The number of scalars, arrays and objects in a JSON text. */
@@ -37,14 +37,14 @@ export class QueryBudget {
     return undefined;
   }
 
-  /** Counts what JSON must contain. @returns an error message if it exceeds the limit */
+  /** Counts the JSON values of a `contains` filter. @returns an error message if it exceeds the limit */
   takeJson(texts: readonly string[]): string | undefined {
     for (const text of texts) this.#jsonValues += jsonValues(text);
     if (this.#jsonValues <= MAX_JSON_VALUES) return undefined;
     return `makes the query look for ${this.#jsonValues} values in JSON; at most ${MAX_JSON_VALUES} are allowed`;
   }
 
-  /** Counts the elements that arrays must have. @returns an error message if they exceed the limit */
+  /** Counts the array elements of a `contains` filter. @returns an error message if they exceed the limit */
   takeElements(count = 0): string | undefined {
     this.#elements += count;
     if (this.#elements <= MAX_ELEMENTS) return undefined;
