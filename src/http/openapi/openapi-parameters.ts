@@ -118,7 +118,7 @@ export const PARAMETERS: Readonly<Record<string, JsonSchema>> = {
     name: 'Prefer',
     in: 'header',
     description:
-      '`count=exact` adds the total as `X-Total-Count`, which takes time on a large table; `count=capped` counts up to a limit, and `count=estimated` is inexact for many records. `paging=cursor` adds cursors instead of page numbers to the links.',
+      '`count=exact` adds the total as `X-Total-Count`, which takes time on a large table; `count=capped` counts up to a limit, and `count=estimated` is inexact for many records. `paging=cursor` adds cursors instead of page numbers to the links; `paging=none` outputs all records that match the filters as `text/csv`.',
     schema: { type: 'string' },
     example: 'count=exact',
   },
@@ -138,8 +138,15 @@ export const PARAMETERS: Readonly<Record<string, JsonSchema>> = {
   PreferReturn: {
     name: 'Prefer',
     in: 'header',
-    description: '`return=minimal` returns only the keys of several new records.',
+    description:
+      '`return=minimal` returns only the keys of several new records. `handling=strict` makes read-only fields errors.',
     schema: { type: 'string', examples: ['return=minimal'] },
+  },
+  PreferHandling: {
+    name: 'Prefer',
+    in: 'header',
+    description: '`handling=strict` makes read-only fields errors. Without it, they are ignored.',
+    schema: { type: 'string', examples: ['handling=strict'] },
   },
   IfMatch: {
     name: 'If-Match',

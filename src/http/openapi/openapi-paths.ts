@@ -156,13 +156,22 @@ export function resourcePaths(
     const change = (...mediaTypes: readonly string[]): JsonSchema => ({
       parameters: [
         refTo('parameters', 'IfMatch'),
+        refTo('parameters', 'PreferHandling'),
         ...(mayCreate ? [refTo('parameters', 'IfNoneMatchAny')] : []),
       ],
       requestBody: requestBody(refTo('schemas', `${name}.Change`), ...mediaTypes),
       responses: {
-        200: ok('The changed record.', name, 'ETag'),
+        200: ok('The changed record.', name, 'ETag', 'Preference-Applied'),
         ...(mayCreate
-          ? { 201: ok('The new record, with `If-None-Match: *`.', name, 'Location', 'ETag') }
+          ? {
+              201: ok(
+                'The new record, with `If-None-Match: *`.',
+                name,
+                'Location',
+                'ETag',
+                'Preference-Applied',
+              ),
+            }
           : {}),
         ...errorResponses(...WRITE_ERRORS, 'NotFound', 'Changed', 'TooLarge', 'Unsupported'),
       },

@@ -27,7 +27,7 @@ const PROBLEMS: Readonly<Record<string, readonly [status: number, description: s
   TooLarge: [413, 'The body is too large.'],
   TooLong: [414, 'The query string is longer than 8,192 bytes.'],
   Unsupported: [415, 'The body is not in a supported format.'],
-  Throttled: [429, 'Too many failed logins.'],
+  Throttled: [429, 'Too many failed logins or requests.'],
   HeadersTooLarge: [431, 'The URL and headers are too large.'],
   Failed: [500, 'An internal error; the log has its cause under `requestId`.'],
   Unavailable: [
@@ -88,7 +88,7 @@ export const HEADERS: JsonSchema = {
     schema: { type: 'string', pattern: '^\\d+\\+?$' },
     example: '42',
   },
-  'Preference-Applied': text('How the records were counted.', 'count=exact'),
+  'Preference-Applied': text('The preferences of `Prefer` that the response follows.', 'count=exact'),
 };
 
 const EXAMPLE = badQuery({ limit: ['must be a positive whole number'] });
