@@ -103,6 +103,7 @@ describe('pipelined requests', () => {
       for (const size of [text.length, 7, one.length, one.length - 1]) {
         const connection = start();
         connection.socket.setNoDelay(true);
+        await eventually(async () => (await inFlight()) === 0, 'the requests before are finished');
         await whileNotesAreLocked(async () => {
           for (let at = 0; at < text.length; at += size) {
             connection.send(text.slice(at, at + size));
