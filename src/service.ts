@@ -7,12 +7,7 @@ import { openDatabase, type Database } from './db/connection/database.ts';
 import { createProbe } from './db/replicas/primary-probe.ts';
 import { onlyPrimary, openReplicas } from './db/replicas/replicas.ts';
 import type { Requester } from './db/scheduling/requester.ts';
-import {
-  missingSchema,
-  renameWarnings,
-  summarizeChanges,
-  type SchemaChange,
-} from './db/schema/missing-schema.ts';
+import { missingSchema, renameWarnings, summarizeChanges } from './db/schema/missing-schema.ts';
 import { addressHint, databaseFault, isTemporarilyUnavailable } from './db/connection/database-errors.ts';
 import { startError } from './errors.ts';
 import { createApi } from './http/api/api.ts';
@@ -35,11 +30,12 @@ import { checkPanels, type Panel } from './resources/definition/panel.ts';
 import { createPasswords } from './resources/passwords/password-hashing.ts';
 import type { Resource } from './resources/definition/resource.ts';
 import {
+  type AppliedSchema,
   applySchema,
-  checkSchema,
   readCatalog,
   SchemaLocked,
   makeHistoryAppendOnly,
+  requireSchema,
 } from './resources/serve/schema-setup.ts';
 import { readSecret } from './resources/serve/database-secret.ts';
 import { REVOKE_HISTORY_CHANGES } from './resources/serve/privileges.ts';
@@ -115,21 +111,18 @@ async function awaitCatalog(
 /** Attempts to apply the schema while another transaction locks a table: together more than a minute. */
 const MAX_ATTEMPTS = 20;
 
-/**
- * Applies the schema. Between attempts it releases its locks, so that blocked statements can run.
- * @returns what was created
- */
+/** Applies the schema. Between attempts it releases its locks, so that blocked statements can run. */
 async function applyWithRetries(
-  apply: () => Promise<readonly SchemaChange[]>,
+  apply: () => Promise<AppliedSchema>,
   logger: Logger,
   mustStop: () => boolean,
-): Promise<readonly SchemaChange[]> {
+): Promise<AppliedSchema> {
   for (let attempts = 1; ; attempts += 1) {
     try {
-      const changes = await apply();
-      if (changes.length > 0) logger.info({ message: summarizeChanges(changes) });
-      for (const { statement } of changes) logger.debug({ message: 'schema', statement });
-      return changes;
+      const applied = await apply();
+      if (applied.changes.length > 0) logger.info({ message: summarizeChanges(applied.changes) });
+      for (const { statement } of applied.changes) logger.debug({ message: 'schema', statement });
+      return applied;
     } catch (error) {
       if (!(error instanceof SchemaLocked) || attempts === MAX_ATTEMPTS || mustStop()) throw error;
       logger.warn({ message: `trying again: ${error.message}` });
@@ -171,15 +164,15 @@ export function createService(
     try {
       const hasUsers = hasLogins(resources, settings);
       const definitions = hasUsers ? [...resources, ...SYSTEM_TABLES] : resources;
-      if (settings.schema === 'apply' && missingSchema(definitions, catalog).length > 0) {
-        const changes = await applyWithRetries(
-          () => applySchema(database, definitions, settings),
-          logger,
-          () => isClosing,
-        );
-        for (const message of renameWarnings(changes, resources, catalog)) logger.warn({ message });
-      }
-      const schema = await checkSchema(database, resources, settings);
+      const isComplete = settings.schema !== 'apply' || missingSchema(definitions, catalog).length === 0;
+      const { changes, schema } = isComplete
+        ? { changes: [], schema: requireSchema(resources, catalog, settings) }
+        : await applyWithRetries(
+            () => applySchema(database, definitions, settings),
+            logger,
+            () => isClosing,
+          );
+      for (const message of renameWarnings(changes, resources, catalog)) logger.warn({ message });
       if (settings.schema === 'apply' && hasUsers && (await makeHistoryAppendOnly(database))) {
         logger.info({ message: 'made the history append-only for the database role' });
         logger.debug({ message: 'schema', statement: REVOKE_HISTORY_CHANGES });

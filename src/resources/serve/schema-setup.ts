@@ -96,25 +96,33 @@ function notApplied(error: unknown, statement: string): StartError {
   return new SchemaNotApplied(`The schema cannot be applied: ${reason}\n  ${statement}`);
 }
 
+/** What was created, and the schema that results. */
+export interface AppliedSchema {
+  readonly changes: readonly SchemaChange[];
+  readonly schema: Schema;
+}
+
 /**
  * Creates what is missing in one transaction. It creates nothing when the database would still not fit the registry.
  * @param definitions the registry's resources, and the system tables that it needs
- * @returns what was created
  * @throws StartError; SchemaLocked when a retry may succeed
  */
 export async function applySchema(
   database: Database,
   definitions: readonly Resource[],
   settings: Settings,
-): Promise<readonly SchemaChange[]> {
+): Promise<AppliedSchema> {
   try {
     return await applyMissing(database, definitions, settings);
   } catch (error) {
     if (!(error instanceof SchemaNotApplied) || error instanceof SchemaLocked) throw error;
     // A difference may have caused the failure, so the error lists all of them.
     const registered = definitions.filter((definition) => !SYSTEM_TABLES.includes(definition));
-    const others = await checkSchema(database, registered, settings).then(
-      () => '',
+    const others = await readCatalog(database, registered).then(
+      (catalog) => {
+        const { faults } = compareSchema(registered, catalog, settings);
+        return faults.length > 0 ? `\n${misfit(faults).message}` : '';
+      },
       (reason: unknown) => (reason instanceof StartError ? `\n${reason.message}` : ''),
     );
     throw new StartError(`${error.message}${others}`);
@@ -125,7 +133,7 @@ async function applyMissing(
   database: Database,
   definitions: readonly Resource[],
   settings: Settings,
-): Promise<readonly SchemaChange[]> {
+): Promise<AppliedSchema> {
   return database.transaction(async ({ run, send }) => {
     await send(SCHEMA_LOCK);
     await send(SHORT_LOCK_TIMEOUT);
@@ -162,8 +170,7 @@ async function applyMissing(
       await send('rollback to savepoint own');
       done.length = before;
     }
-    compare(registered, await run(readTables), settings);
-    return done;
+    return { changes: done, schema: requireSchema(registered, await run(readTables), settings) };
   }, 'schema');
 }
 
@@ -267,21 +274,12 @@ export function misfit(faults: readonly Fault[]): StartError {
   return new StartError(`${message}${hint}`, texts);
 }
 
-/** @throws StartError that lists every difference */
-function compare(resources: readonly Resource[], catalog: Catalog, settings: Settings): Schema {
+/**
+ * Compares the registry with the database's catalog.
+ * @throws StartError that lists every difference
+ */
+export function requireSchema(resources: readonly Resource[], catalog: Catalog, settings: Settings): Schema {
   const { schema, faults } = compareSchema(resources, catalog, settings);
   if (faults.length > 0) throw misfit(faults);
   return schema;
-}
-
-/**
- * Compares the registry with the database without changing anything.
- * @throws StartError that lists every difference
- */
-export async function checkSchema(
-  database: Database,
-  resources: readonly Resource[],
-  settings: Settings,
-): Promise<Schema> {
-  return compare(resources, await readCatalog(database, resources), settings);
 }
