@@ -18,7 +18,7 @@ export interface Siege {
 /** Milliseconds after the attack until the second reference. */
 const SETTLING = 1000;
 /** Milliseconds in which an attack gets going before it is measured. */
-const RAMP = { full: 1500, short: 1000 };
+const RAMP = { full: 1500, short: 600 };
 /** Milliseconds after which a gradual attack is measured even if it has not begun. */
 const MAX_BEGINNING = 30_000;
 
@@ -46,13 +46,13 @@ export async function besiege(
   }: SiegeOptions = {},
 ): Promise<Siege> {
   const service = await stage.service(options);
-  await stage.probe(service, stage.either(1, 0.7)); // verifies the writers' passwords and warms up
-  const reference = await stage.probe(service, stage.either(3, 1));
+  await stage.probe(service, stage.either(1, 0.5)); // verifies the writers' passwords and warms up
+  const reference = await stage.probe(service, stage.either(3, 0.8));
   const watch = service.watch();
   const attacks = await Promise.all(jobs(service.port).map((job) => stage.attack(job)));
   await Promise.race([Promise.all(attacks.map(({ begun }) => begun)), sleep(MAX_BEGINNING)]);
   await sleep(ramp);
-  const during = await stage.probe(service, stage.either(12, 2.5), stage.either(3, 1));
+  const during = await stage.probe(service, stage.either(12, 1.6), stage.either(3, 1));
   await Promise.all(attacks.map((attack) => attack.finished(finish)));
   const seen = countsEnd ? undefined : await watch();
   const reports = await Promise.all(attacks.map((attack) => attack.stop()));

@@ -1,11 +1,11 @@
 // Attacks a compiled service and holds it to its limits: npm run siege -- [--short] [--json] [--workers N] [--replica] [name of an attack ...].
 // BENCH_DATABASE_URL names a server; else an embedded one is started.
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { compile } from '../servers.ts';
+import { compile } from '../../test/compile.ts';
 import { watchHost } from './host.ts';
 import { HEAD, isHeld, lines, report, type Result } from './report.ts';
 import type { Scenario } from './scenario.ts';
@@ -125,22 +125,22 @@ const directory = await mkdtemp(join(tmpdir(), 'vitrine-siege-'));
 let replication: Replication | undefined;
 await chmod(directory, 0o755); // the embedded server runs as another user when this is root
 try {
-  await mkdir(join(directory, 'siege'));
-  const registry = (await compile('registry', 'siege/registry.ts', directory)).parameters[0] ?? '';
-  const gauge = (await compile('gauge', 'siege/gauge.ts', directory)).parameters[0] ?? '';
+  for (const name of ['package.json', 'node_modules']) await symlink(resolve(name), join(directory, name));
+  await compile(directory, ['src', 'bench']);
+  const programs = join(directory, 'bench/siege');
   if (values.replica) {
     await mkdir(join(directory, 'servers'));
     replication = await createReplication(join(directory, 'servers'), 1);
     process.env['BENCH_DATABASE_URL'] = replication.primary.superuserUrl;
   }
   say('filling the database ...');
-  const world = await createWorld(directory, registry);
+  const world = await createWorld(directory, join(programs, 'registry.js'));
   try {
     const settings = {
       WORKERS: values.workers,
       ...(replication ? { DATABASE_READ_URL: await replicaOf(world, replication) } : {}),
     };
-    const results = await siege({ world, registry, gauge, settings });
+    const results = await siege({ world, programs, settings });
     if (values.json) process.stdout.write(`${JSON.stringify(results, undefined, 2)}\n`);
     const isPlain = values.workers === '1' && !values.replica;
     const isWhole = isPlain && positionals.length === 0 && !isShort && !interruption.signal.aborted;

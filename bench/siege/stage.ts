@@ -1,6 +1,7 @@
 // What a scenario has at hand: the database, a fresh service, the honest client and attackers, each a process of its own.
 import { fork, type ChildProcess } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AttackReport, Job } from './jobs.ts';
 import type { Probed, ProbeJob } from './probe.ts';
@@ -33,8 +34,8 @@ export interface Stage {
 
 export interface StageOptions {
   readonly world: World;
-  readonly registry: string;
-  readonly gauge: string;
+  /** The folder of the compiled programs of the siege. */
+  readonly programs: string;
   /** Of every service that is started. */
   readonly settings: Readonly<Record<string, string>>;
   readonly isShort: boolean;
@@ -46,15 +47,16 @@ const REPORT_LIMIT = 5000;
 /** And to start. */
 const START_LIMIT = 20_000;
 
-/** Starts a process and waits until it takes jobs. */
+/** Starts a compiled program and waits until it takes jobs. */
 const start = async (file: string): Promise<ChildProcess> => {
-  const child = fork(new URL(file, import.meta.url));
+  const child = fork(file, { execArgv: [] });
   await once(child, 'message', { signal: AbortSignal.timeout(START_LIMIT) });
   return child;
 };
 
 /** Prepares the stage for one scenario. */
-export function createStage({ world, registry, gauge, settings, isShort }: StageOptions): Stage {
+export function createStage({ world, programs, settings, isShort }: StageOptions): Stage {
+  const registry = join(programs, 'registry.js');
   const children = new Set<ChildProcess>();
   let running: Service | undefined;
   let isOver = false;
@@ -75,7 +77,7 @@ export function createStage({ world, registry, gauge, settings, isShort }: Stage
       const started = await startService({
         databaseUrl: world.url,
         registry,
-        gauge,
+        gauge: join(programs, 'gauge.js'),
         ...options,
         settings: { ...settings, ...options.settings },
       });
@@ -86,7 +88,7 @@ export function createStage({ world, registry, gauge, settings, isShort }: Stage
     },
     async probe({ port }, seconds, rounds = 1) {
       assertOpen();
-      client ??= await start('./probe.ts');
+      client ??= await start(join(programs, 'probe.js'));
       const job: ProbeJob = { port, seconds, rounds };
       client.send(job);
       const [result] = (await once(client, 'message', {
@@ -96,7 +98,7 @@ export function createStage({ world, registry, gauge, settings, isShort }: Stage
     },
     async attack(job) {
       assertOpen();
-      const child = await start('./attacker.ts');
+      const child = await start(join(programs, 'attacker.js'));
       children.add(child);
       const seen = new EventEmitter<{ begun: []; report: [AttackReport & { seconds: number }] }>();
       const begun = once(seen, 'begun').then(() => undefined);
