@@ -3,7 +3,7 @@
 // With --browser it runs only the tests that need a browser (*.browser.ts): npm run test:browser
 // With --system it runs only the tests that start the command, compilers or supervisors (*.system.ts): npm run test:system
 import { execFile, spawn } from 'node:child_process';
-import { chmod, cp, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, mkdtemp, readdir, rm, statfs, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -30,8 +30,23 @@ if (files.length === 0) {
 /** The number of processes that share the files: each loads the service once. */
 const PROCESSES = kind === 'test' ? 12 : files.length;
 
-const directory = await mkdtemp(join(tmpdir(), 'vitrine-test-'));
-await chmod(directory, 0o755); // as root, the server runs as another user
+/** Makes a folder that the embedded server can read, which runs as another user if this is root. */
+async function temporaryFolder(parent: string): Promise<string> {
+  const folder = await mkdtemp(join(parent, 'vitrine-test-'));
+  await chmod(folder, 0o755);
+  return folder;
+}
+
+const MEMORY = '/dev/shm';
+/** Free bytes from which the databases are kept in memory. They use less than one gigabyte at a time. */
+const ENOUGH = 4e9;
+const free = await statfs(MEMORY).then(
+  ({ bavail, bsize }) => bavail * bsize,
+  () => 0,
+);
+const directory = await temporaryFolder(tmpdir());
+/** Hundreds of databases are created, each of hundreds of files. */
+const dataDirectory = free < ENOUGH ? directory : await temporaryFolder(MEMORY);
 const compiled = compile(join(directory, 'compiled'));
 const installation = compiled.then((root) => install(join(directory, 'installation'), root));
 // Nothing here has to survive a crash of the machine.
@@ -41,11 +56,11 @@ const fast = [
   'full_page_writes=off',
   'wal_level=minimal',
   'max_wal_senders=0',
-  'max_wal_size=4GB',
+  'max_wal_size=1GB',
   'autovacuum=off',
   'max_connections=300',
 ];
-const embedded = given ? undefined : await startEmbedded(join(directory, 'postgres'), fast);
+const embedded = given ? undefined : await startEmbedded(join(dataDirectory, 'postgres'), fast);
 if (embedded) await cheapenLogin(embedded.url);
 
 /** Stores the password so that a connection hashes it once, not 4,096 times: the tests open thousands. */
@@ -139,6 +154,6 @@ try {
   status = await new Promise((resolve) => child.on('close', (code) => resolve(code ?? 1)));
 } finally {
   await embedded?.stop();
-  await rm(directory, { recursive: true, force: true });
+  for (const folder of [directory, dataDirectory]) await rm(folder, { recursive: true, force: true });
 }
 process.exit(status);

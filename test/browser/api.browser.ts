@@ -120,8 +120,9 @@ describe('the pages of the API', () => {
     assert.equal((await page.goto('/api/secret/'))?.status(), 403);
     await page.context().close();
     const anonymous = await open();
-    // A headless browser fails where another one would ask for credentials.
-    await assert.rejects(anonymous.goto('/api/letter/'), /ERR_INVALID_AUTH_CREDENTIALS/);
+    // Without a window nobody can be asked for credentials. Chromium fails then, and its headless shell shows the 401.
+    const outcome = await anonymous.goto('/api/letter/').then((answer) => answer?.status(), String);
+    assert.match(String(outcome), /^401$|ERR_INVALID_AUTH_CREDENTIALS/);
     await anonymous.context().close();
   });
 

@@ -59,7 +59,7 @@ describe('the cost of the largest body', () => {
       const costOf = (facts: object): number => {
         const { castType } = COLUMN_TYPES[of];
         const column = { castType: `${castType}[]`, elements: { castType, nullable: false, ...facts } };
-        return cpuOf(() => ARRAY_TYPES[of].fromJson(undefined, source, column), 3);
+        return cpuOf(() => ARRAY_TYPES[of].fromJson(undefined, source, column), 8);
       };
       const [least, most] = [costOf(few), costOf(many)];
       assert.ok(most < 3 * least + 5000, `${source.slice(0, 20)}: ${most} and ${least} microseconds`);
