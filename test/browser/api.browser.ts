@@ -66,10 +66,12 @@ describe('the pages of the API', () => {
       const page = await open(options);
       await page.goto(path);
       const found: string[] = [];
-      for (const { viewport, colorScheme, width, height } of VIEWPORTS) {
+      for (const { viewport, colorScheme, width, height, isSameLayout } of VIEWPORTS) {
         await page.emulateMedia({ colorScheme });
         await page.setViewportSize({ width, height });
-        found.push(...(await violationsOf(page)).map((violation) => `${viewport}: ${violation}`));
+        found.push(
+          ...(await violationsOf(page, isSameLayout)).map((violation) => `${viewport}: ${violation}`),
+        );
         const overflow = await overflowOf(page);
         if (overflow > 0) found.push(`${viewport}: the page is ${overflow} px wider than the window`);
       }
