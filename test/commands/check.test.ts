@@ -33,7 +33,7 @@ const BOOK = {
   admin: { exclude: ['secret'] },
 } satisfies Resource;
 
-describe('vitrine check', { timeout: 110_000 }, () => {
+describe('vitrine check', { timeout: 600_000 }, () => {
   const role = `checker_${randomBytes(4).toString('hex')}`;
   let database: TestDatabase;
   let url: string;

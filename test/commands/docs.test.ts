@@ -11,7 +11,7 @@ import { commandPath, createDatabase, type TestDatabase } from '../support.ts';
 
 const PAGE = 'docs/existing-databases.md';
 
-describe(`${PAGE}, on the Chinook database`, { timeout: 110_000 }, () => {
+describe(`${PAGE}, on the Chinook database`, { timeout: 600_000 }, () => {
   const role = `reader_${randomBytes(4).toString('hex')}`;
   const blocks = [...readPage(PAGE).matchAll(/^```(\w+)\n(.*?)^```$/gms)];
   let database: TestDatabase;

@@ -12,7 +12,7 @@ import { request } from '../support.ts';
 
 const readJson = async (file: string): Promise<any> => JSON.parse(await readFile(file, 'utf8')); // eslint-disable-line @typescript-eslint/no-explicit-any -- a package.json
 
-describe('a project made with the packed archive alone', { timeout: 115_000 }, () => {
+describe('a project made with the packed archive alone', { timeout: 600_000 }, () => {
   let folder: string;
   let project: string;
   const environment = Object.fromEntries(

@@ -11,7 +11,7 @@ const init = (cwd: string, ...words: string[]): Promise<Ended> => run(['init', .
 
 const readJson = async (file: string): Promise<any> => JSON.parse(await readFile(file, 'utf8')); // eslint-disable-line @typescript-eslint/no-explicit-any -- a package.json
 
-describe('vitrine init', { timeout: 110_000 }, () => {
+describe('vitrine init', { timeout: 600_000 }, () => {
   test('makes the files, and says what comes next', async () => {
     const cwd = await temporaryFolder();
     const { code, stdout, stderr } = await init(cwd, 'My Site');

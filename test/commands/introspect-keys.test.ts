@@ -23,7 +23,7 @@ async function introspect({ url }: TestDatabase): Promise<{ text: string; resour
   return { text: ended.stdout, resources: module.default };
 }
 
-describe('the registry of a schema with unusual keys', { timeout: 110_000 }, () => {
+describe('the registry of a schema with unusual keys', { timeout: 600_000 }, () => {
   let text: string;
   let resources: Resource[];
   let service: TestService;

@@ -126,7 +126,7 @@ const SCHEMA = [
   create view seen as select * from t0;`,
 ].join('\n');
 
-describe('the registry of a schema with triggers', { timeout: 110_000 }, () => {
+describe('the registry of a schema with triggers', { timeout: 600_000 }, () => {
   let text: string;
   let resources: Resource[];
   let service: TestService;

@@ -10,7 +10,7 @@ import { run } from './support.ts';
 const LOGIN = `{ model: 'login', columns: { username: { type: 'string', unique: true }, password: { type: 'password' },
   active: { type: 'boolean', default: true }, admin: { type: 'boolean', default: false } }, read: 'admin', exclude: ['password'] },`;
 
-describe('vitrine introspect and a table named user', { timeout: 110_000 }, () => {
+describe('vitrine introspect and a table named user', { timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => (database = await createDatabase()));
   after(() => database.drop());

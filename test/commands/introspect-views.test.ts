@@ -38,7 +38,7 @@ const SCHEMA = `
   create view ring_two as select distinct id, name from ring_one;
   create or replace view ring_one as select id, name from ring_two;`;
 
-describe('the views of a database that nothing proves the keys of', { timeout: 110_000 }, () => {
+describe('the views of a database that nothing proves the keys of', { timeout: 600_000 }, () => {
   let database: TestDatabase;
   let text: string;
   before(async () => {

@@ -58,7 +58,7 @@ async function readAll(
 
 const sqlOf = (name: string): string => readFileSync(`test/commands/schemas/${name}.sql`, 'utf8');
 
-describe('vitrine introspect', { timeout: 110_000 }, () => {
+describe('vitrine introspect', { timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => (database = await createDatabase()));
   after(() => database.drop());
@@ -109,7 +109,7 @@ describe('vitrine introspect', { timeout: 110_000 }, () => {
   });
 });
 
-describe('the registry of Chinook', { timeout: 110_000 }, () => {
+describe('the registry of Chinook', { timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();
@@ -165,7 +165,7 @@ describe('the registry of Chinook', { timeout: 110_000 }, () => {
   });
 });
 
-describe('the registry of a video rental', { timeout: 110_000 }, () => {
+describe('the registry of a video rental', { timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();
@@ -250,7 +250,7 @@ describe('the registry of a video rental', { timeout: 110_000 }, () => {
   });
 });
 
-describe('the registry of a schema with awkward names', { timeout: 110_000 }, () => {
+describe('the registry of a schema with awkward names', { timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();
@@ -386,7 +386,7 @@ test('the present moment is a default, and what is added to it is none; a backsl
   }
 });
 
-describe('a database with several schemas', { timeout: 110_000 }, () => {
+describe('a database with several schemas', { timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();
@@ -454,7 +454,7 @@ describe('a database with several schemas', { timeout: 110_000 }, () => {
   });
 });
 
-describe('the views of a database', { timeout: 110_000 }, () => {
+describe('the views of a database', { timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();

@@ -49,7 +49,7 @@ const SAMPLES = 'RESOURCES is not set, so the sample models user, relationship, 
 const schema = (words: readonly string[], env: Record<string, string> = {}): Promise<Ended> =>
   run(['schema', ...words], { env });
 
-describe('vitrine schema', { timeout: 110_000 }, () => {
+describe('vitrine schema', { timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => (database = await createDatabase()));
   after(() => database.drop());
@@ -133,7 +133,7 @@ describe('vitrine schema', { timeout: 110_000 }, () => {
   });
 });
 
-describe('a role with the grants of vitrine schema --role', { timeout: 110_000 }, () => {
+describe('a role with the grants of vitrine schema --role', { timeout: 600_000 }, () => {
   const role = `Vitrine "${randomBytes(4).toString('hex')}"`;
   const quoted = `"${role.replaceAll('"', '""')}"`;
   let database: TestDatabase;

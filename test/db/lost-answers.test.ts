@@ -30,7 +30,7 @@ const LOSSES: readonly [event: string, isUnknown: boolean, lose: (proxy: Proxy, 
 ];
 type Sql = TestDatabase['sql'];
 
-describe('a statement without an answer', { concurrency: true, timeout: 60_000 }, () => {
+describe('a statement without an answer', { concurrency: true, timeout: 600_000 }, () => {
   let password: string;
   before(async () => {
     password = await cheapHash('pw-bob');

@@ -42,7 +42,7 @@ const INVALID: Readonly<Record<string, readonly unknown[]>> = {
   long: ['08:00:2b:01:02:03', '08:00:2b:01:02:03:04:05:06', 'x'],
 }; // prettier-ignore
 
-describe('network addresses', { timeout: 110_000 }, () => {
+describe('network addresses', { timeout: 600_000 }, () => {
   let service: TestService;
   before(async () => {
     service = await startService(RESOURCES, { prepare: (sql) => sql.unsafe(SCHEMA).simple() });

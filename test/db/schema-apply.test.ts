@@ -264,7 +264,7 @@ describe('services that start at the same time on an empty database', () => {
     });
   }
 
-  test('two processes both listen', { timeout: 60_000 }, async () => {
+  test('two processes both listen', { timeout: 600_000 }, async () => {
     const database = await createDatabase();
     const start = (): Promise<{ output: string; code: number | null }> => {
       const child = spawn(process.execPath, [EXECUTABLE, 'serve'], {

@@ -32,7 +32,7 @@ function stepsOf(page: string): { heading: string; language: string; code: strin
   );
 }
 
-describe(PAGE, { timeout: 115_000 }, () => {
+describe(PAGE, { timeout: 600_000 }, () => {
   const role = `books_${randomBytes(4).toString('hex')}`;
   let database: TestDatabase;
   let url: string;

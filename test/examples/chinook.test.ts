@@ -76,7 +76,7 @@ async function run(commands: readonly string[], { base, url }: TestService): Pro
       SCHEMA: 'check',
       no_proxy: '*',
     },
-    timeout: 60_000,
+    timeout: 600_000,
   });
   return stdout.split(SEPARATOR).slice(0, -1);
 }

@@ -38,7 +38,9 @@ describe('a response of megabytes', () => {
         return write.call(this, piece);
       });
       nextTurn();
-      const answer = await (path.startsWith('/api/') ? service.request(path, { user: 'ada' }) : browser.get(path));
+      const answer = await (path.startsWith('/api/')
+        ? service.request(path, { user: 'ada' })
+        : browser.get(path));
       isOver = true;
       assert.equal(answer.status, 200);
       assert.ok(answer.text.includes(text));

@@ -128,7 +128,7 @@ const UNITS: readonly [whose: string, unit: string, application: () => Promise<s
 ];
 
 for (const [whose, unit, application] of UNITS) {
-  describe(`the confined service ${whose}`, { timeout: 110_000 }, () => {
+  describe(`the confined service ${whose}`, { timeout: 600_000 }, () => {
     let database: TestDatabase;
     let command: (...words: string[]) => { words: string[]; options: RunOptions };
     let service: Serving;

@@ -20,7 +20,7 @@ const REGISTRY = `export default [
   { model: 'pair', columns: { one: { type: 'integer' }, other: { type: 'integer' } }, access: 'user' },
 ];`;
 
-describe('kill -9 in the middle of many writes', { timeout: 60_000 }, () => {
+describe('kill -9 in the middle of many writes', { timeout: 600_000 }, () => {
   test('loses none that was answered, and leaves none half done', async () => {
     const database = await createDatabase();
     const { sql } = database;

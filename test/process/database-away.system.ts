@@ -53,7 +53,7 @@ async function underLoad(base: string, work: () => Promise<void>): Promise<void>
   assert.deepEqual([...statuses], [200]);
 }
 
-describe('a database that goes away', { concurrency: 4, timeout: 400_000 }, () => {
+describe('a database that goes away', { concurrency: 4, timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();

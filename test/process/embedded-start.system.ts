@@ -35,7 +35,7 @@ async function startUntil(
   return program;
 }
 
-describe('a start with the embedded database', { timeout: 110_000 }, () => {
+describe('a start with the embedded database', { timeout: 600_000 }, () => {
   after(async () => {
     // A failed test may have left a server running.
     for (const folder of folders) {

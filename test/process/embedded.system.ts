@@ -63,7 +63,7 @@ const further = ({ stdout }: Serving): string[] =>
 /** The program once it serves; undefined when it ends instead. */
 const settled = (program: Program): Promise<Serving | undefined> => listening(program).catch(() => undefined);
 
-describe('the embedded database', { timeout: 100_000 }, () => {
+describe('the embedded database', { timeout: 600_000 }, () => {
   let folder: string;
   let service: Serving;
   let password: string;

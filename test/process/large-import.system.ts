@@ -17,7 +17,7 @@ let database: TestDatabase;
 before(async () => (database = await createDatabase()));
 after(() => database.drop());
 
-test('an import of 200 records of 1 MB works with a heap of 96 MB', { timeout: 240_000 }, async () => {
+test('an import of 200 records of 1 MB works with a heap of 96 MB', { timeout: 600_000 }, async () => {
   const cwd = await folderWith({ 'resources.mjs': REGISTRY });
   const env = {
     DATABASE_URL: database.url,

@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { basic, createDatabase, request, type TestDatabase } from '../support.ts';
 import { addUser, serve } from './support.ts';
 
-describe('the service process', { concurrency: true, timeout: 90_000 }, () => {
+describe('the service process', { concurrency: true, timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();

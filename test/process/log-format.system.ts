@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { EXECUTABLE, run, serve, start, until } from './support.ts';
 
-describe('LOG_FORMAT', { timeout: 60_000 }, () => {
+describe('LOG_FORMAT', { timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();

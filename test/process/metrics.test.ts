@@ -12,7 +12,7 @@ import { REPOSITORY, until } from './support.ts';
 const scrape = async (base: string): Promise<Families> =>
   readExposition((await request(base, '/metrics')).text);
 
-describe('GET /metrics', { timeout: 60_000 }, () => {
+describe('GET /metrics', { timeout: 600_000 }, () => {
   let service: TestService;
   before(async () => {
     // An address without a server: only its metrics matter here.
@@ -184,7 +184,7 @@ describe('GET /metrics', { timeout: 60_000 }, () => {
   });
 });
 
-describe('who may read the metrics', { timeout: 60_000 }, () => {
+describe('who may read the metrics', { timeout: 600_000 }, () => {
   let service: TestService;
   before(async () => {
     service = await startService();

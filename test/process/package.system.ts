@@ -59,7 +59,7 @@ async function command(cwd: string, name: string, ...words: string[]): Promise<E
   return ended;
 }
 
-describe('the package', { timeout: 110_000 }, () => {
+describe('the package', { timeout: 600_000 }, () => {
   let folder: string;
   let database: TestDatabase;
   let packed: string[];

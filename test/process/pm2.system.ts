@@ -29,7 +29,7 @@ const ecosystem = createRequire(import.meta.url)(join(INSTALLATION, 'deploy/ecos
 /** Processes in cluster mode. */
 const INSTANCES = 2;
 
-describe('the ecosystem file for PM2', { timeout: 110_000 }, () => {
+describe('the ecosystem file for PM2', { timeout: 600_000 }, () => {
   const [app] = ecosystem.apps as [App];
   let database: TestDatabase;
   let env: Record<string, string>;

@@ -15,7 +15,7 @@ async function tablesOf({ sql }: TestDatabase): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
+describe('vitrine serve', { concurrency: 2, timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => (database = await createDatabase()));
   after(() => database.drop());
@@ -303,7 +303,7 @@ describe('vitrine serve', { concurrency: 2, timeout: 120_000 }, () => {
   }
 });
 
-describe('a database that is not there yet', { concurrency: true, timeout: 120_000 }, () => {
+describe('a database that is not there yet', { concurrency: true, timeout: 600_000 }, () => {
   test('is waited for: healthz says yes, readyz and the API say 503, and then all is served', async () => {
     const database = await createDatabase();
     const proxy = await startProxy(database.url);

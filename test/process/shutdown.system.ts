@@ -47,7 +47,7 @@ const refusesConnections = (base: string): Promise<boolean> =>
 const endsBeforeGrace = ({ ended }: Serving): Promise<unknown> =>
   Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 8_000, 'still there').unref())]);
 
-describe('SIGTERM and SIGINT', { concurrency: true, timeout: 60_000 }, () => {
+describe('SIGTERM and SIGINT', { concurrency: true, timeout: 600_000 }, () => {
   let database: TestDatabase;
   let record: number;
   before(async () => {

@@ -88,7 +88,7 @@ async function hold(env: Record<string, string>): Promise<Holder> {
   };
 }
 
-describe('a socket that is passed as systemd passes it', { timeout: 110_000 }, () => {
+describe('a socket that is passed as systemd passes it', { timeout: 600_000 }, () => {
   let database: TestDatabase;
   let env: Record<string, string>;
   before(async () => {

@@ -119,7 +119,7 @@ export async function run(words: readonly string[], options: RunOptions = {}): P
 }
 
 /** Tries until the attempt gives something that is not false or undefined; what it throws counts as not yet. */
-export async function until<T>(what: string, attempt: () => T | Promise<T>, seconds = 45): Promise<T> {
+export async function until<T>(what: string, attempt: () => T | Promise<T>, seconds = 120): Promise<T> {
   const deadline = Date.now() + seconds * 1000;
   let last: unknown;
   while (Date.now() < deadline) {

@@ -48,7 +48,7 @@ const HARDENED: Readonly<Record<string, string>> = {
   TasksMax: '512',
 };
 
-describe('the systemd units', { timeout: 60_000 }, () => {
+describe('the systemd units', { timeout: 600_000 }, () => {
   const service = directivesOf(deployed('vitrine.service'));
   const socket = directivesOf(deployed('vitrine.socket'));
   // Older ones do not know --offline.

@@ -9,7 +9,7 @@ import { EXECUTABLE, serve, temporaryFolder, until } from './support.ts';
 /** `script` of util-linux, which runs a command on a terminal. */
 const hasScript = /util-linux/.test(String(spawnSync('script', ['--version']).stdout ?? ''));
 
-describe('user add on a terminal', { concurrency: true, timeout: 90_000 }, () => {
+describe('user add on a terminal', { concurrency: true, timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();

@@ -50,7 +50,7 @@ test('a log that nobody reads takes a bounded part of the memory, and says later
   assert.equal(lines.length - 2 + (notes[0]?.count ?? 0), 20_000);
 });
 
-describe('a signal that Node.js gives a meaning', { timeout: 60_000 }, () => {
+describe('a signal that Node.js gives a meaning', { timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();

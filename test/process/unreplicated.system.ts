@@ -10,7 +10,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, request, type Answer } from '../support.ts';
 import { until } from './support.ts';
 
-test('a write whose commit did not wait for its standby is no success', { timeout: 120_000 }, async () => {
+test('a write whose commit did not wait for its standby is no success', { timeout: 600_000 }, async () => {
   const directory = await mkdtemp(join(tmpdir(), 'vitrine-unreplicated-'));
   await chmod(directory, 0o755); // PostgreSQL runs as another user when this is root
   const cluster = await createCluster(directory);

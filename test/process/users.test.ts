@@ -9,7 +9,7 @@ const credentials = (name: string, password: string): Record<string, string> => 
   authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`,
 });
 
-describe('vitrine user', { timeout: 90_000 }, () => {
+describe('vitrine user', { timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();

@@ -9,7 +9,7 @@ const registry = (model: string): string =>
   `import { other } from './other.mjs';
    export default [other, '${model}'].map((model) => ({ model, columns: { name: { type: 'string' } } }));`;
 
-describe('vitrine serve --watch', { timeout: 120_000 }, () => {
+describe('vitrine serve --watch', { timeout: 600_000 }, () => {
   let database: TestDatabase;
   before(async () => (database = await createDatabase()));
   after(() => database.drop());

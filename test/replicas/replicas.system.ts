@@ -22,7 +22,7 @@ const post = (service: ReplicatedService, text: string): Promise<Answer> =>
 
 const positionOf = ({ headers }: Answer): string => headers.get('vitrine-position') ?? '';
 
-describe('with a standby', { timeout: 300_000 }, () => {
+describe('with a standby', { timeout: 600_000 }, () => {
   let database: ReplicatedDatabase;
   let service: ReplicatedService;
   before(async () => {
@@ -313,7 +313,7 @@ describe('with two standbys', { timeout: 600_000 }, () => {
   });
 });
 
-describe('DATABASE_READ_URL', { timeout: 300_000 }, () => {
+describe('DATABASE_READ_URL', { timeout: 600_000 }, () => {
   let database: ReplicatedDatabase;
   before(async () => (database = await createReplicatedDatabase(1)));
   after(() => database.drop());
