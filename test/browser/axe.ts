@@ -42,6 +42,10 @@ export async function violationsOf(page: Page, colorsOnly = false): Promise<stri
   );
 }
 
+/** Half of the pages, for one of two files that run beside each other. */
+export const FIRST_HALF = ADMIN_PAGES.slice(0, ADMIN_PAGES.length / 2);
+export const SECOND_HALF = ADMIN_PAGES.slice(FIRST_HALF.length);
+
 /** The width of the page beyond the window (pixels). */
 export const overflowOf = (page: Page): Promise<number> =>
   page.evaluate<number>(
@@ -51,11 +55,13 @@ export const overflowOf = (page: Page): Promise<number> =>
 /**
  * Defines a test for each page: axe-core finds no violation, and the page is not wider than the window.
  * @param prepare runs once, before the pages are opened
+ * @param pages which pages
  */
 export function testPages(
   viewports: readonly (typeof VIEWPORTS)[number][],
   isScripted: boolean,
-  prepare: (context: BrowserContext) => Promise<unknown>,
+  prepare: (context: BrowserContext) => Promise<unknown> = () => Promise.resolve(),
+  pages = ADMIN_PAGES,
 ): void {
   let site: Site;
   let context: BrowserContext;
@@ -68,7 +74,7 @@ export function testPages(
   });
   after(() => site.close());
 
-  for (const { name, open, onlyWith } of ADMIN_PAGES) {
+  for (const { name, open, onlyWith } of pages) {
     if (onlyWith !== undefined && onlyWith !== (isScripted ? 'script' : 'no script')) continue;
     test(name, async () => {
       const tab = await context.newPage();
