@@ -118,11 +118,10 @@ export async function applySchema(
     if (!(error instanceof SchemaNotApplied) || error instanceof SchemaLocked) throw error;
     // A difference may have caused the failure, so the error lists all of them.
     const registered = definitions.filter((definition) => !SYSTEM_TABLES.includes(definition));
-    const others = await readCatalog(database, registered).then(
-      (catalog) => {
-        const { faults } = compareSchema(registered, catalog, settings);
-        return faults.length > 0 ? `\n${misfit(faults).message}` : '';
-      },
+    const check = async (): Promise<unknown> =>
+      requireSchema(registered, await readCatalog(database, registered), settings);
+    const others = await check().then(
+      () => '',
       (reason: unknown) => (reason instanceof StartError ? `\n${reason.message}` : ''),
     );
     throw new StartError(`${error.message}${others}`);
