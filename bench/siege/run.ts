@@ -1,5 +1,4 @@
-// Attacks a compiled service and holds it to its limits: npm run siege -- [--short] [--seconds N] [--json] [--workers N] [--replica] [name of an attack ...].
-// With --seconds it begins with another attack each day and starts none after that time. It names those that are left out.
+// Attacks a compiled service and holds it to its limits: npm run siege -- [--short] [--json] [--workers N] [--replica] [name of an attack ...].
 // BENCH_DATABASE_URL names a server; else an embedded one is started.
 import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -50,7 +49,6 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     short: { type: 'boolean', default: false },
-    seconds: { type: 'string', default: 'Infinity' },
     json: { type: 'boolean', default: false },
     workers: { type: 'string', default: '1' },
     replica: { type: 'boolean', default: false },
@@ -61,13 +59,7 @@ if (unknown.length > 0) {
   const names = SCENARIOS.map(({ name }) => name).join(', ');
   throw new Error(`no attack is named ${unknown.join(', ')}; there are ${names}`);
 }
-const seconds = Number(values.seconds);
-/** Neighbors in the list are similar, so that the first attacks of following days are far apart. */
-const STRIDE = 31;
-const first = seconds === Infinity ? 0 : (STRIDE * Math.floor(Date.now() / 86_400_000)) % SCENARIOS.length;
-const chosen = [...SCENARIOS.slice(first), ...SCENARIOS.slice(0, first)].filter(
-  ({ name }) => positionals.length === 0 || positionals.includes(name),
-);
+const chosen = SCENARIOS.filter(({ name }) => positionals.length === 0 || positionals.includes(name));
 const isShort = values.short;
 
 /** Ctrl-C ends the run; the database and every process are still cleaned up. */
@@ -98,14 +90,8 @@ async function perform(scenario: Scenario, stage: Stage, tries: number): Promise
 async function siege(options: Omit<StageOptions, 'isShort'>): Promise<readonly Result[]> {
   const results: Result[] = [];
   for (const line of HEAD) print(line);
-  const end = performance.now() + seconds * 1000;
-  for (const [index, scenario] of chosen.entries()) {
+  for (const scenario of chosen) {
     if (interruption.signal.aborted) break;
-    if (performance.now() > end) {
-      const left = chosen.slice(index).map(({ name }) => name);
-      say(`Not run, because ${seconds} s are over: ${left.join(', ')}`);
-      break;
-    }
     let result: Result;
     for (let tries = 1; ; tries += 1) {
       const started = performance.now();
@@ -157,8 +143,7 @@ try {
     const results = await siege({ world, programs, settings });
     if (values.json) process.stdout.write(`${JSON.stringify(results, undefined, 2)}\n`);
     const isPlain = values.workers === '1' && !values.replica;
-    const isWhole =
-      isPlain && results.length === SCENARIOS.length && !isShort && !interruption.signal.aborted;
+    const isWhole = isPlain && positionals.length === 0 && !isShort && !interruption.signal.aborted;
     if (isWhole) await writeFile(new URL('../siege.md', import.meta.url), report(results, world.version));
     if (!results.every((result) => isHeld(result, isShort))) process.exitCode = 1;
   } finally {

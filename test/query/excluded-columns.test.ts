@@ -247,7 +247,7 @@ describe('an excluded column', () => {
           if (one.status === 200) assert.ok(!one.text.includes(name), asked);
         }
       }),
-      { numRuns: 200 },
+      { numRuns: 400 },
     );
     assert.deepEqual(seen, new Set([200, 400]));
   });
@@ -271,7 +271,7 @@ describe('an excluded column', () => {
         assert.deepEqual(real, unreal, named);
         assert.equal((real as Answer).status, 400, named);
       }),
-      { numRuns: 150 },
+      { numRuns: 300 },
     );
   });
 });

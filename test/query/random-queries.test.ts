@@ -108,7 +108,7 @@ describe('a random query', () => {
           sent.some((one) => one === each || (each.endsWith('…') && one.startsWith(each.slice(0, -1))));
         for (const each of names) assert.ok(isSent(each), each);
       }),
-      { numRuns: 300 },
+      { numRuns: 700 },
     );
     assert.deepEqual(seen, new Set([200, 400]));
   });
@@ -156,7 +156,7 @@ describe('a random query', () => {
         if (json.meta.next)
           assert.equal((await rawGet(service.base, json.meta.next, agent)).json.meta.page, 3);
       }),
-      { numRuns: 80 },
+      { numRuns: 150 },
     );
     assert.ok(pages > 20, `${pages} pages`);
   });

@@ -173,6 +173,6 @@ describe('random bodies', () => {
           if (isPost) assert.equal((await service.send('DELETE', target)).status, 200);
         }
       }),
-      { numRuns: 120 },
+      { numRuns: 250 },
     ));
 });
