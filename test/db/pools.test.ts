@@ -7,6 +7,7 @@ import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openDedicated, type OpenClient } from '../../src/db/connection/driver.ts';
 import { Pool } from '../../src/db/connection/pool.ts';
+import { COSTLY } from '../../src/db/statement-shapes.ts';
 import type { Problem } from '../../src/errors.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
@@ -257,50 +258,56 @@ describe('the quick pool', () => {
     }
   });
 
-  test('accepts no page of unknown size, and no page that was large lately', async () => {
-    const service = await startService([user, note]);
-    try {
-      await service.sql`insert into note (message) select repeat(md5(n::text), 2000) from generate_series(1, 20) n`;
+  /** How many statements of the work pool each request runs. Requests are tried again if the machine paused: then reads count as slow. */
+  async function statementsOf(
+    messages: string,
+    requests: readonly { readonly path: string; readonly before?: string }[],
+  ): Promise<number[]> {
+    for (let tries = 1; ; tries += 1) {
+      const service = await startService([user, note]);
       const work = async (): Promise<number> => {
         const { text } = await service.request('/metrics');
         const [, count] = /statement_duration_seconds_count\{pool="work"\} (\d+)/.exec(text) ?? [];
         return Number(count);
       };
-      const pages = async (query: string, times: number): Promise<number> => {
-        const before = await work();
-        for (let n = 0; n < times; n += 1)
-          assert.equal((await service.request(`/api/note/?${query}`)).status, 200);
-        return (await work()) - before;
-      };
-      assert.ok((await pages('limit=1', 1)) > 0);
-      assert.equal(await pages('limit=1', 3), 0, 'the first one alone');
-      assert.ok((await pages('limit=20', 4)) >= 4);
-      await service.sql`update note set message = 'short'`;
-      assert.equal(await pages('limit=20', 2), 2, 'it was large lately');
-    } finally {
-      await service.close();
+      try {
+        await service.sql.unsafe(`insert into note (message) ${messages}`);
+        const counts: number[] = [];
+        let slowest = 0;
+        for (const { path, before } of requests) {
+          if (before) await service.sql.unsafe(before);
+          const [already, started] = [await work(), performance.now()];
+          assert.equal((await service.request(path)).status, 200);
+          slowest = Math.max(slowest, performance.now() - started);
+          counts.push((await work()) - already);
+        }
+        if (slowest < COSTLY || tries === 5) return counts;
+      } finally {
+        await service.close();
+      }
     }
+  }
+
+  test('accepts no page of unknown size, and no page that was large lately', async () => {
+    const small = { path: '/api/note/?limit=1' };
+    const large = { path: '/api/note/?limit=20' };
+    const counts = await statementsOf(
+      'select repeat(md5(n::text), 2000) from generate_series(1, 20) n',
+      [small, small, small, small, large, large, large, large, { ...large, before: `update note set message = 'short'` }, large], // prettier-ignore
+    );
+    const [first, ...later] = counts.slice(0, 4);
+    assert.ok(first !== undefined && first > 0);
+    assert.deepEqual(later, [0, 0, 0], 'the first one alone');
+    assert.ok(counts.slice(4, 8).every((count) => count > 0));
+    assert.deepEqual(counts.slice(8), [1, 1], 'it was large lately');
   });
 
   test('accepts records next to a large one, and not the large one', async () => {
-    const service = await startService([user, note]);
-    try {
-      await service.sql`insert into note (message) values (${'x'.repeat(300_000)}), ('short')`;
-      const work = async (): Promise<number> => {
-        const { text } = await service.request('/metrics');
-        const [, count] = /statement_duration_seconds_count\{pool="work"\} (\d+)/.exec(text) ?? [];
-        return Number(count);
-      };
-      const counts: number[] = [];
-      for (const id of [1, 1, 2, 1, 2]) {
-        const before = await work();
-        assert.equal((await service.request(`/api/note/${id}/`)).status, 200);
-        counts.push((await work()) - before);
-      }
-      // The cost of a statement is estimated before its first run.
-      assert.deepEqual(counts, [2, 1, 0, 1, 0]);
-    } finally {
-      await service.close();
-    }
+    const counts = await statementsOf(
+      `select repeat('x', 300000) union all select 'short'`,
+      [1, 1, 2, 1, 2].map((id) => ({ path: `/api/note/${id}/` })),
+    );
+    // The cost of a statement is estimated before its first run.
+    assert.deepEqual(counts, [2, 1, 0, 1, 0]);
   });
 });
