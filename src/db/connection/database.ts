@@ -16,7 +16,12 @@ import { Runner, type PoolName, type RunOptions, type StatementKind } from './ru
 import type { ClassState } from '../scheduling/class-queues.ts';
 import type { WorkClass } from '../scheduling/work-class.ts';
 import type { ServerGuard } from './server-guard.ts';
-import { createTransactions, type Transaction, type TransactionLimits } from './transactions.ts';
+import {
+  createTransactions,
+  type Transaction,
+  type TransactionLimits,
+  type Transactions,
+} from './transactions.ts';
 
 export interface Database {
   /** The same database on behalf of a client: its statements are scheduled as its own, and end when it disconnects. */
@@ -78,7 +83,7 @@ const DIRECT = { max_parallel_workers_per_gather: '0', jit: 'off' };
 /** The parts that the databases of all requesters share. */
 interface Shared {
   readonly runner: Runner;
-  readonly transaction: ReturnType<typeof createTransactions>;
+  readonly transactions: Transactions;
   readonly cursor: ReturnType<typeof createCursors>;
 }
 
@@ -100,7 +105,7 @@ class RequesterDatabase implements Database {
   }
 
   transaction<T>(work: (transaction: Transaction) => Promise<T>, limits: TransactionLimits): Promise<T> {
-    return this.#shared.transaction(work, limits, this.#requester);
+    return this.#shared.transactions.run(work, limits, this.#requester);
   }
 
   cursor<T>(statement: Statement<T>, maxRows: number): AsyncGenerator<T, void> {
@@ -115,8 +120,8 @@ class RequesterDatabase implements Database {
     return this.#shared.runner.classes;
   }
 
-  close(): Promise<void> {
-    return this.#shared.runner.close();
+  async close(): Promise<void> {
+    await Promise.all([this.#shared.transactions.close(), this.#shared.runner.close()]);
   }
 }
 
@@ -134,7 +139,7 @@ export function openDatabase(url: string, slowTimeout = 3_000, guard?: ServerGua
   const runner = new Runner({ open, openBrief, isPipelined, slowTimeout, guard });
   const shared: Shared = {
     runner,
-    transaction: createTransactions(open, runner.endless),
+    transactions: createTransactions(open, runner.endless, isPipelined),
     cursor: createCursors(open, slowTimeout, runner.endless, guard),
   };
   return new RequesterDatabase(shared, SERVICE);

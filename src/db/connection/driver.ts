@@ -181,6 +181,8 @@ export interface DedicatedConnection {
   readonly run: <T>(start: (sql: postgres.Sql) => PromiseLike<T>, timeout?: number) => Promise<T>;
   /** Cancels the running statement on the server and ends the connection; `run` then rejects with the reason. */
   readonly abort: (reason: Error) => void;
+  /** Whether it has ended, so that `run` would reject. */
+  readonly isLost: () => boolean;
   /** PostgreSQL's number of the process, while a statement is running. */
   readonly process: () => number | undefined;
   /** @param timeout seconds after which the connection is closed even if a statement is running */
@@ -226,6 +228,7 @@ export function openDedicated(open: OpenClient): DedicatedConnection {
           });
       }),
     abort,
+    isLost: () => lost !== undefined,
     process: () => running && processOf(running),
     end: (timeout) => sql.end({ timeout: lost ? 0 : timeout }),
   };

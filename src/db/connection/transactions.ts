@@ -1,5 +1,11 @@
 // Runs statements in a transaction, on a dedicated connection.
-import { openDedicated, sendStatement, type OpenClient, type RawRows } from './driver.ts';
+import {
+  openDedicated,
+  sendStatement,
+  type DedicatedConnection,
+  type OpenClient,
+  type RawRows,
+} from './driver.ts';
 import { type BoundSql } from '../fragment.ts';
 import { type Statement } from '../rows.ts';
 import { ClientGone, isClientGone, type Requester } from '../scheduling/requester.ts';
@@ -16,14 +22,16 @@ export interface Transaction {
 
 /** PostgreSQL would compile the long statements that read the catalog, which takes seconds, and run them in milliseconds. */
 const WITHOUT_JIT = 'set local jit = off';
+/** The start reads the catalog up to three times, and planning takes ten times as long as reading. */
+const PLANNED_ONCE = 'set local plan_cache_mode = force_generic_plan';
 
 /**
  * The settings of a transaction by its purpose. Schema changes have no timeouts, as large tables take long. What reads the
  * catalog or a panel of the start page is read-only.
  */
 const LIMITS = {
-  schema: `set local statement_timeout = 0; set local lock_timeout = 0; ${WITHOUT_JIT}`,
-  catalog: `set transaction read only; set local statement_timeout = '60s'; ${WITHOUT_JIT}`,
+  schema: `set local statement_timeout = 0; set local lock_timeout = 0; ${WITHOUT_JIT}; ${PLANNED_ONCE}`,
+  catalog: `set transaction read only; set local statement_timeout = '60s'; ${WITHOUT_JIT}; ${PLANNED_ONCE}`,
   bulk: "set local statement_timeout = '5min'; set local lock_timeout = '5s'; set local idle_in_transaction_session_timeout = '60s'",
   panel: "set transaction read only; set local statement_timeout = '3s'; set local lock_timeout = '1s'",
 };
@@ -44,6 +52,10 @@ const MAX_PANELS = 4;
 const BEGIN_TIMEOUT = 15_000;
 const ROLLBACK_TIMEOUT = 5_000;
 
+/** Milliseconds for which a connection that has read or changed the schema waits for the next such transaction. */
+const KEPT_FOR = 1_000;
+
+const isOfSchema = (limits: TransactionLimits): boolean => limits === 'catalog' || limits === 'schema';
 const isReadOnly = (limits: TransactionLimits): boolean => limits === 'catalog' || limits === 'panel';
 
 /** @throws LostWrite if the answer to the commit of a write is lost, so that the outcome is unknown */
@@ -57,12 +69,51 @@ async function commit({ send }: Transaction, limits: TransactionLimits): Promise
   }
 }
 
+/** Keeps one connection between transactions on the schema, with its prepared statements. */
+function createKeeper(open: OpenClient) {
+  let kept: DedicatedConnection | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  const take = (): DedicatedConnection | undefined => {
+    const connection = kept;
+    clearTimeout(timer);
+    kept = undefined;
+    return connection;
+  };
+  const close = async (): Promise<void> => take()?.end(5);
+  const closeLater = (): void => void close().catch(() => undefined);
+  return {
+    open: (): DedicatedConnection => {
+      if (kept?.isLost()) closeLater();
+      return take() ?? openDedicated(open);
+    },
+    keep: (connection: DedicatedConnection): void => {
+      closeLater();
+      kept = connection;
+      timer = setTimeout(closeLater, KEPT_FOR).unref();
+    },
+    close,
+  };
+}
+
+/** Runs statements in one transaction on a dedicated connection. An error rolls it back, and so does a client that disconnects. */
+export interface Transactions {
+  readonly run: <T>(
+    work: (transaction: Transaction) => Promise<T>,
+    limits: TransactionLimits,
+    requester: Requester,
+  ) => Promise<T>;
+  readonly close: () => Promise<void>;
+}
+
 /**
  * @param endless says when PostgreSQL has ended a statement whose client is gone, which keeps its slot until then
- * @returns a function that runs statements in one transaction on a dedicated connection. An error rolls it back, and so does a
- * client that disconnects.
+ * @param isDirect whether no pooler gives the server's connection to others between two transactions
  */
-export function createTransactions(open: OpenClient, endless: EndlessStatements) {
+export function createTransactions(
+  open: OpenClient,
+  endless: EndlessStatements,
+  isDirect: boolean,
+): Transactions {
   const slots = new Slots({
     max: { anonymous: 2, user: 4, admin: 8 },
     perClient: { anonymous: 1, user: 2, admin: 6 },
@@ -79,14 +130,15 @@ export function createTransactions(open: OpenClient, endless: EndlessStatements)
     fullMessage: panelMessage,
   });
 
-  return async function transaction<T>(
-    work: (transaction: Transaction) => Promise<T>,
-    limits: TransactionLimits,
-    requester: Requester,
-  ): Promise<T> {
+  const keeper = createKeeper(open);
+  let isClosed = false;
+
+  const run: Transactions['run'] = async (work, limits, requester) => {
     const leave = await (limits === 'panel' ? panelSlots : slots).enter(requester);
+    const isKept = isDirect && isOfSchema(limits);
     // On a lost connection, the rollback of the driver's own `begin` would end the process.
-    const connection = openDedicated(open);
+    const connection = isKept ? keeper.open() : openDedicated(open);
+    let isCommitted = false;
     let ending: Promise<void> | undefined;
     const stopListening = requester.onGone(() => {
       const process = connection.process();
@@ -104,6 +156,7 @@ export function createTransactions(open: OpenClient, endless: EndlessStatements)
       await connection.run((sql) => sql.unsafe(`begin; ${LIMITS[limits]}`), BEGIN_TIMEOUT);
       const result = await work(running);
       await commit(running, limits);
+      isCommitted = true;
       return result;
     } catch (error) {
       await connection.run((sql) => sql.unsafe('rollback'), ROLLBACK_TIMEOUT).catch(() => undefined);
@@ -111,7 +164,14 @@ export function createTransactions(open: OpenClient, endless: EndlessStatements)
     } finally {
       stopListening();
       leave(ending);
-      await connection.end(5);
+      if (isKept && isCommitted && !isClosed) keeper.keep(connection);
+      else await connection.end(5);
     }
   };
+
+  const close = (): Promise<void> => {
+    isClosed = true;
+    return keeper.close();
+  };
+  return { run, close };
 }
