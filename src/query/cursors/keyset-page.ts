@@ -197,6 +197,6 @@ function keysetSql(
       : sql`, case when objects is not null then ${countSql(rowsWhere(plan, conditions), countTo)} end as total`;
   const counted = sql`select objects, more, first, last${count}${isSplit ? raw(', records') : EMPTY} from (${page} offset 0) page`;
   return isSplit
-    ? splitRows(counted, raw(`more, first, last${countTo === undefined ? '' : ', total'}`))
+    ? splitRows(counted, ['more', 'first', 'last', ...(countTo === undefined ? [] : ['total'])])
     : counted;
 }

@@ -178,9 +178,17 @@ export interface PageOutput {
   readonly isSplit?: boolean;
 }
 
-/** The rows of a page that has `objects` and `more`, or those of its `records`. @param more columns that each row repeats */
-export const splitRows = (page: Fragment, more: Fragment): Fragment =>
-  sql`select unnest(case when octet_length(objects) > ${raw(String(SPLIT_ABOVE))} then records else array[objects] end) as objects, ${more} from (${page} offset 0) page`;
+/**
+ * The row of a page that has `objects`, or one for each of its `records`.
+ * @param more its other columns. Only the first row has them: a driver's buffer holds the bytes of whole rows
+ */
+export function splitRows(page: Fragment, more: readonly string[]): Fragment {
+  const once = join(
+    more.map((name) => raw(`case when part.n = 1 then ${name} end as ${name}`)),
+    ', ',
+  );
+  return sql`select part.text as objects, ${once} from (${page} offset 0) page cross join lateral unnest(case when octet_length(objects) > ${raw(String(SPLIT_ABOVE))} then records else array[objects] end) with ordinality part (text, n)`;
+}
 
 /** Counts the records as text. Past the limit the text is the limit with a plus sign. */
 export function countSql(rows: Fragment, limit: number): Fragment {
@@ -227,7 +235,7 @@ function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragmen
     const total = count ? sql`, case when objects is not null then ${count} end as total` : EMPTY;
     if (!isSplit) return count ? sql`select objects, more${total} from (${page} offset 0) page` : page;
     const whole = count ? sql`select objects, more${total}, records from (${page} offset 0) page` : page;
-    return splitRows(whole, raw(count ? 'more, total' : 'more'));
+    return splitRows(whole, count ? ['more', 'total'] : ['more']);
   };
   // `offset 0` keeps PostgreSQL from computing a value once per use.
   const isBudgeted = plan.limit > MAX_UNCHECKED_ROWS || (row.size !== undefined && !isChecked);
