@@ -10,6 +10,7 @@ import {
   type WholeBody,
   type WholeReply,
 } from '../message/message.ts';
+import { piecesOf } from '../message/body-pieces.ts';
 import { PAGE_RATE, STREAM_RATE, type Unsent } from '../load/unsent-responses.ts';
 
 /** Maximum number of unread body bytes to drain before closing the connection instead. */
@@ -31,28 +32,32 @@ function leavesMuchUnread({ complete, headers }: IncomingMessage): boolean {
   return Number(headers['content-length'] ?? 0) > MAX_DRAIN;
 }
 
+/** Reads and discards what the client still sends. It may begin to read the response only when it has sent everything. */
+function discardBody(request: IncomingMessage, onExcess: () => void = () => undefined): void {
+  let discarded = 0;
+  request.on('data', (chunk: Buffer) => {
+    discarded += chunk.length;
+    if (discarded <= LINGER_BYTES) return;
+    request.pause();
+    onExcess();
+  });
+  request.resume();
+}
+
 /**
  * Ends a response while the client still sends its request. Closing at once would reset the connection, and the client would
  * lose the response. So this reads and discards the client's data for a while.
  */
 function linger(request: IncomingMessage, response: ServerResponse): void {
-  let discarded = 0;
   const end = (): void => {
     clearTimeout(timer);
     response.end();
   };
   const timer = setTimeout(end, LINGER_TIME);
-  request.on('data', (chunk: Buffer) => {
-    discarded += chunk.length;
-    if (discarded > LINGER_BYTES) {
-      request.pause();
-      end();
-    }
-  });
   request.on('end', end);
   request.on('close', end);
   request.on('error', end);
-  request.resume();
+  discardBody(request, end);
 }
 
 /** Where to count responses that a client does not read at once. */
@@ -115,50 +120,12 @@ export function send(
   return hasNoBody ? 0 : length;
 }
 
-/** Characters of a piece of a text, which must be encoded, too, and bytes of other pieces. */
-const TEXT_PIECE = 65_536;
-const BYTES_PIECE = 262_144;
-
 const byteLength = (body: WholeBody): number =>
   typeof body === 'string' ? Buffer.byteLength(body) : lengthOf(body);
 
 /** Whether a reply must be sent in pieces: encoding and writing many megabytes would block the event loop. */
 export const needsPieces = ({ body }: WholeReply, method: string): boolean =>
   lengthOf(body) > LONG_BODY && method !== 'HEAD';
-
-function* piecesOfText(text: string): Iterable<string> {
-  let start = 0;
-  while (start < text.length) {
-    const end = start + TEXT_PIECE;
-    // A pair of surrogates must not be divided.
-    const isDivided = (text.charCodeAt(end - 1) & 0xfc00) === 0xd800;
-    const piece = text.slice(start, isDivided ? end - 1 : end);
-    yield piece;
-    start += piece.length;
-  }
-}
-
-/** Divides long parts, and joins short ones. */
-function* piecesOfBytes(parts: readonly Buffer[]): Iterable<Buffer> {
-  let short: Buffer[] = [];
-  let length = 0;
-  const joined = (): Buffer => {
-    const piece = Buffer.concat(short, length);
-    [short, length] = [[], 0];
-    return piece;
-  };
-  for (const part of parts) {
-    if (length > 0 && length + part.length > BYTES_PIECE) yield joined();
-    let rest = part;
-    for (; rest.length > BYTES_PIECE; rest = rest.subarray(BYTES_PIECE)) yield rest.subarray(0, BYTES_PIECE);
-    short.push(rest);
-    length += rest.length;
-  }
-  if (length > 0) yield joined();
-}
-
-const piecesOf = (body: WholeBody): Iterable<Buffer | string> =>
-  typeof body === 'string' ? piecesOfText(body) : piecesOfBytes(Buffer.isBuffer(body) ? [body] : body);
 
 /** All long bodies that are being sent take turns. */
 const pieces = new Turns();
@@ -195,13 +162,14 @@ export async function sendInPieces(
   const length = byteLength(body);
   const closes = sendHead(request, response, reply, extra, length);
   unsent.watch(response, PAGE_RATE, client, isKept ? 0 : length);
+  if (closes) discardBody(request);
   for (const piece of piecesOf(body)) {
     if (response.closed || response.socket?.destroyed !== false) break;
     if (!response.write(piece)) await drained(response);
     // A client that reads fast has drained it already in this iteration.
     await pieces.next();
   }
-  if (closes && !response.closed) linger(request, response);
+  if (closes && !response.closed && !request.readableEnded) linger(request, response);
   else response.end();
   return length;
 }
