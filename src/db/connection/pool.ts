@@ -178,7 +178,7 @@ export class Pool {
       (rows) => {
         const isValid = !job.required || hasReached(connection.reached, job.required);
         if (isAnswer(rows) && isValid && !wasUnreplicated(connection.sql))
-          this.#succeed(job, connection, rows);
+          this.#succeed(job, connection, withoutGaps(rows));
         else this.#fail(job, connection, query, isValid ? connectionLost() : new WrongServer());
       },
       (reason: unknown) =>
@@ -194,7 +194,7 @@ export class Pool {
     connection.answeredAt = now;
     this.#connections.markAnswered(connection);
     this.#finish(job, connection);
-    job.resolve(withoutGaps(rows));
+    job.resolve(rows);
   }
 
   #fail(job: Job, connection: Connection, query: Query, error: Error): void {

@@ -2,7 +2,7 @@
 import type postgres from 'postgres';
 import type { BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
-import { sendStatement } from './driver.ts';
+import { sendStatement, withoutGaps } from './driver.ts';
 
 /** What a server has replayed: all changes up to a position of the write-ahead log. A failover starts a new timeline. */
 export interface Reached {
@@ -46,7 +46,7 @@ export function beginGuarded(connection: GuardedConnection, guard: ServerGuard):
   if (!hasReached(connection.reached, required))
     // Without a promise in between, this runs before what waits for the statement, even if both answers come at once.
     sendStatement(connection.sql, guard.question(), true).then(
-      (rows) => (connection.reached = guard.readAnswer(rows)),
+      (rows) => (connection.reached = guard.readAnswer(withoutGaps(rows))),
       () => undefined, // The statement behind it fails, too, or counts as answered by a wrong server.
     );
   return required;
@@ -56,5 +56,5 @@ export function beginGuarded(connection: GuardedConnection, guard: ServerGuard):
 export async function assertReached(sql: postgres.Sql, guard: ServerGuard): Promise<void> {
   const required = guard.required();
   const rows = await sendStatement(sql, guard.question(), true);
-  if (!hasReached(guard.readAnswer(rows), required)) throw new WrongServer();
+  if (!hasReached(guard.readAnswer(withoutGaps(rows)), required)) throw new WrongServer();
 }
