@@ -78,10 +78,10 @@ export function createUnsent(maxPage: number, processes = 1) {
       const { socket, rate } = slow;
       const sent = bytesSentBy(socket);
       const credit = slow.credit + (sent - slow.sent) / rate.bytesPerSecond;
-      slow.stalled = sent > slow.sent ? 0 : slow.stalled + seconds;
+      // Without unsent bytes, it is the client that waits.
+      slow.stalled = sent > slow.sent || socket.writableLength === 0 ? 0 : slow.stalled + seconds;
       slow.sent = sent;
       slow.credit = Math.min(credit, rate.maxCreditSeconds);
-      // Without unsent bytes, it is the client that waits.
       if (socket.writableLength > 0) slow.credit -= seconds;
       if (slow.credit < 0) socket.destroy();
     }
@@ -140,7 +140,7 @@ export function createUnsent(maxPage: number, processes = 1) {
     /** Counts the response until it is closed, and closes the connection if its client is slower than the rate. */
     watch(response: ServerResponse, rate: DrainRate, client: HasNetwork, bytes: number): void {
       const { socket } = response;
-      if (!socket || response.closed) return;
+      if (!socket || socket.destroyed || response.closed) return;
       if (budget.used + bytes > total + SMALL_TOTAL && bytes <= LARGE) return void socket.destroy();
       const { network } = client;
       const slow: SlowResponse = {
