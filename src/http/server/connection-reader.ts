@@ -282,7 +282,8 @@ export class Reader {
         this.#isInRequestLine = wasInBody ? latest.complete : this.#isInRequestLine && !piece.includes('\n');
       if (this.#rest.length > 0) return this.#schedule();
     }
-    if (!this.#hasEnded || this.#isStopped || socket.destroyed) return;
+    // The refusal of a discarded request is sent in its turn; Node would close the connection before.
+    if (!this.#hasEnded || this.#isStopped || socket.destroyed || this.isDiscarding) return;
     this.#hasEnded = false;
     this.#parseEnd?.();
   }
