@@ -106,14 +106,14 @@ describe('each value of the output, used as a filter, finds its record', () => {
     const { json: page } = await service.request(`/api/${model}/?limit=1000`);
     const missing: string[] = [];
     for (const record of page.objects as Record<string, unknown>[]) {
-      const finds = Object.entries(record).map(async ([key, value]) => {
+      // One after the other: an anonymous client with many costly queries at once gets 429 on a busy machine.
+      for (const [key, value] of Object.entries(record)) {
         const filter = filterFor(key, value, key === jsonColumn);
         const answer = await service.request(`/api/${model}/?${filter}`);
         if (answer.status !== 200 || !(idsOf(answer) as unknown[]).includes(record['id'])) {
           missing.push(`${String(record['id'])}: ${filter} ${answer.status}`);
         }
-      });
-      await Promise.all(finds);
+      }
     }
     assert.deepEqual(missing, []);
     return page.objects.length;
