@@ -23,8 +23,11 @@ describe('costly requests', () => {
 
   const LARGE = `{"nosuch":[${'1,'.repeat(500_000)}1]}`;
 
-  /** Sends bodies that end at the same time, and reads the answers. */
-  async function sendTogether(count: number, body = LARGE): Promise<void> {
+  /**
+   * Sends bodies that end at the same time, and reads the answers. On a slow machine the last ones would wait too long and are refused.
+   * @returns how many were processed, which is at least half
+   */
+  async function sendTogether(count: number, body = LARGE): Promise<number> {
     const headers = {
       authorization: basic('bob'),
       'content-type': 'application/json',
@@ -52,8 +55,12 @@ describe('costly requests', () => {
       else uploads.push({ connection, answer });
     }
     for (const { connection } of uploads) connection.send('}');
-    for (const { answer } of uploads) assert.equal((await answer)?.status, 400);
+    const answers = await Promise.all(uploads.map(({ answer }) => answer));
     for (const { connection } of uploads) connection.destroy();
+    const processed = answers.filter((answer) => answer?.status === 400).length;
+    assert.equal(answers.filter((answer) => answer?.status === 429).length, count - processed);
+    assert.ok(processed >= count / 2, `${processed} of ${count}`);
+    return processed;
   }
 
   test('small bodies whose last bytes arrive together are processed in several turns', async (context) => {
@@ -68,11 +75,11 @@ describe('costly requests', () => {
     const fields = Array.from({ length: 1_300 }, (_, index) => `"x${index}":1`);
     const sent = sendTogether(100, `{"first":1,${fields.join(',')}}`).finally(() => (isOver = true));
     for (; !isOver; turns += 1) await turn();
-    await sent;
+    const processed = await sent;
     const counts = [...parsedIn.values()];
     assert.equal(
       counts.reduce((sum, count) => sum + count),
-      100,
+      processed,
     );
     assert.ok(Math.max(...counts) <= 16, `processed in each turn: ${counts.join(', ')}`);
   });
@@ -88,8 +95,7 @@ describe('costly requests', () => {
     });
     const sent = sendTogether(12).finally(() => (isOver = true));
     for (; !isOver; turns += 1) await turn();
-    await sent;
-    assert.equal(parsedIn.length, 12);
+    assert.equal(parsedIn.length, await sent);
     for (const [index, parsed] of parsedIn.slice(1).entries())
       assert.ok(parsed - Number(parsedIn[index]) > 1, `parsed in turns ${parsedIn.join(', ')}`);
   });
