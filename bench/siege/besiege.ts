@@ -45,11 +45,14 @@ export async function besiege(
     ...options
   }: SiegeOptions = {},
 ): Promise<Siege> {
+  stage.hire(0);
   const service = await stage.service(options);
+  const planned = jobs(service.port);
+  stage.hire(planned.length);
   await stage.probe(service, stage.either(1, 0.5)); // verifies the writers' passwords and warms up
   const reference = await stage.probe(service, stage.either(3, 0.8));
   const watch = service.watch();
-  const attacks = await Promise.all(jobs(service.port).map((job) => stage.attack(job)));
+  const attacks = await Promise.all(planned.map((job) => stage.attack(job)));
   await Promise.race([Promise.all(attacks.map(({ begun }) => begun)), sleep(MAX_BEGINNING)]);
   await sleep(ramp);
   const during = await stage.probe(service, stage.either(12, 1.6), stage.either(3, 1));

@@ -28,6 +28,8 @@ export interface Stage {
   readonly service: (options?: Partial<ServiceOptions>) => Promise<Service>;
   readonly probe: (service: Service, seconds: number, rounds?: number) => Promise<Probed>;
   readonly attack: (job: Job) => Promise<Attack>;
+  /** Starts the process of the honest client, and those of attackers, while something else is done. */
+  readonly hire: (attackers: number) => void;
   /** Ends everything that the scenario has started. */
   readonly clear: () => Promise<void>;
 }
@@ -64,7 +66,15 @@ export function createStage({ world, programs, settings, isShort }: StageOptions
   const assertOpen = (): void => {
     if (isOver) throw new Error('the scenario is over');
   };
-  let client: ChildProcess | undefined;
+  let client: Promise<ChildProcess> | undefined;
+  const hired: Promise<ChildProcess>[] = [];
+  const program = (name: string): Promise<ChildProcess> => {
+    const child = start(join(programs, name));
+    child.catch(() => undefined); // whoever waits for it gets the error
+    return child;
+  };
+  const kill = (child: Promise<ChildProcess> | undefined): unknown =>
+    child?.then((one) => one.kill('SIGKILL')).catch(() => undefined);
 
   return {
     world,
@@ -88,17 +98,22 @@ export function createStage({ world, programs, settings, isShort }: StageOptions
     },
     async probe({ port }, seconds, rounds = 1) {
       assertOpen();
-      client ??= await start(join(programs, 'probe.js'));
+      client ??= program('probe.js');
+      const honest = await client;
       const job: ProbeJob = { port, seconds, rounds };
-      client.send(job);
-      const [result] = (await once(client, 'message', {
+      honest.send(job);
+      const [result] = (await once(honest, 'message', {
         signal: AbortSignal.timeout(seconds * 1000 + 20_000),
       })) as [Probed];
       return result;
     },
+    hire(attackers) {
+      client ??= program('probe.js');
+      while (hired.length < attackers) hired.push(program('attacker.js'));
+    },
     async attack(job) {
       assertOpen();
-      const child = await start(join(programs, 'attacker.js'));
+      const child = await (hired.pop() ?? program('attacker.js'));
       children.add(child);
       const seen = new EventEmitter<{ begun: []; report: [AttackReport & { seconds: number }] }>();
       const begun = once(seen, 'begun').then(() => undefined);
@@ -126,7 +141,7 @@ export function createStage({ world, programs, settings, isShort }: StageOptions
       isOver = true;
       for (const child of children) child.kill('SIGKILL');
       children.clear();
-      client?.kill();
+      for (const one of [client, ...hired]) kill(one);
       client = undefined;
       await running?.stop();
       running = undefined;
