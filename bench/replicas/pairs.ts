@@ -140,7 +140,8 @@ export async function runPairs(replication: Replication, options: PairOptions): 
   let isOver = false;
   const failures: Record<string, number> = {};
   const fail = (reason: string): void => {
-    if (/overloaded|already waiting/.test(reason)) {
+    // Refusals of a busy machine: nothing was written.
+    if (/overloaded|already waiting|other clients were waiting/.test(reason)) {
       counts.refused += 1;
       return;
     }
