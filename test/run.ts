@@ -3,7 +3,7 @@
 // With --browser it runs only the tests that need a browser (*.browser.ts): npm run test:browser
 // With --system it runs only the tests that start the command, compilers or supervisors (*.system.ts): npm run test:system
 import { execFile, spawn } from 'node:child_process';
-import { chmod, cp, mkdir, mkdtemp, readdir, rm, stat, statfs, symlink, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, mkdtemp, readdir, rm, statfs, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -17,20 +17,10 @@ const words = process.argv.slice(2);
 const chosen = words.filter((word) => !word.startsWith('--'));
 const kind = ['browser', 'system'].find((name) => words.includes(`--${name}`)) ?? 'test';
 const all = (await readdir('test', { recursive: true })).filter((file) => file.endsWith(`.${kind}.ts`));
-const matching = all
+const files = all
   .map((file) => join('test', file))
-  .filter((file) => chosen.length === 0 || chosen.some((word) => file.startsWith(word)));
-const sizes = new Map(
-  await Promise.all(matching.map(async (file) => [file, (await stat(file)).size] as const)),
-);
-const sizeOf = (file: string): number => sizes.get(file) ?? 0;
-/**
- * The largest first: the tests of a large file take long, and would run alone if they began last. Of the browser's, the short
- * files that start with `a` take longest.
- */
-const files = matching.toSorted((one, other) =>
-  kind === 'browser' ? one.localeCompare(other, 'en') : sizeOf(other) - sizeOf(one),
-);
+  .filter((file) => chosen.length === 0 || chosen.some((word) => file.startsWith(word)))
+  .sort();
 if (files.length === 0) {
   process.stderr.write(
     'No matching test files. Files *.browser.ts run with npm run test:browser, *.system.ts with npm run test:system.\n',
@@ -138,8 +128,7 @@ async function writeShares(folder: string): Promise<string[]> {
         const script = join(root, file.replace(/\.ts$/, '.js'));
         return `import ${JSON.stringify(pathToFileURL(script).href)};`;
       });
-      // Node.js sorts the names.
-      const name = join(folder, `share-${String(turn + 1).padStart(2, '0')}.mjs`);
+      const name = join(folder, `share-${turn + 1}.mjs`);
       await writeFile(name, imports.join('\n'));
       return name;
     }),

@@ -140,8 +140,7 @@ export async function runPairs(replication: Replication, options: PairOptions): 
   let isOver = false;
   const failures: Record<string, number> = {};
   const fail = (reason: string): void => {
-    // Refusals of a busy machine: nothing was written.
-    if (/overloaded|already waiting|other clients were waiting/.test(reason)) {
+    if (/overloaded|already waiting/.test(reason)) {
       counts.refused += 1;
       return;
     }
