@@ -23,11 +23,8 @@ describe('costly requests', () => {
 
   const LARGE = `{"nosuch":[${'1,'.repeat(500_000)}1]}`;
 
-  /**
-   * Sends bodies that end at the same time, and reads the answers. On a slow machine the last ones would wait too long and are refused.
-   * @returns how many were processed, which is at least half
-   */
-  async function sendTogether(count: number, body = LARGE): Promise<number> {
+  /** Sends bodies that end at the same time, and reads the answers. */
+  async function sendOnce(count: number, body: string): Promise<(number | undefined)[]> {
     const headers = {
       authorization: basic('bob'),
       'content-type': 'application/json',
@@ -57,10 +54,24 @@ describe('costly requests', () => {
     for (const { connection } of uploads) connection.send('}');
     const answers = await Promise.all(uploads.map(({ answer }) => answer));
     for (const { connection } of uploads) connection.destroy();
-    const processed = answers.filter((answer) => answer?.status === 400).length;
-    assert.equal(answers.filter((answer) => answer?.status === 429).length, count - processed);
-    assert.ok(processed >= count / 2, `${processed} of ${count}`);
-    return processed;
+    return answers.map((answer) => answer?.status);
+  }
+
+  /**
+   * Sends bodies that end at the same time until each is processed. A machine that paused needs more than the two seconds after
+   * which the last ones are refused. @param begin runs before each attempt
+   */
+  async function sendTogether(
+    count: number,
+    body = LARGE,
+    begin: () => void = () => undefined,
+  ): Promise<void> {
+    for (let tries = 1; ; tries += 1) {
+      begin();
+      const statuses = await sendOnce(count, body);
+      if (statuses.includes(429) && tries < 5) continue;
+      return assert.deepEqual(new Set(statuses), new Set([400]));
+    }
   }
 
   test('small bodies whose last bytes arrive together are processed in several turns', async (context) => {
@@ -73,13 +84,15 @@ describe('costly requests', () => {
       return parse(text) as unknown;
     });
     const fields = Array.from({ length: 1_300 }, (_, index) => `"x${index}":1`);
-    const sent = sendTogether(100, `{"first":1,${fields.join(',')}}`).finally(() => (isOver = true));
+    const sent = sendTogether(100, `{"first":1,${fields.join(',')}}`, () => parsedIn.clear()).finally(
+      () => (isOver = true),
+    );
     for (; !isOver; turns += 1) await turn();
-    const processed = await sent;
+    await sent;
     const counts = [...parsedIn.values()];
     assert.equal(
       counts.reduce((sum, count) => sum + count),
-      processed,
+      100,
     );
     assert.ok(Math.max(...counts) <= 16, `processed in each turn: ${counts.join(', ')}`);
   });
@@ -93,9 +106,10 @@ describe('costly requests', () => {
       if (text === '"nosuch"') parsedIn.push(turns);
       return parse(text) as unknown;
     });
-    const sent = sendTogether(12).finally(() => (isOver = true));
+    const sent = sendTogether(12, LARGE, () => parsedIn.splice(0)).finally(() => (isOver = true));
     for (; !isOver; turns += 1) await turn();
-    assert.equal(parsedIn.length, await sent);
+    await sent;
+    assert.equal(parsedIn.length, 12);
     for (const [index, parsed] of parsedIn.slice(1).entries())
       assert.ok(parsed - Number(parsedIn[index]) > 1, `parsed in turns ${parsedIn.join(', ')}`);
   });

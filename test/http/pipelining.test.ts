@@ -289,11 +289,12 @@ describe('pipelined requests', () => {
     });
     await eventually(async () => (await inFlight()) === 0, 'an idle service');
     await sleep(500); // The client that has asked for the metrics no longer counts as present.
-    const connection = start();
-    connection.send(READ.repeat(500));
-    const statuses = await statusesOf(connection, 500);
-    // On a slow machine the client has used much time, and some of its requests would wait too long.
-    assert.deepEqual(new Set(statuses.filter((status) => status !== 429)), new Set([200]));
-    assert.ok(statuses.filter((status) => status === 200).length > 250);
+    // A slow machine refuses some with 429 until the client's time is forgotten.
+    await eventually(async () => {
+      const connection = start();
+      connection.send(READ.repeat(500));
+      const statuses = await statusesOf(connection, 500);
+      return statuses.every((status) => status === 200);
+    }, 'an answer to each of 500 reads');
   });
 });
