@@ -31,17 +31,21 @@ async function startWatch(target: string) {
   const server = createServer((client) => {
     const upstream = connect(Number(port || 5432), hostname);
     let due = 1; // the start is answered, too
+    let isStarted = false;
     client.on(
       'data',
       readMessages(true, (type) => {
-        if (due > 0 && type !== '' && type !== 'p') early += 1; // p: the password
+        // A connection whose first statement is canceled while it starts ends (X). p: the password
+        if (due > 0 && !(isStarted ? [] : ['', 'p', 'X']).includes(type)) early += 1;
         if (type === 'S' || type === 'Q') due += 1;
       }),
     );
     upstream.on(
       'data',
       readMessages(false, (type) => {
-        if (type === 'Z') due -= 1;
+        if (type !== 'Z') return;
+        due -= 1;
+        isStarted = true;
       }),
     );
     for (const socket of [client, upstream])
