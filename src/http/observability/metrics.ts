@@ -6,7 +6,7 @@ import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { Histogram } from '../../db/histogram.ts';
 import type { ReplicaState } from '../../db/replicas/replica.ts';
-import { watchEventLoop } from '../load/event-loop-delay.ts';
+import { watchEventLoop } from './event-loop-delay.ts';
 import { MetricsText, EXPOSITION_TYPE, type Labels, type Metric, type Sample } from './metrics-exposition.ts';
 import type { Reply } from '../message/message.ts';
 import { isForeignWorker } from '../message/process-role.ts';

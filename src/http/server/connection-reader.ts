@@ -103,10 +103,10 @@ export class Reader {
     const socket = this.#socket;
     if (rest) this.#rest = rest;
     else this.#hasResumed = true;
-    this.#parse = socket.listeners('data')[0] as (bytes: Buffer) => void;
+    this.#parse = socket.listeners('data')[0] as ((bytes: Buffer) => void) | undefined;
     this.#parseEnd = socket.listeners('end').find(({ name }) => name === 'bound socketOnEnd') as
       (() => void) | undefined;
-    socket.removeListener('data', this.#parse);
+    if (this.#parse) socket.removeListener('data', this.#parse);
     if (this.#parseEnd) socket.removeListener('end', this.#parseEnd);
     socket.on('data', this.#onData);
     socket.on('end', this.#onEnd);

@@ -9,7 +9,7 @@ import type { Handler } from './request-handler.ts';
 import { SHUTDOWN_TIMEOUT } from '../load/in-flight-requests.ts';
 import { MAX_HEADERS, TOO_MANY_HEADERS } from '../message/request-target.ts';
 import { problemReply } from '../message/message.ts';
-import { hasIgnoredMuch, type RequestNetwork } from './connection-reader.ts';
+import { hasIgnoredMuch, type HttpSocket, type RequestNetwork } from './connection-reader.ts';
 import { hasExceededHeaders, limitHeaders } from './header-limit.ts';
 import {
   discardInput,
@@ -133,7 +133,8 @@ export function createHttpServer(
     errors.take(() => {
       const now = latestOf(socket);
       const isCompleted = now?.request.complete && (now !== before || !wasComplete);
-      if (!socket.destroyed && !isCompleted) answerError(error, socket);
+      // Without a parser it has become an Upgrade or a CONNECT, which have their own answers.
+      if (!socket.destroyed && (socket as HttpSocket).parser && !isCompleted) answerError(error, socket);
     });
   });
   // After CONNECT, Node no longer handles the connection. Without a listener it would close it without a response.
