@@ -57,6 +57,7 @@ const TEXTS: Readonly<Record<string, Text>> = {
   semicolons: repeated(';'),
   assignments: repeated('a=a=a;'),
   'weights of a header': repeated(';q= ', 'text/html'),
+  'spaces in a weight': repeated(' ', 'a/a;q=', 'x y'),
   backslashes: repeated('\\', '', 'x'),
   percents: repeated('%'),
   escapes: repeated('%25'),
@@ -157,7 +158,7 @@ const parsers: Record<string, Parser> = {
   },
   'a page number': {
     maxLength: HEADER,
-    read: (text) => parseListQuery(`page=${text}`, { limit: 20, maxLimit: 100 }, {}),
+    read: (text) => String(parseListQuery(`page=${text}`, { limit: 20, maxLimit: 100 }, {}).page),
   },
   'an Accept header': { maxLength: HEADER, read: (text) => negotiate(text, COLLECTION_FORMATS) },
   'a Content-Type header': {

@@ -30,15 +30,23 @@ interface MediaRange {
  */
 const QUOTED = /"(?:[^"\\]|\\.)*(?:"|\\?$)/g;
 const RANGE = /^\s*([\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+)\s*(?:;|$)/;
-const QUALITY = /;\s*q\s*=\s*([^;\s]*)\s*(?:;|$)/i;
 const WEIGHT = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/;
+
+/** The text of the parameter `q`, the first of several; 1 if there is none. */
+function weightOf(element: string): string {
+  for (const parameter of element.split(';').slice(1)) {
+    const [name = '', value = ''] = parameter.split('=', 2);
+    if (name.trim().toLowerCase() === 'q') return value.trim();
+  }
+  return '1';
+}
 
 /** Skips malformed elements. */
 function parseAccept(header: string): MediaRange[] {
   const elements = header.replace(QUOTED, '""').split(',');
   return elements.flatMap((element) => {
     const name = RANGE.exec(element)?.[1]?.toLowerCase();
-    const weight = QUALITY.exec(element)?.[1] ?? '1';
+    const weight = weightOf(element);
     return name === undefined || !WEIGHT.test(weight) ? [] : [{ name, quality: Number(weight) }];
   });
 }
