@@ -111,6 +111,18 @@ describe('a POST with an array', () => {
     );
   });
 
+  test('ignores a Prefer header of more than 1,024 characters', async () => {
+    for (const [padding, isApplied] of [
+      [1_024, true],
+      [1_025, false],
+    ] as const) {
+      const Prefer = 'return=minimal'.padEnd(padding - 1, ',').concat('x');
+      const { status, headers } = await post('book', [{ title: `long ${padding}` }], { Prefer });
+      assert.equal(status, 201);
+      assert.equal(headers.has('preference-applied'), isApplied);
+    }
+  });
+
   test('returns only the keys with Prefer: return=minimal', async () => {
     const { status, json, headers } = await post('book', [{ title: 'e' }, { title: 'f' }], {
       Prefer: 'return=minimal',

@@ -42,6 +42,7 @@ describe('errors', () => {
       ['__proto__', 'constructor'],
     ],
     ['an invalid limit and page', ['/api/note/?limit=0&page=x'], 400, ['limit', 'page']],
+    ['a page of 1,001 digits', [`/api/note/?page=${'9'.repeat(1_001)}`], 400, ['page']],
     ['a parameter on a record', ['/api/note/1/?x=1'], 400, ['x']],
     ['a query that is too long', [`/api/note/?message=${'x'.repeat(9000)}`], 414],
     [

@@ -201,7 +201,11 @@ const encode = (text: string): string => encodeURIComponent(text).replaceAll('%2
 /** The parameters that are no filters. */
 const RESERVED: ReadonlySet<string> = new Set(['ordering', 'limit', 'page']);
 
-const isPositive = (text: string): boolean => /^\d+$/.test(text) && /[1-9]/.test(text);
+/** Numbers of tens of thousands of digits take milliseconds to read and to write, and paging does not count for the length limit. */
+const MAX_DIGITS = 1_000;
+
+const isPositive = (text: string): boolean =>
+  text.length <= MAX_DIGITS && /^\d+$/.test(text) && /[1-9]/.test(text);
 
 /**
  * Parses the query string of a collection. The planner resolves the names later.
@@ -242,7 +246,12 @@ export function parseListQuery(
     ['limit', limitText],
     ['page', pageText],
   ] as const) {
-    if (text !== undefined && !isPositive(text)) addError(errors, name, 'must be a positive whole number');
+    if (text !== undefined && !isPositive(text))
+      addError(
+        errors,
+        name,
+        `must be a positive whole number${text.length > MAX_DIGITS ? ` of at most ${MAX_DIGITS} digits` : ''}`,
+      );
   }
   const cursor = reserved.get('cursor');
   if (cursor !== undefined && pageText !== undefined) addError(errors, 'cursor', 'cannot be used with page');
