@@ -5,6 +5,7 @@ import { createOpenApi } from '../openapi/openapi.ts';
 import { entityTag, isNotModified } from '../message/entity-tag.ts';
 import { isWhole, json, lengthOf, type ApiRequest, type Reply } from '../message/message.ts';
 import { createApiReads, type ApiReadOptions } from './api-reads.ts';
+import { wantsPage } from './negotiation.ts';
 import { assertNoParameters, meaningOf, type ResourceRoute } from './api-routes.ts';
 import { createApiWrites, type ApiWriteOptions } from './api-writes.ts';
 
@@ -46,11 +47,13 @@ const MAX_TAGGED = 1024 * 1024;
  * Lets caches keep what anonymous clients read, for as long as the resource says. A small collection gets a weak ETag of its bytes.
  * @param cache seconds
  */
-function cached({ headers }: ApiRequest, reply: Reply, cache: number): Reply {
+function cached(request: ApiRequest, reply: Reply, cache: number): Reply {
+  const { headers } = request;
   const caching = { 'Cache-Control': `public, max-age=${cache}` };
   const { status } = reply;
-  // A cache that ignores `Prefer` must not give such a response to others.
-  if ((status !== 200 && status !== 304) || 'Preference-Applied' in reply.headers) return reply;
+  if (status !== 200 && status !== 304) return reply;
+  // A cache that ignores `Prefer` must not give such a response to others, nor a page with the `Host` that one client has sent.
+  if ('Preference-Applied' in reply.headers || wantsPage(request)) return reply;
   const isTagged = status === 304 || reply.headers['ETag'] !== undefined;
   if (isTagged || !isWhole(reply) || typeof reply.body === 'string' || lengthOf(reply.body) > MAX_TAGGED)
     return { ...reply, headers: { ...reply.headers, ...caching } };
