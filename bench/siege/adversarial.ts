@@ -23,6 +23,7 @@ const TEXTS: readonly (readonly [name: string, make: (size: number) => string])[
   ['colons', (size) => `1${':1'.repeat(size / 2 - 1)}`],
   ['combining marks', (size) => `e${'\u0301'.repeat(size / 2)}`],
   ['quality values', (size) => 'a/b;q=0.1,'.repeat(size / 10)],
+  ['spaces in a weight', (size) => `a/a;q=${' '.repeat(size - 9)}x y`],
 ];
 
 const COLUMNS = 'string text integer bigint float decimal boolean datetime date time uuid json'.split(' ');
@@ -43,7 +44,7 @@ const HEADERS = [
 
 /** The most of a query string, of a header and of a body that gets through. */
 const QUERY = 8000;
-const HEADER = 12_000;
+const HEADER = 30_000;
 const BODY = 1_000_000;
 const FORM = 60_000;
 

@@ -37,6 +37,8 @@ export function encode({ method = 'GET', path, headers = {}, body = '' }: Reques
   return Buffer.concat([head, Buffer.from(body)]);
 }
 
+const HEAD_METHOD = Buffer.from('HEAD ');
+
 /** Opens a connection to the service. */
 export function openConnection(port: number): Connection {
   const socket = connect({ host: '127.0.0.1', port, noDelay: true });
@@ -45,6 +47,8 @@ export function openConnection(port: number): Connection {
   let head: string | undefined;
   let held = NOTHING;
   let size = 0;
+  /** Whether the request is a HEAD, whose answer has no body. */
+  let isBodiless = false;
   /** Bytes of the body that are still to come; undefined while it comes in chunks. */
   let missing: number | undefined = 0;
 
@@ -65,8 +69,8 @@ export function openConnection(port: number): Connection {
     head = held.toString('latin1', 0, end);
     const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1];
     const status = Number(head.slice(9, 12));
-    const isEmpty = status === 204 || status === 304;
-    missing = length === undefined && !isEmpty ? undefined : Number(length ?? 0);
+    const isEmpty = isBodiless || status === 204 || status === 304;
+    missing = isEmpty ? 0 : length === undefined ? undefined : Number(length);
     const rest = held.subarray(end + HEAD_END.length);
     held = NOTHING;
     return rest;
@@ -101,6 +105,7 @@ export function openConnection(port: number): Connection {
       return new Promise((resolve, reject) => {
         if (!isOpen) return reject(new Error('the connection is closed'));
         settle = { resolve, reject };
+        isBodiless = request.subarray(0, 5).equals(HEAD_METHOD);
         socket.write(request);
       });
     },

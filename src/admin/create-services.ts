@@ -12,7 +12,7 @@ import { historyOf } from '../resources/serve/visible-history.ts';
 import type { Database } from '../db/connection/database.ts';
 import type { Siblings } from '../http/message/siblings.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
-import type { ApiRequest } from '../http/message/message.ts';
+import { isRead, type ApiRequest } from '../http/message/message.ts';
 import type { Services } from './web/admin-context.ts';
 import { readPosition } from './web/cookies.ts';
 import { createParking } from './web/parked-forms.ts';
@@ -31,9 +31,6 @@ export interface AdminOptions extends Pick<
   /** The other processes of the service, if there are any. */
   readonly siblings: Siblings | undefined;
 }
-
-/** Methods of requests that change nothing. */
-const READS: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 
 /**
  * Builds the services that all requests share.
@@ -71,7 +68,7 @@ export function createServices({
   const servicesFor = (request: ApiRequest): Services => {
     const { requester } = request;
     // A change reads what it needs where it writes.
-    const requesterDatabase = READS.has(request.method)
+    const requesterDatabase = isRead(request.method)
       ? replicas.reading(requester, readPosition(request))
       : database.for(requester);
     const operationsOn = (runner: Pick<Database, 'run'>) =>

@@ -140,6 +140,31 @@ const userSearches: Scenario = {
   },
 };
 
+/** Pages of up to 100 records, of many sizes, which never share a statement. */
+const PAGES: readonly RequestShape[] = Array.from({ length: 400 }, (_, n) => {
+  const limit = 50 + (n % 51);
+  const page = 1 + (n % Math.floor(1000 / limit));
+  const ordering = n % 2 === 0 ? '' : '&ordering=-id';
+  return {
+    method: 'HEAD',
+    path: `/api/diary/?limit=${limit}&page=${page}${ordering}`,
+    headers: { Authorization: `Basic user7:${PASSWORD}` },
+  };
+});
+
+const userPages: Scenario = {
+  name: 'user-pages',
+  title: 'one user with 1,500 connections that ask for pages of up to 100 records',
+  async run(stage) {
+    const siege = await besiege(
+      stage,
+      (port) => [{ ...floodOf(port, 1_500, PAGES), addresses: ['10.2.0.1'], isGradual: true }],
+      { countsEnd: false },
+    );
+    return [readRow(siege, 30), ...writeRows(stage, siege, 500)];
+  },
+};
+
 /** Records and their users, who are none of the honest ones. */
 const LOCKED = [101, 102, 103];
 
@@ -174,6 +199,7 @@ export const neighbors: readonly Scenario[] = [
   largeRecord,
   cookies,
   userSearches,
+  userPages,
   lockedRows,
   neighborhood({
     name: 'browser-pages',

@@ -159,6 +159,8 @@ export class Runner {
     const { shape, many, isPage } = statement;
     const isPipelined = mayPipeline(shape, statement);
     if (isPipelined && !this.#quick.isStalled) {
+      const turn = requester.takeTurn();
+      if (turn) await turn;
       const isShared = many !== undefined || isPage === true;
       if (!isShared) return this.#quick.run(statement, this.#isPrepared(statement), requester);
       const rows = await this.#shared.run(statement, requester);

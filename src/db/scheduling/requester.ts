@@ -11,6 +11,11 @@ export interface Requester {
   readonly onGone: (callback: () => void) => () => void;
   /** Reports that the request now waits for something that may take long, so that others need not wait behind it. */
   readonly park: () => void;
+  /**
+   * Takes its turn again if the request is a parked read: else all parked requests of a client could read at once.
+   * @returns undefined if it may go on at once
+   */
+  readonly takeTurn: () => Promise<void> | undefined;
   /** Begins work that may block the event loop for long: it must call the result again and again. */
   readonly workInTurns: () => Rest;
 }
@@ -29,6 +34,7 @@ export const SERVICE: Requester = {
   origin: 'admin',
   onGone: () => nothing,
   park: nothing,
+  takeTurn: nothing as () => undefined,
   workInTurns: () => () => undefined,
 };
 

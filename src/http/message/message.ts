@@ -56,6 +56,9 @@ export interface ApiRequest {
   readonly recognize: (caller: Caller) => void;
 }
 
+/** Whether requests with this method change nothing. */
+export const isRead = (method: string): boolean => method === 'GET' || method === 'HEAD';
+
 /** A body that is ready. A long one may be a list of the parts that it consists of, which are never copied all at once. */
 export type WholeBody = Buffer | string | readonly Buffer[];
 

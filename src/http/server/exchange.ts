@@ -4,6 +4,7 @@ import { hasMoreParameters } from '../../query/parse/grammar.ts';
 import type { Settings } from '../../config.ts';
 import { ClientGone, type Requester, type Rest } from '../../db/scheduling/requester.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
+import { Activity } from '../load/activity.ts';
 import type { Admission } from '../load/admission.ts';
 import type { Authentication } from '../auth/authentication.ts';
 import { wantsPage } from '../api/negotiation.ts';
@@ -66,18 +67,14 @@ export class Exchange implements ApiRequest, WebRequester {
   caller: Caller | undefined;
   /** The user that an unauthenticated request queues as, see `queueAsUser`. */
   #presumedCaller: Caller | undefined;
-  /** See `AdmissionRequest`. */
-  countedFor: string | undefined;
+  readonly activity: Activity;
   readonly #services: ExchangeServices;
   readonly #number: number;
   #network: string | undefined;
-  /** Whether it was admitted, so that work for it has started. */
-  hasStarted = false;
   /** Whether this iteration of the event loop is a slot for heavy work of this request. `HeavyWork` charges its time. */
   isInSlot = false;
   /** Whether work for it has held the event loop for long, or its query has waited for a slot. */
   isCostly = false;
-  #isActive = false;
   #isProbing = false;
   #callbacks: (() => void)[] | undefined;
 
@@ -98,6 +95,7 @@ export class Exchange implements ApiRequest, WebRequester {
     this.isInAdminArea = isAdminPath(this.path);
     this.#services = services;
     this.#number = number;
+    this.activity = new Activity(this, services.admission);
   }
 
   /** Identifies the request in the log. */
@@ -167,10 +165,7 @@ export class Exchange implements ApiRequest, WebRequester {
     if (admission.iteration === iteration) return received;
     await admission.lateBodies.next();
     if (this.response.closed) throw new ClientGone();
-    const admitted = admission.enterAgain(this, performance.now());
-    if (admitted) await admitted;
-    this.enter();
-    if (this.response.closed) throw new ClientGone();
+    await this.activity.enterAgain();
     return received;
   }
 
@@ -215,6 +210,7 @@ export class Exchange implements ApiRequest, WebRequester {
 
   /** Ends the request: its client is no longer watched. */
   close(): void {
+    this.activity.end();
     if (this.#callbacks && this.#callbacks.length > 0) this.peer.unwatch(this);
   }
 
@@ -228,15 +224,12 @@ export class Exchange implements ApiRequest, WebRequester {
     probe(this.incoming, this.response);
   }
 
-  /** Counts the request as active, until `park`. */
-  enter(): void {
-    this.#isActive = true;
-    this.hasStarted = true;
+  park(): void {
+    this.activity.park();
   }
 
-  park(): void {
-    if (this.#isActive) this.#services.admission.leave(this);
-    this.#isActive = false;
+  takeTurn(): Promise<void> | undefined {
+    return this.activity.takeTurn();
   }
 
   /** Waits for a slot before a query is parsed, if parsing it or showing its errors would delay other clients. */

@@ -14,7 +14,14 @@ import { Exchange, type ExchangeServices } from './exchange.ts';
 import type { InFlight } from '../load/in-flight-requests.ts';
 import type { Logger } from '../observability/logger.ts';
 import { pathOf } from '../message/base-path.ts';
-import { isStreamed, isWhole, problemReply, type Reply, type WholeReply } from '../message/message.ts';
+import {
+  isRead,
+  isStreamed,
+  isWhole,
+  problemReply,
+  type Reply,
+  type WholeReply,
+} from '../message/message.ts';
 import { withPosition } from '../message/write-position.ts';
 import { mayReadMetrics, type Metrics } from '../observability/metrics.ts';
 import { corsHeaders } from '../auth/request-origin.ts';
@@ -72,8 +79,6 @@ const isShared = ({ headers }: Reply): boolean => String(headers['Cache-Control'
 function addVary(headers: Record<string, string>, name: string): void {
   headers['Vary'] = headers['Vary'] === undefined ? name : `${name}, ${headers['Vary']}`;
 }
-
-const READS: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 
 /** Makes the listener for `http.createServer`. */
 export function createHandler(options: HandlerOptions): Handler {
@@ -173,10 +178,7 @@ export function createHandler(options: HandlerOptions): Handler {
   function enterNow(exchange: Exchange): Promise<void> | undefined {
     if (exchange.response.closed) throw new ClientGone();
     pressure.assertRoom(site()?.pages.isAsset(exchange.path) === true);
-    const admitted = admission.enter(exchange, performance.now());
-    if (admitted) return admitted.then(() => exchange.enter());
-    exchange.enter();
-    return undefined;
+    return exchange.activity.enter();
   }
 
   /** Does work of a request, and charges the client for its synchronous part. */
@@ -198,12 +200,12 @@ export function createHandler(options: HandlerOptions): Handler {
       if (entering) await entering;
       if (exchange.response.closed) throw new ClientGone();
       assertRate(exchange, options); // after the admission, where clients take turns
-      const isRead = READS.has(exchange.method);
-      if (!isRead) pressure.assertWritable(exchange);
+      const mustBeSendable = isRead(exchange.method);
+      if (!mustBeSendable) pressure.assertWritable(exchange);
       const slot = exchange.slotForQuery();
       if (slot) await slot;
       const made = await charged(exchange, () => answer(exchange)); // Runs synchronously up to the first SQL statement.
-      if (isRead) pressure.assertSendable(made, exchange);
+      if (mustBeSendable) pressure.assertSendable(made, exchange);
       return made;
     } catch (error) {
       if (isClientGone(error)) throw error;
@@ -244,7 +246,7 @@ export function createHandler(options: HandlerOptions): Handler {
         .then((made) => finishPresent(exchange, made));
     } catch (error) {
       if (isClientGone(error)) {
-        if (exchange.hasStarted) admission.abandon(exchange);
+        if (exchange.activity.hasStarted) admission.abandon(exchange);
         return end(exchange, CLIENT_GONE, 0);
       }
       const { pattern, method, started, id } = exchange;

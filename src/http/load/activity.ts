@@ -1,0 +1,77 @@
+// Whether a request counts as active, and how it becomes active again after it has waited for something else.
+import type { ServerResponse } from 'node:http';
+import { ClientGone } from '../../db/scheduling/requester.ts';
+import { isRead, type HasNetwork } from '../message/message.ts';
+import type { Admission, AdmissionRequest } from './admission.ts';
+
+/** What it uses of a request. */
+interface ActiveRequest extends HasNetwork {
+  readonly method: string;
+  readonly response: ServerResponse;
+}
+
+export class Activity implements AdmissionRequest {
+  countedFor: string | undefined;
+  /** Whether the request was admitted, so that work for it has started. */
+  hasStarted = false;
+  readonly #request: ActiveRequest;
+  readonly #admission: Admission;
+  #isActive = false;
+  #isOver = false;
+  /** Resolves when its turn has come again. */
+  #turn: Promise<void> | undefined;
+
+  constructor(request: ActiveRequest, admission: Admission) {
+    this.#request = request;
+    this.#admission = admission;
+  }
+
+  get network(): string {
+    return this.#request.network;
+  }
+
+  /**
+   * Admits the request for the first time.
+   * @returns undefined if it may start at once, else a promise that resolves when it may
+   * @throws Refusal
+   */
+  enter(): Promise<void> | undefined {
+    const admitted = this.#admission.enter(this, performance.now());
+    if (admitted) return admitted.then(() => this.#start());
+    this.#start();
+    return undefined;
+  }
+
+  /** See `Requester`. */
+  park(): void {
+    if (this.#isActive) this.#admission.leave(this);
+    this.#isActive = false;
+  }
+
+  /** @throws Refusal; ClientGone */
+  async enterAgain(): Promise<void> {
+    const admitted = this.#admission.enterAgain(this, performance.now());
+    if (admitted) await admitted;
+    this.#start();
+    if (this.#request.response.closed) throw new ClientGone();
+  }
+
+  /** See `Requester`. */
+  takeTurn(): Promise<void> | undefined {
+    // A write may have been committed: it must not be refused any more.
+    if (this.#isActive || !isRead(this.#request.method)) return undefined;
+    return (this.#turn ??= this.enterAgain().finally(() => (this.#turn = undefined)));
+  }
+
+  /** Ends the request. A part of its work may still wait for its turn while another part has failed. */
+  end(): void {
+    this.#isOver = true;
+    this.park();
+  }
+
+  #start(): void {
+    this.#isActive = true;
+    this.hasStarted = true;
+    if (this.#isOver) this.park();
+  }
+}
