@@ -141,3 +141,22 @@ test('a password column of another model has its own minLength', async () => {
     await other.close();
   }
 });
+
+test('a read-only password has no page, and no admin changes the own one', async () => {
+  const readonly = resources.map((one) =>
+    one.model === 'user' ? { ...one, admin: { ...one.admin, readonly: ['password'] } } : one,
+  );
+  const closed = await startService(readonly);
+  try {
+    const id = await closed.addUser('ada', { admin: true });
+    const own = await logIn(closed, 'ada');
+    const fields = { _password: 'hopper of words', _repeat: 'hopper of words', _current: 'pw-ada' };
+    assert.equal((await own.post(`/admin/user/${id}/password/`, fields)).status, 404);
+    const refused = await own.post('/admin/-/account/', fields);
+    assert.equal(refused.status, 409);
+    assert.match(readable(refused), /npx vitrine user password ada/);
+    await logIn(closed, 'ada');
+  } finally {
+    await closed.close();
+  }
+});

@@ -83,13 +83,16 @@ async function reopenSession(context: AdminContext, password: string): ReturnTyp
 export async function changePassword(context: AdminContext, form: Form): Promise<Reply> {
   const { caller, resources, operations, settings } = context;
   const users = resources.get(settings.userModel);
+  const command = `npx vitrine user password ${caller.name}`;
   if (!users)
     throw new Problem(
       409,
-      `Cannot change the password here: the admin area does not show the model ${settings.userModel}. Ask an operator to run: npx vitrine user password ${caller.name}`,
+      `Cannot change the password here: the admin area does not show the model ${settings.userModel}. Ask an operator to run: ${command}`,
     );
   const column = findColumn(users.model, 'password');
   if (!column) throw new Error('the user model has no password');
+  if (users.readonly.has(column))
+    throw new Problem(409, `Passwords are read-only in the admin area. Ask an operator to run: ${command}`);
   const userFields = parseJsonFields(JSON.stringify({ username: caller.name }));
   const { text: password, errors } = typedPassword({ ...context, resource: users }, column, form, userFields);
   if (Object.keys(errors).length > 0) return showAccount(context, errors);

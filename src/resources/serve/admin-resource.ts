@@ -187,7 +187,7 @@ export function serveForAdmin(
       byKey: recordStatement(model, plain, output),
       excluded: new Set(model.columns.filter((column) => !output.includes(column))),
       readonly: new Set([
-        ...named(admin.readonly ?? []),
+        ...named(admin.readonly ?? [], model.columns),
         ...model.columns.filter((column) => column.generated || column === model.version),
       ]),
       owner: undefined,
@@ -214,7 +214,10 @@ export function serveForAdmin(
         allowedActions(definition, model).filter((action) => isGranted(action, catalog.get(model.table))),
       ),
       find: (parts) => findPath(parts, model, visible),
-      passwords: model.columns.filter(({ isPassword, name }) => isPassword && !admin.exclude?.includes(name)),
+      passwords: model.columns.filter(
+        ({ isPassword, name }) =>
+          isPassword && !admin.exclude?.includes(name) && !admin.readonly?.includes(name),
+      ),
       inApi: (query) =>
         apiAccepts(base, query, (level) => level === 'default')
           ? 'open'
