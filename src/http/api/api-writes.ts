@@ -150,7 +150,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       const caller = await requireWriter(request, resource);
       // An error made for an admin may name hidden records, which a demoted user must not see.
       if (!hasChanged && caller.admin === presumed.admin) throw error;
-      return write(caller);
+      return write(request.recall() ?? caller);
     }
   }
 
