@@ -49,8 +49,8 @@ export async function besiege(
   const service = await stage.service(options);
   const planned = jobs(service.port);
   stage.hire(planned.length);
-  await stage.probe(service, stage.either(1, 0.5)); // verifies the writers' passwords and warms up
-  const reference = await stage.probe(service, stage.either(3, 0.8));
+  await stage.probe(service, stage.either(1, 0.3)); // verifies the writers' passwords and warms up
+  const reference = await stage.probe(service, stage.either(3, 0.6));
   const watch = service.watch();
   const attacks = await Promise.all(planned.map((job) => stage.attack(job)));
   await Promise.race([Promise.all(attacks.map(({ begun }) => begun)), sleep(MAX_BEGINNING)]);

@@ -13,7 +13,7 @@ const SEARCH = '/api/message/?content__ilike=%25e%25a%25zz%25';
 /** Milliseconds between two requests of the neighbor. */
 const PAUSE = 40;
 /** Milliseconds in which an attack gets going. */
-const RAMP = 1_500;
+const RAMP = { full: 1_500, short: 800 };
 
 interface Asked {
   /** Milliseconds. */
@@ -76,11 +76,11 @@ const neighborhood = ({ name, title, own, others, clients, from, limit }: Neighb
   title,
   async run(stage: Stage) {
     const { port } = await stage.service();
-    const seconds = stage.either(8, 4);
+    const seconds = stage.either(8, 3);
     await ask(port, own, 1); // warms up
     const before = await ask(port, own, stage.either(3, 1));
     const attack = await stage.attack(floodOf(port, clients, others, from));
-    await sleep(RAMP);
+    await sleep(stage.either(RAMP.full, RAMP.short));
     const during = await ask(port, own, seconds);
     await attack.stop();
     const note = `${during.median.toFixed(1)} ms, reference ${before.median.toFixed(1)} ms`;
@@ -133,7 +133,7 @@ const userSearches: Scenario = {
       ...floodOf(port, 4, { path: SEARCH, headers: headersOf('user6') }),
       addresses: ['10.2.0.1'],
     });
-    await sleep(RAMP);
+    await sleep(stage.either(RAMP.full, RAMP.short));
     const { failures, count } = await ask(port, search, stage.either(20, 8));
     await attack.stop();
     return [atMost('count', 'searches of the other one that failed', 25, 100 * failures, '%', `of ${count}`)];
