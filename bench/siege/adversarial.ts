@@ -2,6 +2,9 @@
 import { PASSWORD } from '../rows.ts';
 import type { RequestParts } from './connection.ts';
 
+/** The first of more than 20,000 Chinese characters. */
+const FIRST_HAN = 0x4e00;
+
 /** Texts of about this many bytes. */
 const TEXTS: readonly (readonly [name: string, make: (size: number) => string])[] = [
   ['digits', (size) => `${'1'.repeat(size)}x`],
@@ -23,6 +26,14 @@ const TEXTS: readonly (readonly [name: string, make: (size: number) => string])[
   ['colons', (size) => `1${':1'.repeat(size / 2 - 1)}`],
   ['combining marks', (size) => `e${'\u0301'.repeat(size / 2)}`],
   ['quality values', (size) => 'a/b;q=0.1,'.repeat(size / 10)],
+  ['apostrophes', (size) => "'".repeat(size)],
+  [
+    'code points',
+    (size) =>
+      Array.from({ length: size / 9 }, (_, n) =>
+        encodeURIComponent(String.fromCharCode(FIRST_HAN + (n % 20_000))),
+      ).join(''),
+  ],
   ['spaces in a weight', (size) => `a/a;q=${' '.repeat(size - 9)}x y`],
 ];
 
@@ -138,6 +149,15 @@ export function places(): Place[] {
       path: '/api/value/',
       headers: { ...USER, 'Content-Type': `multipart/form-data; boundary=${latin(make(HEADER))}` },
       body: '-'.repeat(BODY),
+    })),
+    each('Host of a page', (make) => ({
+      path: '/api/message/',
+      headers: { ...CLIENT, Accept: 'text/html', Host: latin(make(HEADER)) },
+    })),
+    each('Host of a form', (make) => ({
+      method: 'POST',
+      path: '/admin/-/login/',
+      headers: { ...CLIENT, Origin: 'http://a', Host: latin(make(HEADER)), 'Content-Type': FORM_TYPE },
     })),
     each('login form', (make) => ({
       method: 'POST',

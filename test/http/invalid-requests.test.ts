@@ -56,6 +56,7 @@ describe('invalid HTTP', () => {
     'a space before the colon': `GET / HTTP/1.1\r\n${host}X-A : x\r\n\r\n`,
     'a NUL character in a header': `GET / HTTP/1.1\r\n${host}X-A: \0\r\n\r\n`,
     'no Host': 'GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n',
+    'a Host of 301 characters': `GET /healthz HTTP/1.1\r\nHost: ${'x'.repeat(301)}\r\n\r\n`,
     'two Hosts': `GET /healthz HTTP/1.1\r\n${host}${host}\r\n`,
     'two different Hosts': `GET /healthz HTTP/1.1\r\n${host}hOST: other\r\n\r\n`,
     'a transfer coding without chunks': `POST /api/note/ HTTP/1.1\r\n${host}Transfer-Encoding: gzip\r\n\r\n`,

@@ -19,7 +19,7 @@ import { compareLabels } from '../../src/admin/fields/references.ts';
 import { parseBasic } from '../../src/http/auth/credentials.ts';
 import { isNotModified, parseIfMatch } from '../../src/http/message/entity-tag.ts';
 import type { ApiRequest } from '../../src/http/message/message.ts';
-import { readMultipart } from '../../src/http/api/multipart.ts';
+import { readParts } from '../../src/http/api/multipart.ts';
 import { COLLECTION_FORMATS, negotiate } from '../../src/http/api/negotiation.ts';
 import { assertOrigin, clientNetworkOf } from '../../src/http/auth/request-origin.ts';
 import { loggedPath, splitTarget } from '../../src/http/message/request-target.ts';
@@ -116,16 +116,17 @@ const parsers: Record<string, Parser> = {
   'a form with data': { maxLength: MEGABYTE, read: (text) => decodeField(text, 'data', 2) },
   'a multipart form': {
     maxLength: MEGABYTE,
-    read: (text) => readMultipart(Buffer.from(text), 'multipart/form-data; boundary=x', 2000),
+    read: (text) => [...readParts(Buffer.from(text), 'multipart/form-data; boundary=x', 2000)],
   },
   'the headers of a part': {
     maxLength: MEGABYTE,
-    read: (text) =>
-      readMultipart(
+    read: (text) => [
+      ...readParts(
         Buffer.from(`--x\r\nContent-Disposition: form-data; name="${text}\r\n\r\n\r\n--x--`),
         'multipart/form-data; boundary=x',
         2000,
       ),
+    ],
   },
   'a CSV file': { maxLength: MEGABYTE, read: parseCsv },
   'a guarded cell': { maxLength: MEGABYTE, read: withoutGuard },
@@ -160,7 +161,7 @@ const parsers: Record<string, Parser> = {
     maxLength: HEADER,
     read: (text) => String(parseListQuery(`page=${text}`, { limit: 20, maxLimit: 100 }, {}).page),
   },
-  'an Accept header': { maxLength: HEADER, read: (text) => negotiate(text, COLLECTION_FORMATS) },
+  'an Accept header': { maxLength: 1_024, read: (text) => negotiate(text, COLLECTION_FORMATS) },
   'a Content-Type header': {
     maxLength: HEADER,
     read: (text) => [essenceOf(text), parameterOf(text, 'charset')],

@@ -71,4 +71,19 @@ describe('multipart bodies', () => {
       assert.deepEqual([answer.status, answer.json.number], [200, 7]);
     });
   }
+
+  for (const [length, status] of [
+    [70, 200],
+    [71, 400],
+  ] as const)
+    test(`a boundary of ${length} characters is ${status}`, async () => {
+      const boundary = 'B'.repeat(length);
+      const answer = await service.request('/api/one/1/', {
+        method: 'PUT',
+        user: 'ada',
+        headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
+        body: `${data}--BB--`.replaceAll('--BB', `--${boundary}`),
+      });
+      assert.equal(answer.status, status);
+    });
 });

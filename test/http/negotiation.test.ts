@@ -45,6 +45,8 @@ const COLLECTION: readonly [accept: string | undefined, type: string | undefined
   ['text/csv;q=0', undefined],
   ['*/*;q=0', undefined],
   ['text/csv;q=0.000, text/plain', undefined],
+  [`text/csv${';a=b'.repeat(254)}`, CSV],
+  [`text/csv${';a=b'.repeat(255)}`, JSON_TYPE], // more than 1,024 characters
   ['text/plain;x="never ends, text/csv, */*', undefined],
 ];
 

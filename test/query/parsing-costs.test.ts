@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { ARRAY_TYPES } from '../../src/db/types/array-types.ts';
 import { COLUMN_TYPES } from '../../src/db/types/column-types.ts';
 import { decodeField } from '../../src/query/parse/grammar.ts';
-import { parseJsonFields } from '../../src/resources/records/json-fields.ts';
+import { parseJsonFields, parseJsonFieldsInTurns } from '../../src/resources/records/json-fields.ts';
 import { parseEntries } from '../../src/resources/records/record-entry.ts';
 import { cpuOf, longestTurnOf } from '../http/expect.ts';
 
@@ -73,6 +73,30 @@ describe('the cost of the largest body', () => {
     assert.deepEqual(values('data2=1&%data=2&=data&data%3D=1'), []);
     assert.deepEqual(values('data=%&datA=1'), [undefined]);
   });
+});
+
+/** In how many iterations of the event loop a body is parsed. */
+async function turnsOf(body: string): Promise<number> {
+  let turns = 0;
+  const count = (): void => {
+    turns += 1;
+    timer = setImmediate(count);
+  };
+  let timer = setImmediate(count);
+  await parseJsonFieldsInTurns(body);
+  clearImmediate(timer);
+  return turns;
+}
+
+test('a body of thousands of long keys is parsed in many turns', async () => {
+  const keys = Array.from({ length: 9_990 }, (_, index) => `"${String(index).padStart(100, 'k')}":1`);
+  assert.ok((await turnsOf(`{${keys.join()}}`)) > 15);
+});
+
+test('a body that begins with a megabyte of spaces costs little more than one that does not', () => {
+  const body = `{"a":${JSON.stringify('b'.repeat(1_000))}}`;
+  const costOf = (text: string): number => cpuOf(() => parseJsonFields(text));
+  assert.ok(costOf(' '.repeat(1e6) + body) < costOf(`{"a":"${'b'.repeat(1e6)}"}`) + 5_000);
 });
 
 describe('the cost of a large page of the admin area', () => {

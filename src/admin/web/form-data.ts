@@ -2,7 +2,7 @@
 import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
-import { readMultipartInTurns, tooManyFields } from '../../http/api/multipart.ts';
+import { readMultipart, tooManyFields } from '../../http/api/multipart.ts';
 import { essenceOf } from '../../http/message/text-decoding.ts';
 import { decodeForm } from '../../query/parse/grammar.ts';
 import { LONGEST_FORM } from '../../resources/records/browsing.ts';
@@ -62,7 +62,7 @@ export async function readForm(request: ApiRequest, { bytes, fields }: FormLimit
   const contentType = request.headers['content-type'] ?? '';
   const essence = essenceOf(contentType);
   if (essence === 'multipart/form-data') {
-    return createForm(await readMultipartInTurns(await request.body(bytes), contentType, fields));
+    return createForm(await readMultipart(await request.body(bytes), contentType, fields));
   }
   if (essence !== 'application/x-www-form-urlencoded')
     throw new Problem(

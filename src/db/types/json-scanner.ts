@@ -42,17 +42,23 @@ export const NUMERIC_WHOLE = 131_072;
 export const NUMERIC_FRACTION = 16_383;
 /** Values that are scanned in one iteration of the event loop. They take about a millisecond. */
 const VALUES_PER_TURN = 20_000;
+/** As how many values a field counts whose key is read. */
+const FIELD_VALUES = 40;
 
 const isDigit = (code: number): boolean => code >= ZERO && code <= NINE;
 
+/** Whitespace characters from which a pattern finds the end sooner. */
+const LONG_SPACE = 32;
+const NOT_SPACE = /[^ \n\r\t]/g;
+
 /** The position of the first character at or after `from` that is not JSON whitespace. */
 export function skipSpace(text: string, from: number): number {
-  let at = from;
-  for (;;) {
+  for (let at = from; at < from + LONG_SPACE; at += 1) {
     const code = text.charCodeAt(at);
     if (code > 0x20 || (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09)) return at;
-    at += 1;
   }
+  NOT_SPACE.lastIndex = from + LONG_SPACE;
+  return NOT_SPACE.exec(text)?.index ?? text.length;
 }
 
 function skipDigits(text: string, from: number): number {
@@ -181,21 +187,24 @@ function* scanSteps(
   let key: string | undefined;
   let start = 0;
   let at = skipSpace(text, 0);
+  let valuesLeft = valuesPerStep;
 
   /** The start of the value whose key is at `at`, or -1. */
   const readKey = (): number => {
     const end = text.charCodeAt(at) === QUOTE ? scanner.string(at) : -1;
     if (end < 0) return -1;
-    if (onField && open === 1) key = JSON.parse(text.slice(at, end)) as string;
+    if (onField && open === 1) {
+      key = JSON.parse(text.slice(at, end)) as string;
+      valuesLeft -= FIELD_VALUES;
+    }
     const colon = skipSpace(text, end);
     if (text.charCodeAt(colon) !== COLON) return -1;
     return skipSpace(text, colon + 1);
   };
 
-  let valuesLeft = valuesPerStep;
   for (;;) {
     valuesLeft -= 1;
-    if (valuesLeft === 0) {
+    if (valuesLeft <= 0) {
       valuesLeft = valuesPerStep;
       yield;
     }

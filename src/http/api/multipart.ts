@@ -54,11 +54,14 @@ function readPart(part: string): Field | undefined {
   ];
 }
 
-/** Parts to parse before other requests may run. */
+/** Parts, and their characters, to parse before other requests may run. */
 const PARTS_PER_STEP = 1000;
+const CHARACTERS_PER_STEP = 65_536;
+/** Maximum characters of a boundary (RFC 2046, section 5.1.1). */
+const MAX_BOUNDARY = 70;
 
 /** Parses a form in steps, and yields wherever other requests may run. See `readMultipart`. */
-function* readParts(
+export function* readParts(
   bytes: Buffer,
   contentType: string,
   maxFields: number,
@@ -66,11 +69,18 @@ function* readParts(
 ): Generator<undefined, Field[]> {
   const boundary = parameterOf(contentType, 'boundary');
   // Latin-1 maps each byte to one character, so a field's bytes can be recovered and decoded strictly.
-  const parts = boundary ? splitParts(bytes.toString('latin1'), boundary, maxFields) : undefined;
+  const isValid = boundary !== undefined && boundary !== '' && boundary.length <= MAX_BOUNDARY;
+  const parts = isValid ? splitParts(bytes.toString('latin1'), boundary, maxFields) : undefined;
   if (!parts) throw new Problem(400, INVALID);
   const fields: Field[] = [];
-  for (const [index, part] of parts.entries()) {
-    if (index % PARTS_PER_STEP === PARTS_PER_STEP - 1) yield;
+  let [count, length] = [0, 0];
+  for (const part of parts) {
+    count += 1;
+    length += part.length;
+    if (count === PARTS_PER_STEP || length > CHARACTERS_PER_STEP) {
+      [count, length] = [0, 0];
+      yield;
+    }
     const field = readPart(part);
     if (!field) throw new Problem(400, INVALID);
     fields.push(field);
@@ -85,25 +95,17 @@ const decode = (text: string): string =>
   text.length < SHORT && IS_ASCII.test(text) ? text : decodeBody(Buffer.from(text, 'latin1'));
 
 /**
- * The fields of a multipart form. Files become text.
+ * The fields of a multipart form. Files become text. Lets other requests run in between.
  * @param only decodes and returns only the fields of this name; the others may hold any bytes
  * @throws Problem 400; 413 for too many fields
  */
-export function readMultipart(bytes: Buffer, contentType: string, maxFields: number, only?: string): Field[] {
-  const steps = readParts(bytes, contentType, maxFields, only);
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done) return value;
-  }
-}
-
-/** All fields of a multipart form. Lets other requests run in between. @throws Problem 400, 413 */
-export async function readMultipartInTurns(
+export async function readMultipart(
   bytes: Buffer,
   contentType: string,
   maxFields: number,
+  only?: string,
 ): Promise<Field[]> {
-  const steps = readParts(bytes, contentType, maxFields);
+  const steps = readParts(bytes, contentType, maxFields, only);
   for (;;) {
     const { done, value } = steps.next();
     if (done) return value;

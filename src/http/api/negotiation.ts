@@ -63,9 +63,13 @@ function qualityOf(type: string, ranges: readonly MediaRange[]): number {
   return 0;
 }
 
-/** A fast path: whether `Accept` is missing or one of the usual values that select JSON. */
+/** A longer header counts as malformed: a request is asked several times what it accepts, and each time parses all of it. */
+const MAX_ACCEPT = 1_024;
+
+/** A fast path: whether `Accept` is missing or too long, or one of the usual values that select JSON. */
 const wantsJson = (accept: string | undefined): boolean =>
   accept === undefined ||
+  accept.length > MAX_ACCEPT ||
   accept === '*/*' ||
   accept === MEDIA_TYPES.json ||
   accept.startsWith('application/json,'); // without `q` its quality is 1, the highest, and JSON wins ties

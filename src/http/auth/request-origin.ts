@@ -4,6 +4,7 @@ import { isIP, type Socket } from 'node:net';
 import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import { clientNetwork } from '../message/client-networks.ts';
+import { MAX_HOST } from '../message/request-target.ts';
 
 /** Maximum number of empty values to skip. Proxies append none, so a client sent them and everything before them. */
 const MAX_EMPTY = 16;
@@ -50,12 +51,9 @@ export const isSecure = (headers: IncomingHttpHeaders, socket: Socket, trustProx
   'encrypted' in socket ||
   (trustProxy > 0 && valueFromProxies(headers['x-forwarded-proto'], trustProxy)?.toLowerCase() === 'https');
 
-/** Maximum characters of an origin: a host name has at most 253. */
-const MAX_ORIGIN = 300;
-
 /** Whether the origin is that of the request's own URL. */
 function isSameOrigin(origin: string, headers: IncomingHttpHeaders, trustProxy: number): boolean {
-  if (origin.length > MAX_ORIGIN || !URL.canParse(origin)) return false;
+  if (origin.length > MAX_HOST || !URL.canParse(origin)) return false;
   const { protocol, host } = new URL(origin);
   const scheme = trustProxy > 0 ? valueFromProxies(headers['x-forwarded-proto'], trustProxy) : undefined;
   if (scheme !== undefined && protocol !== `${scheme.toLowerCase()}:`) return false;

@@ -222,6 +222,7 @@ export class Admission {
     const next = this.#waiting.shift((key) => this.#mayStart(key, now));
     if (!next) return; // All waiting clients are at their limit: `leave` continues.
     next.start();
-    queueMicrotask(this.#admit); // After the synchronous part of the request, which counts towards the start time.
+    // After the work of the request up to its first wait for something else, which counts towards the start time.
+    queueMicrotask(() => process.nextTick(this.#admit));
   };
 }

@@ -37,14 +37,20 @@ export function loggedPath(path: string, query: string): string {
   return `${excerpt(path, MAX_LOGGED)}?${excerpt(names.join('&'), MAX_LOGGED)}`;
 }
 
+/** Maximum characters of a host with its port, or of an origin: a host name has at most 253. */
+export const MAX_HOST = 300;
+
 /**
  * Rejects ambiguous requests that Node's parser accepts.
- * @throws Problem 400 for a missing or repeated Host, and for HTTP/1.0 with a transfer coding, 501 for an unsupported transfer coding
+ * @throws Problem 400 for a missing, long or repeated Host, and for HTTP/1.0 with a transfer coding, 501 for an unsupported transfer coding
  */
 export function assertReadable({ headers, httpVersion, rawHeaders }: IncomingMessage): void {
   const close = { headers: { Connection: 'close' } };
   if (headers.host === undefined && httpVersion === '1.1')
     throw new Problem(400, 'The Host header is missing.', close);
+  // Parsing it as part of a URL takes longer than linear time, and pages for browsers repeat it.
+  if (headers.host !== undefined && headers.host.length > MAX_HOST)
+    throw new Problem(400, `The Host header is longer than ${MAX_HOST} characters.`, close);
   // Node keeps only the first Host header, but a proxy may have routed the request by another one.
   let hosts = 0;
   for (let index = 0; index < rawHeaders.length; index += 2)
