@@ -39,6 +39,11 @@ async function fillTargets(sql: postgres.Sql): Promise<void> {
   await sql`insert into document (body) select repeat('0123456789abcdef', 65536) from generate_series(1, ${DOCUMENTS}::int)`;
   await sql`insert into measure (station, day) values (1, '2026-01-01')`;
   await sql`insert into diary (entry) select repeat('a line ', 200) from generate_series(1, 1200)`;
+  const columns = Array.from({ length: 80 }, (_, index) => `column${index}`);
+  const values = columns.map((_, index) => (index < 60 ? `now() - n * interval '1 day'` : 'random() * n'));
+  await sql.unsafe(
+    `insert into report (${columns.join()}) select ${values.join()} from generate_series(1, 1200) n`,
+  );
   await sql`insert into team (name) values ('one'), ('two'), ('three')`;
   await sql`insert into member (nickname, code) values ('first', 'code-of-first'), ('second', 'code-of-second')`;
 }

@@ -63,6 +63,8 @@ export interface Shape {
   isUneven: boolean;
   /** Pages: mean milliseconds on a pipelined connection. */
   pipelinedMean: number;
+  /** `quick` statements: mean milliseconds; 0 before the first one. */
+  quickMean: number;
   /** Single records: the values of the statements whose results were large. */
   large: Set<string> | undefined;
 }
@@ -85,6 +87,7 @@ export const newShape = (text: string, isFixed = false): Shape => ({
   isSmall: false,
   isUneven: false,
   pipelinedMean: 0,
+  quickMean: 0,
   large: undefined,
 });
 

@@ -141,24 +141,22 @@ const userSearches: Scenario = {
 };
 
 /** Pages of up to 100 records, of many sizes, which never share a statement. */
-const PAGES: readonly RequestShape[] = Array.from({ length: 400 }, (_, n) => {
-  const limit = 50 + (n % 51);
-  const page = 1 + (n % Math.floor(1000 / limit));
-  const ordering = n % 2 === 0 ? '' : '&ordering=-id';
-  return {
-    method: 'HEAD',
-    path: `/api/diary/?limit=${limit}&page=${page}${ordering}`,
-    headers: { Authorization: `Basic user7:${PASSWORD}` },
-  };
-});
+const pagesOf = (model: string, headers: RequestShape['headers'] = {}): RequestShape[] =>
+  Array.from({ length: 400 }, (_, n) => {
+    const limit = 50 + (n % 51);
+    const page = 1 + (n % Math.floor(1000 / limit));
+    const ordering = n % 2 === 0 ? '' : '&ordering=-id';
+    return { method: 'HEAD', path: `/api/${model}/?limit=${limit}&page=${page}${ordering}`, headers };
+  });
 
 const userPages: Scenario = {
   name: 'user-pages',
   title: 'one user with 1,500 connections that ask for pages of up to 100 records',
   async run(stage) {
+    const pages = pagesOf('diary', { Authorization: `Basic user7:${PASSWORD}` });
     const siege = await besiege(
       stage,
-      (port) => [{ ...floodOf(port, 1_500, PAGES), addresses: ['10.2.0.1'], isGradual: true }],
+      (port) => [{ ...floodOf(port, 1_500, pages), addresses: ['10.2.0.1'], isGradual: true }],
       { countsEnd: false },
     );
     return [readRow(siege, 30), ...writeRows(stage, siege, 500)];
@@ -244,6 +242,16 @@ export const neighbors: readonly Scenario[] = [
     clients: 40,
     from: networks(256),
     limit: 60,
+  }),
+  neighborhood({
+    name: 'wide-pages',
+    title:
+      '64 connections of 4 addresses that ask for pages of wide records, and one client that reads single ones',
+    own: { path: '/api/message/1/' },
+    others: pagesOf('report'),
+    clients: 64,
+    from: addresses(4),
+    limit: 30,
   }),
   neighborhood({
     name: 'longer-reads',

@@ -142,15 +142,18 @@ function parkedId(form: Form): string | undefined {
 }
 
 /** Verifies a name and a password. A client that disconnects leaves the queue. @throws Unauthorized; Problem 429, 503 */
-export const verifyPassword = (
+export function verifyPassword(
   { authentication }: Services,
   request: ApiRequest,
   name: string,
   password: string,
-): Promise<Login> =>
-  authentication.logIn({ name, password }, request.client().address, (callback) =>
-    request.requester.onGone(callback),
+): Promise<Login> {
+  const { requester } = request;
+  requester.park();
+  return authentication.logIn({ name, password }, request.client().address, (callback) =>
+    requester.onGone(callback),
   );
+}
 
 /** Verifies that a name and a password belong to an admin. @throws Problem 401, always with the same message; 429, 503 */
 async function verify(services: Services, request: ApiRequest, form: Form): Promise<Login> {
@@ -178,7 +181,8 @@ export async function openSession(
   const old = readCookie(request, 'session');
   if (old !== undefined) await sessions.end(old);
   const agent = (request.headers['user-agent'] ?? '').slice(0, 300);
-  const token = await sessions.open(caller, precondition, request.client().address, agent);
+  const { address } = request.client();
+  const token = await sessions.open({ caller, precondition, address, agent, requester: request.requester });
   return token === undefined
     ? undefined
     : { token, cookie: setCookie(request, 'session', token, SESSION_AGE) };

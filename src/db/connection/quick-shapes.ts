@@ -3,8 +3,11 @@ import { LARGE, type BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
 import type { Shape } from '../statement-shapes.ts';
 
-/** Milliseconds for which a page counts as large after a large answer, even if later answers are small. */
-const LARGE_FOR = 10 * 60_000;
+/**
+ * Milliseconds for which a page counts as large after a large answer, even if later answers are small. PostgreSQL leaves a large
+ * page out, so trying again costs little, and one record that was deleted soon must not slow down a page for long.
+ */
+const LARGE_FOR = 10_000;
 /**
  * How many times the bytes of its JSON a value's size may be taken for: an array of short numbers is stored longer, and a
  * compressed value above a limit counts as large.
@@ -45,9 +48,22 @@ export const isLargeRecord = (shape: Shape, statement: BoundSql): boolean =>
 /** Remembers that the record of a statement is large. */
 export const noteLarge = (shape: Shape, statement: BoundSql): void => noteRecord(shape, statement, true);
 
-/** Remembers whether an answer was large. @param statement as it was sent, see `withoutLarge` */
-export function noteAnswer(shape: Shape, statement: BoundSql, rows: readonly RawRow[]): void {
+/** The weight of the newest time in the mean. */
+const NEWEST_WEIGHT = 0.1;
+
+/**
+ * Remembers whether an answer was large, and of a page how long it took.
+ * @param statement as it was sent, see `withoutLarge`
+ */
+export function noteAnswer(
+  shape: Shape,
+  statement: BoundSql,
+  rows: readonly RawRow[],
+  milliseconds = shape.quickMean,
+): void {
   const isLargeAnswer = isLarge(statement, rows);
+  if (shape.quickMean === 0) shape.quickMean = milliseconds;
+  else shape.quickMean += (milliseconds - shape.quickMean) * NEWEST_WEIGHT;
   if (!statement.isPage) {
     // PostgreSQL may leave out a record whose JSON is shorter than its size suggests.
     const isUncertain = !isLargeAnswer && (rows[0]?.[0]?.length ?? 0) > LARGE / MAX_OVERHEAD;

@@ -93,22 +93,19 @@ export class Runner {
     this.#brief = new BriefReads({ open: openBrief, deadline: DEADLINE, guard, onReadOnly });
     this.#timeLimits = new TimeLimits(slowTimeout);
     const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
+    const common = { open, deadline: DEADLINE, guard, onReadOnly };
     this.#quick = new Pool({
-      open,
+      ...common,
       ...quick,
       maxPending: 4000,
-      deadline: DEADLINE,
-      guard,
-      onReadOnly,
-      onAnswer: (statement, rows) => statement.shape && noteAnswer(statement.shape, statement, rows),
+      onAnswer: (statement, rows, milliseconds) =>
+        statement.shape && noteAnswer(statement.shape, statement, rows, milliseconds),
       onSlow: ({ shape }) => {
         if (shape) shape.wasSlow = true;
       },
       onStalled: ({ shape }) => this.#shared.disperse(shape),
     });
-    const common = { deadline: DEADLINE, guard, onReadOnly };
-    const work = { ...common, connections: CONNECTIONS, depth: 1, maxPending: 1000 };
-    this.#work = new Pool({ open, ...work });
+    this.#work = new Pool({ ...common, connections: CONNECTIONS, depth: 1, maxPending: 1000 });
     this.#sweep = setInterval(() => {
       const now = performance.now();
       this.#quick.sweep(now);
@@ -182,8 +179,9 @@ export class Runner {
     return this.#scheduler.run('short', requester, async () => {
       const [started, sent] = [performance.now(), withoutLarge(statement)];
       const rows = await this.#execute(sent, requester, this.#isPrepared(statement));
-      shape.wasSlow = performance.now() - started >= COSTLY;
-      noteAnswer(shape, sent, rows);
+      const milliseconds = performance.now() - started;
+      shape.wasSlow = milliseconds >= COSTLY;
+      noteAnswer(shape, sent, rows, milliseconds);
       return rows;
     });
   }

@@ -35,6 +35,8 @@ export interface SharedReadsOptions {
   readonly maySend: (shape: Shape) => boolean;
 }
 
+/** Maximum milliseconds that all pages which were sent and have no answer yet probably take together: all other reads wait for them. */
+const MAX_PAGE_TIME = 20;
 /** Maximum readers of one shape that wait. */
 const MAX_WAITING = 1_000;
 /** Maximum milliseconds of waiting for a statement that takes long. */
@@ -47,13 +49,16 @@ const MAX_WAIT = 2_000;
 export class SharedReads {
   readonly #groups = new Map<Shape, Group>();
   readonly #options: SharedReadsOptions;
+  /** Milliseconds that the pages without an answer probably take. */
+  #pageTime = 0;
 
   constructor(options: SharedReadsOptions) {
     this.#options = options;
   }
 
   /**
-   * @returns undefined if the statement must run on a connection to itself: it would wait, or its record or page is large
+   * @returns undefined if the statement must run on a connection to itself: it would wait, its record or page is large, or the
+   * pages before it take long
    * @throws Problem 503 when too many wait, or for too long
    */
   run(statement: ShapedStatement, requester: Requester): Promise<RawRow[] | undefined> {
@@ -105,6 +110,7 @@ export class SharedReads {
     if (distinct.length > 1 && first?.statement.many !== undefined)
       this.#sendKeys(group, first.statement, distinct);
     else for (const same of distinct) this.#sendOne(group, same);
+    if (group.running === 0) this.#sendNext(shape, group); // all of them run elsewhere
   }
 
   /** Sends one statement for readers of the same values. */
@@ -112,11 +118,18 @@ export class SharedReads {
     const [first] = readers;
     if (!first) return;
     const statement = withoutLarge(first.statement);
-    this.#send(group, statement, readers, (rows) => {
+    const { isPage, shape } = statement;
+    const time = isPage ? shape.quickMean : 0;
+    if (isPage && this.#pageTime > 0 && this.#pageTime + time > MAX_PAGE_TIME) {
+      for (const { resolve } of readers) resolve(undefined);
+      return;
+    }
+    const deliver = (rows: RawRow[]): void => {
       const isLarge = isLeftOut(statement, rows);
-      if (isLarge) noteAnswer(statement.shape, statement, rows);
+      if (isLarge) noteAnswer(shape, statement, rows);
       for (const { resolve } of readers) resolve(isLarge ? undefined : rows);
-    });
+    };
+    this.#send(group, statement, readers, deliver, time);
   }
 
   /** Sends one statement for readers of different keys. */
@@ -147,11 +160,14 @@ export class SharedReads {
     statement: ShapedStatement,
     readers: readonly Reader[],
     deliver: (rows: RawRow[]) => void,
+    time = 0,
   ): void {
     group.running += 1;
+    this.#pageTime += time;
     const park = (): void => readers.forEach(({ requester }) => requester.park());
     const end = (): void => {
       group.running -= 1;
+      this.#pageTime -= time;
       if (group.running === 0) this.#sendNext(statement.shape, group);
     };
     const fail = (error: unknown): void => {

@@ -1,7 +1,7 @@
 // Decides when a request may start, so that clients share a busy process fairly.
 import { ClientUsage } from '../../db/scheduling/client-usage.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
-import { HeavyWork, PRESENCE_TIME, type HeavyClient } from './heavy-work.ts';
+import { HeavyWork, type HeavyClient } from './heavy-work.ts';
 import { RequestQueue } from './request-queue.ts';
 import { Turns } from './turns.ts';
 import type { HasNetwork } from '../message/message.ts';
@@ -10,6 +10,11 @@ import type { HasNetwork } from '../message/message.ts';
 const MAX_ACTIVE = 64;
 /** Maximum for one client while other clients are present. Below this total, requests are not counted by client. */
 const MAX_ACTIVE_AMONG_OTHERS = 16;
+/**
+ * Milliseconds for which a client counts as present after its last request while the process was busy. Shorter than the pause of a
+ * client, and it finds all places taken at its next request.
+ */
+const PRESENCE_TIME = 1_000;
 /** Requests that start in one iteration of the event loop. The others queue for the next one, in fair order. */
 const MAX_STARTS_PER_ITERATION = 16;
 /** Milliseconds after the first start of an iteration in which more requests may start. */
@@ -153,16 +158,15 @@ export class Admission {
 
   #enterAs(request: AdmissionRequest, now: number): Promise<void> | undefined {
     const key = request.network;
-    request.countedFor = key;
     if (this.#waiting.size === 0 && this.#hasRoom(now) && this.#mayStart(key, now)) {
-      this.#start(now, key);
+      this.#start(now, request);
       return undefined;
     }
     this.#assertMayWait(key, now);
     if (!this.#isScheduled) this.#schedule();
     return new Promise((resolve, refuse) => {
       const start = (): void => {
-        this.#start(performance.now(), key);
+        this.#start(performance.now(), request);
         resolve();
       };
       this.#waiting.push(key, { start, refuse });
@@ -184,11 +188,15 @@ export class Admission {
     displaced.refuse(TOO_MANY);
   }
 
-  #start(now: number, key?: string): void {
+  /** @param counted is counted by client */
+  #start(now: number, counted?: AdmissionRequest): void {
     if (this.#started === 0) this.#startsEnd = now + MAX_START_TIME;
     this.#started += 1;
     this.#active += 1;
-    if (key !== undefined) this.#activeOf.set(key, (this.#activeOf.get(key) ?? 0) + 1);
+    if (!counted) return;
+    const { network } = counted;
+    counted.countedFor = network;
+    this.#activeOf.set(network, (this.#activeOf.get(network) ?? 0) + 1);
   }
 
   #hasRoom(now: number): boolean {

@@ -5,7 +5,7 @@ import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
 import { ByteBudget } from './byte-budget.ts';
 
 /** Milliseconds for which a client counts as present after its last request. */
-export const PRESENCE_TIME = 100;
+const PRESENCE_TIME = 100;
 /**
  * Minimum iterations of the event loop between two tasks. Node accepts one connection in each iteration, so new clients would
  * otherwise wait for many tasks.

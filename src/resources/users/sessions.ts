@@ -5,6 +5,7 @@ import type { Transaction } from '../../db/connection/transactions.ts';
 import { identifier, raw, sql, table, value, type Fragment } from '../../db/fragment.ts';
 import { type RawRow, type Statement, createStatement, isTrue, text } from '../../db/rows.ts';
 import { reference, type Model } from '../../db/schema/model.ts';
+import { SERVICE, type Requester } from '../../db/scheduling/requester.ts';
 import type { Caller } from '../serve/served-resource.ts';
 import { requiredColumn } from './users.ts';
 
@@ -61,6 +62,18 @@ function isOfUser(userKey: Fragment, castType: string): Fragment {
 
 export type Sessions = ReturnType<typeof createSessions>;
 
+interface NewSession {
+  readonly caller: Caller;
+  /** Holds while the user's row is the one whose password was verified. */
+  readonly precondition: Fragment;
+  readonly address: string;
+  /** What the browser calls itself. */
+  readonly agent: string;
+  readonly requester: Requester;
+}
+
+type Run = <T>(query: Fragment, decode: Statement<T>['decode']) => Promise<T>;
+
 /**
  * @param sessions the table of sessions
  * @param users the user model, whose `username`, `password`, `active` and `admin` are there
@@ -79,8 +92,17 @@ export function createSessions(database: Database, sessions: Model, users: Model
   const ofUser = isOfUser(userKey, users.primaryKey.castType);
   const sessionsWithUsers = sql`${sessionTable} s join ${table(users.table)} u on ${ofUser}`;
 
+  const fixed = <T>(query: Fragment, decode: Statement<T>['decode']): Statement<T> => ({
+    ...createStatement(query, decode),
+    fixed: true,
+  });
   const run = <T>(query: Fragment, decode: Statement<T>['decode']): Promise<T> =>
-    database.run({ ...createStatement(query, decode), fixed: true }, 'quick');
+    database.run(fixed(query, decode), 'quick');
+  /** Each commit would delay the short reads of all clients, and a login makes several. */
+  const writer =
+    (requester: Requester): Run =>
+    (query, decode) =>
+      database.for(requester).run(fixed(query, decode), 'write');
   /** Reads the number of sessions that were valid, of those that ended. */
   const countValid = (rows: readonly RawRow[]): number =>
     rows.filter(([wasValid]) => isTrue(wasValid)).length;
@@ -104,12 +126,12 @@ export function createSessions(database: Database, sessions: Model, users: Model
    * deleted without waiting, but its tombstone ends it.
    * @returns how many of them were valid
    */
-  function endAll(condition: Fragment): Promise<number> {
+  function endAll(condition: Fragment, runAs: Run = run): Promise<number> {
     const ending = sql`select s.token_hash, s.user_key, coalesce(${isValid}, false) as valid from ${sessionTable} s left join ${table(users.table)} u on ${ofUser} where not ${isTombstone} and ${condition}`;
     // Sorted, so that two transactions that end the same sessions cannot deadlock.
     const tombstones = sql`insert into ${sessionTable} (token_hash, user_key, password_mark, address, agent) select ${raw(TOMBSTONE_PREFIX)} || token_hash, user_key, '', '', '' from ending order by token_hash on conflict (token_hash) do nothing`;
     const gone = sql`delete from ${sessionTable} where ${unlocked(sql`s.token_hash in (select token_hash from ending)`)}`;
-    return run(
+    return runAs(
       sql`with ending as (${ending}), tombstones as (${tombstones}), gone as (${gone}) select valid from ending`,
       countValid,
     );
@@ -124,19 +146,23 @@ export function createSessions(database: Database, sessions: Model, users: Model
   /** Ends expired sessions, and those of users who changed their password, are inactive or are no longer admins. */
   async function prune(): Promise<void> {
     prunedAt = Date.now();
-    await endAll(sql`(${isValid}) is not true`);
+    const write = writer(SERVICE);
+    await endAll(sql`(${isValid}) is not true`, write);
     const isOld = sql`${isOrphan} and s.seen < ${NOW} - ${raw(TOMBSTONE_LIFE)}`;
-    await run(sql`delete from ${sessionTable} where ${unlocked(isOld)}`, nothing);
+    await write(sql`delete from ${sessionTable} where ${unlocked(isOld)}`, nothing);
   }
 
   /** Ends the user's least recently used sessions beyond the limit, except the current one, and deletes old tombstones. */
-  async function trim(id: string, token: string): Promise<void> {
+  async function trim(id: string, token: string, write: Run): Promise<void> {
     const hash = value(digest(token));
     const beyond = (condition: Fragment, most: number): Fragment =>
       sql`s.token_hash in (select s.token_hash from ${sessionTable} s where s.user_key = ${value(id)} and ${condition} order by s.seen desc, s.created desc, s.token_hash offset ${raw(String(most))})`;
     const isOther = sql`not ${isTombstone} and not ${hasTombstone} and s.token_hash <> ${hash}`;
-    await endAll(beyond(isOther, MAX_SESSIONS - 1));
-    await run(sql`delete from ${sessionTable} where ${unlocked(beyond(isOrphan, MAX_TOMBSTONES))}`, nothing);
+    await endAll(beyond(isOther, MAX_SESSIONS - 1), write);
+    await write(
+      sql`delete from ${sessionTable} where ${unlocked(beyond(isOrphan, MAX_TOMBSTONES))}`,
+      nothing,
+    );
   }
 
   return {
@@ -160,25 +186,21 @@ export function createSessions(database: Database, sessions: Model, users: Model
 
     /**
      * Starts a session, and ends the user's least recently used ones beyond the limit.
-     * @param precondition holds while the user's row is the one whose password was verified
      * @returns the token, of which the database stores only a hash; undefined when the precondition fails
      */
-    async open(
-      { id }: Caller,
-      precondition: Fragment,
-      address: string,
-      agent: string,
-    ): Promise<string | undefined> {
+    async open({ caller, precondition, address, agent, requester }: NewSession): Promise<string | undefined> {
+      const { id } = caller;
+      const write = writer(requester);
       const token = randomBytes(32).toString('base64url');
       // A failed cleanup must not fail the login: the next login repeats it.
       if (prunedAt + PRUNE_INTERVAL <= Date.now()) await prune().catch(() => undefined);
       const values = sql`${value(digest(token))}, ${userKey}::text, ${passwordMark}, ${value(address)}, ${value(agent)}`;
-      const isOpen = await run(
+      const isOpen = await write(
         sql`insert into ${sessionTable} (token_hash, user_key, password_mark, address, agent) select ${values} from ${table(users.table)} u where ${userKey} = ${value(id)}::${raw(users.primaryKey.castType)} and ${precondition} returning true`,
         (rows) => rows.length > 0,
       );
       if (!isOpen) return undefined;
-      await trim(id, token).catch(() => undefined);
+      await trim(id, token, write).catch(() => undefined);
       return token;
     },
 
