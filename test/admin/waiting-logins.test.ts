@@ -9,8 +9,8 @@ import { requestText, wire } from '../http/wire.ts';
 import { csrfIn, openBrowser } from './support.ts';
 import { resources } from './sample-resources.ts';
 
-/** Takes a second or more. */
-const COSTLY = { memoryCost: 19_456, timeCost: 100 };
+/** Takes half a second or more. */
+const COSTLY = { memoryCost: 19_456, timeCost: 50 };
 /** As many as may be active, 16 of each address. */
 const FORMS = 64;
 
