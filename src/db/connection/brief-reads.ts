@@ -1,4 +1,5 @@
 // Pipelines reads that have been fast so far. PostgreSQL ends those that are not, because they delay the reads behind them.
+import { ClientPresence } from '../client-presence.ts';
 import { withoutLarge } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
 import { Exclusions } from '../scheduling/exclusions.ts';
@@ -22,9 +23,8 @@ export const BRIEF_TIMEOUT = 50;
 const MAX_MEAN = 10;
 /** The weight of the newest time in the mean. */
 const NEWEST_WEIGHT = 0.05;
-/** Maximum statements of one client while other clients are present, and for how long they count as present (milliseconds). */
+/** Maximum statements of one client while other clients are present. */
 const MAX_AMONG_OTHERS = 8;
-const PRESENCE_TIME = 1_000;
 /** Milliseconds without these connections after one was lost or could not be opened. */
 const UNAVAILABLE_FOR = 5_000;
 
@@ -43,9 +43,7 @@ export class BriefReads {
   readonly #clients = new Exclusions<string>();
   /** How many statements of each client are running here. */
   readonly #runningOf = new Map<string, number>();
-  #latestClient: string | undefined;
-  /** Until when more than one client counts as present. */
-  #othersUntil = -Infinity;
+  readonly #presence = new ClientPresence();
   #unavailableUntil = -Infinity;
 
   constructor({ open, deadline, guard, onReadOnly }: BriefReadsOptions) {
@@ -80,9 +78,8 @@ export class BriefReads {
     if (this.#shapes.isExcluded(shape) || this.#clients.isExcluded(key)) return false;
     const now = performance.now();
     if (now < this.#unavailableUntil || !this.#pool.hasRoom || this.#pool.isStalled) return false;
-    if (key !== (this.#latestClient ?? key)) this.#othersUntil = now + PRESENCE_TIME;
-    this.#latestClient = key;
-    return now >= this.#othersUntil || (this.#runningOf.get(key) ?? 0) < MAX_AMONG_OTHERS;
+    this.#presence.note(key, now);
+    return !this.#presence.hasSeveral(now) || (this.#runningOf.get(key) ?? 0) < MAX_AMONG_OTHERS;
   }
 
   /** @returns undefined if the statement must run elsewhere: it took too long, its page is large, or its connection was lost */

@@ -1,5 +1,6 @@
 // Lets short reads share statements: those that arrive while one of their shape is running go together in the next one.
 import { OVERLOADED } from '../../errors.ts';
+import { ClientPresence } from '../client-presence.ts';
 import { valueList, withoutLarge, type BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
@@ -35,7 +36,10 @@ export interface SharedReadsOptions {
   readonly maySend: (shape: Shape) => boolean;
 }
 
-/** Maximum milliseconds that all pages which were sent and have no answer yet probably take together: all other reads wait for them. */
+/**
+ * Maximum milliseconds that all pages which were sent and have no answer yet probably take together, while several clients are
+ * present: all other reads wait for them.
+ */
 const MAX_PAGE_TIME = 20;
 /** Maximum readers of one shape that wait. */
 const MAX_WAITING = 1_000;
@@ -49,7 +53,9 @@ const MAX_WAIT = 2_000;
 export class SharedReads {
   readonly #groups = new Map<Shape, Group>();
   readonly #options: SharedReadsOptions;
-  /** Milliseconds that the pages without an answer probably take. */
+  readonly #presence = new ClientPresence();
+  /** Pages without an answer, and the milliseconds that they probably take. */
+  #pages = 0;
   #pageTime = 0;
 
   constructor(options: SharedReadsOptions) {
@@ -65,8 +71,10 @@ export class SharedReads {
     let group = this.#groups.get(statement.shape);
     if (group && group.waiting.length >= MAX_WAITING) return Promise.reject(OVERLOADED);
     if (!group) this.#groups.set(statement.shape, (group = { running: 0, waiting: [] }));
+    const since = performance.now();
+    this.#presence.note(requester.key, since);
     return new Promise((resolve, reject) => {
-      group.waiting.push({ statement, requester, resolve, reject, since: performance.now() });
+      group.waiting.push({ statement, requester, resolve, reject, since });
       if (group.running === 0) this.#sendNext(statement.shape, group);
     });
   }
@@ -119,8 +127,7 @@ export class SharedReads {
     if (!first) return;
     const statement = withoutLarge(first.statement);
     const { isPage, shape } = statement;
-    const time = isPage ? shape.quickMean : 0;
-    if (isPage && this.#pageTime > 0 && this.#pageTime + time > MAX_PAGE_TIME) {
+    if (isPage && this.#isFull(shape)) {
       for (const { resolve } of readers) resolve(undefined);
       return;
     }
@@ -129,7 +136,13 @@ export class SharedReads {
       if (isLarge) noteAnswer(shape, statement, rows);
       for (const { resolve } of readers) resolve(isLarge ? undefined : rows);
     };
-    this.#send(group, statement, readers, deliver, time);
+    this.#send(group, statement, readers, deliver);
+  }
+
+  /** Whether the pages that were sent take so long that one more would delay the other clients too much. */
+  #isFull({ quickMean }: Shape): boolean {
+    const isLate = this.#pages > 0 && this.#pageTime + quickMean > MAX_PAGE_TIME;
+    return isLate && this.#presence.hasSeveral(performance.now());
   }
 
   /** Sends one statement for readers of different keys. */
@@ -160,14 +173,17 @@ export class SharedReads {
     statement: ShapedStatement,
     readers: readonly Reader[],
     deliver: (rows: RawRow[]) => void,
-    time = 0,
   ): void {
+    const pages = statement.isPage ? 1 : 0;
+    const time = pages * statement.shape.quickMean;
     group.running += 1;
+    this.#pages += pages;
     this.#pageTime += time;
     const park = (): void => readers.forEach(({ requester }) => requester.park());
     const end = (): void => {
       group.running -= 1;
-      this.#pageTime -= time;
+      this.#pages -= pages;
+      this.#pageTime = this.#pages === 0 ? 0 : this.#pageTime - time; // a sum of rounded numbers
       if (group.running === 0) this.#sendNext(statement.shape, group);
     };
     const fail = (error: unknown): void => {

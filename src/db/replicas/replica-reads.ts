@@ -33,6 +33,9 @@ export class ReplicaReads implements Database {
   }
 
   async run<T>(statement: Statement<T>, kind: StatementKind, options?: RunOptions): Promise<T> {
+    // Before the choice: the replica is not the reason if the request is refused.
+    const turn = kind === 'quick' ? this.#requester.takeTurn() : undefined;
+    if (turn) await turn;
     const choice = kind === 'write' ? undefined : this.#choose();
     if (choice) {
       const { replica, required } = choice;

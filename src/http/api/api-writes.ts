@@ -2,7 +2,7 @@
 import type { Settings } from '../../config.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
-import { Problem } from '../../errors.ts';
+import { Problem, unavailable } from '../../errors.ts';
 import { MAX_RECORDS } from '../../resources/records/create-many.ts';
 import { parseJsonBodyInTurns, parseJsonFieldsInTurns } from '../../resources/records/json-fields.ts';
 import type { InsertedRecord } from '../../query/statements/insert-many.ts';
@@ -150,7 +150,9 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       const caller = await requireWriter(request, resource);
       // An error made for an admin may name hidden records, which a demoted user must not see.
       if (!hasChanged && caller.admin === presumed.admin) throw error;
-      return write(request.recall() ?? caller);
+      return write(request.recall() ?? caller).catch((again: unknown) => {
+        throw again instanceof CallerChanged ? unavailable('The user has changed twice. Try again.') : again;
+      });
     }
   }
 

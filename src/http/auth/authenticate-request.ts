@@ -1,14 +1,15 @@
 // Authenticates requests of other routes than Vitrine's own.
 import type { IncomingMessage } from 'node:http';
 import { asProblem } from '../../db/connection/database-errors.ts';
+import { isClientGone } from '../../db/scheduling/requester.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import { Unauthorized } from '../message/message.ts';
 import type { Authentication } from './authentication.ts';
 import { clientNetworkOf } from './request-origin.ts';
 
 /**
- * The user whose credentials a request carries; undefined if they are missing or wrong.
- * @throws Problem 429, 503; ClientGone when the client disconnects
+ * The user whose credentials a request carries; undefined if they are missing or wrong, or the client has disconnected.
+ * @throws Problem 429, 503
  */
 export async function authenticateRequest(
   authentication: Authentication,
@@ -26,7 +27,7 @@ export async function authenticateRequest(
     const { id, name, admin } = await authentication.authenticate(headers.authorization, network, onGone);
     return { id, name, admin };
   } catch (error) {
-    if (error instanceof Unauthorized) return undefined;
+    if (error instanceof Unauthorized || isClientGone(error)) return undefined;
     throw asProblem(error) ?? error;
   }
 }

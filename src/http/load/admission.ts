@@ -1,4 +1,5 @@
 // Decides when a request may start, so that clients share a busy process fairly.
+import { ClientPresence } from '../../db/client-presence.ts';
 import { ClientUsage } from '../../db/scheduling/client-usage.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
 import { HeavyWork, type HeavyClient } from './heavy-work.ts';
@@ -10,11 +11,6 @@ import type { HasNetwork } from '../message/message.ts';
 const MAX_ACTIVE = 64;
 /** Maximum for one client while other clients are present. Below this total, requests are not counted by client. */
 const MAX_ACTIVE_AMONG_OTHERS = 16;
-/**
- * Milliseconds for which a client counts as present after its last request while the process was busy. Shorter than the pause of a
- * client, and it finds all places taken at its next request.
- */
-const PRESENCE_TIME = 1_000;
 /** Requests that start in one iteration of the event loop. The others queue for the next one, in fair order. */
 const MAX_STARTS_PER_ITERATION = 16;
 /** Milliseconds after the first start of an iteration in which more requests may start. */
@@ -64,10 +60,8 @@ export class Admission {
   #startsEnd = Infinity;
   #isScheduled = false;
   #iteration = 0;
-  /** The client that asked last while the process was busy. */
-  #latestClient: string | undefined;
-  /** Until when more than one client counts as present. */
-  #othersPresentUntil = -Infinity;
+  /** The clients that have asked while the process was busy. */
+  readonly #presence = new ClientPresence();
 
   /** Number of queued requests. */
   get waiting(): number {
@@ -152,8 +146,7 @@ export class Admission {
 
   #notePresence(key: string, now: number): void {
     this.#heavy.notePresence(key, now);
-    if (key !== (this.#latestClient ?? key)) this.#othersPresentUntil = now + PRESENCE_TIME;
-    this.#latestClient = key;
+    this.#presence.note(key, now);
   }
 
   #enterAs(request: AdmissionRequest, now: number): Promise<void> | undefined {
@@ -175,7 +168,7 @@ export class Admission {
 
   #assertMayWait(key: string, now: number): void {
     const waiting = this.#waiting.sizeOf(key);
-    const isAlone = now >= this.#othersPresentUntil && this.#waiting.size === waiting;
+    const isAlone = !this.#presence.hasSeveral(now) && this.#waiting.size === waiting;
     const own = waiting + this.#heavy.sizeOf({ key, network: key });
     if (own >= (isAlone ? MAX_WAITING_ALONE : MAX_WAITING_AMONG_OTHERS)) throw TOO_MANY;
     if (this.waiting >= MAX_WAITING) this.#makeRoomFor(waiting);
@@ -205,7 +198,7 @@ export class Admission {
   }
 
   #mayStart(key: string, now: number): boolean {
-    return now >= this.#othersPresentUntil || (this.#activeOf.get(key) ?? 0) < MAX_ACTIVE_AMONG_OTHERS;
+    return !this.#presence.hasSeveral(now) || (this.#activeOf.get(key) ?? 0) < MAX_ACTIVE_AMONG_OTHERS;
   }
 
   #schedule(): void {
