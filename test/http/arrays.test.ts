@@ -1,6 +1,7 @@
 // Arrays of tables that Vitrine creates: bodies, filters, formats and the OpenAPI document.
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { anyCharacter } from '../characters.ts';
 import { after, before, describe, test } from 'node:test';
 import type { ColumnDefinition, Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from '../db/helpers.ts';
@@ -41,7 +42,7 @@ const time = fc
   .map((parts) => parts.map((part) => digits(part, 2)).join(':'));
 const words = fc.oneof(
   fc.constantFrom('', 'NULL', 'null', '{}', '{a,b}', 'a,b', '"', '\\', '\\"', "'", ' ', '[', '\n', '日本語', '🦉'),
-  fc.string({ maxLength: 20, unit: 'binary' }).filter((text) => text.isWellFormed() && !text.includes('\0')),
+  fc.string({ maxLength: 20, unit: anyCharacter }).filter((text) => !text.includes('\0')),
 ); // prettier-ignore
 
 /** Elements of each type, as the output shows them. */
