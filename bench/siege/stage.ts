@@ -70,7 +70,7 @@ export function createStage({ world, programs, settings, isShort }: StageOptions
   const hired: Promise<ChildProcess>[] = [];
   const program = (name: string): Promise<ChildProcess> => {
     const child = start(join(programs, name));
-    child.catch(() => undefined); // whoever waits for it gets the error
+    child.catch(() => undefined); // the caller that awaits it gets the error
     return child;
   };
   const kill = (child: Promise<ChildProcess> | undefined): unknown =>

@@ -20,7 +20,7 @@ import { parseBasic } from '../../src/http/auth/credentials.ts';
 import { isNotModified, parseIfMatch } from '../../src/http/message/entity-tag.ts';
 import type { ApiRequest } from '../../src/http/message/message.ts';
 import { readParts } from '../../src/http/api/multipart.ts';
-import { COLLECTION_FORMATS, negotiate } from '../../src/http/api/negotiation.ts';
+import { parseAccept } from '../../src/http/api/negotiation.ts';
 import { assertOrigin, clientNetworkOf } from '../../src/http/auth/request-origin.ts';
 import { loggedPath, splitTarget } from '../../src/http/message/request-target.ts';
 import { essenceOf, parameterOf } from '../../src/http/message/text-decoding.ts';
@@ -161,7 +161,7 @@ const parsers: Record<string, Parser> = {
     maxLength: HEADER,
     read: (text) => String(parseListQuery(`page=${text}`, { limit: 20, maxLimit: 100 }, {}).page),
   },
-  'an Accept header': { maxLength: 1_024, read: (text) => negotiate(text, COLLECTION_FORMATS) },
+  'an Accept header': { maxLength: HEADER, read: parseAccept },
   'a Content-Type header': {
     maxLength: HEADER,
     read: (text) => [essenceOf(text), parameterOf(text, 'charset')],

@@ -52,7 +52,7 @@ export const noteLarge = (shape: Shape, statement: BoundSql): void => noteRecord
 const NEWEST_WEIGHT = 0.1;
 
 /**
- * Remembers whether an answer was large, and of a page how long it took.
+ * Remembers whether an answer was large, and how long it took.
  * @param statement as it was sent, see `withoutLarge`
  */
 export function noteAnswer(

@@ -41,8 +41,8 @@ function weightOf(element: string): string {
   return '1';
 }
 
-/** Skips malformed elements. */
-function parseAccept(header: string): MediaRange[] {
+/** The media ranges of an `Accept` header, without malformed elements. Takes linear time. */
+export function parseAccept(header: string): MediaRange[] {
   const elements = header.replace(QUOTED, '""').split(',');
   return elements.flatMap((element) => {
     const name = RANGE.exec(element)?.[1]?.toLowerCase();

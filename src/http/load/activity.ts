@@ -58,7 +58,7 @@ export class Activity implements AdmissionRequest {
 
   /** See `Requester`. */
   takeTurn(): Promise<void> | undefined {
-    // A write may have been committed: it must not be refused any more.
+    // A write may be committed already, so it must not be refused.
     if (this.#isActive || !isRead(this.#request.method)) return undefined;
     return (this.#turn ??= this.enterAgain().finally(() => (this.#turn = undefined)));
   }

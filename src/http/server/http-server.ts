@@ -133,7 +133,7 @@ export function createHttpServer(
     errors.take(() => {
       const now = latestOf(socket);
       const isCompleted = now?.request.complete && (now !== before || !wasComplete);
-      // Without a parser it has become an Upgrade or a CONNECT, which have their own answers.
+      // Without a parser it has become an Upgrade or a CONNECT, which other listeners answer.
       if (!socket.destroyed && (socket as HttpSocket).parser && !isCompleted) answerError(error, socket);
     });
   });
