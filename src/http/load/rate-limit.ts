@@ -55,15 +55,10 @@ export function createRateLimit(
       return 0;
     },
 
-    /**
-     * Counts requests that other processes have admitted. A client may owe some, so that the total rate is kept, but not more than
-     * twice its burst: a process that was stopped gets the counts of the whole time at once.
-     */
+    /** Counts requests that other processes have admitted. A client may owe some, so that the total rate is kept. */
     charge(spent: readonly SpentRequests[]): void {
       const current = now();
-      const most = current + 2 * burst * interval;
-      for (const [key, requests] of spent)
-        store(key, Math.min(Math.max(current, timeOf(key)) + requests * interval, most));
+      for (const [key, requests] of spent) store(key, Math.max(current, timeOf(key)) + requests * interval);
     },
 
     /** The requests that are not available again yet, of the latest `maxClients` clients. */
