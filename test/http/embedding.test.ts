@@ -117,6 +117,8 @@ describe('the handler in another server', () => {
   test('authenticating a client that has disconnected before verifies no password, and gives no user', async () => {
     const own = await start();
     try {
+      const present = await authenticated(own, () => undefined);
+      assert.equal((present as { name?: string }).name, 'bob');
       const result = await authenticated(own, async ({ socket }) => {
         const closed = once(socket, 'close');
         socket.destroy();

@@ -299,7 +299,8 @@ describe('pipelined requests', () => {
       assert.deepEqual(new Set(await statusesOf(other, 500)), new Set([200]));
       for (const { socket } of connections) socket.destroy();
     });
-    await eventually(async () => (await inFlight()) === 0, 'an idle service');
+    // The service also closes this connection for the metrics while its address holds too much.
+    await eventually(async () => (await inFlight().catch(() => undefined)) === 0, 'an idle service');
     await sleep(500); // The client that has asked for the metrics no longer counts as present.
     // A slow machine refuses some with 429 until the client's time is forgotten.
     await eventually(async () => {
