@@ -32,13 +32,15 @@ describe('many password verifications at once', () => {
         return answers;
       };
       let busy: Answer[] = [];
-      for (let from = 0; from < 1800 && busy.length === 0; from += 200) {
+      let isMixed = false;
+      // On a machine that pauses, the service refuses all of a flood, before it verifies any.
+      for (let from = 0; from < 1800 && !isMixed; from += 200) {
         const answers = await flood(from);
         busy = answers.filter(({ status }) => status === 503);
-        assert.ok(answers.some(({ status }) => status === 201));
+        isMixed = busy.length > 0 && answers.some(({ status }) => status === 201);
         assert.ok(answers.every(({ status }) => status === 201 || status === 503));
       }
-      assert.ok(busy.length > 0);
+      assert.ok(isMixed);
       for (const answer of busy) {
         assertProblem(answer, 503);
         assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
