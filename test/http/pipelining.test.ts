@@ -168,7 +168,7 @@ describe('pipelined requests', () => {
   });
 
   /** Sends bytes that no request begins with behind one that waits, and then more in packets of one byte. */
-  async function sendBehind(first: string, status: number, address: string): Promise<void> {
+  async function statusesBehind(first: string, address: string): Promise<(number | undefined)[]> {
     const warnings: string[] = [];
     const note = ({ name }: Error): void => void warnings.push(name);
     process.on('warning', note);
@@ -188,11 +188,20 @@ describe('pipelined requests', () => {
       }
       await shortDelay();
     });
-    assert.deepEqual(await statusesOf(connection, 2), [200, status]);
+    const statuses = await statusesOf(connection, 2);
     assert.equal(await connection.rest(), '');
     assert.equal(refusals(), before + 1);
     process.off('warning', note);
     assert.deepEqual(warnings, []);
+    return statuses;
+  }
+
+  /** Repeats it while a service whose machine pauses refuses the first read. */
+  async function sendBehind(first: string, status: number, address: string): Promise<void> {
+    let statuses = await statusesBehind(first, address);
+    for (let tries = 1; tries < 5 && [429, 503].includes(statuses[0] ?? 0); tries += 1)
+      statuses = await statusesBehind(first, address);
+    assert.deepEqual(statuses, [200, status]);
   }
 
   test('bytes behind an invalid request add no work while an earlier request waits', () =>
