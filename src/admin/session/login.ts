@@ -149,7 +149,7 @@ export function verifyPassword(
   password: string,
 ): Promise<Login> {
   const { requester } = request;
-  requester.park();
+  requester.pause();
   return authentication.logIn({ name, password }, request.client().address, (callback) =>
     requester.onGone(callback),
   );

@@ -20,7 +20,7 @@ export interface Execution {
 export interface Job {
   readonly statement: BoundSql;
   /** Cleared with the answer: a finished statement must not keep the request in memory. */
-  requester: Pick<Requester, 'park'> | undefined;
+  requester: Pick<Requester, 'pause'> | undefined;
   /** False after PostgreSQL refused the prepared form because tables have changed. */
   prepare: boolean;
   /** How many more times it may be sent again after a deadlock or serialization failure. */

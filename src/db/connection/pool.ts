@@ -31,7 +31,7 @@ export class Pool {
   readonly #waiting: Job[] = [];
   readonly #durations = new Histogram();
   readonly #stall = new StallTimer(() => {
-    for (const { requester } of this.#pending) requester?.park();
+    for (const { requester } of this.#pending) requester?.pause();
     for (const { statement } of this.#pending) return this.#options.onStalled?.(statement);
   });
   #refused = 0;
@@ -72,8 +72,8 @@ export class Pool {
     return this.#pending.size > 0 && this.#stall.isStalled;
   }
 
-  /** @param requester is parked when the statement in front takes long */
-  run(statement: BoundSql, prepare: boolean, requester?: Pick<Requester, 'park'>): Promise<RawRow[]> {
+  /** @param requester is paused when the statement in front takes long */
+  run(statement: BoundSql, prepare: boolean, requester?: Pick<Requester, 'pause'>): Promise<RawRow[]> {
     return new Promise((resolve, reject) => this.#add(statement, prepare, requester, resolve, reject));
   }
 
@@ -123,7 +123,7 @@ export class Pool {
   #add(
     statement: BoundSql,
     prepare: boolean,
-    requester: Pick<Requester, 'park'> | undefined,
+    requester: Pick<Requester, 'pause'> | undefined,
     resolve: Job['resolve'],
     reject: Job['reject'],
   ): Job | undefined {

@@ -156,8 +156,8 @@ export class Runner {
     const { shape, many, isPage } = statement;
     const isPipelined = mayPipeline(shape, statement);
     if (isPipelined && !this.#quick.isStalled) {
-      const turn = requester.takeTurn();
-      if (turn) await turn;
+      const resumed = requester.resume();
+      if (resumed) await resumed;
       const isShared = many !== undefined || isPage === true;
       if (!isShared) return this.#quick.run(statement, this.#isPrepared(statement), requester);
       const rows = await this.#shared.run(statement, requester);

@@ -31,7 +31,7 @@ interface Group {
 
 export interface SharedReadsOptions {
   /** Runs a statement over the pipelined connection. */
-  readonly send: (statement: ShapedStatement, requester: Pick<Requester, 'park'>) => Promise<RawRow[]>;
+  readonly send: (statement: ShapedStatement, requester: Pick<Requester, 'pause'>) => Promise<RawRow[]>;
   /** Whether a statement of the shape may be sent over it now: it would not delay others. */
   readonly maySend: (shape: Shape) => boolean;
 }
@@ -91,7 +91,7 @@ export class SharedReads {
         this.#leaveAll(group);
         continue;
       }
-      for (const { requester } of group.waiting) requester.park();
+      for (const { requester } of group.waiting) requester.pause();
       const late = group.waiting.filter(({ since }) => since <= latest);
       group.waiting = group.waiting.filter(({ since }) => since > latest);
       for (const { reject } of late) reject(OVERLOADED);
@@ -179,7 +179,7 @@ export class SharedReads {
     group.running += 1;
     this.#pages += pages;
     this.#pageTime += time;
-    const park = (): void => readers.forEach(({ requester }) => requester.park());
+    const pause = (): void => readers.forEach(({ requester }) => requester.pause());
     const end = (): void => {
       group.running -= 1;
       this.#pages -= pages;
@@ -194,6 +194,6 @@ export class SharedReads {
         else reader.reject(error);
       }
     };
-    void this.#options.send(statement, { park }).then(deliver).catch(fail).finally(end);
+    void this.#options.send(statement, { pause }).then(deliver).catch(fail).finally(end);
   }
 }

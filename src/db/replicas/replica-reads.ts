@@ -34,8 +34,8 @@ export class ReplicaReads implements Database {
 
   async run<T>(statement: Statement<T>, kind: StatementKind, options?: RunOptions): Promise<T> {
     // Before the choice: the replica is not the reason if the request is refused.
-    const turn = kind === 'quick' ? this.#requester.takeTurn() : undefined;
-    if (turn) await turn;
+    const resumed = kind === 'quick' ? this.#requester.resume() : undefined;
+    if (resumed) await resumed;
     const choice = kind === 'write' ? undefined : this.#choose();
     if (choice) {
       const { replica, required } = choice;

@@ -10,12 +10,12 @@ export interface Requester {
    */
   readonly onGone: (callback: () => void) => () => void;
   /** Reports that the request now waits for something that may take long, so that others need not wait behind it. */
-  readonly park: () => void;
+  readonly pause: () => void;
   /**
-   * Takes its turn again if the request is a parked read: else all parked requests of a client could read at once.
+   * Waits for admission again if the request is a paused read: else all paused requests of a client could read at once.
    * @returns undefined if it may go on at once
    */
-  readonly takeTurn: () => Promise<void> | undefined;
+  readonly resume: () => Promise<void> | undefined;
   /** Begins work that may block the event loop for long: it must call the result again and again. */
   readonly workInTurns: () => Rest;
 }
@@ -33,8 +33,8 @@ export const SERVICE: Requester = {
   key: 'service',
   origin: 'admin',
   onGone: () => nothing,
-  park: nothing,
-  takeTurn: nothing as () => undefined,
+  pause: nothing,
+  resume: nothing as () => undefined,
   workInTurns: () => () => undefined,
 };
 

@@ -205,7 +205,7 @@ export class Scheduler {
       queue.refused += 1;
       return Promise.reject(problem);
     }
-    requester.park();
+    requester.pause();
     const waiting = queue.queueOf(caller);
     const { key } = caller;
     return new Promise((resolve, reject) => {

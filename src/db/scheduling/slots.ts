@@ -113,7 +113,7 @@ export class Slots {
   }
 
   #wait(requester: Requester): Promise<void> {
-    requester.park();
+    requester.pause();
     const { key } = requester;
     return new Promise((resolve, reject) => {
       const entry: Entry = {

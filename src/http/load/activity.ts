@@ -18,8 +18,8 @@ export class Activity implements AdmissionRequest {
   readonly #admission: Admission;
   #isActive = false;
   #isOver = false;
-  /** Resolves when its turn has come again. */
-  #turn: Promise<void> | undefined;
+  /** Resolves when it may go on. */
+  #resumption: Promise<void> | undefined;
 
   constructor(request: ActiveRequest, admission: Admission) {
     this.#request = request;
@@ -43,7 +43,7 @@ export class Activity implements AdmissionRequest {
   }
 
   /** See `Requester`. */
-  park(): void {
+  pause(): void {
     if (this.#isActive) this.#admission.leave(this);
     this.#isActive = false;
   }
@@ -57,21 +57,21 @@ export class Activity implements AdmissionRequest {
   }
 
   /** See `Requester`. */
-  takeTurn(): Promise<void> | undefined {
+  resume(): Promise<void> | undefined {
     // A write may be committed already, so it must not be refused.
     if (this.#isActive || !isRead(this.#request.method)) return undefined;
-    return (this.#turn ??= this.enterAgain().finally(() => (this.#turn = undefined)));
+    return (this.#resumption ??= this.enterAgain().finally(() => (this.#resumption = undefined)));
   }
 
   /** Ends the request. A part of its work may still wait for its turn while another part has failed. */
   end(): void {
     this.#isOver = true;
-    this.park();
+    this.pause();
   }
 
   #start(): void {
     this.#isActive = true;
     this.hasStarted = true;
-    if (this.#isOver) this.park();
+    if (this.#isOver) this.pause();
   }
 }

@@ -160,7 +160,7 @@ export class Exchange implements ApiRequest, WebRequester {
   async #receive<T>(read: () => Promise<T>): Promise<T> {
     const { admission } = this.#services;
     const { iteration } = admission;
-    this.park();
+    this.pause();
     const received = await read();
     if (admission.iteration === iteration) return received;
     await admission.lateBodies.next();
@@ -174,7 +174,7 @@ export class Exchange implements ApiRequest, WebRequester {
     if (!authentication) throw new Unauthorized();
     if (!this.caller || this.caller.precondition) {
       this.caller = undefined; // The log must not name a recalled user whose credentials are wrong now.
-      this.park();
+      this.pause();
       this.caller = await authentication.authenticate(this.headers.authorization, this.network, (callback) =>
         this.onGone(callback),
       );
@@ -224,12 +224,12 @@ export class Exchange implements ApiRequest, WebRequester {
     probe(this.incoming, this.response);
   }
 
-  park(): void {
-    this.activity.park();
+  pause(): void {
+    this.activity.pause();
   }
 
-  takeTurn(): Promise<void> | undefined {
-    return this.activity.takeTurn();
+  resume(): Promise<void> | undefined {
+    return this.activity.resume();
   }
 
   /** Waits for a slot before a query is parsed, if parsing it or showing its errors would delay other clients. */
@@ -259,7 +259,7 @@ export class Exchange implements ApiRequest, WebRequester {
   /** @param bytes held while waiting; those of bodies are counted elsewhere */
   async #heavySlot(bytes?: number): Promise<void> {
     const { admission } = this.#services;
-    this.park();
+    this.pause();
     await admission.heavySlot(this, bytes);
     const confirmation = this.confirmPresence();
     if (confirmation) {

@@ -209,7 +209,7 @@ export function createHandler(options: HandlerOptions): Handler {
       return made;
     } catch (error) {
       if (isClientGone(error)) throw error;
-      exchange.park();
+      exchange.pause();
       // Thousands of requests may be refused in one iteration of the event loop.
       if (error instanceof Refusal) {
         await admission.refusals.next();
@@ -218,7 +218,7 @@ export function createHandler(options: HandlerOptions): Handler {
       if (mustPace(error, exchange.isCostly)) await exchange.peer.pace();
       return charged(exchange, () => refuse(exchange, error));
     } finally {
-      exchange.park();
+      exchange.pause();
     }
   }
 
