@@ -53,6 +53,18 @@ const diary: Resource = {
   owner: 'writer',
 };
 
+/** A trigger cancels all changes of it, and its note and team are hidden. */
+const frozen: Resource = {
+  model: 'frozen',
+  columns: {
+    title: { type: 'string' },
+    note: { type: 'string' },
+    team: { type: 'foreignKey', references: 'team', null: true },
+  },
+  access: 'user',
+  exclude: ['note', 'team'],
+};
+
 /** It requires a column that no client may set or see. */
 const sealed: Resource = {
   model: 'sealed',
@@ -69,7 +81,7 @@ describe('a refused write', () => {
   let service: TestService;
   let card1 = '';
   before(async () => {
-    service = await startService([user, team, card, diary, sealed]);
+    service = await startService([user, team, card, diary, sealed, frozen]);
     await service.addUser('ada');
     await service.addUser('bob');
     await service.addUser('root', { admin: true });
@@ -219,10 +231,31 @@ describe('a refused write', () => {
     assert.deepEqual([status, Object.keys(json.errors)], [400, ['nothing']]);
   });
 
+  test('that a trigger cancels does not show whether a hidden value is right', async () => {
+    await service.sql`insert into frozen (title, note) values ('x', '4711')`;
+    await service.sql`
+      create function cancel() returns trigger language plpgsql as 'begin return null; end';
+      create trigger cancel before update on frozen for each row execute function cancel()`.simple();
+    const guesses = [{ note: '4711' }, { note: '4712' }] as const;
+    const refused = await assertSame('PATCH', '/api/frozen/1/', guesses);
+    assert.equal(refused.status, 409);
+    const kept = await send('PATCH', '/api/frozen/1/', { title: 'x' });
+    assert.equal(kept.status, 200, 'nothing had to be changed');
+  });
+
   test('names no column that is hidden and read-only', async () => {
     const { status, text } = await send('POST', '/api/sealed/', { shown: 'x' });
     assert.equal(status, 400);
     assert.doesNotMatch(text, /inner/);
+  });
+
+  test('of a referenced record names no model that refers to it with a hidden column', async () => {
+    await service.sql`insert into team (name) values ('Four')`;
+    await service.sql`insert into frozen (title, note, team_id) select 'y', 'z', max(id) from team`;
+    const [row] = await service.sql`select max(id) as id from team`;
+    const path = `/api/team/${row?.['id']}/`;
+    const { status, json } = await service.request(path, { method: 'DELETE', user: 'root' });
+    assert.deepEqual([status, json.detail], [409, 'Other records refer to this one.']);
   });
 
   test('of a referenced record names only models that the caller may read', async () => {

@@ -199,7 +199,7 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
   // The history only records real changes.
   const rows = isHidden ? 'changed where differs' : 'changed';
   const log = recording ? logInsert(recording, author, 'update', rows) : EMPTY;
-  return sql`with ${row}, ${decided}, ${changed}${log} select ${FOUND_ROW}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${allowed} and ${differs} and c.version is null from decided f left join changed c on true`;
+  return sql`with ${row}, ${decided}, ${changed}${log} select ${FOUND_ROW}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${touches} and c.version is null from decided f left join changed c on true`;
 }
 
 /** Outcome of a DELETE. */

@@ -1,7 +1,7 @@
 // Explains deletions that the database rejects because other records refer to the record.
 import { isOfTable, type DatabaseError } from '../../db/connection/database-errors.ts';
 import type { Database } from '../../db/connection/database.ts';
-import { foreignKeysOf, type Model } from '../../db/schema/model.ts';
+import { foreignKeysOf, partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import { Problem } from '../../errors.ts';
 import { referrersStatement } from '../../query/statements/check-statements.ts';
 import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
@@ -23,6 +23,10 @@ export class StillReferenced extends Problem {
   }
 }
 
+/** The foreign keys that are output: the error must not show that a record has a certain value in a hidden column. */
+const shownForeignKeys = ({ model, excluded }: ServedResource): readonly Column[] =>
+  foreignKeysOf(model).filter((key) => !partsOf(key).some((part) => excluded.has(part)));
+
 /** Explains a rejected deletion: names the models whose records refer to the record, limited to those the caller may read. */
 export async function deletionProblem(
   error: DatabaseError,
@@ -37,7 +41,7 @@ export async function deletionProblem(
     (resource) => resource.model.isTable && mayRead(resource.model),
   );
   const foreignKeys = readable.flatMap((resource) =>
-    foreignKeysOf(resource.model)
+    shownForeignKeys(resource)
       .filter(({ references, onDelete }) => references === model && onDelete === 'restrict')
       .map((column) => ({ model: resource.model, column })),
   );
@@ -45,7 +49,11 @@ export async function deletionProblem(
     foreignKeys.length > 0 ? await database.run(referrersStatement(foreignKeys, id), 'write') : [];
   const found = foreignKeys.filter((_, index) => refers[index]).map((key) => key.model.name);
   // A record that stops a cascade refers only indirectly. PostgreSQL names its table.
-  const further = readable.filter((resource) => isOfTable(resource.model, error));
+  const further = readable.filter(
+    (resource) =>
+      isOfTable(resource.model, error) &&
+      shownForeignKeys(resource).length === foreignKeysOf(resource.model).length,
+  );
   const names = [...new Set(found.length > 0 ? found : further.map(({ name }) => name))];
   const who = names.length > 0 ? `Records of ${names.join(', ')}` : 'Other records';
   return new StillReferenced(`${who} refer to this one.`, names);
