@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { requestText, wire, type Wire } from './wire.ts';
@@ -49,6 +50,25 @@ describe('a half-closed connection', () => {
     const answer = await cut.next();
     assert.ok(answer === undefined || answer.status === 400);
     assert.deepEqual((await service.request('/api/note/?message=cut')).json.objects, []);
+  });
+
+  test('is asked again and again whether its client still reads, while its request takes long', async () => {
+    const own = await service.sql.reserve();
+    try {
+      await own`begin`;
+      await own`lock table note`;
+      const connection = start();
+      connection.socket.end(post('late'));
+      await sleep(2_000);
+      await own`rollback`;
+      let probes = 0;
+      let answer = await connection.next();
+      for (; answer?.status === 102; answer = await connection.next()) probes += 1;
+      assert.equal(answer?.status, 201);
+      assert.ok(probes >= 14, `${probes} times`);
+    } finally {
+      own.release();
+    }
   });
 
   test('gets the answer of a short request with HTTP/1.0', async () => {

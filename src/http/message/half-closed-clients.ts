@@ -2,8 +2,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate as nextIteration, setTimeout as sleep } from 'node:timers/promises';
 
-/** Milliseconds until the first probe of a half-closed connection. Each further wait is longer. */
+/** Milliseconds until the first probe of a half-closed connection. Each further wait is longer, up to the maximum. */
 const FIRST_PROBE = 20;
+const MAX_WAIT = 100;
+/** Half-closed connections that are probed. Beyond `MAX_WAIT` of them, each waits a millisecond longer: 1,000 probes per second. */
+let probed = 0;
 /** Milliseconds that an HTTP/1.0 client that closed its half of the connection has for its response: it cannot be probed. */
 const UNPROBED_TIME = 100;
 
@@ -36,11 +39,13 @@ export function confirmPresence(
 export function probe({ httpVersion, socket }: IncomingMessage, response: ServerResponse): void {
   const isOld = httpVersion === '1.0';
   const after = (wait: number): void => {
+    probed += 1;
     setTimeout(() => {
+      probed -= 1;
       if (response.closed || response.headersSent) return;
       if (isOld) return void socket.destroy();
       response.writeProcessing();
-      after(wait * 1.5);
+      after(Math.min(wait * 1.5, Math.max(MAX_WAIT, probed)));
     }, wait).unref();
   };
   after(isOld ? UNPROBED_TIME : FIRST_PROBE);
