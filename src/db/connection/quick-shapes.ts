@@ -59,7 +59,7 @@ export function noteAnswer(
   shape: Shape,
   statement: BoundSql,
   rows: readonly RawRow[],
-  milliseconds = shape.quickMean,
+  milliseconds = shape.quickMean || (shape.mean ?? 0),
 ): void {
   const isLargeAnswer = isLarge(statement, rows);
   if (shape.quickMean === 0) shape.quickMean = milliseconds;

@@ -37,10 +37,11 @@ export interface SharedReadsOptions {
 }
 
 /**
- * Maximum milliseconds that all pages which were sent and have no answer yet probably take together, while several clients are
- * present: all other reads wait for them.
+ * Maximum milliseconds that a page probably takes, and that all pages which were sent and have no answer yet probably take together,
+ * while several clients are present: all other reads wait for them.
  */
-const MAX_PAGE_TIME = 20;
+const MAX_PAGE_TIME = 2;
+const MAX_PAGE_TIMES = 10;
 /** Maximum readers of one shape that wait. */
 const MAX_WAITING = 1_000;
 /** Maximum milliseconds of waiting for a statement that takes long. */
@@ -141,7 +142,7 @@ export class SharedReads {
 
   /** Whether the pages that were sent take so long that one more would delay the other clients too much. */
   #isFull({ quickMean }: Shape): boolean {
-    const isLate = this.#pages > 0 && this.#pageTime + quickMean > MAX_PAGE_TIME;
+    const isLate = quickMean > MAX_PAGE_TIME || this.#pageTime + quickMean > MAX_PAGE_TIMES;
     return isLate && this.#presence.hasSeveral(performance.now());
   }
 
