@@ -119,6 +119,18 @@ describe('invalid HTTP', () => {
     });
   }
 
+  for (const name of ['If-Match', 'If-None-Match'])
+    test(`${name} of 2,049 characters is 431, which names it`, async () => {
+      const ask = (length: number): Promise<WireAnswer | undefined> => {
+        const headers = { [name.toLowerCase()]: '"'.repeat(length), connection: 'close' };
+        return answerTo(requestText('GET', '/api/', headers));
+      };
+      const refused = await ask(2_049);
+      assertRefused(refused, 431);
+      assert.match(refused?.body ?? '', new RegExp(`"${name} must have at most 2048 characters`));
+      assert.equal((await ask(2_048))?.status, 200);
+    });
+
   test('headers that arrive after the request line, in another packet, are 431, too', async () => {
     const connection = wire(service);
     const [line = '', ...headers] = requestText('GET', '/healthz', { 'x-large': 'x'.repeat(40_000) }).split(

@@ -1,9 +1,28 @@
 // ETags, and the request headers that compare them.
+import type { IncomingHttpHeaders } from 'node:http';
+import { Refusal } from '../../errors.ts';
 
 /** The strong ETag of a row's version (RFC 9110, section 8.8.3). */
 export const entityTag = (version: string): string => `"${version}"`;
 
 const TAG = /(W\/)?"([^"]*)"/g;
+
+/**
+ * Maximum characters of a header with versions. The service compares each of them, and many requests may do so in one iteration of
+ * the event loop.
+ */
+const MAX_LENGTH = 2_048;
+
+const tooLong = (name: string): Refusal =>
+  new Refusal(431, `${name} must have at most ${MAX_LENGTH} characters.`);
+const LONG_MATCH = tooLong('If-Match');
+const LONG_NONE_MATCH = tooLong('If-None-Match');
+
+/** @throws Refusal 431 if `If-Match` or `If-None-Match` is too long */
+export function assertTagsFit(headers: IncomingHttpHeaders): void {
+  if ((headers['if-match']?.length ?? 0) > MAX_LENGTH) throw LONG_MATCH;
+  if ((headers['if-none-match']?.length ?? 0) > MAX_LENGTH) throw LONG_NONE_MATCH;
+}
 
 /** The versions that `If-Match` lists, or undefined when any version matches. Weak tags never match. */
 export function parseIfMatch(header: string | undefined): readonly string[] | undefined {
@@ -14,5 +33,7 @@ export function parseIfMatch(header: string | undefined): readonly string[] | un
 /** Whether `If-None-Match` lists the version, so that the response can be 304. */
 export function isNotModified(header: string | undefined, version: string): boolean {
   if (header === undefined) return false;
-  return header.trim() === '*' || [...header.matchAll(TAG)].some(([, , known]) => known === version);
+  // Most headers do not contain the version at all.
+  if (!header.includes(version)) return header.trim() === '*';
+  return [...header.matchAll(TAG)].some(([, , known]) => known === version);
 }

@@ -22,6 +22,8 @@ const MIN_BYTES = 1_024;
 const MAX_RUNNING = 2;
 
 const TYPES = /^(?:application\/json|application\/x-ndjson|text\/csv)(?:;|$)/;
+/** Responses to requests with a longer `Accept-Encoding` are not compressed: parsing it could take milliseconds. */
+const MAX_ACCEPTED = 1_024;
 /** The weight of a coding in `Accept-Encoding`. */
 const WEIGHT = /;\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*$/;
 
@@ -50,6 +52,7 @@ type Coding = keyof typeof CODERS;
 
 /** The coding that the client accepts with the highest weight, and not less than no coding; undefined if there is none. */
 function codingOf(accepted: string): Coding | undefined {
+  if (accepted.length > MAX_ACCEPTED) return undefined;
   const weights = new Map<string, number>();
   for (const element of accepted.toLowerCase().split(','))
     weights.set(element.split(';', 1)[0]?.trim() ?? '', Number(WEIGHT.exec(element)?.[1] ?? 1));

@@ -14,6 +14,7 @@ import { Exchange, type ExchangeServices } from './exchange.ts';
 import type { InFlight } from '../load/in-flight-requests.ts';
 import type { Logger } from '../observability/logger.ts';
 import { pathOf } from '../message/base-path.ts';
+import { assertTagsFit } from '../message/entity-tag.ts';
 import {
   isRead,
   isStreamed,
@@ -196,6 +197,7 @@ export function createHandler(options: HandlerOptions): Handler {
   async function reply(exchange: Exchange): Promise<Reply> {
     try {
       if (hasTooManyHeaders(exchange.incoming)) throw TOO_MANY_HEADERS;
+      assertTagsFit(exchange.headers);
       const entering = isHealthCheck(exchange.path) ? healthChecks.next() : enter(exchange);
       if (entering) await entering;
       if (exchange.response.closed) throw new ClientGone();

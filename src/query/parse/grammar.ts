@@ -180,19 +180,18 @@ export function parseParameters(query: string): (Parameter & { readonly part: st
 
 /** Splits `-pub_date,user__username` into columns, and their paths at `__`. */
 export function parseOrdering(text: string): OrderingQuery[] {
-  return text.split(',').map((item) => {
-    const descending = item.startsWith('-');
-    return { parts: (descending ? item.slice(1) : item).split('__'), descending };
-  });
+  return text.split(',').map(parseOrderingItem);
+}
+
+function parseOrderingItem(item: string): OrderingQuery {
+  const descending = item.startsWith('-');
+  return { parts: (descending ? item.slice(1) : item).split('__'), descending };
 }
 
 /** Adds an error if the ordering has too many columns. */
-export function checkOrderingLength(
-  orderings: readonly OrderingQuery[] | undefined,
-  errors: FieldErrors,
-): void {
-  if (orderings && orderings.length > MAX_ORDERINGS)
-    addError(errors, 'ordering', `must have at most ${MAX_ORDERINGS} columns (got ${orderings.length})`);
+export function checkOrderingLength(columns: number, errors: FieldErrors): void {
+  if (columns > MAX_ORDERINGS)
+    addError(errors, 'ordering', `must have at most ${MAX_ORDERINGS} columns (got ${columns})`);
 }
 
 /** Encodes a name or a value for a link. Commas stay: encoding those of a long list would exceed the length limit. */
@@ -256,15 +255,16 @@ export function parseListQuery(
   const cursor = reserved.get('cursor');
   if (cursor !== undefined && pageText !== undefined) addError(errors, 'cursor', 'cannot be used with page');
   const ordering = reserved.get('ordering');
-  const orderings = ordering === undefined ? undefined : parseOrdering(ordering);
-  checkOrderingLength(orderings, errors);
+  // A text of thousands of commas is counted, but not parsed.
+  const orderings = ordering?.split(',');
+  checkOrderingLength(orderings?.length ?? 0, errors);
   return {
     // Filters past the limit have an error already and are not planned.
     filters: [...filters].slice(0, MAX_FILTERS).map(([parameter, values]) => {
       const negated = parameter.startsWith('-');
       return { parameter, parts: (negated ? parameter.slice(1) : parameter).split('__'), negated, values };
     }),
-    orderings: orderings?.slice(0, MAX_ORDERINGS),
+    orderings: orderings?.slice(0, MAX_ORDERINGS).map(parseOrderingItem),
     page: pageText !== undefined && isPositive(pageText) ? BigInt(pageText) : 1n,
     cursor,
     limit: limitText !== undefined && isPositive(limitText) ? Math.min(Number(limitText), maxLimit) : limit,

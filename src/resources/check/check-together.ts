@@ -2,7 +2,7 @@
 import type { Settings } from '../../config.ts';
 import { fieldOf, keyFieldsOf, keyNamesOf, tableOf, typeOf } from '../../db/schema/model-definition.ts';
 import { faultIf, type Fault, type FieldErrors, type KeyFault } from '../../errors.ts';
-import { checkOrderingLength, parseOrdering } from '../../query/parse/grammar.ts';
+import { checkOrderingLength } from '../../query/parse/grammar.ts';
 import { checkValues } from './check-column.ts';
 import { checkForeignKeysTogether } from './check-several.ts';
 import type { Resource } from '../definition/resource.ts';
@@ -129,7 +129,7 @@ function checkTargets(
 
 function checkOrdering({ ordering }: Resource): KeyFault[] {
   const errors: FieldErrors = {};
-  checkOrderingLength(ordering === undefined ? undefined : parseOrdering(ordering), errors);
+  checkOrderingLength(ordering?.split(',').length ?? 0, errors);
   return (errors['ordering'] ?? []).map((text) => ({ key: 'ordering', text }));
 }
 
