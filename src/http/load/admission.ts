@@ -30,6 +30,8 @@ export const MIN_PACED = 1;
 
 interface QueuedRequest {
   readonly start: () => void;
+  /** The client that is charged for the work up to the next wait; undefined if the caller charges it. */
+  readonly chargedTo: string | undefined;
   readonly refuse: (reason: Error) => void;
 }
 
@@ -47,8 +49,8 @@ export interface AdmissionRequest extends HasNetwork {
 export class Admission {
   readonly #usage = new ClientUsage(MAX_USAGE);
   readonly #heavy = new HeavyWork((network, took) => this.charge(network, took));
-  /** For requests whose bodies arrive after their heads: thousands may be complete in one iteration of the event loop. */
-  readonly lateBodies = new Turns();
+  /** For requests that go on after a wait: thousands of bodies or users may arrive in one iteration of the event loop. */
+  readonly continuations = new Turns();
   /** For refused requests, which must not delay the others. */
   readonly refusals = new Turns();
   readonly #waiting = new RequestQueue<QueuedRequest>();
@@ -96,14 +98,21 @@ export class Admission {
         .waitForSlot({ key, network: key })
         .then(() => this.#enterAs(request, performance.now()));
     }
-    return this.enterAgain(request, now);
+    return this.#enterInOrder(request, now);
   }
 
-  /** Admits a request whose body came after its head. Usage was already checked when the head arrived. */
+  /**
+   * Admits a request that has waited for something else, and charges its client for what it then does. Usage was already checked
+   * when the head arrived.
+   */
   enterAgain(request: AdmissionRequest, now: number): Promise<void> | undefined {
+    return this.#enterInOrder(request, now, request.network);
+  }
+
+  #enterInOrder(request: AdmissionRequest, now: number, chargedTo?: string): Promise<void> | undefined {
     if (this.isBusy(now)) {
       this.#notePresence(request.network, now);
-      return this.#enterAs(request, now);
+      return this.#enterAs(request, now, chargedTo);
     }
     this.#start(now);
     return undefined;
@@ -139,6 +148,11 @@ export class Admission {
     if (isLong) this.#usage.charge(key, milliseconds, performance.now());
   }
 
+  /** Reports how long a later part of a request blocked the event loop. Short parts must not outweigh a long first one. */
+  chargeLong(key: string, milliseconds: number): void {
+    if (milliseconds >= MIN_CHARGED) this.charge(key, milliseconds);
+  }
+
   /** Reports that a client disconnected after its request had started. */
   abandon({ network }: HasNetwork): void {
     this.charge(network, ABANDONED_CHARGE);
@@ -149,7 +163,7 @@ export class Admission {
     this.#presence.note(key, now);
   }
 
-  #enterAs(request: AdmissionRequest, now: number): Promise<void> | undefined {
+  #enterAs(request: AdmissionRequest, now: number, chargedTo?: string): Promise<void> | undefined {
     const key = request.network;
     if (this.#waiting.size === 0 && this.#hasRoom(now) && this.#mayStart(key, now)) {
       this.#start(now, request);
@@ -162,7 +176,7 @@ export class Admission {
         this.#start(performance.now(), request);
         resolve();
       };
-      this.#waiting.push(key, { start, refuse });
+      this.#waiting.push(key, { start, refuse, chargedTo });
     });
   }
 
@@ -224,6 +238,11 @@ export class Admission {
     if (!next) return; // All waiting clients are at their limit: `leave` continues.
     next.start();
     // After the work of the request up to its first wait for something else, which counts towards the start time.
-    queueMicrotask(() => process.nextTick(this.#admit));
+    queueMicrotask(() =>
+      process.nextTick(() => {
+        if (next.chargedTo !== undefined) this.chargeLong(next.chargedTo, performance.now() - now);
+        this.#admit();
+      }),
+    );
   };
 }

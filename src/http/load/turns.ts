@@ -3,28 +3,47 @@
 /** Milliseconds of work in one iteration. Further work waits for the next ones. */
 const TURN = 5;
 
+interface Work {
+  readonly run: () => void;
+  /** Receives the milliseconds that the work has taken, up to its next wait for something else. */
+  readonly ended?: ((milliseconds: number) => void) | undefined;
+}
+
 /** Does work in turns that leave the event loop to other work after 5 ms. */
 export class Turns {
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting: Work[] = [];
   #used = 0;
   #isScheduled = false;
 
   /** Does the work at once if this iteration has time for it, else in one of the next ones. */
-  take(work: () => void): void {
+  take(run: () => void): void {
     if (this.#used < TURN && this.#waiting.length === 0) {
       const start = performance.now();
-      work();
+      run();
       this.#used += performance.now() - start;
-    } else this.#waiting.push(work);
+    } else this.#waiting.push({ run });
     this.#schedule();
   }
 
-  /** Resolves in one of the next iterations. What the caller then does before its next wait counts as work. */
-  next(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#waiting.push(resolve);
+  /**
+   * Resolves in one of the next iterations. What the caller then does before its next wait counts as work.
+   * @param ended receives the milliseconds that this has taken
+   */
+  next(ended?: Work['ended']): Promise<void> {
+    return new Promise((run) => {
+      this.#waiting.push({ run, ended });
       this.#schedule();
     });
+  }
+
+  /**
+   * For work that may become possible for many callers at the same moment.
+   * @returns undefined for the first of an iteration, which may go on at once; else see `next`
+   */
+  enter(ended?: Work['ended']): Promise<void> | undefined {
+    if (this.#isScheduled || this.#waiting.length > 0) return this.next(ended);
+    this.#schedule();
+    return undefined;
   }
 
   #schedule(): void {
@@ -41,11 +60,13 @@ export class Turns {
     const work = this.#waiting.shift();
     if (!work) return;
     const start = performance.now();
-    work();
+    work.run();
     // A tick that a microtask has queued runs after all other microtasks.
     queueMicrotask(() =>
       process.nextTick(() => {
-        this.#used += performance.now() - start;
+        const took = performance.now() - start;
+        this.#used += took;
+        work.ended?.(took);
         if (this.#used < TURN) this.#run();
         else if (this.#waiting.length > 0) this.#schedule();
       }),

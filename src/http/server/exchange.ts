@@ -162,11 +162,24 @@ export class Exchange implements ApiRequest, WebRequester {
     const { iteration } = admission;
     this.pause();
     const received = await read();
-    if (admission.iteration === iteration) return received;
-    await admission.lateBodies.next();
+    if (admission.iteration === iteration) {
+      await this.#continue();
+      return received;
+    }
+    await admission.continuations.next((milliseconds) => this.#charge(milliseconds));
     if (this.response.closed) throw new ClientGone();
     await this.activity.enterAgain();
     return received;
+  }
+
+  /** Waits for a turn after something that many requests may get at the same moment, such as a body or their user. */
+  async #continue(): Promise<void> {
+    await this.#services.admission.continuations.enter((milliseconds) => this.#charge(milliseconds));
+    if (this.response.closed) throw new ClientGone();
+  }
+
+  #charge(milliseconds: number): void {
+    if (!this.isInSlot) this.#services.admission.chargeLong(this.network, milliseconds);
   }
 
   async authenticate(): Promise<Caller> {
@@ -178,6 +191,7 @@ export class Exchange implements ApiRequest, WebRequester {
       this.caller = await authentication.authenticate(this.headers.authorization, this.network, (callback) =>
         this.onGone(callback),
       );
+      await this.#continue();
     }
     return this.caller;
   }
