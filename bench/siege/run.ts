@@ -20,6 +20,7 @@ import { neighbors } from './scenarios/neighbors.ts';
 import { pages } from './scenarios/pages.ts';
 import { parsing } from './scenarios/parsing.ts';
 import { connections } from './scenarios/connections.ts';
+import { repeatedWork } from './scenarios/repeated-work.ts';
 import { transport } from './scenarios/transport.ts';
 import { createStage, type Stage, type StageOptions } from './stage.ts';
 import { createReplication, type Replication } from '../replicas/replication.ts';
@@ -34,6 +35,7 @@ const SCENARIOS: readonly Scenario[] = [
   ...parsing,
   ...pages,
   ...bodies,
+  ...repeatedWork,
   ...connections,
   ...transport,
   ...disclosure,
