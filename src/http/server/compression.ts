@@ -22,8 +22,6 @@ const MIN_BYTES = 1_024;
 const MAX_RUNNING = 2;
 
 const TYPES = /^(?:application\/json|application\/x-ndjson|text\/csv)(?:;|$)/;
-/** Responses to requests with a longer `Accept-Encoding` are not compressed: parsing it could take milliseconds. */
-const MAX_ACCEPTED = 1_024;
 /** The weight of a coding in `Accept-Encoding`. */
 const WEIGHT = /;\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*$/;
 
@@ -50,16 +48,33 @@ const CODERS = {
 } as const;
 type Coding = keyof typeof CODERS;
 
+/**
+ * The weight of a coding, from the last element that names it; 0 if none does. It finds the name without splitting the list, which
+ * can have tens of thousands of elements.
+ */
+function weightIn(accepted: string, coding: string): number {
+  for (
+    let at = accepted.lastIndexOf(coding);
+    at >= 0;
+    at = at > 0 ? accepted.lastIndexOf(coding, at - 1) : -1
+  ) {
+    let before = at - 1;
+    while (accepted[before] === ' ' || accepted[before] === '\t') before -= 1;
+    if (before >= 0 && accepted[before] !== ',') continue;
+    const end = accepted.indexOf(',', at);
+    const parameters = accepted.slice(at + coding.length, end < 0 ? undefined : end).trim();
+    if (parameters === '' || parameters.startsWith(';')) return Number(WEIGHT.exec(parameters)?.[1] ?? 1);
+  }
+  return 0;
+}
+
 /** The coding that the client accepts with the highest weight, and not less than no coding; undefined if there is none. */
-function codingOf(accepted: string): Coding | undefined {
-  if (accepted.length > MAX_ACCEPTED) return undefined;
-  const weights = new Map<string, number>();
-  for (const element of accepted.toLowerCase().split(','))
-    weights.set(element.split(';', 1)[0]?.trim() ?? '', Number(WEIGHT.exec(element)?.[1] ?? 1));
-  const weightOf = (coding: string): number => weights.get(coding) ?? 0;
-  const best = weightOf('br') >= weightOf('gzip') ? 'br' : 'gzip';
-  const weight = weightOf(best);
-  return weight > 0 && weight >= (weights.get('identity') ?? 0) ? best : undefined;
+function codingOf(header: string): Coding | undefined {
+  const accepted = header.toLowerCase();
+  const [br, gzip] = [weightIn(accepted, 'br'), weightIn(accepted, 'gzip')];
+  const weight = Math.max(br, gzip);
+  if (weight === 0 || weight < weightIn(accepted, 'identity')) return undefined;
+  return br === weight ? 'br' : 'gzip';
 }
 
 const mayCompress = ({ authorization, cookie }: ApiRequest['headers']): boolean =>
