@@ -29,12 +29,10 @@ const LARGE_BODY = 16_384;
 const LARGE_PAGE = 2_048;
 /** Milliseconds of work after which other clients may run. */
 const MAX_WORK = 4;
+/** Bodies and queries of more characters than this take their turn before they are parsed. */
+const LONG_INPUT = 1_024;
 
-/**
- * A query with more characters than this waits for a slot if it is for a page, or has more parameters than this. A valid query has
- * fewer parameters.
- */
-const LONG_QUERY = 1_024;
+/** A long query waits for a slot if it is for a page, or has more parameters than this. A valid query has fewer. */
 const MANY_PARAMETERS = 100;
 
 /** The parts of the service that every request uses. */
@@ -163,7 +161,7 @@ export class Exchange implements ApiRequest, WebRequester {
     this.pause();
     const received = await read();
     if (admission.iteration === iteration) {
-      await this.#continue();
+      if (received instanceof Buffer && received.length > LONG_INPUT) await this.#continue();
       return received;
     }
     await admission.continuations.next((milliseconds) => this.#charge(milliseconds));
@@ -191,7 +189,7 @@ export class Exchange implements ApiRequest, WebRequester {
       this.caller = await authentication.authenticate(this.headers.authorization, this.network, (callback) =>
         this.onGone(callback),
       );
-      await this.#continue();
+      if (this.query.length > LONG_INPUT) await this.#continue();
     }
     return this.caller;
   }
@@ -249,7 +247,7 @@ export class Exchange implements ApiRequest, WebRequester {
   /** Waits for a slot before a query is parsed, if parsing it or showing its errors would delay other clients. */
   slotForQuery(): Promise<void> | undefined {
     const isCostly =
-      this.query.length > LONG_QUERY && (hasMoreParameters(this.query, MANY_PARAMETERS) || wantsPage(this));
+      this.query.length > LONG_INPUT && (hasMoreParameters(this.query, MANY_PARAMETERS) || wantsPage(this));
     this.isCostly ||= isCostly;
     return isCostly && !this.isInSlot ? this.#heavySlot() : undefined;
   }
