@@ -128,16 +128,11 @@ export function createAuthentication(
     return isVerified && user ? rehash(user, password, slotRequest) : undefined;
   }
 
-  /** Each use renews the entry, so that failures of others never lock out a client at work. */
-  function renew(key: string, verified: Verified): void {
-    cache.set(key, verified.caller.id, verified);
-    familiars.renew(verified.familiar);
-  }
-
   function remember(key: string, user: User, verified: Omit<Verified, 'caller'>): Login {
     const caller = { id: user.id, name: user.name, admin: user.admin };
     const precondition = users.precondition(user);
-    renew(key, { ...verified, caller: { ...caller, precondition } });
+    cache.set(key, caller.id, { ...verified, caller: { ...caller, precondition } });
+    familiars.renew(verified.familiar);
     return { caller, precondition };
   }
 
@@ -200,9 +195,12 @@ export function createAuthentication(
      * database, so the next statement must check the caller's precondition.
      */
     recall(header: string | undefined, address: string): Caller | undefined {
-      const found = findCached(header, address);
-      if (found) renew(...found);
-      return found?.[1].caller;
+      const [key, verified] = findCached(header, address) ?? [];
+      if (key === undefined || !verified) return undefined;
+      // Each use renews both, so that failures of others never lock out a client at work.
+      cache.renew(key);
+      familiars.renew(verified.familiar);
+      return verified.caller;
     },
 
     /** Like `recall`, without renewing the entry. For queues and time limits only: nothing checks the precondition. */

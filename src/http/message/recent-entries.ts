@@ -15,6 +15,9 @@ export interface Bounds {
   readonly lifetime: number;
 }
 
+/** Milliseconds. */
+const RENEWAL_INTERVAL = 1_000;
+
 /** A bounded cache. At a limit, the least recently set entry of that owner, or of all owners, is evicted. */
 export class RecentEntries<Value> {
   readonly #bounds: Bounds;
@@ -50,6 +53,13 @@ export class RecentEntries<Value> {
     this.#entries.set(key, { owner, value, expires: Date.now() + this.#bounds.lifetime - age });
     const keys = this.#keysOf.get(owner) ?? new Set();
     this.#keysOf.set(owner, keys.add(key));
+  }
+
+  /** Renews an entry if it was not renewed within the last second: a client may use it thousands of times. */
+  renew(key: string): void {
+    const entry = this.#entries.get(key);
+    if (!entry || entry.expires - Date.now() > this.#bounds.lifetime - RENEWAL_INTERVAL) return;
+    this.set(key, entry.owner, entry.value);
   }
 
   delete(key: string): void {

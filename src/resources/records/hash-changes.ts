@@ -11,18 +11,20 @@ export type WaitingClient = Pick<Requester, 'onGone' | 'key' | 'origin' | 'workI
 /** The form of password hashes, those of other systems included: `$argon2id$…`, `$2b$…`. */
 const HASH = /^\$[a-z0-9-]+\$/;
 
+const hasPassword = (changes: readonly Change[]): boolean => changes.some(({ column }) => column.isPassword);
+
 /**
  * Hashes the passwords among the changes of one write. A client that disconnects leaves the queue.
  * @param resource whose record is changed; undefined for a new record
  */
-export async function hashChanges(
+export function hashChanges(
   changes: readonly Change[],
   passwords: Passwords,
   client: WaitingClient,
   resource?: ServedResource,
-): Promise<Change[]> {
-  const [hashed = []] = await hashMany([changes], passwords, client, resource);
-  return hashed;
+): Promise<readonly Change[]> | readonly Change[] {
+  if (!hasPassword(changes)) return changes;
+  return hashMany([changes], passwords, client, resource).then(([hashed = []]) => hashed);
 }
 
 /** The same for several records, one after the other: each password waits for its turn, until the client disconnects. */
@@ -32,8 +34,6 @@ export async function hashMany(
   client: WaitingClient,
   resource?: ServedResource,
 ): Promise<Change[][]> {
-  const hasPassword = (changes: readonly Change[]): boolean =>
-    changes.some(({ column }) => column.isPassword);
   if (!records.some(hasPassword)) return records.map((changes) => [...changes]);
   const gone = new AbortController();
   const stop = client.onGone(() => gone.abort());

@@ -84,15 +84,24 @@ export function createOperations(
    * @param always runs the checks now, because no statement will write
    * @param maySee see `addDatabaseFaults`
    */
-  async function assertValid(
+  function assertValid(
     resource: ServedResource,
     body: CheckedBody,
     id?: string,
     always = false,
     maySee?: () => Promise<MaySee | undefined>,
+  ): Promise<void> | undefined {
+    const isValid = !always && !needsCheck(body, resource.model) && Object.keys(body.errors).length === 0;
+    return isValid ? undefined : rejectFaults(resource.model, body, id, maySee);
+  }
+
+  async function rejectFaults(
+    model: Model,
+    body: CheckedBody,
+    id: string | undefined,
+    maySee: (() => Promise<MaySee | undefined>) | undefined,
   ): Promise<void> {
-    if (!always && !needsCheck(body, resource.model) && Object.keys(body.errors).length === 0) return;
-    await addDatabaseFaults(resource.model, id, body, database, await maySee?.());
+    await addDatabaseFaults(model, id, body, database, await maySee?.());
     if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
   }
 

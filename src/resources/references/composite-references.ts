@@ -66,11 +66,10 @@ export function asHidden(foreignKey: Column, model: Model, columns = partsOf(for
 /** The foreign keys that the statement that writes must check. */
 export const unenforcedHidden = (
   bodies: readonly { readonly hiddenReferences: readonly HiddenReference[] }[],
-): Column[] => [
-  ...new Set(
-    bodies.flatMap(({ hiddenReferences }) => hiddenReferences.flatMap(({ unenforced: one }) => one ?? [])),
-  ),
-];
+): readonly Column[] => {
+  const hidden = bodies.flatMap(({ hiddenReferences }) => hiddenReferences);
+  return hidden.length === 0 ? [] : [...new Set(hidden.flatMap(({ unenforced: one }) => one ?? []))];
+};
 
 /** A body, and what it needs checked of its foreign keys of several columns. */
 export interface CompositeReferenceChecks {
