@@ -93,7 +93,7 @@ describe('a failed login', () => {
     const browsers = await Promise.all(
       Array.from({ length: 300 }, async () => {
         const browser = openBrowser(service);
-        await browser.get(LOGIN);
+        await browser.get(LOGIN, fromNewAddress());
         return browser;
       }),
     );

@@ -48,7 +48,10 @@ const scenario = ({
 
 const lists: readonly RequestShape[] = [
   { path: '/api/message/{n}/', headers: { 'If-None-Match': '"'.repeat(2_000) } },
-  { path: '/api/message/?limit=20', headers: { 'Accept-Encoding': ','.repeat(LONG) } },
+  ...[',', 'br', 'brz,'].map((text) => ({
+    path: '/api/message/?limit=20',
+    headers: { 'Accept-Encoding': text.repeat(LONG / text.length) },
+  })),
 ];
 
 /** Bodies just below the size from which they wait for a slot. */

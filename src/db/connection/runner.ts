@@ -79,6 +79,7 @@ export class Runner {
   readonly #shapes = new Shapes();
   readonly #shared = new SharedReads({
     send: (statement, requester) => this.#quick.run(statement, this.#isPrepared(statement), requester),
+    sendApart: (statement, requester) => this.#runShort(statement, requester),
     maySend: (shape) => !shape.wasSlow && !this.#quick.isStalled,
   });
   readonly endless = new EndlessStatements((statement) => this.#quick.run(statement, this.#isPipelined));

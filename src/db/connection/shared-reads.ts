@@ -32,6 +32,8 @@ interface Group {
 export interface SharedReadsOptions {
   /** Runs a statement over the pipelined connection. */
   readonly send: (statement: ShapedStatement, requester: Pick<Requester, 'pause'>) => Promise<RawRow[]>;
+  /** Runs a statement on a connection to itself. */
+  readonly sendApart: (statement: ShapedStatement, requester: Requester) => Promise<RawRow[]>;
   /** Whether a statement of the shape may be sent over it now: it would not delay others. */
   readonly maySend: (shape: Shape) => boolean;
 }
@@ -41,7 +43,7 @@ export interface SharedReadsOptions {
  * while several clients are present: all other reads wait for them.
  */
 const MAX_PAGE_TIME = 2;
-const MAX_PAGE_TIMES = 10;
+const MAX_PAGES_TIME = 10;
 /** Maximum readers of one shape that wait. */
 const MAX_WAITING = 1_000;
 /** Maximum milliseconds of waiting for a statement that takes long. */
@@ -128,10 +130,7 @@ export class SharedReads {
     if (!first) return;
     const statement = withoutLarge(first.statement);
     const { isPage, shape } = statement;
-    if (isPage && this.#isFull(shape)) {
-      for (const { resolve } of readers) resolve(undefined);
-      return;
-    }
+    if (isPage && this.#isFull(shape)) return this.#sendApart(first, readers);
     const deliver = (rows: RawRow[]): void => {
       const isLarge = isLeftOut(statement, rows);
       if (isLarge) noteAnswer(shape, statement, rows);
@@ -140,9 +139,24 @@ export class SharedReads {
     this.#send(group, statement, readers, deliver);
   }
 
+  /** Runs a page on a connection to itself, once for all readers. If it fails for its requester, the others run it themselves. */
+  #sendApart(first: Reader, readers: readonly Reader[]): void {
+    const [, ...others] = readers;
+    if (others.length === 0) return first.resolve(undefined);
+    void this.#options.sendApart(first.statement, first.requester).then(
+      (rows) => {
+        for (const { resolve } of readers) resolve(isLeftOut(first.statement, rows) ? undefined : rows);
+      },
+      (error: unknown) => {
+        first.reject(error);
+        for (const { resolve } of others) resolve(undefined);
+      },
+    );
+  }
+
   /** Whether the pages that were sent take so long that one more would delay the other clients too much. */
   #isFull({ quickMean }: Shape): boolean {
-    const isLate = quickMean > MAX_PAGE_TIME || this.#pageTime + quickMean > MAX_PAGE_TIMES;
+    const isLate = quickMean > MAX_PAGE_TIME || this.#pageTime + quickMean > MAX_PAGES_TIME;
     return isLate && this.#presence.hasSeveral(performance.now());
   }
 

@@ -56,6 +56,14 @@ export class Activity implements AdmissionRequest {
     if (this.#request.response.closed) throw new ClientGone();
   }
 
+  /** Waits for a turn before long work. See `Admission.enterInTurn`. @throws Refusal; ClientGone */
+  async enterInTurn(): Promise<void> {
+    this.pause();
+    await this.#admission.enterInTurn(this, performance.now());
+    this.#start();
+    if (this.#request.response.closed) throw new ClientGone();
+  }
+
   /** See `Requester`. */
   resume(): Promise<void> | undefined {
     // A write may be committed already, so it must not be refused.

@@ -30,9 +30,10 @@ export const MIN_PACED = 1;
 
 interface QueuedRequest {
   readonly start: () => void;
-  /** The client that is charged for the work up to the next wait; undefined if the caller charges it. */
-  readonly chargedTo: string | undefined;
   readonly refuse: (reason: Error) => void;
+  /** Whether the client is charged for the work until the next wait: nothing else measures it. */
+  readonly isCharged: boolean;
+  readonly network: string;
 }
 
 /** The properties of a request that admission uses. */
@@ -49,8 +50,8 @@ export interface AdmissionRequest extends HasNetwork {
 export class Admission {
   readonly #usage = new ClientUsage(MAX_USAGE);
   readonly #heavy = new HeavyWork((network, took) => this.charge(network, took));
-  /** For requests that go on after a wait: thousands of bodies or users may arrive in one iteration of the event loop. */
-  readonly continuations = new Turns();
+  /** For requests whose bodies arrive after their heads: thousands may be complete in one iteration of the event loop. */
+  readonly lateBodies = new Turns();
   /** For refused requests, which must not delay the others. */
   readonly refusals = new Turns();
   readonly #waiting = new RequestQueue<QueuedRequest>();
@@ -98,24 +99,29 @@ export class Admission {
         .waitForSlot({ key, network: key })
         .then(() => this.#enterAs(request, performance.now()));
     }
-    return this.#enterInOrder(request, now);
+    return this.enterAgain(request, now);
   }
 
-  /**
-   * Admits a request that has waited for something else, and charges its client for what it then does. Usage was already checked
-   * when the head arrived.
-   */
+  /** Admits a request whose body came after its head. Usage was already checked when the head arrived. */
   enterAgain(request: AdmissionRequest, now: number): Promise<void> | undefined {
-    return this.#enterInOrder(request, now, request.network);
-  }
-
-  #enterInOrder(request: AdmissionRequest, now: number, chargedTo?: string): Promise<void> | undefined {
     if (this.isBusy(now)) {
       this.#notePresence(request.network, now);
-      return this.#enterAs(request, now, chargedTo);
+      return this.#enterAs(request, now);
     }
     this.#start(now);
     return undefined;
+  }
+
+  /**
+   * Admits a request that has waited and now has long work, such as parsing a body. Many requests may get what they waited for at
+   * the same moment, so it queues in any case, and the client is charged for what it then does before its next wait.
+   * @throws Refusal if too many requests are queued
+   */
+  async enterInTurn(request: AdmissionRequest, now: number): Promise<void> {
+    const key = request.network;
+    if (this.isBusy(now)) this.#notePresence(key, now);
+    this.#assertMayWait(key, now);
+    await this.#queue(request, true);
   }
 
   /** Ends an active request, so that a queued one may start. */
@@ -148,11 +154,6 @@ export class Admission {
     if (isLong) this.#usage.charge(key, milliseconds, performance.now());
   }
 
-  /** Reports how long a later part of a request blocked the event loop. Short parts must not outweigh a long first one. */
-  chargeLong(key: string, milliseconds: number): void {
-    if (milliseconds >= MIN_CHARGED) this.charge(key, milliseconds);
-  }
-
   /** Reports that a client disconnected after its request had started. */
   abandon({ network }: HasNetwork): void {
     this.charge(network, ABANDONED_CHARGE);
@@ -163,20 +164,25 @@ export class Admission {
     this.#presence.note(key, now);
   }
 
-  #enterAs(request: AdmissionRequest, now: number, chargedTo?: string): Promise<void> | undefined {
+  #enterAs(request: AdmissionRequest, now: number): Promise<void> | undefined {
     const key = request.network;
     if (this.#waiting.size === 0 && this.#hasRoom(now) && this.#mayStart(key, now)) {
       this.#start(now, request);
       return undefined;
     }
     this.#assertMayWait(key, now);
+    return this.#queue(request);
+  }
+
+  #queue(request: AdmissionRequest, isCharged = false): Promise<void> {
     if (!this.#isScheduled) this.#schedule();
     return new Promise((resolve, refuse) => {
       const start = (): void => {
         this.#start(performance.now(), request);
         resolve();
       };
-      this.#waiting.push(key, { start, refuse, chargedTo });
+      const { network } = request;
+      this.#waiting.push(network, { start, refuse, isCharged, network });
     });
   }
 
@@ -236,11 +242,12 @@ export class Admission {
     }
     const next = this.#waiting.shift((key) => this.#mayStart(key, now));
     if (!next) return; // All waiting clients are at their limit: `leave` continues.
-    next.start();
+    const { start, network, isCharged } = next;
+    start();
     // After the work of the request up to its first wait for something else, which counts towards the start time.
     queueMicrotask(() =>
       process.nextTick(() => {
-        if (next.chargedTo !== undefined) this.chargeLong(next.chargedTo, performance.now() - now);
+        if (isCharged) this.charge(network, performance.now() - now);
         this.#admit();
       }),
     );

@@ -11,7 +11,7 @@ export interface Bounds {
   readonly maxEntries: number;
   /** Limits the entries of one owner, so that one account cannot evict the entries of others. */
   readonly maxPerOwner: number;
-  /** Milliseconds since the last `set`. */
+  /** Milliseconds since the last `set` or `renew`. */
   readonly lifetime: number;
 }
 

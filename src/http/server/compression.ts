@@ -22,6 +22,8 @@ const MIN_BYTES = 1_024;
 const MAX_RUNNING = 2;
 
 const TYPES = /^(?:application\/json|application\/x-ndjson|text\/csv)(?:;|$)/;
+/** How often the name of a coding may occur within other words of `Accept-Encoding`: looking at thousands takes long. */
+const MAX_OTHERS = 100;
 /** The weight of a coding in `Accept-Encoding`. */
 const WEIGHT = /;\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*$/;
 
@@ -53,11 +55,10 @@ type Coding = keyof typeof CODERS;
  * can have tens of thousands of elements.
  */
 function weightIn(accepted: string, coding: string): number {
-  for (
-    let at = accepted.lastIndexOf(coding);
-    at >= 0;
-    at = at > 0 ? accepted.lastIndexOf(coding, at - 1) : -1
-  ) {
+  let at = accepted.length;
+  for (let others = 0; others < MAX_OTHERS && at > 0; others += 1) {
+    at = accepted.lastIndexOf(coding, at - 1);
+    if (at < 0) return 0;
     let before = at - 1;
     while (accepted[before] === ' ' || accepted[before] === '\t') before -= 1;
     if (before >= 0 && accepted[before] !== ',') continue;

@@ -152,32 +152,22 @@ export class Exchange implements ApiRequest, WebRequester {
   }
 
   /**
-   * Waits for a body. After that the request takes its turn again: a client can withhold the last bytes of thousands of bodies,
-   * and then send all of them at once.
+   * Waits for a body. After that the request takes its turn again if the body is long or came late: a client can withhold the last
+   * bytes of thousands of bodies, and then send all of them at once.
    */
   async #receive<T>(read: () => Promise<T>): Promise<T> {
     const { admission } = this.#services;
     const { iteration } = admission;
     this.pause();
     const received = await read();
-    if (admission.iteration === iteration) {
-      if (received instanceof Buffer && received.length > LONG_INPUT) await this.#continue();
-      return received;
+    const isLong = received instanceof Buffer && received.length > LONG_INPUT;
+    if (admission.iteration !== iteration) {
+      await admission.lateBodies.next();
+      if (this.response.closed) throw new ClientGone();
+      if (!isLong) await this.activity.enterAgain();
     }
-    await admission.continuations.next((milliseconds) => this.#charge(milliseconds));
-    if (this.response.closed) throw new ClientGone();
-    await this.activity.enterAgain();
+    if (isLong) await this.activity.enterInTurn();
     return received;
-  }
-
-  /** Waits for a turn after something that many requests may get at the same moment, such as a body or their user. */
-  async #continue(): Promise<void> {
-    await this.#services.admission.continuations.enter((milliseconds) => this.#charge(milliseconds));
-    if (this.response.closed) throw new ClientGone();
-  }
-
-  #charge(milliseconds: number): void {
-    if (!this.isInSlot) this.#services.admission.chargeLong(this.network, milliseconds);
   }
 
   async authenticate(): Promise<Caller> {
@@ -189,7 +179,7 @@ export class Exchange implements ApiRequest, WebRequester {
       this.caller = await authentication.authenticate(this.headers.authorization, this.network, (callback) =>
         this.onGone(callback),
       );
-      if (this.query.length > LONG_INPUT) await this.#continue();
+      if (this.query.length > LONG_INPUT) await this.activity.enterInTurn();
     }
     return this.caller;
   }

@@ -197,11 +197,11 @@ export function createHandler(options: HandlerOptions): Handler {
   async function reply(exchange: Exchange): Promise<Reply> {
     try {
       if (hasTooManyHeaders(exchange.incoming)) throw TOO_MANY_HEADERS;
-      assertTagsFit(exchange.headers);
       const entering = isHealthCheck(exchange.path) ? healthChecks.next() : enter(exchange);
       if (entering) await entering;
       if (exchange.response.closed) throw new ClientGone();
       assertRate(exchange, options); // after the admission, where clients take turns
+      assertTagsFit(exchange.headers);
       const mustBeSendable = isRead(exchange.method);
       if (!mustBeSendable) pressure.assertWritable(exchange);
       const slot = exchange.slotForQuery();
