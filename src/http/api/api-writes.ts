@@ -85,7 +85,7 @@ const mayCreate = (request: ApiRequest, resource: ServedResource): boolean =>
 function createdReply(request: ApiRequest, { name }: ServedResource, record: CreatedRecord): Reply {
   const location = addressOf(`/api/${name}/${keySegment(record.id)}/`);
   const headers = { Location: location, ETag: entityTag(record.version) };
-  return json(201, record.json, isStrict(request) ? { ...headers, ...handling(request) } : headers);
+  return json(201, record.json, { ...headers, ...handling(request) });
 }
 
 const COMMA = Buffer.from(',');
