@@ -73,6 +73,10 @@ export interface ListPlan {
 export const isByKey = ({ model, orderings }: ListPlan): boolean =>
   orderings.length === partsOf(model.primaryKey).length;
 
+/** Whether PostgreSQL's estimate for the plan would tell of rows that it does not list. */
+export const mayHideRows = ({ model, joins }: ListPlan): boolean =>
+  [model, ...joins.map((join) => join.model)].some((one) => one.mayHideRows || one.relation !== undefined);
+
 /** The alias of the listed model's own table. */
 export const ROOT = 't';
 const NO_SUCH_COLUMN = 'there is no such column';

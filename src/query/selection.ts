@@ -9,8 +9,11 @@ export interface Selection {
   readonly ids?: readonly string[];
 }
 
-/** A number of records: exact up to a limit, PostgreSQL's estimate above it. */
+/**
+ * A number of records: exact up to a limit. Above it, PostgreSQL's estimate, or where that would tell of hidden records the limit
+ * itself.
+ */
 export interface Count {
   readonly count: number;
-  readonly isExact: boolean;
+  readonly precision: 'exact' | 'estimate' | 'exceeded';
 }

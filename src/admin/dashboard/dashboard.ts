@@ -11,15 +11,7 @@ import { resourceRow, table } from '../web/widgets.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { showPanels } from './dashboard-panels.ts';
-import {
-  counted,
-  actionLabel,
-  sourceLabel,
-  grouped,
-  moment,
-  NOTHING,
-  shortened,
-} from '../web/display-text.ts';
+import { actionLabel, countedRecords, sourceLabel, moment, NOTHING, shortened } from '../web/display-text.ts';
 
 /** Timeout for each part of the page (milliseconds). The page is sent without parts that take longer. */
 const TIMEOUT = 3_000;
@@ -59,7 +51,7 @@ async function countText(context: AdminContext, resource: AdminResource, timeout
   const work = context.browsing.count(resource, { query: '', search: '' });
   const found = await loadOptional(context, `the count of ${resource.name}`, work, timeout);
   if (!found) return UNKNOWN;
-  return found.isExact ? counted(found.count, 'record') : `about ${grouped(found.count)} records`;
+  return countedRecords(found);
 }
 
 /** The counts of the resources, without those that are not made in time. */

@@ -13,16 +13,11 @@ import { pageReply } from '../web/layout.ts';
 import { recordsTable } from './list-table.ts';
 import { links, LinkParameters, selectionOf } from '../web/admin-links.ts';
 import { logCells } from './activity-log.ts';
-import { counted, grouped, shownColumn } from '../web/display-text.ts';
+import { countedRecords, grouped, shownColumn } from '../web/display-text.ts';
 
 /** Bulk actions on the selected records, or on all records of all pages. */
-function bulkForm(
-  { csrf, resource }: ResourceContext,
-  parameters: LinkParameters,
-  { count, isExact }: Count,
-): Html {
+function bulkForm({ csrf, resource }: ResourceContext, parameters: LinkParameters, count: Count): Html {
   const { name, may } = resource;
-  const all = isExact ? counted(count, 'record') : `about ${grouped(count)} records`;
   return html`<form method="post" action="${links.action(name, 'bulk')}" id="bulk" class="bulk">
     <input type="hidden" name="_csrf" value="${csrf}" />
     <input type="hidden" name="_state" value="${parameters.toString()}" />
@@ -33,7 +28,7 @@ function bulkForm(
       <option value="export.json">Export as JSON</option>
       ${may.has('delete') && html`<option value="delete">Delete …</option>`}
     </select>
-    ${count > 1 && html`<label class="check"><input type="checkbox" name="_all" value="1" /> all ${all} in this list</label>`}
+    ${count.count > 1 && html`<label class="check"><input type="checkbox" name="_all" value="1" /> all ${countedRecords(count)} in this list</label>`}
     <button class="secondary">Continue</button>
   </form>`;
 }
@@ -109,11 +104,12 @@ function pager(
   { query, entries, hasNext }: EntryPage,
   { name }: AdminResource,
   parameters: LinkParameters,
-  { count, isExact }: Count,
+  counted: Count,
 ): Html {
+  const { count, precision } = counted;
+  const isExact = precision === 'exact';
   const { page } = query;
   const first = (Number(page) - 1) * query.limit + 1;
-  const total = isExact ? grouped(count) : `about ${grouped(count)}`;
   const linkTo = (number: bigint): string => links.list(name, parameters.with('page', String(number)));
   const last = BigInt(Math.max(1, Math.ceil(count / query.limit)));
   // On an empty page past the end, "Previous" leads to the last page that has records.
@@ -125,7 +121,7 @@ function pager(
           ? 'No records on this page'
           : count === 1
             ? '1 record'
-            : html`${grouped(first)}–${grouped(first + entries.length - 1)} of ${total} records`
+            : html`${grouped(first)}–${grouped(first + entries.length - 1)} of ${countedRecords(counted)}`
       }
     </p>
     <ul>
@@ -178,7 +174,7 @@ export async function showList(context: ResourceContext): Promise<Reply> {
       context,
       state,
       { ...selection, query: state.query.without('ordering', 'page', 'limit').toString() },
-      !count.isExact,
+      count.precision !== 'exact',
     ));
   const showCell = page && resource === context.history ? await logCells(context, page.entries) : shownColumn;
   const body = html` <div class="tools">

@@ -1,5 +1,6 @@
 // Turns values into the texts that people read: numbers, times, booleans, shortened texts, labels.
 import type { Column } from '../../db/schema/model.ts';
+import type { Count } from '../../query/selection.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import { keyIn, textOfColumn } from '../../resources/records/record-entry.ts';
 import { linesOf } from './array-lines.ts';
@@ -14,6 +15,16 @@ export const grouped = (count: number): string => String(count).replace(/\B(?=(\
 /** `1 record`, `1,234 records` */
 export const counted = (count: number, one: string, many = `${one}s`): string =>
   `${grouped(count)} ${count === 1 ? one : many}`;
+
+const PRECISION: Readonly<Record<Count['precision'], string>> = {
+  exact: '',
+  estimate: 'about ',
+  exceeded: 'more than ',
+};
+
+/** `3 records`, `about 20,000 records` */
+export const countedRecords = ({ count, precision }: Count): string =>
+  `${PRECISION[precision]}${counted(count, 'record')}`;
 
 export const capitalized = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 

@@ -224,11 +224,15 @@ function rowFacts(
   found: CatalogTable | undefined,
   columns: readonly Column[],
   isFirst: boolean,
-): Pick<Model, 'isTable' | 'isFast' | 'isLockable' | 'isReread' | 'hasDeleteTriggers' | 'version'> {
+): Pick<
+  Model,
+  'isTable' | 'isFast' | 'mayHideRows' | 'isLockable' | 'isReread' | 'hasDeleteTriggers' | 'version'
+> {
   const isStored = !found || isTable(found);
   return {
     isTable: isStored && isFirst,
     isFast: isStored || (found.kind === 'm' && areUnique(found, keyFieldsOf(definition))),
+    mayHideRows: found !== undefined && (found.hasPolicies || !(isStored || found.kind === 'm')),
     isLockable: found?.isLockable ?? true,
     isReread: found !== undefined && (found.hasInsteadTriggers || !found.isLockable),
     hasDeleteTriggers: found?.hasDeleteTriggers ?? false,

@@ -80,6 +80,8 @@ export interface CatalogTable {
   readonly kind: string;
   /** Whether all of its rows have `xmin`. Views and foreign tables do not, nor does a table with a foreign partition, or of another storage. */
   readonly hasXmin: boolean;
+  /** Whether policies may hide rows from the service's role. */
+  readonly hasPolicies: boolean;
   /** The methods that PostgreSQL can run on it, apart from GET. */
   readonly writable: readonly string[];
   /** Whether SELECT ... FOR UPDATE can lock its rows. It cannot in views that are only writable by triggers. */
@@ -168,6 +170,7 @@ select coalesce(json_agg(json_build_object(
   'oid', c.oid::int8,
   'kind', case when ${IS_SHARDED} then 'f' else c.relkind end,
   'hasXmin', ${HAS_XMIN},
+  'hasPolicies', row_security_active(c.oid),
   'isLockable', c.relkind in ('r', 'p') or c.relkind in ('v', 'f') and pg_relation_is_updatable(c.oid, false) & 4 > 0,
   'writable', (
     select coalesce(json_agg(method), '[]') from (values ('POST', 8), ('PUT', 4), ('DELETE', 16)) m (method, bit)

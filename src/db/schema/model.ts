@@ -52,6 +52,11 @@ export interface Model {
   readonly isTable: boolean;
   /** Whether a read by the key is certain to be fast. */
   readonly isFast: boolean;
+  /**
+   * Whether a view, another server or policies may hide rows of its tables. PostgreSQL's statistics, and so its estimates, include
+   * them.
+   */
+  readonly mayHideRows: boolean;
   /** Whether SELECT ... FOR UPDATE can lock its rows. */
   readonly isLockable: boolean;
   /** Whether a write returns what triggers of a view say, and not the row, which must then be read again. */

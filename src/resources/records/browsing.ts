@@ -12,7 +12,7 @@ import {
 import { entry, type EntryShape } from '../../query/statements/entry-sql.ts';
 import { parseListQuery, type ListQuery } from '../../query/parse/grammar.ts';
 import { cutColumn } from '../../query/statements/masked-history-sql.ts';
-import { planList, type ListPlan } from '../../query/plan.ts';
+import { mayHideRows, planList, type ListPlan } from '../../query/plan.ts';
 import { pageStatement } from '../../query/statements/read-statements.ts';
 import { recordStatement, type RecordStatement } from '../../query/statements/records-by-key.ts';
 import type { RowOutput } from '../../query/statements/record-json.ts';
@@ -141,9 +141,10 @@ export function createBrowsing(
   async function count(resource: AdminResource, selection: Selection): Promise<Count> {
     const plan = planOf(resource, selection)[1];
     const found = await database.run(cappedCountStatement(plan, MAX_COUNTED), 'read');
-    if (found <= MAX_COUNTED) return { count: found, isExact: true };
+    if (found <= MAX_COUNTED) return { count: found, precision: 'exact' };
+    if (mayHideRows(plan)) return { count: MAX_COUNTED, precision: 'exceeded' };
     const estimate = await database.run(estimateStatement(plan), 'read');
-    return { count: Math.max(estimate, MAX_COUNTED), isExact: false };
+    return { count: Math.max(estimate, MAX_COUNTED), precision: 'estimate' };
   }
 
   async function find(

@@ -10,7 +10,7 @@ import type { Boundary, CursorTokens } from '../../query/cursors/cursor-token.ts
 import { cursorLinks, type Neighbors } from '../../query/cursors/cursor-links.ts';
 import { keysetStatement } from '../../query/cursors/keyset-page.ts';
 import { parseListQuery, parseParameters, type ListQuery } from '../../query/parse/grammar.ts';
-import { planList, ROOT, type ListPlan } from '../../query/plan.ts';
+import { mayHideRows, planList, ROOT, type ListPlan } from '../../query/plan.ts';
 import { preview } from '../../query/statements/preview-sql.ts';
 import { isFirstQuickPage, isQuick, pageStatement } from '../../query/statements/read-statements.ts';
 import { recordStatement } from '../../query/statements/records-by-key.ts';
@@ -227,7 +227,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const options = { refuseCostly: !meets(resource.costly, caller) };
       const total = async (counted: string | undefined): Promise<RecordCount | undefined> => {
         if (counted === undefined || !counting) return undefined;
-        const isLarge = counting === 'estimated' && counted.endsWith('+');
+        const isLarge = counting === 'estimated' && counted.endsWith('+') && !mayHideRows(planned);
         const value = isLarge ? await estimate(planned, Number(counted.slice(0, -1)), options) : counted;
         return { value, counting };
       };

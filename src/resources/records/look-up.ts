@@ -70,7 +70,8 @@ export function createLookUp({ labels, count }: Reads) {
   async function firstRecords(resource: AdminResource, most: number): Promise<Found> {
     const first = sortableLabelColumn(resource);
     const isQuick = first?.path.length === 0 && first.column.indexed;
-    const isSorted = first && (isQuick || (await count(resource, { query: '', search: '' })).isExact);
+    const isSorted =
+      first && (isQuick || (await count(resource, { query: '', search: '' })).precision === 'exact');
     const order = isSorted ? `ordering=${first.name}&` : '';
     return labels(resource, { query: `${order}limit=${most}`, search: '' });
   }
