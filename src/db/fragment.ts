@@ -73,6 +73,12 @@ export const table = (name: string): Fragment => join(name.split('.').map(identi
  */
 export const value = (text: string | null): Fragment => ({ text: ['', '::text'], values: [text] });
 
+/**
+ * An expression as text that compares character by character. By the collation of a column, texts whose case or accents differ may
+ * be equal.
+ */
+export const exactText = (expression: Fragment): Fragment => sql`(${expression})::text collate "C"`;
+
 /** An item of an array. Splitting is several times faster than replacing, for many items and for an item with many quotes. */
 function arrayItem(item: string | null): string {
   if (item === null) return 'NULL';

@@ -1,5 +1,5 @@
 // The types of array columns, each made from the type of its elements.
-import { arrayText, sql, type Fragment } from '../fragment.ts';
+import { arrayText, exactText, sql, type Fragment } from '../fragment.ts';
 import type { ColumnType, ElementFacts, Facts, Parsed } from './column-type.ts';
 import { arraySchema, isoDateTimeSchema } from './column-schemas.ts';
 import {
@@ -130,7 +130,7 @@ function arrayOf(element: ColumnType): ColumnType {
     // Sending back what was read changes nothing: not the fractions of seconds, and not other lower bounds than 1.
     assign: (value, present, facts) => {
       const cell = stored?.(value, factsOf(facts)) ?? value;
-      return sql`case when ${shown(present, facts)}::text = ${shown(cell, facts)}::text then ${present} else ${cell} end`;
+      return sql`case when ${exactText(shown(present, facts))} = ${exactText(shown(cell, facts))} then ${present} else ${cell} end`;
     },
     long: true,
     unordered: true,

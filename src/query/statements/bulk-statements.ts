@@ -1,5 +1,5 @@
 // Statements about all records that a plan matches: update, delete, count, the bounds of a column, export.
-import { EMPTY, identifier, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
+import { EMPTY, exactText, identifier, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
 import {
   type RawRow,
   type Statement,
@@ -87,7 +87,8 @@ export function bulkUpdateStatement(
   const sets = changes.map((change) => sql`${identifier(change.column.field)} = ${newValue(change)}`);
   const differs = (alias: string): Fragment => {
     const conditions = changes.map(
-      (change) => sql`${reference(alias, change.column)}::text is distinct from (${newValue(change)})::text`,
+      (change) =>
+        sql`${exactText(reference(alias, change.column))} is distinct from ${exactText(newValue(change))}`,
     );
     return join(conditions, ' or ');
   };

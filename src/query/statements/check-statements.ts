@@ -1,7 +1,7 @@
 // Checks of a body that only the database can make, as SQL for the statements that write and as statements of their own. Also finds
 // duplicates, referring records, faults of keys, and the constraint that a rejected write violated.
 import { randomUUID } from 'node:crypto';
-import { EMPTY, join, literal, raw, sql, table, value } from '../../db/fragment.ts';
+import { EMPTY, exactText, join, literal, raw, sql, table, value } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import { booleans, createStatement, isTrue, oneCell, text, type Statement } from '../../db/rows.ts';
 import { output, partsOf, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
@@ -72,7 +72,7 @@ function checkSql({ kind, column, values }: BoundCheck): Fragment {
     if (column.isPassword) return matchesDigest(present, values);
     const shown = (one: Fragment): Fragment =>
       column.type.comparedAs === undefined
-        ? sql`${column.type.output(one, column)}::text`
+        ? exactText(column.type.output(one, column))
         : (column.type.comparable?.(one, column) ?? one);
     return sql`coalesce(${shown(present)} = ${shown(cell)}, false)`;
   }

@@ -1,5 +1,5 @@
 // The part of a writing statement that records the change in the history.
-import { join, raw, sql, table, value, type Fragment } from '../../db/fragment.ts';
+import { exactText, join, raw, sql, table, value, type Fragment } from '../../db/fragment.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import type { Change } from './change.ts';
 import { jsonField, recordJson } from './record-json.ts';
@@ -59,7 +59,7 @@ export function changedValues(
     if (!column.isPassword && !columns.includes(column)) return [];
     const text = column.isPassword ? raw(`'"${column.key}":${alias === after}'`) : jsonField(alias, column);
     if (changes.length === 1) return [text];
-    const differs = sql`${reference(before, column)}::text is distinct from ${reference(after, column)}::text`;
+    const differs = sql`${exactText(reference(before, column))} is distinct from ${exactText(reference(after, column))}`;
     return [sql`case when ${differs} then ${text} end`];
   });
   return object(fields);

@@ -1,5 +1,5 @@
 // SQL that inserts, updates and deletes one record. Each statement decides and writes in one round trip.
-import { EMPTY, identifier, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
+import { EMPTY, exactText, identifier, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
 import { booleans, isTrue, text, type RawRow } from '../../db/rows.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
@@ -183,7 +183,7 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
   );
   const conditions = changes.map(
     ({ column }, index) =>
-      sql`${reference(FOUND, column)}::text is distinct from f.${newValueAlias(index)}::text`,
+      sql`${exactText(reference(FOUND, column))} is distinct from ${exactText(sql`f.${newValueAlias(index)}`)}`,
   );
   const differs = sql`(${join(conditions, ' or ')})`;
   const isHidden = changes.some(({ column }) => !column.isPassword && !output.includes(column));
