@@ -307,4 +307,9 @@ describe('a login form without a session', () => {
     assert.equal(answer.status, 401);
     assert.ok(answer.text.length < 6000);
   });
+
+  test('shows no notice for a reason that does not exist', async () => {
+    const { text } = await openBrowser(service).get('/admin/-/login/?_because=constructor');
+    assert.equal(text.includes('native code'), false);
+  });
 });

@@ -108,16 +108,16 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, park
   );
 }
 
-const NOTICES: Readonly<Record<string, string>> = {
-  ended: 'Your session has expired. Log in again to continue.',
-  undone: 'Your session has expired and nothing was changed. Log in again to continue.',
-  out: 'You are logged out.',
-  changed: 'Your password was changed. Log in again.',
-};
+const NOTICES: ReadonlyMap<string, string> = new Map([
+  ['ended', 'Your session has expired. Log in again to continue.'],
+  ['undone', 'Your session has expired and nothing was changed. Log in again to continue.'],
+  ['out', 'You are logged out.'],
+  ['changed', 'Your password was changed. Log in again.'],
+]);
 
 export function showLogin(request: ApiRequest): Reply {
   const parameters = LinkParameters.parse(request.query);
-  const notice = NOTICES[parameters.get('_because') ?? ''];
+  const notice = NOTICES.get(parameters.get('_because') ?? '');
   return loginPage(request, { next: ownPath(parameters.get('next')), notice });
 }
 

@@ -116,7 +116,7 @@ export function addCompositeChecks(
     const parts = partsOf(foreignKey);
     const sent = parts.flatMap((part) => changes.filter(({ column }) => column === part));
     // Columns with a fault have no value, and keep the body from being written.
-    const isFaulty = parts.some(({ key, name }) => key in errors || name in errors);
+    const isFaulty = parts.some(({ key, name }) => Object.hasOwn(errors, key) || Object.hasOwn(errors, name));
     if (sent.length === 0 || isFaulty) continue;
     const { references, isFull } = foreignKey;
     const isReadable = references !== undefined && mayRead(references);
