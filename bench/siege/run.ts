@@ -20,6 +20,7 @@ import { neighbors } from './scenarios/neighbors.ts';
 import { pages } from './scenarios/pages.ts';
 import { parsing } from './scenarios/parsing.ts';
 import { connections } from './scenarios/connections.ts';
+import { heavyStatements } from './scenarios/heavy-statements.ts';
 import { repeatedWork } from './scenarios/repeated-work.ts';
 import { transport } from './scenarios/transport.ts';
 import { createStage, type Stage, type StageOptions } from './stage.ts';
@@ -36,6 +37,7 @@ const SCENARIOS: readonly Scenario[] = [
   ...pages,
   ...bodies,
   ...repeatedWork,
+  ...heavyStatements,
   ...connections,
   ...transport,
   ...disclosure,

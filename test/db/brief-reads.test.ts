@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { openDatabase, type Database } from '../../src/db/connection/database.ts';
 import type { Statement } from '../../src/db/rows.ts';
-import { Exclusions } from '../../src/db/scheduling/exclusions.ts';
+import { Exclusions } from '../../src/db/exclusions.ts';
 import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
 import { eventually } from '../http/expect.ts';
 import { serverUrl } from '../support.ts';
@@ -52,6 +52,18 @@ describe('reads that have been fast so far', () => {
     await learn(2);
     await learn(3);
     assert.ok((await shared(client('carol'), page(2), page(2, SLOW), page(3), page(2), page(3))) >= 3);
+  });
+
+  test('that are heavy let others of their client start when they end', async () => {
+    const dave = client('dave');
+    await learn(7);
+    // Their mean rises, so that a few of them weigh as much as a client may have.
+    for (let runs = 0; runs < 40; runs += 1) await shared(ada, page(7, '0.008'));
+    // None of them waits until it is refused.
+    await Promise.all([
+      shared(bob, page(8)),
+      ...Array.from({ length: 12 }, () => database.for(dave).run(page(7, '0.008'), 'read')),
+    ]);
   });
 
   test('no longer share connections when one of their shape was slow, or of their client', async () => {

@@ -1,8 +1,9 @@
 // Pipelines reads that have been fast so far. PostgreSQL ends those that are not, because they delay the reads behind them.
-import { ClientPresence } from '../client-presence.ts';
+import type { ClientPresence } from '../client-presence.ts';
 import { withoutLarge } from '../fragment.ts';
+import { weightOfRead, type HeavyStatements } from '../scheduling/heavy-statements.ts';
 import type { RawRow } from '../rows.ts';
-import { Exclusions } from '../scheduling/exclusions.ts';
+import { Exclusions } from '../exclusions.ts';
 import { increment } from '../scheduling/slow-clients.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import type { Shape } from '../statement-shapes.ts';
@@ -29,6 +30,10 @@ const MAX_AMONG_OTHERS = 8;
 const UNAVAILABLE_FOR = 5_000;
 
 export interface BriefReadsOptions {
+  readonly presence: ClientPresence;
+  readonly heavy: HeavyStatements;
+  /** Called when a heavy statement has ended, so that another one may start elsewhere. */
+  readonly onHeavyEnd: () => void;
   /** Opens connections whose statements end after `BRIEF_TIMEOUT`. */
   readonly open: OpenClient;
   /** Milliseconds after which a statement without an answer is abandoned. */
@@ -43,10 +48,15 @@ export class BriefReads {
   readonly #clients = new Exclusions<string>();
   /** How many statements of each client are running here. */
   readonly #runningOf = new Map<string, number>();
-  readonly #presence = new ClientPresence();
+  readonly #presence: ClientPresence;
+  readonly #heavy: HeavyStatements;
+  readonly #onHeavyEnd: () => void;
   #unavailableUntil = -Infinity;
 
-  constructor({ open, deadline, guard, onReadOnly }: BriefReadsOptions) {
+  constructor({ presence, heavy, onHeavyEnd, open, deadline, guard, onReadOnly }: BriefReadsOptions) {
+    this.#presence = presence;
+    this.#heavy = heavy;
+    this.#onHeavyEnd = onHeavyEnd;
     this.#pool = new Pool({
       open,
       connections: CONNECTIONS,
@@ -79,6 +89,7 @@ export class BriefReads {
     const now = performance.now();
     if (now < this.#unavailableUntil || !this.#pool.hasRoom || this.#pool.isStalled) return false;
     this.#presence.note(key, now);
+    if (!this.#heavy.mayStart('reads', key, weightOfRead(shape))) return false;
     return !this.#presence.hasSeveral(now) || (this.#runningOf.get(key) ?? 0) < MAX_AMONG_OTHERS;
   }
 
@@ -89,7 +100,9 @@ export class BriefReads {
     requester: Requester,
   ): Promise<RawRow[] | undefined> {
     const { key } = requester;
+    const weight = weightOfRead(statement.shape);
     increment(this.#runningOf, key, 1);
+    this.#heavy.begin('reads', key, weight);
     try {
       const rows = await this.#pool.run(withoutLarge(statement), prepare, requester);
       this.#clients.noteSuccess(key);
@@ -106,6 +119,8 @@ export class BriefReads {
       return undefined; // A read may run again.
     } finally {
       increment(this.#runningOf, key, -1);
+      this.#heavy.end('reads', key, weight);
+      if (weight > 0) this.#onHeavyEnd();
     }
   }
 

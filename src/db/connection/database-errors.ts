@@ -203,3 +203,13 @@ export function isTemporarilyUnavailable(error: unknown): boolean {
   if (!isDatabaseError(error) || lacksTls(error)) return false;
   return toProblem(error)?.status === 503 && !isRefusal(error);
 }
+
+/** Why a long write was canceled while other clients waited for its connection. */
+export const longWrite = (): Problem =>
+  unavailable(
+    'The change took too long, perhaps because a record was locked, and other clients were waiting. Try again.',
+  );
+
+/** Why an anonymous read was canceled at its time limit. */
+export const tooLong = (): Problem =>
+  unavailable('The query takes too long. Request less data, or try again.', 5);

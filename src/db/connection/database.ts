@@ -12,7 +12,8 @@ import {
 import { type Statement } from '../rows.ts';
 import type { PoolState } from './pool-job.ts';
 import { SERVICE, type Requester } from '../scheduling/requester.ts';
-import { Runner, type PoolName, type RunOptions, type StatementKind } from './runner.ts';
+import type { RunOptions, StatementKind } from '../statement-kinds.ts';
+import { Runner, type PoolName } from './runner.ts';
 import type { ClassState } from '../scheduling/class-queues.ts';
 import type { WorkClass } from '../scheduling/work-class.ts';
 import type { ServerGuard } from './server-guard.ts';

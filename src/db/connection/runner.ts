@@ -1,8 +1,12 @@
 // Runs each statement on one of two pools, by its kind, its cost and its requester.
-import { OVERLOADED, unavailable } from '../../errors.ts';
+import { OVERLOADED } from '../../errors.ts';
+import { ClientPresence } from '../client-presence.ts';
+import { HeavyStatements, weightOfRead } from '../scheduling/heavy-statements.ts';
+import { longWrite, tooLong } from './database-errors.ts';
 import type { OpenClient } from './driver.ts';
 import { withoutLarge, type BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
+import { CostlyStatement, type RunOptions, type StatementKind } from '../statement-kinds.ts';
 import { TimeLimits } from '../time-limits.ts';
 import { Pool } from './pool.ts';
 import { isUnanswered, type PoolState } from './pool-job.ts';
@@ -17,24 +21,6 @@ import type { RunningStatement } from '../scheduling/running-statements.ts';
 import { Scheduler } from '../scheduling/scheduler.ts';
 import { classify, COSTLY, newShape, noteEstimate, Shapes } from '../statement-shapes.ts';
 import { CONNECTIONS, LOST_AFTER, type WorkClass } from '../scheduling/work-class.ts';
-
-/**
- * How a statement runs:
- * - `quick`: certain to be short (by key, a first page), pipelined over one connection, which is fastest
- * - `read`: may be slow, on a connection to itself
- * - `write`: may wait for a lock, on a connection to itself
- */
-export type StatementKind = 'quick' | 'read' | 'write';
-
-/** The caller may not run this read, because statements of its shape are costly. */
-export class CostlyStatement extends Error {}
-
-export interface RunOptions {
-  /** Whether to throw CostlyStatement and not run a costly read. */
-  readonly refuseCostly?: boolean;
-  /** Whether the statement is an EXPLAIN, which cannot be explained itself. */
-  readonly isExplain?: boolean;
-}
 
 export type PoolName = 'quick' | 'brief' | 'work';
 
@@ -57,27 +43,22 @@ const MAX_WRITE_LENGTH = 16_384;
 
 /** Milliseconds from when a client disconnects until its statement is canceled. */
 const CANCEL_DELAY = 30;
-/** Why a long write was canceled while other clients waited for its connection. */
-const longWrite = (): Error =>
-  unavailable(
-    'The change took too long, perhaps because a record was locked, and other clients were waiting. Try again.',
-  );
 /** Why a read was canceled that must wait again as a slow one. */
 const PREEMPTED = new Error('preempted');
 /** Milliseconds for which a preempted read starts again, so that a request ends even if others always need its connection. */
 const MAX_RESTARTED = 10_000;
 
-/** Why an anonymous read was canceled at its time limit. */
-const tooLong = (): Error => unavailable('The query takes too long. Request less data, or try again.', 5);
-
 export class Runner {
   readonly #quick: Pool;
   readonly #brief: BriefReads;
   readonly #work: Pool;
-  readonly #scheduler = new Scheduler();
+  readonly #presence = new ClientPresence();
+  readonly #heavy = new HeavyStatements(this.#presence);
+  readonly #scheduler = new Scheduler(this.#presence, this.#heavy);
   readonly #isPipelined: boolean;
   readonly #shapes = new Shapes();
   readonly #shared = new SharedReads({
+    presence: this.#presence,
     send: (statement, requester) => this.#quick.run(statement, this.#isPrepared(statement), requester),
     sendApart: (statement, requester) => this.#runShort(statement, requester),
     maySend: (shape) => !shape.wasSlow && !this.#quick.isStalled,
@@ -91,10 +72,16 @@ export class Runner {
     this.#isPipelined = isPipelined;
     // Reads of the other pools do not fail on a server that has become a standby: they would stay behind the writes.
     const onReadOnly = (): void => [this.#quick, this.#brief, this.#work].forEach((pool) => pool.reconnect());
-    this.#brief = new BriefReads({ open: openBrief, deadline: DEADLINE, guard, onReadOnly });
     this.#timeLimits = new TimeLimits(slowTimeout);
     const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
     const common = { open, deadline: DEADLINE, guard, onReadOnly };
+    this.#brief = new BriefReads({
+      ...common,
+      open: openBrief,
+      presence: this.#presence,
+      heavy: this.#heavy,
+      onHeavyEnd: () => this.#scheduler.startNext(),
+    });
     this.#quick = new Pool({
       ...common,
       ...quick,
@@ -137,7 +124,7 @@ export class Runner {
     const shaped: ShapedStatement = { text: shape.text, values, fixed, isPage, mayBlock, small, many, shape };
     if (kind === 'quick') return this.#runQuick(shaped, requester, options);
     if (kind === 'read') return this.#runRead(shaped, requester, options);
-    return this.#runIn('write', shaped, requester);
+    return this.#runWrite(shaped, requester);
   }
 
   async close(): Promise<void> {
@@ -187,10 +174,23 @@ export class Runner {
     });
   }
 
-  #runIn(name: 'write' | 'admin', statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
-    return this.#scheduler.run(name, requester, (running) =>
-      this.#execute(statement, requester, this.#isPrepared(statement), running),
-    );
+  async #runWrite(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
+    const { key } = requester;
+    const weight = this.#heavy.weightOfWrite(statement.values, key);
+    const rows = await this.#runIn('write', statement, requester, weight);
+    this.#heavy.noteWritten(key, rows);
+    return rows;
+  }
+
+  #runIn(
+    name: 'write' | 'admin',
+    statement: ShapedStatement,
+    requester: Requester,
+    weight = 0,
+  ): Promise<RawRow[]> {
+    const work = (running?: RunningStatement): Promise<RawRow[]> =>
+      this.#execute(statement, requester, this.#isPrepared(statement), running);
+    return this.#scheduler.run(name, requester, work, weight);
   }
 
   #runRead(statement: ShapedStatement, requester: Requester, options?: RunOptions): Promise<RawRow[]> {
@@ -219,7 +219,8 @@ export class Runner {
         if (rows) return rows;
         continue;
       }
-      const entered = this.#scheduler.enter(name, requester, shape, since);
+      const weight = isLargeRecord(shape, statement) ? 1 : weightOfRead(shape);
+      const entered = this.#scheduler.enter(name, requester, shape, since, weight);
       const running = entered instanceof Promise ? await entered : entered;
       if (!running) continue;
       let isComplete: boolean | undefined;

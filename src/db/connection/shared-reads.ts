@@ -1,6 +1,6 @@
 // Lets short reads share statements: those that arrive while one of their shape is running go together in the next one.
 import { OVERLOADED } from '../../errors.ts';
-import { ClientPresence } from '../client-presence.ts';
+import type { ClientPresence } from '../client-presence.ts';
 import { valueList, withoutLarge, type BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
@@ -30,6 +30,8 @@ interface Group {
 }
 
 export interface SharedReadsOptions {
+  /** Of all statements' clients. */
+  readonly presence: ClientPresence;
   /** Runs a statement over the pipelined connection. */
   readonly send: (statement: ShapedStatement, requester: Pick<Requester, 'pause'>) => Promise<RawRow[]>;
   /** Runs a statement on a connection to itself. */
@@ -56,7 +58,6 @@ const MAX_WAIT = 2_000;
 export class SharedReads {
   readonly #groups = new Map<Shape, Group>();
   readonly #options: SharedReadsOptions;
-  readonly #presence = new ClientPresence();
   /** Pages without an answer, and the milliseconds that they probably take. */
   #pages = 0;
   #pageTime = 0;
@@ -75,7 +76,7 @@ export class SharedReads {
     if (group && group.waiting.length >= MAX_WAITING) return Promise.reject(OVERLOADED);
     if (!group) this.#groups.set(statement.shape, (group = { running: 0, waiting: [] }));
     const since = performance.now();
-    this.#presence.note(requester.key, since);
+    this.#options.presence.note(requester.key, since);
     return new Promise((resolve, reject) => {
       group.waiting.push({ statement, requester, resolve, reject, since });
       if (group.running === 0) this.#sendNext(statement.shape, group);
@@ -157,7 +158,7 @@ export class SharedReads {
   /** Whether the pages that were sent take so long that one more would delay the other clients too much. */
   #isFull({ quickMean }: Shape): boolean {
     const isLate = quickMean > MAX_PAGE_TIME || this.#pageTime + quickMean > MAX_PAGES_TIME;
-    return isLate && this.#presence.hasSeveral(performance.now());
+    return isLate && this.#options.presence.hasSeveral(performance.now());
   }
 
   /** Sends one statement for readers of different keys. */

@@ -1,6 +1,6 @@
 // The database as a reading request uses it: reads run on a replica, or on the primary if the replica fails.
 import type { Database } from '../connection/database.ts';
-import type { RunOptions, StatementKind } from '../connection/runner.ts';
+import type { RunOptions, StatementKind } from '../statement-kinds.ts';
 import type { Reached } from '../connection/server-guard.ts';
 import type { Transaction, TransactionLimits } from '../connection/transactions.ts';
 import type { Statement } from '../rows.ts';

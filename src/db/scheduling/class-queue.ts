@@ -1,6 +1,7 @@
 // The statements of one class: which ones wait and run, and which may run next.
 import { AlternatingQueue } from './alternating-queue.ts';
 import { TOO_MANY } from '../../errors.ts';
+import type { HeavyStatements } from './heavy-statements.ts';
 import type { Requester } from './requester.ts';
 import type { Shape } from '../statement-shapes.ts';
 import { increment, type SlowClients } from './slow-clients.ts';
@@ -39,6 +40,8 @@ export interface WaitingStatement {
 }
 
 export interface QueueClient extends Pick<Requester, 'key' | 'origin'> {
+  /** Of the statement, see `HeavyStatements`. */
+  readonly weight?: number;
   /** Whether an anonymous client waits in the queue of the users. */
   readonly isPreferred?: boolean;
 }
@@ -50,17 +53,22 @@ export class ClassQueue {
   /** How many statements of each client are running. */
   readonly #runningOf = new Map<string, number>();
   readonly #slowClients: SlowClients;
+  readonly #heavy: HeavyStatements;
   readonly #isRead: boolean;
+  /** What its statements count as in `#heavy`, if at all. The other classes have few connections. */
+  readonly #weighed: 'reads' | 'writes' | undefined;
   running = 0;
   refused = 0;
   /** The mean duration of a statement (milliseconds). */
   #mean: number;
 
-  constructor(name: WorkClass, slowClients: SlowClients) {
+  constructor(name: WorkClass, slowClients: SlowClients, heavy: HeavyStatements) {
     this.name = name;
+    this.#heavy = heavy;
     this.share = SHARES[name];
     this.#slowClients = slowClients;
     this.#isRead = READ_CLASSES.includes(name);
+    this.#weighed = name === 'write' ? 'writes' : name === 'brief' || name === 'read' ? 'reads' : undefined;
     this.#mean = name === 'slow' ? FIRST_SLOW_MEAN : FIRST_MEAN;
   }
 
@@ -119,7 +127,8 @@ export class ClassQueue {
 
   /** Whether the client may run one more statement, if a connection is free. */
   mayRun(caller: QueueClient): boolean {
-    const { key, origin } = caller;
+    const { key, origin, weight = 0 } = caller;
+    if (this.#weighed && !this.#heavy.mayStart(this.#weighed, key, weight)) return false;
     if (this.#needsCooldown(caller) && this.#slowClients.isCoolingDown(key, this.name)) return false;
     if (this.#isRead && (this.#slowClients.overruns.get(key) ?? 0) >= maxSlow(origin)) return false;
     const uncontested = this.#mean < MAX_UNCONTESTED_MEAN ? (this.share.uncontested ?? 0) : 0;
@@ -176,12 +185,14 @@ export class ClassQueue {
     this.running += 1;
     increment(this.#runningOf, caller.key, 1);
     this.queueOf(caller).begin(caller.key, cost);
+    if (this.#weighed) this.#heavy.begin(this.#weighed, caller.key, caller.weight ?? 0);
     return cost;
   }
 
   leave(caller: QueueClient, milliseconds: number, expected: number): void {
     this.running -= 1;
     increment(this.#runningOf, caller.key, -1);
+    if (this.#weighed) this.#heavy.end(this.#weighed, caller.key, caller.weight ?? 0);
     const isLost = milliseconds >= LOST_AFTER;
     this.queueOf(caller).correct(caller.key, (isLost ? 0 : milliseconds) - expected);
     if (isLost) return;

@@ -1,4 +1,5 @@
 // The queues of all classes, and how they share the exclusive connections.
+import type { HeavyStatements } from './heavy-statements.ts';
 import { ClassQueue, type QueueClient } from './class-queue.ts';
 import type { SlowClients } from './slow-clients.ts';
 import { CONNECTIONS, forEachClass, type WorkClass } from './work-class.ts';
@@ -26,8 +27,8 @@ export class ClassQueues {
   /** Connections that are in use or reserved for a class. */
   #taken: number;
 
-  constructor(slowClients: SlowClients) {
-    this.of = forEachClass((name) => new ClassQueue(name, slowClients));
+  constructor(slowClients: SlowClients, heavy: HeavyStatements) {
+    this.of = forEachClass((name) => new ClassQueue(name, slowClients, heavy));
     this.all = Object.values(this.of);
     this.#risky = this.all.filter(isRisky);
     this.#taken = this.all.reduce((sum, { taken }) => sum + taken, 0);

@@ -1,7 +1,9 @@
 // Decides which statement gets an exclusive connection next.
 import { OVERLOADED, TOO_MANY, type Problem } from '../../errors.ts';
+import { ClientPresence } from '../client-presence.ts';
+import { HeavyStatements } from './heavy-statements.ts';
 import { LoopClock } from './loop-clock.ts';
-import { ClientGone, type Requester } from './requester.ts';
+import { ClientGone, SERVICE, type Requester } from './requester.ts';
 import { classify, isVaried, QUICK, type Shape } from '../statement-shapes.ts';
 import { increment, SlowClients } from './slow-clients.ts';
 import type { ClassQueue, QueueClient, WaitingStatement } from './class-queue.ts';
@@ -34,8 +36,9 @@ const COOLDOWN_CLASSES: readonly WorkClass[] = [...READ_CLASSES, 'slow'];
  */
 export class Scheduler {
   readonly #slowClients = new SlowClients();
-  readonly #queues = new ClassQueues(this.#slowClients);
-  readonly #running = new RunningStatements(this.#queues, this.#slowClients);
+  readonly #presence: ClientPresence;
+  readonly #queues: ClassQueues;
+  readonly #running: RunningStatements;
   /** When a statement was last answered (milliseconds of `performance.now`). */
   #answeredAt = -Infinity;
   /** Checks waiting and running statements: a timer for each would cost more than most of them. */
@@ -48,6 +51,12 @@ export class Scheduler {
     this.#reclassify();
     this.#queues.startNext();
   });
+
+  constructor(presence = new ClientPresence(), heavy = new HeavyStatements(presence)) {
+    this.#presence = presence;
+    this.#queues = new ClassQueues(this.#slowClients, heavy);
+    this.#running = new RunningStatements(this.#queues, this.#slowClients);
+  }
 
   get state(): Readonly<Record<WorkClass, ClassState>> {
     return this.#queues.state;
@@ -67,6 +76,7 @@ export class Scheduler {
    * Gives a statement its connection: at once, or resolves when it may begin. The caller must then call `leave`.
    * @param shape only for reads, which count as slow when they take long
    * @param since when the statement began to wait, also in another class
+   * @param weight of the statement, see `HeavyStatements`
    * @returns undefined for a read that turned out to belong to another class while it waited
    * @throws Problem 503, or 429 for a client whose own statements are the reason, at once where the wait would be too long;
    * ClientGone when the client disconnects while it waits
@@ -76,16 +86,20 @@ export class Scheduler {
     requester: Requester,
     shape?: Shape,
     since?: number,
+    weight = 0,
   ): RunningStatement | Promise<RunningStatement | undefined> {
     const queue = this.#queues.of[name];
-    if (queue.waiting > 0 || !queue.mayRun(requester) || !this.#queues.hasRoom(queue))
-      return this.#wait(queue, requester, shape, since ?? performance.now());
-    return this.#begin(queue, this.#callerOf(queue, requester), shape);
+    const now = performance.now();
+    if (requester !== SERVICE) this.#presence.note(requester.key, now);
+    const caller = this.#callerOf(queue, requester, weight);
+    if (queue.waiting > 0 || !queue.mayRun(caller) || !this.#queues.hasRoom(queue))
+      return this.#wait(queue, requester, caller, shape, since ?? now);
+    return this.#begin(queue, caller, shape);
   }
 
   /** A copy of the client as it is now: a requester's key and origin change when the user is authenticated. */
-  #callerOf({ name }: ClassQueue, { key, origin }: Requester): QueueClient {
-    return { key, origin, isPreferred: name === 'attempt' && this.#slowClients.isPreferred(key) };
+  #callerOf({ name }: ClassQueue, { key, origin }: Requester, weight: number): QueueClient {
+    return { key, origin, isPreferred: name === 'attempt' && this.#slowClients.isPreferred(key), weight };
   }
 
   #begin(queue: ClassQueue, caller: QueueClient, shape: Shape | undefined): RunningStatement {
@@ -141,13 +155,19 @@ export class Scheduler {
     this.#queues.startNext();
   }
 
+  /** Starts waiting statements, after something else than a statement of a class has ended. */
+  startNext(): void {
+    this.#queues.startNext();
+  }
+
   /** Runs some work between `enter` and `leave`. */
   async run<T>(
     name: WorkClass,
     requester: Requester,
     work: (running: RunningStatement | undefined) => Promise<T>,
+    weight?: number,
   ): Promise<T> {
-    const entered = this.enter(name, requester);
+    const entered = this.enter(name, requester, undefined, undefined, weight);
     const running = entered instanceof Promise ? await entered : entered;
     let isComplete = false;
     try {
@@ -196,10 +216,10 @@ export class Scheduler {
   #wait(
     queue: ClassQueue,
     requester: Requester,
+    caller: QueueClient,
     shape: Shape | undefined,
     since: number,
   ): Promise<RunningStatement | undefined> {
-    const caller = this.#callerOf(queue, requester);
     const problem = this.#refusal(queue, caller, shape?.mean ?? shape?.cost);
     if (problem) {
       queue.refused += 1;

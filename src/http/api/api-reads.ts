@@ -1,7 +1,7 @@
 // GET of the JSON API: negotiates the format, decides who reads, and answers.
 import type { AccessLevel } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
-import { CostlyStatement } from '../../db/connection/runner.ts';
+import { CostlyStatement } from '../../db/statement-kinds.ts';
 import { Problem } from '../../errors.ts';
 import { COUNTINGS, type Counting, type Listing, type RecordPage } from '../../resources/records/listing.ts';
 import { readRecord } from '../../resources/records/read-record.ts';

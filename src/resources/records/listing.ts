@@ -1,6 +1,6 @@
 // Lists and streams records for the API.
 import type { Database } from '../../db/connection/database.ts';
-import { CostlyStatement, type RunOptions } from '../../db/connection/runner.ts';
+import { CostlyStatement, type RunOptions } from '../../db/statement-kinds.ts';
 import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
 import { raw, sql } from '../../db/fragment.ts';
 import { addError, badQuery, notFound, type FieldErrors, type Problem } from '../../errors.ts';

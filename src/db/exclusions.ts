@@ -1,5 +1,5 @@
 // Excludes what has delayed others, for a time that doubles with each delay.
-import { RecentMap } from '../recent-map.ts';
+import { RecentMap } from './recent-map.ts';
 
 /** Milliseconds of the first exclusion, and of the longest. */
 const FIRST = 2_000;

@@ -1,0 +1,120 @@
+// Statements that take PostgreSQL some milliseconds each, over many connections: too short to count as slow.
+import { PASSWORD } from '../../rows.ts';
+import { addresses, besiege, readRow, writeRows } from '../besiege.ts';
+import type { RequestShape } from '../jobs.ts';
+import type { Scenario } from '../scenario.ts';
+
+const CONNECTIONS = 20;
+/** Elements of a JSON array of one megabyte. */
+const ELEMENTS = 500_000;
+const ONE_ADDRESS = ['10.2.0.1'];
+
+const asUser = (number: number): Record<string, string> => ({
+  Authorization: `Basic user${number}:${PASSWORD}`,
+  'Content-Type': 'application/json',
+});
+const users = Array.from({ length: CONNECTIONS }, (_, index) => 100 + index);
+
+const postBy = (user: number): RequestShape => ({
+  method: 'POST',
+  path: '/api/value/',
+  headers: asUser(user),
+  body: { before: '{"json":[', repeat: '1,', times: ELEMENTS, after: '1]}' },
+});
+
+interface Attack {
+  readonly name: string;
+  readonly title: string;
+  /** @param ids the keys of ten records with a megabyte of JSON each */
+  readonly requests: (ids: readonly number[]) => readonly RequestShape[];
+  readonly from?: readonly string[];
+  /** The most times the reference that a read by id may take. */
+  readonly limit: number;
+}
+
+const scenario = ({ name, title, requests, from = ONE_ADDRESS, limit }: Attack): Scenario => ({
+  name,
+  title,
+  async run(stage) {
+    const { sql } = stage.world;
+    const rows = await sql<{ id: number }[]>`
+      insert into value (string, json)
+      select 'large', ('[' || repeat('1,', ${ELEMENTS}::int) || '1]')::jsonb from generate_series(1, 10) returning id`;
+    try {
+      const siege = await besiege(stage, (port) => [
+        {
+          kind: 'flood',
+          port,
+          connections: CONNECTIONS,
+          addresses: from,
+          requests: requests(rows.map(({ id }) => id)),
+        },
+      ]);
+      return [readRow(siege, limit), ...writeRows(stage, siege, 50)];
+    } finally {
+      await sql`truncate value restart identity`;
+      await sql`insert into value (string) values ('a')`; // as the world has it
+    }
+  },
+});
+
+export const heavyStatements: readonly Scenario[] = [
+  scenario({
+    name: 'large-posts',
+    title: 'one user with 20 connections that creates records with 1 MB of JSON',
+    requests: () => [postBy(7)],
+    limit: 6,
+  }),
+  scenario({
+    name: 'large-posts-of-many',
+    title: '20 users that create records with 1 MB of JSON',
+    requests: () => users.map(postBy),
+    from: addresses(CONNECTIONS),
+    limit: 12,
+  }),
+  scenario({
+    name: 'large-patches',
+    title: 'one user with 20 connections that changes a short column of records with 1 MB of JSON',
+    requests: (ids) =>
+      ids.flatMap((id) =>
+        ['a', 'b'].map((string) => ({
+          method: 'PATCH',
+          path: `/api/value/${id}/`,
+          headers: asUser(7),
+          body: JSON.stringify({ string }),
+        })),
+      ),
+    limit: 5,
+  }),
+  scenario({
+    name: 'large-records',
+    title: 'one address with 20 connections that reads records with 1 MB of JSON',
+    requests: (ids) => ids.map((id) => ({ path: `/api/value/${id}/` })),
+    limit: 5,
+  }),
+  scenario({
+    name: 'long-pages',
+    title: 'one address with 20 connections that reads pages of 200 records',
+    requests: () =>
+      Array.from({ length: 5 }, (_, page) => ({ path: `/api/message/?limit=200&page=${page + 1}` })),
+    limit: 6,
+  }),
+  scenario({
+    name: 'bulk-posts',
+    title: 'one user with 20 connections that creates 1,000 records at a time',
+    requests: () => [
+      {
+        method: 'POST',
+        path: '/api/value/',
+        headers: asUser(7),
+        body: {
+          before: '[',
+          repeat: '{"string":"bulk","integer":1},',
+          times: 999,
+          after: '{"string":"bulk"}]',
+        },
+      },
+    ],
+    limit: 10,
+  }),
+];

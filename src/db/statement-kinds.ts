@@ -1,0 +1,19 @@
+// How callers may let a statement run.
+
+/**
+ * How a statement runs:
+ * - `quick`: certain to be short (by key, a first page), pipelined over one connection, which is fastest
+ * - `read`: may be slow, on a connection to itself
+ * - `write`: may wait for a lock, on a connection to itself
+ */
+export type StatementKind = 'quick' | 'read' | 'write';
+
+/** The caller may not run this read, because statements of its shape are costly. */
+export class CostlyStatement extends Error {}
+
+export interface RunOptions {
+  /** Whether to throw CostlyStatement and not run a costly read. */
+  readonly refuseCostly?: boolean;
+  /** Whether the statement is an EXPLAIN, which cannot be explained itself. */
+  readonly isExplain?: boolean;
+}

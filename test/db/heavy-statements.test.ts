@@ -1,0 +1,146 @@
+// Statements that keep PostgreSQL busy for some milliseconds: how many of them run at once while several clients are present.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import { ClientPresence } from '../../src/db/client-presence.ts';
+import { HeavyStatements, weightOfRead } from '../../src/db/scheduling/heavy-statements.ts';
+import { SERVICE } from '../../src/db/scheduling/requester.ts';
+import type { RunningStatement } from '../../src/db/scheduling/running-statements.ts';
+import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
+import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
+import type { Resource } from '../../src/index.ts';
+import { startWith, type WritableService } from './helpers.ts';
+
+describe('heavy statements', () => {
+  /** Starts statements of a class, and ends all of them. @returns how many ran at once */
+  async function runAll(name: WorkClass, starts: readonly (readonly [string, number])[]): Promise<number> {
+    const scheduler = new Scheduler();
+    const enter = (key: string, weight: number): Promise<RunningStatement | undefined> =>
+      Promise.resolve(
+        scheduler.enter(name, { ...SERVICE, key, origin: 'user' }, undefined, undefined, weight),
+      );
+    const entered = starts.map(([key, weight]) => enter(key, weight));
+    const { running } = scheduler.state[name];
+    for (const next of entered) {
+      const one = await next;
+      assert.ok(one);
+      scheduler.leave(one);
+    }
+    assert.deepEqual(scheduler.state[name], { running: 0, waiting: 0, refused: 0 });
+    scheduler.close();
+    return running;
+  }
+
+  for (const [what, name, starts, running] of [
+    ['writes of a client that is alone', 'write', Array(7).fill(['ada', 1]), 7],
+    ['writes of a client among others: one', 'write', [['bob', 0], ...Array(7).fill(['ada', 1])], 2],
+    [
+      'writes of several clients: two, and light ones of clients whose heavy ones do not wait',
+      'write',
+      [...['ada', 'bob', 'eve', 'dan'].map((key) => [key, 1] as const), ['ada', 0], ['eve', 0]],
+      3,
+    ],
+    ['reads of a client among others: one', 'brief', [['bob', 0], ...Array(5).fill(['ada', 1])], 2],
+    ['reads of half the weight: two', 'brief', [['bob', 0], ...Array(5).fill(['ada', 0.5])], 3],
+    ['reads of other clients: one each', 'brief', [['bob', 1], ['eve', 1], ...Array(5).fill(['ada', 1])], 3],
+    ['slow reads are limited by their class alone', 'slow', Array(3).fill(['ada', 1]), 2],
+  ] as [string, WorkClass, [string, number][], number][])
+    test(what, async () => assert.equal(await runAll(name, starts), running));
+
+  test('of one kind weigh at most 1 for a client, or are one', () => {
+    const presence = new ClientPresence();
+    presence.note('ada', performance.now());
+    presence.note('bob', performance.now());
+    const weights = fc.integer({ min: 0, max: 1_000 }).map((thousandths) => thousandths / 1_000);
+    fc.assert(
+      fc.property(fc.array(weights, { maxLength: 40 }), (all) => {
+        const heavy = new HeavyStatements(presence);
+        const running: number[] = [];
+        for (const weight of all) {
+          if (!heavy.mayStart('reads', 'ada', weight)) continue;
+          heavy.begin('reads', 'ada', weight);
+          running.push(weight);
+        }
+        const sum = running.reduce((total, weight) => total + weight, 0);
+        assert.ok(sum < 1.000_001 || running.filter((weight) => weight > 0).length === 1, String(running));
+        for (const weight of running) heavy.end('reads', 'ada', weight);
+        assert.ok(heavy.mayStart('reads', 'ada', 1));
+      }),
+    );
+  });
+
+  test('a read weighs more the longer it takes', () => {
+    const weightOf = (mean: number | undefined, pipelinedMean: number): number =>
+      weightOfRead({ mean, pipelinedMean });
+    assert.deepEqual([weightOf(undefined, 0), weightOf(0.5, 0.1), weightOf(2, 0)], [0, 0, 0.25]);
+    assert.deepEqual([weightOf(1, 4), weightOf(8, 0), weightOf(undefined, 100)], [0.5, 1, 1]);
+  });
+});
+
+const document: Resource = {
+  model: 'document',
+  columns: { name: { type: 'string' }, body: { type: 'text' } },
+  access: 'user',
+};
+
+describe('writes of large records', () => {
+  let service: WritableService;
+  before(async () => {
+    service = await startWith([document]);
+    for (const name of ['bob', 'eve']) await service.addUser(name);
+  });
+  after(() => service.close());
+
+  /** How many statements wait for a lock of the table. */
+  const waiting = async (): Promise<number> =>
+    (
+      await service.sql`
+        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    ).length;
+  const write = (user: string, path: string, method: string, body: unknown) =>
+    service.request(path, { method, user, body });
+
+  /** Sends writes while the table is locked. @returns how many reach PostgreSQL at once */
+  async function countRunning(send: () => ReturnType<typeof write>[], expected: number): Promise<number> {
+    let answers: ReturnType<typeof write>[] = [];
+    let most = 0;
+    await service.sql.begin(async (transaction) => {
+      await transaction`lock table document in access exclusive mode`;
+      answers = send();
+      for (let looks = 0; looks < 100 && most < expected; looks += 1) {
+        most = Math.max(most, await waiting());
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      }
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      most = Math.max(most, await waiting());
+    });
+    for (const { status, text } of await Promise.all(answers)) assert.ok(status < 300, text);
+    return most;
+  }
+
+  const light = { name: 'light', body: '' };
+
+  test('run one at a time for a client while others are present, and light ones beside them', async () => {
+    for (const user of ['bob', 'ada', 'eve'])
+      assert.equal((await write(user, '/api/document/', 'POST', light)).status, 201);
+    const large = { name: 'large', body: 'x'.repeat(70_000) };
+    const send = () => [
+      ...Array.from({ length: 4 }, () => write('ada', '/api/document/', 'POST', large)),
+      ...Array.from({ length: 2 }, () => write('bob', '/api/document/', 'POST', light)),
+    ];
+    assert.equal(await countRunning(send, 3), 3);
+  });
+
+  test('also count when only the record is large and not the change', async () => {
+    const large = { name: 'large', body: 'x'.repeat(70_000) };
+    const { json } = await write('eve', '/api/document/', 'POST', large);
+    const path = `/api/document/${json.id}/`;
+    await new Promise((resolve) => setTimeout(resolve, 1_100)); // the POST itself no longer counts
+    assert.equal((await write('eve', path, 'PATCH', { name: 'a' })).status, 200);
+    const send = () => [
+      write('bob', '/api/document/', 'POST', light),
+      ...['b', 'c', 'd'].map((name) => write('eve', path, 'PATCH', { name })),
+    ];
+    assert.equal(await countRunning(send, 2), 2);
+  });
+});
