@@ -43,7 +43,8 @@ export class HeavyStatements {
   weightOfWrite(values: readonly (string | null)[], key: string): number {
     let size = 0;
     for (const value of values) size += value?.length ?? 0;
-    return size > MAX_LIGHT_WRITE || isRecent(this.#largeWrites, key, LARGE_FOR) ? 1 : 0;
+    const isLarge = size > MAX_LIGHT_WRITE;
+    return isLarge || (this.#largeWrites.size > 0 && isRecent(this.#largeWrites, key, LARGE_FOR)) ? 1 : 0;
   }
 
   /** Remembers a client whose write has returned a large record. */
