@@ -12,7 +12,7 @@ const MAX_JOINS = 4;
 export const MAX_TABLES = 20;
 
 /** The columns and models that the caller may see. A plan treats everything else as if it did not exist. */
-export interface View {
+export interface Visibility {
   /** The column with this name in the API, unless it is excluded. */
   readonly find: (model: Model, name: string) => Column | undefined;
   /** Whether paths may lead into this model. */
@@ -108,19 +108,19 @@ interface ResolvedPath extends ResolvedColumn {
 function resolvePath(
   parts: readonly string[],
   model: Model,
-  view: View,
+  visibility: Visibility,
   joins: Joins,
 ): ResolvedPath | { fault: string } {
   let alias = ROOT;
-  let column = view.find(model, parts[0] ?? '');
+  let column = visibility.find(model, parts[0] ?? '');
   if (!column) return { fault: NO_SUCH_COLUMN };
   for (let index = 1; index < parts.length; index += 1) {
     const target: Model | undefined = column.references;
     const part = parts[index] ?? '';
-    const next: Column | undefined = target && view.find(target, part);
+    const next: Column | undefined = target && visibility.find(target, part);
     const isOperator = !next && index === parts.length - 1 && OPERATORS.has(part);
     // A model that the caller may not see and a column that does not exist give the same answer.
-    if (!target || isOperator || !view.joinable(target) || !next)
+    if (!target || isOperator || !visibility.joinable(target) || !next)
       return { alias, column, rest: parts.slice(index) };
     if (index > MAX_JOINS) return { fault: `must follow at most ${MAX_JOINS} foreign keys` };
     // The foreign key already holds the related record's key, so no join is needed.
@@ -136,11 +136,11 @@ function resolvePath(
 function planFilter(
   filter: FilterQuery,
   model: Model,
-  view: View,
+  visibility: Visibility,
   joins: Joins,
   budget: QueryBudget,
 ): Condition | { fault: string } {
-  const resolved = resolvePath(filter.parts, model, view, joins);
+  const resolved = resolvePath(filter.parts, model, visibility, joins);
   if ('fault' in resolved) return resolved;
   const { alias, column, rest } = resolved;
   const operator = (rest[0] ?? 'eq') as Operator;
@@ -162,11 +162,11 @@ function planFilter(
 function planOrdering(
   ordering: OrderingQuery,
   model: Model,
-  view: View,
+  visibility: Visibility,
   joins: Joins,
 ): Ordering | { fault: string } {
   const name = excerpt(ordering.parts.join('__'));
-  const resolved = resolvePath(ordering.parts, model, view, joins);
+  const resolved = resolvePath(ordering.parts, model, visibility, joins);
   if ('fault' in resolved) return { fault: name === '' ? 'must name columns' : `${name}: ${resolved.fault}` };
   if (resolved.rest.length > 0) return { fault: `${name}: ${NO_SUCH_COLUMN}` };
   if (resolved.column.type.unordered) return { fault: `${name}: this column cannot be sorted` };
@@ -180,10 +180,10 @@ export const escapePattern = (text: string): string => text.replace(/[\\%_]/g, '
 export const containing = (text: string): string => `%${escapePattern(text)}%`;
 
 /** One condition for each word: a column contains it, or it is the record's key. */
-function planSearch({ words, paths }: Search, model: Model, view: View, joins: Joins): AnyOf[] {
+function planSearch({ words, paths }: Search, model: Model, visibility: Visibility, joins: Joins): AnyOf[] {
   if (words.length === 0) return [];
   const resolvedColumns = paths.flatMap((path) => {
-    const resolved = resolvePath(path, model, view, joins);
+    const resolved = resolvePath(path, model, visibility, joins);
     return 'fault' in resolved || resolved.rest.length > 0 ? [] : [resolved];
   });
   const key = model.primaryKey;
@@ -217,7 +217,7 @@ const withoutRepeats = (orderings: readonly Ordering[]): Ordering[] =>
 export function planList(
   query: ListQuery,
   model: Model,
-  view: View,
+  visibility: Visibility,
   defaultOrdering: readonly OrderingQuery[],
   errors: FieldErrors,
   search?: Search,
@@ -226,9 +226,9 @@ export function planList(
   const budget = new QueryBudget();
   const where: (Condition | AnyOf)[] = [];
   // First, because a search skips columns that it cannot join.
-  const searched = search ? planSearch(search, model, view, joins) : [];
+  const searched = search ? planSearch(search, model, visibility, joins) : [];
   for (const filter of query.filters) {
-    const condition = planFilter(filter, model, view, joins, budget);
+    const condition = planFilter(filter, model, visibility, joins, budget);
     if ('fault' in condition) addError(errors, filter.parameter, condition.fault);
     else where.push(condition);
   }
@@ -238,7 +238,7 @@ export function planList(
   else where.push(...searched);
   const orderings: Ordering[] = [];
   for (const ordering of query.orderings ?? defaultOrdering) {
-    const planned = planOrdering(ordering, model, view, joins);
+    const planned = planOrdering(ordering, model, visibility, joins);
     if ('fault' in planned) addError(errors, 'ordering', planned.fault);
     else orderings.push(planned);
   }

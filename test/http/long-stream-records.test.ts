@@ -11,7 +11,7 @@ import { planList } from '../../src/query/plan.ts';
 import { recordJson } from '../../src/query/statements/record-json.ts';
 import { exportStatement } from '../../src/query/statements/bulk-statements.ts';
 import { openExport } from '../../src/resources/records/record-export.ts';
-import { serveResources, viewOf } from '../../src/resources/serve/served-resource.ts';
+import { serveResources, visibilityFor } from '../../src/resources/serve/served-resource.ts';
 import { startService, type TestService } from '../support.ts';
 import { jsonLinesOf } from './expect.ts';
 
@@ -67,7 +67,7 @@ describe('a stream with long records behind small ones', () => {
     const plan = planList(
       parseListQuery('', paper, {}),
       paper.model,
-      viewOf(served, () => true),
+      visibilityFor(served, () => true),
       [],
       {},
     );

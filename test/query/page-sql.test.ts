@@ -6,7 +6,11 @@ import { parseListQuery } from '../../src/query/parse/grammar.ts';
 import { planList } from '../../src/query/plan.ts';
 import { pageStatement } from '../../src/query/statements/read-statements.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
-import { serveResources, viewOf, type ServedResource } from '../../src/resources/serve/served-resource.ts';
+import {
+  serveResources,
+  visibilityFor,
+  type ServedResource,
+} from '../../src/resources/serve/served-resource.ts';
 
 const registry = [
   {
@@ -35,10 +39,10 @@ const QUERIES = [
 describe('the cache of SQL texts', () => {
   test('a page has the same SQL and values with a cache as without', () => {
     const cache = createSqlCache();
-    const view = viewOf(served, () => true);
+    const visibility = visibilityFor(served, () => true);
     for (const query of [...QUERIES, ...QUERIES]) {
       for (const isCounted of [false, true]) {
-        const plan = planList(parseListQuery(query, author, {}), author.model, view, [], {});
+        const plan = planList(parseListQuery(query, author, {}), author.model, visibility, [], {});
         const output = { row: author.plain, maxBytes: 1000, isCounted };
         const built = pageStatement(plan, output);
         const cached = pageStatement(plan, output, (shape, build) => cache(`${isCounted} ${shape}`, build));
@@ -54,7 +58,7 @@ describe('the cache of SQL texts', () => {
     const TEXTS = 3;
     let built = 0;
     for (const query of ['name=a', 'name=b', 'name=&page=1', 'name=%22', 'page=1&name=a%20b']) {
-      const plan = planList(parseListQuery(query, author, {}), author.model, viewOf(served, () => true), [], {}); // prettier-ignore
+      const plan = planList(parseListQuery(query, author, {}), author.model, visibilityFor(served, () => true), [], {}); // prettier-ignore
       const { small } = pageStatement(plan, { row: author.plain, maxBytes: 1000 }, (shape, build) =>
         cache(shape, () => {
           built += 1;
@@ -67,8 +71,8 @@ describe('the cache of SQL texts', () => {
   });
 
   test('a page that PostgreSQL checks collects no more than the bytes that it may have', () => {
-    const view = viewOf(served, () => true);
-    const plan = planList(parseListQuery('limit=40', author, {}), author.model, view, [], {});
+    const visibility = visibilityFor(served, () => true);
+    const plan = planList(parseListQuery('limit=40', author, {}), author.model, visibility, [], {});
     const { text, small } = pageStatement(plan, { row: author.plain, maxBytes: 2 ** 20 });
     const budget = / over \(rows unbounded preceding\) <= (\d+)/;
     assert.deepEqual(

@@ -11,7 +11,11 @@ import { countStatement } from '../../src/query/statements/bulk-statements.ts';
 import { pageStatement, type Page } from '../../src/query/statements/read-statements.ts';
 import { plainRecord } from '../../src/query/statements/record-json.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
-import { serveResources, viewOf, type ServedResource } from '../../src/resources/serve/served-resource.ts';
+import {
+  serveResources,
+  visibilityFor,
+  type ServedResource,
+} from '../../src/resources/serve/served-resource.ts';
 import { startService, type TestService } from '../support.ts';
 
 const registry = [
@@ -35,7 +39,7 @@ function planOf(query: string): ListPlan {
   const plan = planList(
     parsed,
     post.model,
-    viewOf(served, () => true),
+    visibilityFor(served, () => true),
     post.ordering,
     errors,
   );

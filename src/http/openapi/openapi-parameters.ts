@@ -1,7 +1,7 @@
 // The OpenAPI parameters of a collection: filters, ordering, paging, and the headers of requests.
 import type { Operator, JsonSchema } from '../../db/types/column-type.ts';
 import { namedColumns, type Column } from '../../db/schema/model.ts';
-import type { View } from '../../query/plan.ts';
+import type { Visibility } from '../../query/plan.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 import { refTo } from './openapi-shared.ts';
 
@@ -53,12 +53,12 @@ const filtersOf = (column: Column, path: string): [name: string, JsonSchema][] =
 function filtersByName(
   resource: ServedResource,
   resources: ServedResources,
-  view: View,
+  visibility: Visibility,
 ): Map<string, JsonSchema> {
   const named = namedColumns(resource.model, resource.output);
   const related = named.flatMap((column) => {
     const target =
-      column.references && view.joinable(column.references) && resources.get(column.references.name);
+      column.references && visibility.joinable(column.references) && resources.get(column.references.name);
     // `user__id` would be the same filter as `user`.
     const columns = target ? target.output.filter((one) => one !== target.model.primaryKey) : [];
     return columns.flatMap((one) => filtersOf(one, `${column.name}__${one.name}`));
@@ -74,13 +74,13 @@ const POSITIVE_INTEGER: JsonSchema = { type: 'integer', minimum: 1 };
 export function listParameters(
   resource: ServedResource,
   resources: ServedResources,
-  view: View,
+  visibility: Visibility,
 ): readonly JsonSchema[] {
   const sortable = namedColumns(resource.model, resource.output)
     .filter(({ type }) => !type.unordered)
     .map(({ name }) => name);
   const [first = 'id'] = sortable.slice(1);
-  const parameters = [...filtersByName(resource, resources, view)].map(([name, schema]) => ({
+  const parameters = [...filtersByName(resource, resources, visibility)].map(([name, schema]) => ({
     name,
     in: 'query',
     schema,

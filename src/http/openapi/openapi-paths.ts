@@ -2,7 +2,7 @@
 import type { AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import { namedColumns } from '../../db/schema/model.ts';
-import type { View } from '../../query/plan.ts';
+import type { Visibility } from '../../query/plan.ts';
 import {
   hasChosenKey,
   type ServedResource,
@@ -99,7 +99,7 @@ export function describeResource({ name, read, access, methods, owner }: ServedR
 export function resourcePaths(
   resource: ServedResource,
   resources: ServedResources,
-  view: View,
+  visibility: Visibility,
 ): [path: string, item: JsonSchema][] {
   const { name, model, read, access, methods } = resource;
   const acceptsLogin = read === 'default' && hasRestrictedFilters(resource, resources);
@@ -117,7 +117,7 @@ export function resourcePaths(
   if (methods.has('GET')) {
     const login = acceptsLogin ? LOGIN : readErrors(read);
     collection['get'] = operation('list', `List records of ${name}, one page at a time`, read, {
-      parameters: listParameters(resource, resources, view),
+      parameters: listParameters(resource, resources, visibility),
       responses: {
         200: {
           description: 'One page. As `application/x-ndjson`, all records that match the filters.',

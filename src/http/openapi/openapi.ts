@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { ACCESS_LEVELS, type AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import {
-  viewOf,
+  visibilityFor,
   type Caller,
   type ServedResource,
   type ServedResources,
@@ -66,12 +66,12 @@ const usedIn = (text: string, kind: string, components: JsonSchema): JsonSchema 
  */
 export function openApiDocument(resources: ServedResources, level: AccessLevel): JsonSchema {
   const may: MayDo = (needed) => ACCESS_LEVELS.indexOf(needed) <= ACCESS_LEVELS.indexOf(level);
-  const view = viewOf(resources, may);
+  const visibility = visibilityFor(resources, may);
   const shown = [...resources.values()].filter((resource) => isShown(resource, may));
   const writes = ({ access }: ServedResource): boolean => access !== 'default' && may(access);
   const paths = {
     ...SITE_PATHS,
-    ...Object.fromEntries(shown.flatMap((resource) => resourcePaths(resource, resources, view))),
+    ...Object.fromEntries(shown.flatMap((resource) => resourcePaths(resource, resources, visibility))),
   };
   const own = Object.fromEntries(shown.flatMap((resource) => resourceSchemas(resource, writes(resource))));
   const text = JSON.stringify([paths, own, RESPONSES, SHARED_SCHEMAS]);

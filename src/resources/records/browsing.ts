@@ -23,7 +23,7 @@ import { createLookUp, LONGEST_NAME, wordsOf, type Found } from './look-up.ts';
 import { parseEntries, parseLargeEntry, type RecordEntry, type StoredEntry } from './record-entry.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { parseId, recordResult } from './read-record.ts';
-import { viewOf } from '../serve/served-resource.ts';
+import { visibilityFor } from '../serve/served-resource.ts';
 import { NO_RECORD } from './write-result.ts';
 
 export interface EntryPage {
@@ -89,12 +89,12 @@ export function createBrowsing(
   statements: ReturnType<typeof createEntryStatements>,
   { maxPage }: Pick<Settings, 'maxPage'>,
 ) {
-  const view = viewOf(resources, () => true);
+  const visibility = visibilityFor(resources, () => true);
 
   function planOf(resource: AdminResource, { query, search, ids }: Selection): [ListQuery, ListPlan] {
     const errors: FieldErrors = {};
     const parsed = parseListQuery(query, resource, errors);
-    const plan = planList(parsed, resource.model, view, resource.ordering, errors, {
+    const plan = planList(parsed, resource.model, visibility, resource.ordering, errors, {
       words: wordsOf(search),
       paths: resource.search,
     });

@@ -20,7 +20,7 @@ import { openExport } from './record-export.ts';
 import { requireId } from './read-record.ts';
 import {
   meets,
-  viewOf,
+  visibilityFor,
   type Caller,
   type ServedResource,
   type ServedResources,
@@ -159,12 +159,12 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
   ): PlannedQuery {
     const query = parseListQuery(queryText, resource, errors);
     const levels = new Set<string>();
-    const view = viewOf(resources, (level) => {
+    const visibility = visibilityFor(resources, (level) => {
       const isMet = meets(level, caller);
       if (level !== 'default') levels.add(`${level} ${isMet}`);
       return isMet;
     });
-    const planned = planList(query, resource.model, view, resource.ordering, errors);
+    const planned = planList(query, resource.model, visibility, resource.ordering, errors);
     if (Object.keys(errors).length > 0) throw badQuery(errors);
     return { query, planned, levels };
   }
@@ -194,11 +194,11 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
     /** Whether the query joins a resource that not everyone may read, so that its result depends on credentials. */
     needsCaller(resource: ServedResource, queryText: string): boolean {
       let needed = false;
-      const view = viewOf(resources, (level) => {
+      const visibility = visibilityFor(resources, (level) => {
         needed ||= level !== 'default';
         return true;
       });
-      planList(parseListQuery(queryText, resource, {}), resource.model, view, [], {});
+      planList(parseListQuery(queryText, resource, {}), resource.model, visibility, [], {});
       return needed;
     },
 

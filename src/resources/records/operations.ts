@@ -35,7 +35,7 @@ import { needsCheck, setsHidden, unenforcedHidden } from '../references/composit
 import {
   CallerChanged,
   meets,
-  viewOf,
+  visibilityFor,
   type Caller,
   type ServedResource,
   type ServedResources,
@@ -133,7 +133,7 @@ export function createOperations(
 
   /** Whether the caller may read the records of a model. */
   const readerOf = (caller: Caller): ((model: Model) => boolean) =>
-    viewOf(resources, (level) => meets(level, caller)).joinable;
+    visibilityFor(resources, (level) => meets(level, caller)).joinable;
 
   /** The version that a record has now; undefined if there is none. */
   const version = async (resource: ServedResource, idText: string): Promise<string | undefined> =>

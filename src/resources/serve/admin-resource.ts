@@ -23,7 +23,7 @@ import { METHODS, type AdminAction, type Resource } from '../definition/resource
 import {
   adminColumnsByModel,
   serveResources,
-  viewOf,
+  visibilityFor,
   type ChangeSource,
   type ServedResource,
   type VersionSeal,
@@ -157,8 +157,8 @@ export function serveForAdmin(
     mayRead: (level: AccessLevel) => boolean,
   ): boolean => {
     const errors: FieldErrors = {};
-    const view = viewOf(served, mayRead);
-    planList(parseListQuery(query, resource, errors), resource.model, view, resource.ordering, errors);
+    const visibility = visibilityFor(served, mayRead);
+    planList(parseListQuery(query, resource, errors), resource.model, visibility, resource.ordering, errors);
     return resource.methods.has('GET') && mayRead(resource.read) && Object.keys(errors).length === 0;
   };
   const adminResources = new Map<string, AdminResource>();

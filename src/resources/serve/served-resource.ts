@@ -6,7 +6,7 @@ import type { Column, Model } from '../../db/schema/model.ts';
 import { findColumn, partsOf } from '../../db/schema/model.ts';
 import type { Fault, FieldErrors } from '../../errors.ts';
 import { parseOrdering, type OrderingQuery, type PageLimits } from '../../query/parse/grammar.ts';
-import { planList, type View } from '../../query/plan.ts';
+import { planList, type Visibility } from '../../query/plan.ts';
 import { recordStatement, type RecordStatement } from '../../query/statements/records-by-key.ts';
 import { plainRecord, type RowOutput } from '../../query/statements/record-json.ts';
 import type { Recording } from '../../query/statements/history-sql.ts';
@@ -97,7 +97,10 @@ function readLevel(resources: ServedResources, model: Model): AccessLevel | unde
 }
 
 /** What a caller may see. A join may reach only a resource that the same request could GET. */
-export function viewOf(resources: ServedResources, mayRead: (level: AccessLevel) => boolean): View {
+export function visibilityFor(
+  resources: ServedResources,
+  mayRead: (level: AccessLevel) => boolean,
+): Visibility {
   return {
     find: (model, name) => {
       const column = findColumn(model, name);
@@ -217,9 +220,9 @@ export const covers = (own: AccessLevel, other: AccessLevel): boolean =>
 export function checkOrderings(resources: ServedResources): Fault[] {
   return [...resources.values()].flatMap((resource) => {
     const errors: FieldErrors = {};
-    const view = viewOf(resources, (level) => covers(resource.read, level));
+    const visibility = visibilityFor(resources, (level) => covers(resource.read, level));
     const query = { filters: [], orderings: undefined, page: 1n, cursor: undefined, limit: 1, link: '' };
-    planList(query, resource.model, view, resource.ordering, errors);
+    planList(query, resource.model, visibility, resource.ordering, errors);
     return [...new Set(errors['ordering'])].map((text) => ({ model: resource.name, key: 'ordering', text }));
   });
 }
