@@ -297,17 +297,35 @@ describe('a start with a database that does not match the registry', () => {
     }
   });
 
-  test('refuses a database with extra_float_digits = 0', async () => {
-    const name = new URL(database.url).pathname.slice(1);
-    await database.sql.unsafe(`alter database ${name} set extra_float_digits = 0`);
-    try {
-      await assert.rejects(startOnce(database, [target]), {
-        name: 'StartError',
-        message: /extra_float_digits/,
-      });
-    } finally {
-      await database.sql.unsafe(`alter database ${name} reset extra_float_digits`);
-    }
+  for (const [setting, value] of [
+    ['extra_float_digits', '0'],
+    ['array_nulls', 'off'],
+  ] as const)
+    test(`refuses a database with ${setting} = ${value}`, async () => {
+      const name = new URL(database.url).pathname.slice(1);
+      await database.sql.unsafe(`alter database ${name} set ${setting} = ${value}`);
+      try {
+        await assert.rejects(startOnce(database, [target]), {
+          name: 'StartError',
+          message: new RegExp(setting),
+        });
+      } finally {
+        await database.sql.unsafe(`alter database ${name} reset ${setting}`);
+      }
+    });
+
+  test('refuses a version that is the same for two changes within a second, and creates none', async () => {
+    const columns = { changed: { type: 'datetime', default: 'now' } } as const;
+    const dated = { model: 'dated', columns, version: 'changed', access: 'admin' } satisfies Resource;
+    await startOnce(database, [users, dated]);
+    const created = await database.sql`
+      select datetime_precision from information_schema.columns where table_name = 'dated' and column_name = 'changed'`;
+    assert.equal(created[0]?.['datetime_precision'], 6);
+    await database.sql`alter table dated alter changed type timestamptz(3)`;
+    assert.deepEqual(await startFaults(database, [users, dated]), [
+      '  - dated: version: changed is timestamp(3) with time zone, but two changes within a second must give it different values: make it timestamp or timestamptz, without a precision',
+    ]);
+    await database.sql`drop table dated`;
   });
 
   test('does not create a table that two resources use', async () => {

@@ -4,8 +4,10 @@ import { COLUMN_TYPES, KEY_TYPES } from '../types/column-types.ts';
 import {
   areUnique,
   isTable,
+  isWithTime,
   lengthOf,
   scalarOf,
+  secondPlacesOf,
   type Catalog,
   type CatalogColumn,
   type CatalogTable,
@@ -27,14 +29,12 @@ import {
   type ModelDefinition,
 } from './model-definition.ts';
 import { compositeType } from './composite-key.ts';
-import { humanize, type Column, type Model } from './model.ts';
+import { foreignKeysOf, humanize, partsOf, type Column, type Model } from './model.ts';
 
 /** The facts of one column. */
 type OwnFacts = Omit<Facts, 'parts'>;
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-
-const WITH_SECONDS = ['timestamp', 'timestamptz', 'time'];
 
 /** The facts of an existing column, from the catalog. */
 function storedFacts(stored: CatalogColumn): OwnFacts {
@@ -48,12 +48,13 @@ function storedFacts(stored: CatalogColumn): OwnFacts {
     castType,
     labels: labels ?? undefined,
     needsCast: isDomain && (type === 'enum' || isArray),
+    collation: stored.collation ?? undefined,
     isNondeterministic: !stored.isDeterministic,
     maxLength: lengthOf(stored),
     storedLength: lengthOf(stored),
     precision: numeric ? ((modifier - 4) >> 16) & 0xffff : undefined,
     scale: numeric ? scale : undefined,
-    secondPlaces: WITH_SECONDS.includes(type) ? (modifier < 0 ? 6 : modifier) : undefined,
+    secondPlaces: isWithTime(stored) ? secondPlacesOf(stored) : undefined,
   };
   if (!isArray) return facts;
   const elements = { ...facts, castType: castType.replace(/\[\]$/, ''), needsCast: false, nullable: true };
@@ -284,5 +285,16 @@ export function buildModels(
     for (const foreignKey of models.get(definition.model)?.foreignKeys ?? [])
       foreignKey.references = models.get(definition.foreignKeys?.[foreignKey.name]?.references ?? '');
   }
+  for (const model of models.values()) foreignKeysOf(model).forEach(collateAsKeys);
   return models;
+}
+
+/** Lets a foreign key compare by the collation of the key, as PostgreSQL's own check does: it refuses two different ones. */
+function collateAsKeys(foreignKey: Column): void {
+  const keys = foreignKey.references ? partsOf(foreignKey.references.primaryKey) : [];
+  partsOf(foreignKey).forEach((part: Mutable<Column>, index) => {
+    const collation = keys[index]?.collation;
+    if (collation !== undefined && part.collation !== undefined && part.collation !== collation)
+      part.comparedBy = collation;
+  });
 }

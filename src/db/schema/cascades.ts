@@ -1,7 +1,7 @@
 // Finds the tables that a deletion can reach along cascading foreign keys, from PostgreSQL's catalog.
 import { sql, table, value, valueList, type Fragment } from '../fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../rows.ts';
-import { ORIGINS } from './catalog.ts';
+import { ORIGINS } from './catalog-sql.ts';
 import type { Column, Model } from './model.ts';
 
 /** A foreign key and the models that it connects. */

@@ -1,7 +1,8 @@
 // Reads the definitions of tables from PostgreSQL's catalog: columns, indexes, foreign keys and privileges.
+import { DEFAULTS_FROM_SEQUENCES, IS_SHARDED, IS_WRAPPED, ORIGINS, UNREADABLE } from './catalog-sql.ts';
 import type { OnDelete } from './model.ts';
 import { HAS_XMIN } from './engine.ts';
-import { raw, sql, table, valueList } from '../fragment.ts';
+import { sql, table, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json } from '../rows.ts';
 
 export interface CatalogColumn {
@@ -16,6 +17,8 @@ export interface CatalogColumn {
   readonly printed: string;
   /** pg_attribute.atttypmod, or the type modifier of the domain. */
   readonly modifier: number;
+  /** The name of its collation as SQL; null for the default one, which any other displaces. */
+  readonly collation: string | null;
   /** False if its collation treats some different texts as equal. */
   readonly isDeterministic: boolean;
   /** The labels of an enum, also of an array of it. */
@@ -44,6 +47,15 @@ export const isView = (found: CatalogTable | undefined): boolean => found !== un
 
 /** The type of a column, or of the elements of an array. */
 export const scalarOf = ({ type }: CatalogColumn): string => type.replace(/\[\]$/, '');
+
+/** Whether it has a time whose seconds may have decimal places. */
+export const isWithTime = ({ type }: Pick<CatalogColumn, 'type'>): boolean =>
+  ['timestamp', 'timestamptz', 'time'].includes(type.replace(/\[\]$/, ''));
+
+/** The decimal places of its seconds: by default, microseconds. */
+export const MICROSECONDS = 6;
+export const secondPlacesOf = ({ modifier }: Pick<CatalogColumn, 'modifier'>): number =>
+  modifier < 0 ? MICROSECONDS : modifier;
 
 /** The length of a varchar or char, or of such elements; its type modifier includes four bytes of header. */
 export const lengthOf = (column: CatalogColumn): number | undefined =>
@@ -110,51 +122,6 @@ export interface CatalogTable {
 /** The requested tables by name; missing tables are left out. */
 export type Catalog = ReadonlyMap<string, CatalogTable>;
 
-/** Joins the column defaults (d) with the sequences (s) that they use. */
-export const DEFAULTS_FROM_SEQUENCES = raw(`pg_attrdef d
-    join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and p.refclassid = 'pg_class'::regclass
-    join pg_class s on s.oid = p.refobjid and s.relkind = 'S'`);
-
-/** Whether the type (d) is a domain or an array of another type, which is read next. Arrays inside of arrays are not. */
-const IS_WRAPPED = raw(`(d.typtype = 'd' or base.brackets = ''
-          and exists (select from pg_type e where e.oid = d.typelem and e.typarray = d.oid))`);
-
-/** How a view's rule says where a column comes from, up to the relation: a pattern for `format`, with the column's number. */
-export const VIEW_ORIGIN =
-  ':resno %s :resname (?:[^ \\\\]|\\\\.)+ :ressortgroupref [0-9]+ :resorigtbl ([0-9]+) ';
-
-/**
- * The view `c` and the relations that a write to it goes through, if it is updatable. Such a view has the columns of one relation, and its rule
- * records where each of them comes from. A subquery may have columns with the same number, so only sole origins count.
- */
-export const ORIGINS = raw(`with recursive origins (relation) as (
-      select c.oid
-      union
-      select o.relation from origins v cross join lateral (
-        select min(m[1])::oid as relation
-        from pg_attribute a, pg_rewrite w, regexp_matches(w.ev_action::text, format(
-          '${VIEW_ORIGIN}', a.attnum), 'g') m
-        where a.attrelid = v.relation and a.attnum > 0 and w.ev_class = v.relation and w.ev_type = '1'
-        group by a.attnum having count(distinct m[1]) = 1) o
-      where o.relation <> 0)`);
-
-/** The relations below the view `c` that PostgreSQL reads with the role's own privileges, and that the role may not read. */
-const UNREADABLE = raw(`with recursive invoked (relation, is_readable) as (
-      select c.oid, true
-      union
-      select d.refobjid, case when d.refobjsubid > 0 then has_column_privilege(d.refobjid, d.refobjsubid::int2, 'SELECT')
-        else has_any_column_privilege(d.refobjid, 'SELECT') end
-      from invoked i join pg_class v on v.oid = i.relation and v.relkind = 'v'
-      join pg_options_to_table(v.reloptions) o on o.option_name = 'security_invoker' and o.option_value::boolean
-      join pg_rewrite w on w.ev_class = v.oid and w.ev_type = '1'
-      join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid
-        and d.refclassid = 'pg_class'::regclass and d.refobjid <> v.oid)
-    select coalesce(json_agg(distinct relation::regclass::text), '[]') from invoked where not is_readable`);
-
-/** Whether the table `c` has a foreign partition. Such a table can have no key and no foreign key, so it is a foreign table itself. */
-export const IS_SHARDED = raw(`(c.relkind = 'p' and exists (
-    select from pg_partition_tree(c.oid) p join pg_class l on l.oid = p.relid and l.relkind = 'f'))`);
-
 /** Reads the catalog of the tables. */
 export function catalogStatement(names: readonly string[]): Statement<Catalog> {
   const tables = [...new Set(names)];
@@ -204,6 +171,9 @@ select coalesce(json_agg(json_build_object(
                        else quote_ident(s.nspname) || '.' || quote_ident(t.typname) end || b.brackets,
       'printed', format_type(a.atttypid, a.atttypmod),
       'modifier', b.modifier,
+      'collation', (
+        select quote_ident(y.nspname) || '.' || quote_ident(l.collname) from pg_collation l
+        join pg_namespace y on y.oid = l.collnamespace where l.oid = a.attcollation and l.collname <> 'default'),
       'isDeterministic', coalesce((select l.collisdeterministic from pg_collation l where l.oid = a.attcollation), true),
       'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid),
       'nullable', not (a.attnotnull or b.required),

@@ -56,10 +56,14 @@ function defaultClause(column: ColumnDefinition, type: ColumnType): string {
 function columnClause(
   name: string,
   column: ColumnDefinition,
+  { version }: ModelDefinition,
   definitions: readonly ModelDefinition[],
 ): string {
   const type = typeOf(column, definitions);
-  return `${quote(fieldOf(name, column))} ${type.declare(declaredFacts(column, type))}${defaultClause(column, type)}${isNullable(column) ? '' : ' not null'}`;
+  // Two changes within a second must have different versions.
+  const isExact = name === version && column.type === 'datetime';
+  const declared = isExact ? 'timestamp' : type.declare(declaredFacts(column, type));
+  return `${quote(fieldOf(name, column))} ${declared}${defaultClause(column, type)}${isNullable(column) ? '' : ' not null'}`;
 }
 
 /**
@@ -74,7 +78,7 @@ export function missingSchema(definitions: readonly ModelDefinition[], catalog: 
     const found = catalog.get(table);
     const columns = Object.entries(definition.columns);
     const clause = ([name, column]: [string, ColumnDefinition]): string =>
-      columnClause(name, column, definitions);
+      columnClause(name, column, definition, definitions);
     const isMissing = ([name, column]: [string, ColumnDefinition]): boolean =>
       !found?.columns.some(({ field }) => field === fieldOf(name, column));
     if (!found) {

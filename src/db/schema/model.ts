@@ -32,6 +32,8 @@ export interface Column extends Facts {
   readonly generated: boolean;
   readonly choices: readonly unknown[] | undefined;
   readonly references: Model | undefined;
+  /** Foreign keys: the collation of the referenced key, if the column has another one. */
+  readonly comparedBy?: string | undefined;
   /** Foreign keys: what happens to this record when the referenced one is deleted. */
   readonly onDelete: OnDelete;
   /** The columns of a key or foreign key that has several; `field` joins their names. */
@@ -91,6 +93,7 @@ export const humanize = (name: string): string =>
 export function reference(alias: string, column: Column): Fragment {
   if (column.parts) return sql`(${joinParts(column.parts, (part) => reference(alias, part))})`;
   const bare = sql`${raw(alias)}.${identifier(column.field)}`;
+  if (column.comparedBy !== undefined) return sql`${bare} collate ${raw(column.comparedBy)}`;
   return column.needsCast ? sql`${bare}::${raw(column.castType)}` : bare;
 }
 

@@ -1,5 +1,5 @@
 // Reads relations and their comments for `introspect`, and facts about the database for `check`.
-import { DEFAULTS_FROM_SEQUENCES, VIEW_ORIGIN } from './catalog.ts';
+import { DEFAULTS_FROM_SEQUENCES, VIEW_ORIGIN } from './catalog-sql.ts';
 import { raw, sql, table, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json, oneCell } from '../rows.ts';
 

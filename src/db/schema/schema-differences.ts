@@ -4,8 +4,11 @@ import {
   isTable,
   isUnique,
   isView,
+  isWithTime,
   lengthOf,
+  MICROSECONDS,
   sameFields,
+  secondPlacesOf,
   VIEW_KINDS,
   type Catalog,
   type CatalogTable,
@@ -58,6 +61,7 @@ export function differences(
           text,
         })),
       ),
+      ...versionDifferences(definition, found),
       ...Object.entries(definition.foreignKeys ?? {}).flatMap(([name, foreignKey]) => {
         const text = compositeForeignKeyDifference(foreignKey, definition, definitions, found, catalog);
         return text === undefined ? [] : [{ key: `foreignKeys.${name}`, text }];
@@ -163,6 +167,19 @@ function keyDifferences(definition: ModelDefinition, found: CatalogTable): KeyFa
     );
   }
   return names ? [] : keyTypeDifferences(definition, found);
+}
+
+/** A version must change with each change of a row, and several changes fit into a second. */
+function versionDifferences({ version, columns }: ModelDefinition, found: CatalogTable): KeyFault[] {
+  const column = version === undefined ? undefined : columns[version];
+  if (version === undefined || column?.type !== 'datetime') return [];
+  const field = fieldOf(version, column);
+  const stored = found.columns.find((candidate) => candidate.field === field);
+  return faultIf(
+    stored !== undefined && isWithTime(stored) && secondPlacesOf(stored) < MICROSECONDS,
+    'version',
+    `${field} is ${stored?.printed}, but two changes within a second must give it different values: make it timestamp or timestamptz, without a precision`,
+  );
 }
 
 const printedType = (column: ColumnDefinition): string =>

@@ -33,6 +33,8 @@ export interface Facts {
   readonly labels?: readonly string[] | undefined;
   /** A domain over an enum, or an array of a domain. PostgreSQL has no operators for it, not even `=`. */
   readonly needsCast?: boolean | undefined;
+  /** The name of the collation as SQL; undefined for the default one. */
+  readonly collation?: string | undefined;
   /** The collation treats some different texts as equal, so patterns do not work. */
   readonly isNondeterministic?: boolean | undefined;
   readonly min?: number | undefined;

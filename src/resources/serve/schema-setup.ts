@@ -36,14 +36,16 @@ export interface Schema {
 const tablesOf = (definitions: readonly Resource[]): string[] => definitions.map(tableOf);
 
 const SETTINGS = createStatement(
-  raw("select getdatabaseencoding(), current_setting('extra_float_digits')::int < 1"),
-  ([row]) => ({ encoding: text(row?.[0]), isRounded: isTrue(row?.[1]) }),
+  raw(
+    "select getdatabaseencoding(), current_setting('extra_float_digits')::int < 1, not current_setting('array_nulls')::bool",
+  ),
+  ([row]) => ({ encoding: text(row?.[0]), isRounded: isTrue(row?.[1]), lacksNulls: isTrue(row?.[2]) }),
 );
 
 /** @throws StartError for an engine that cannot be used, and when the database's encoding or settings would change values on output */
 export async function requireUsableDatabase(database: Database): Promise<void> {
   requirePostgres(await database.run(ENGINE, 'read'));
-  const { encoding, isRounded } = await database.run(SETTINGS, 'read');
+  const { encoding, isRounded, lacksNulls } = await database.run(SETTINGS, 'read');
   if (encoding === 'SQL_ASCII')
     throw new StartError(
       'The database has the encoding SQL_ASCII, whose strings are arbitrary bytes and not always valid UTF-8. Create a database with the encoding UTF8.',
@@ -51,6 +53,10 @@ export async function requireUsableDatabase(database: Database): Promise<void> {
   if (isRounded)
     throw new StartError(
       'The setting extra_float_digits of the database is below 1, which truncates floating-point numbers. Reset it for the database and the role.',
+    );
+  if (lacksNulls)
+    throw new StartError(
+      'The setting array_nulls of the database is off, so that NULL in a list would become the text "NULL". Reset it for the database and the role.',
     );
 }
 

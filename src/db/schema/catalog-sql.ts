@@ -1,0 +1,47 @@
+// SQL that queries of the catalog share: where views read and write, and what defaults and types rest on.
+import { raw } from '../fragment.ts';
+
+/** Joins the column defaults (d) with the sequences (s) that they use. */
+export const DEFAULTS_FROM_SEQUENCES = raw(`pg_attrdef d
+    join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and p.refclassid = 'pg_class'::regclass
+    join pg_class s on s.oid = p.refobjid and s.relkind = 'S'`);
+
+/** Whether the type (d) is a domain or an array of another type, which is read next. Arrays inside of arrays are not. */
+export const IS_WRAPPED = raw(`(d.typtype = 'd' or base.brackets = ''
+          and exists (select from pg_type e where e.oid = d.typelem and e.typarray = d.oid))`);
+
+/** How a view's rule says where a column comes from, up to the relation: a pattern for `format`, with the column's number. */
+export const VIEW_ORIGIN =
+  ':resno %s :resname (?:[^ \\\\]|\\\\.)+ :ressortgroupref [0-9]+ :resorigtbl ([0-9]+) ';
+
+/**
+ * The view `c` and the relations that a write to it goes through, if it is updatable. Such a view has the columns of one relation, and its rule
+ * records where each of them comes from. A subquery may have columns with the same number, so only sole origins count.
+ */
+export const ORIGINS = raw(`with recursive origins (relation) as (
+      select c.oid
+      union
+      select o.relation from origins v cross join lateral (
+        select min(m[1])::oid as relation
+        from pg_attribute a, pg_rewrite w, regexp_matches(w.ev_action::text, format(
+          '${VIEW_ORIGIN}', a.attnum), 'g') m
+        where a.attrelid = v.relation and a.attnum > 0 and w.ev_class = v.relation and w.ev_type = '1'
+        group by a.attnum having count(distinct m[1]) = 1) o
+      where o.relation <> 0)`);
+
+/** The relations below the view `c` that PostgreSQL reads with the role's own privileges, and that the role may not read. */
+export const UNREADABLE = raw(`with recursive invoked (relation, is_readable) as (
+      select c.oid, true
+      union
+      select d.refobjid, case when d.refobjsubid > 0 then has_column_privilege(d.refobjid, d.refobjsubid::int2, 'SELECT')
+        else has_any_column_privilege(d.refobjid, 'SELECT') end
+      from invoked i join pg_class v on v.oid = i.relation and v.relkind = 'v'
+      join pg_options_to_table(v.reloptions) o on o.option_name = 'security_invoker' and o.option_value::boolean
+      join pg_rewrite w on w.ev_class = v.oid and w.ev_type = '1'
+      join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid
+        and d.refclassid = 'pg_class'::regclass and d.refobjid <> v.oid)
+    select coalesce(json_agg(distinct relation::regclass::text), '[]') from invoked where not is_readable`);
+
+/** Whether the table `c` has a foreign partition. Such a table can have no key and no foreign key, so it is a foreign table itself. */
+export const IS_SHARDED = raw(`(c.relkind = 'p' and exists (
+    select from pg_partition_tree(c.oid) p join pg_class l on l.oid = p.relid and l.relkind = 'f'))`);
