@@ -1,6 +1,7 @@
 // Statements that keep PostgreSQL busy for some milliseconds: how many of them run at once while several clients are present.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { ClientPresence } from '../../src/db/client-presence.ts';
 import { HeavyStatements, weightOfRead } from '../../src/db/scheduling/heavy-statements.ts';
@@ -9,6 +10,7 @@ import type { RunningStatement } from '../../src/db/scheduling/running-statement
 import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
 import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
 import type { Resource } from '../../src/index.ts';
+import { eventually } from '../http/expect.ts';
 import { startWith, type WritableService } from './helpers.ts';
 
 describe('heavy statements', () => {
@@ -69,11 +71,52 @@ describe('heavy statements', () => {
     );
   });
 
-  test('a read weighs more the longer it takes', () => {
+  test('a read is not overtaken for long by others of its client that weigh less', async () => {
+    const scheduler = new Scheduler();
+    const enter = (key: string, weight: number) =>
+      scheduler.enter('brief', { ...SERVICE, key, origin: 'user' }, undefined, undefined, weight);
+    await scheduler.run('brief', { ...SERVICE, key: 'bob', origin: 'user' }, () => Promise.resolve());
+    const order: string[] = [];
+    const running = [enter('ada', 0.4), enter('ada', 0.4)];
+    const note = (name: string, entered: ReturnType<typeof enter>) =>
+      Promise.resolve(entered).then((one) => {
+        order.push(name);
+        return one;
+      });
+    const heavy = note('heavy', enter('ada', 1));
+    await sleep(100);
+    const light = note('light', enter('ada', 0.2));
+    for (const one of running) scheduler.leave((await one) as RunningStatement);
+    scheduler.leave((await heavy) as RunningStatement);
+    scheduler.leave((await light) as RunningStatement);
+    assert.deepEqual(order, ['heavy', 'light']);
+    scheduler.close();
+  });
+
+  test('have no weight once they have run for 400 ms, so that waiting for a lock keeps no one else from writing', async () => {
+    const scheduler = new Scheduler();
+    const alive = setInterval(() => undefined, 100); // the timers of the scheduler do not keep the process alive
+    const enter = (key: string) =>
+      scheduler.enter('write', { ...SERVICE, key, origin: 'user' }, undefined, undefined, 1);
+    const entered = ['eve', 'mallory', 'ada'].map(enter);
+    assert.equal(scheduler.state.write.running, 2);
+    await eventually(() => Promise.resolve(scheduler.state.write.running === 3), 'the third write');
+    for (const one of entered) scheduler.leave((await one) as RunningStatement);
+    assert.equal(await runAll('write', [['bob', 0], ...Array<[string, number]>(7).fill(['ada', 1])]), 2);
+    clearInterval(alive);
+    scheduler.close();
+  });
+
+  test('a read weighs more the longer it takes, and a write the more it sends', () => {
     const weightOf = (mean: number | undefined, pipelinedMean: number): number =>
       weightOfRead({ mean, pipelinedMean });
     assert.deepEqual([weightOf(undefined, 0), weightOf(0.5, 0.1), weightOf(2, 0)], [0, 0, 0.25]);
     assert.deepEqual([weightOf(1, 4), weightOf(8, 0), weightOf(undefined, 100)], [0.5, 1, 1]);
+    const heavy = new HeavyStatements(new ClientPresence());
+    const weights = [100, 8_191, 16_384, 32_768, 65_536, 10 ** 6].map((size) =>
+      heavy.weightOfWrite([null, 'x'.repeat(size)], 'ada'),
+    );
+    assert.deepEqual(weights, [0, 0, 0.25, 0.5, 1, 1]);
   });
 });
 
@@ -100,27 +143,37 @@ describe('writes of large records', () => {
   const write = (user: string, path: string, method: string, body: unknown) =>
     service.request(path, { method, user, body });
 
-  /** Sends writes while the table is locked. @returns how many reach PostgreSQL at once */
-  async function countRunning(send: () => ReturnType<typeof write>[], expected: number): Promise<number> {
+  /**
+   * Sends writes while the table is locked. Time stands still for the service, or the weights would end.
+   * @returns how many reach PostgreSQL at once
+   */
+  async function countRunning(
+    context: TestContext,
+    send: () => ReturnType<typeof write>[],
+    expected: number,
+  ): Promise<number> {
     let answers: ReturnType<typeof write>[] = [];
     let most = 0;
+    const now = performance.now();
+    const frozen = context.mock.method(performance, 'now', () => now);
     await service.sql.begin(async (transaction) => {
       await transaction`lock table document in access exclusive mode`;
       answers = send();
-      for (let looks = 0; looks < 100 && most < expected; looks += 1) {
+      for (let looks = 0; looks < 500 && most < expected; looks += 1) {
         most = Math.max(most, await waiting());
-        await new Promise((resolve) => setTimeout(resolve, 10));
+        await sleep(10);
       }
-      await new Promise((resolve) => setTimeout(resolve, 200));
+      await sleep(200);
       most = Math.max(most, await waiting());
     });
+    frozen.mock.restore();
     for (const { status, text } of await Promise.all(answers)) assert.ok(status < 300, text);
     return most;
   }
 
   const light = { name: 'light', body: '' };
 
-  test('run one at a time for a client while others are present, and light ones beside them', async () => {
+  test('run one at a time for a client while others are present, and light ones beside them', async (context) => {
     for (const user of ['bob', 'ada', 'eve'])
       assert.equal((await write(user, '/api/document/', 'POST', light)).status, 201);
     const large = { name: 'large', body: 'x'.repeat(70_000) };
@@ -128,19 +181,19 @@ describe('writes of large records', () => {
       ...Array.from({ length: 4 }, () => write('ada', '/api/document/', 'POST', large)),
       ...Array.from({ length: 2 }, () => write('bob', '/api/document/', 'POST', light)),
     ];
-    assert.equal(await countRunning(send, 3), 3);
+    assert.equal(await countRunning(context, send, 3), 3);
   });
 
-  test('also count when only the record is large and not the change', async () => {
+  test('also count when only the record is large and not the change', async (context) => {
     const large = { name: 'large', body: 'x'.repeat(70_000) };
     const { json } = await write('eve', '/api/document/', 'POST', large);
     const path = `/api/document/${json.id}/`;
-    await new Promise((resolve) => setTimeout(resolve, 1_100)); // the POST itself no longer counts
+    await sleep(1_100); // the POST itself no longer counts
     assert.equal((await write('eve', path, 'PATCH', { name: 'a' })).status, 200);
     const send = () => [
       write('bob', '/api/document/', 'POST', light),
       ...['b', 'c', 'd'].map((name) => write('eve', path, 'PATCH', { name })),
     ];
-    assert.equal(await countRunning(send, 2), 2);
+    assert.equal(await countRunning(context, send, 2), 2);
   });
 });

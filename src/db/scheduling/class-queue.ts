@@ -1,7 +1,7 @@
 // The statements of one class: which ones wait and run, and which may run next.
 import { AlternatingQueue } from './alternating-queue.ts';
 import { TOO_MANY } from '../../errors.ts';
-import type { HeavyStatements } from './heavy-statements.ts';
+import type { HeavyKind, HeavyStatements } from './heavy-statements.ts';
 import type { Requester } from './requester.ts';
 import type { Shape } from '../statement-shapes.ts';
 import { increment, type SlowClients } from './slow-clients.ts';
@@ -55,8 +55,8 @@ export class ClassQueue {
   readonly #slowClients: SlowClients;
   readonly #heavy: HeavyStatements;
   readonly #isRead: boolean;
-  /** What its statements count as in `#heavy`, if at all. The other classes have few connections. */
-  readonly #weighed: 'reads' | 'writes' | undefined;
+  /** What its statements count as in `HeavyStatements`, if at all. The other classes have few connections. */
+  readonly weighed: HeavyKind | undefined;
   running = 0;
   refused = 0;
   /** The mean duration of a statement (milliseconds). */
@@ -68,7 +68,7 @@ export class ClassQueue {
     this.share = SHARES[name];
     this.#slowClients = slowClients;
     this.#isRead = READ_CLASSES.includes(name);
-    this.#weighed = name === 'write' ? 'writes' : name === 'brief' || name === 'read' ? 'reads' : undefined;
+    this.weighed = name === 'write' ? 'writes' : name === 'brief' || name === 'read' ? 'reads' : undefined;
     this.#mean = name === 'slow' ? FIRST_SLOW_MEAN : FIRST_MEAN;
   }
 
@@ -128,7 +128,7 @@ export class ClassQueue {
   /** Whether the client may run one more statement, if a connection is free. */
   mayRun(caller: QueueClient): boolean {
     const { key, origin, weight = 0 } = caller;
-    if (this.#weighed && !this.#heavy.mayStart(this.#weighed, key, weight)) return false;
+    if (this.weighed && !this.#heavy.mayStart(this.weighed, key, weight, caller)) return false;
     if (this.#needsCooldown(caller) && this.#slowClients.isCoolingDown(key, this.name)) return false;
     if (this.#isRead && (this.#slowClients.overruns.get(key) ?? 0) >= maxSlow(origin)) return false;
     const uncontested = this.#mean < MAX_UNCONTESTED_MEAN ? (this.share.uncontested ?? 0) : 0;
@@ -185,14 +185,12 @@ export class ClassQueue {
     this.running += 1;
     increment(this.#runningOf, caller.key, 1);
     this.queueOf(caller).begin(caller.key, cost);
-    if (this.#weighed) this.#heavy.begin(this.#weighed, caller.key, caller.weight ?? 0);
     return cost;
   }
 
   leave(caller: QueueClient, milliseconds: number, expected: number): void {
     this.running -= 1;
     increment(this.#runningOf, caller.key, -1);
-    if (this.#weighed) this.#heavy.end(this.#weighed, caller.key, caller.weight ?? 0);
     const isLost = milliseconds >= LOST_AFTER;
     this.queueOf(caller).correct(caller.key, (isLost ? 0 : milliseconds) - expected);
     if (isLost) return;

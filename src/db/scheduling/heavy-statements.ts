@@ -8,21 +8,28 @@ import { increment } from './slow-clients.ts';
 /** Mean milliseconds of a read from which it has a weight, and for the full weight. */
 const MIN_HEAVY = 1;
 const FULLY_HEAVY = 8;
-/** Characters of a write's values, or bytes of its record, above which it has the full weight. */
-const MAX_LIGHT_WRITE = 64 * 1024;
+/** The same for a write, in characters of its values; also in bytes of the record that it returns. */
+const MIN_WRITE = 8 * 1024;
+const FULL_WRITE = 64 * 1024;
 /** Milliseconds for which the writes of a client are heavy after one whose record was large: the next one may be as large. */
 const LARGE_FOR = 1_000;
-/** Maximum heavy writes of all clients together. */
+/** Maximum weight of the reads, and of the writes, that one client runs at once, and of the writes of all clients. */
+const MAX_OF_CLIENT = 1;
 const MAX_WRITES = 2;
-
-/** The weight of a read, from 0 to 1, by the mean duration of its shape on either kind of connection. */
-export function weightOfRead({ mean = 0, pipelinedMean }: Pick<Shape, 'mean' | 'pipelinedMean'>): number {
-  const milliseconds = Math.max(mean, pipelinedMean);
-  return milliseconds < MIN_HEAVY ? 0 : Math.min(1, milliseconds / FULLY_HEAVY);
-}
+/** Milliseconds after which a statement has no weight: it probably waits for a lock. A slow read is limited by its class. */
+export const WEIGHTLESS_AFTER = 400;
+/** Milliseconds that a read may be overtaken by others of its client that weigh less. */
+const MAX_OVERTAKEN = 50;
 
 /** What a client runs. */
-type Kind = 'reads' | 'writes';
+export type HeavyKind = 'reads' | 'writes';
+
+const weightBetween = (size: number, least: number, full: number): number =>
+  size < least ? 0 : Math.min(1, size / full);
+
+/** The weight of a read, from 0 to 1, by the mean duration of its shape on either kind of connection. */
+export const weightOfRead = ({ mean = 0, pipelinedMean }: Pick<Shape, 'mean' | 'pipelinedMean'>): number =>
+  weightBetween(Math.max(mean, pipelinedMean), MIN_HEAVY, FULLY_HEAVY);
 
 /**
  * While several clients are present, the reads of a client that run at the same time weigh at most 1 together, and so do its writes;
@@ -31,7 +38,12 @@ type Kind = 'reads' | 'writes';
 export class HeavyStatements {
   readonly #presence: ClientPresence;
   /** The weight of each client's running statements, in thousandths: whole numbers add up without error. */
-  readonly #weights: Readonly<Record<Kind, Map<string, number>>> = { reads: new Map(), writes: new Map() };
+  readonly #weights: Readonly<Record<HeavyKind, Map<string, number>>> = {
+    reads: new Map(),
+    writes: new Map(),
+  };
+  /** Reads that wait because of their weight, and since when, the oldest first, by client. */
+  readonly #held = new Map<string, Map<object, number>>();
   /** When a client last wrote a large record. */
   readonly #largeWrites: RecentEvents = new Map();
   #writes = 0;
@@ -43,37 +55,68 @@ export class HeavyStatements {
   weightOfWrite(values: readonly (string | null)[], key: string): number {
     let size = 0;
     for (const value of values) size += value?.length ?? 0;
-    const isLarge = size > MAX_LIGHT_WRITE;
-    return isLarge || (this.#largeWrites.size > 0 && isRecent(this.#largeWrites, key, LARGE_FOR)) ? 1 : 0;
+    const isLarge = this.#largeWrites.size > 0 && isRecent(this.#largeWrites, key, LARGE_FOR);
+    return isLarge ? 1 : weightBetween(size, MIN_WRITE, FULL_WRITE);
   }
 
   /** Remembers a client whose write has returned a large record. */
   noteWritten(key: string, rows: readonly RawRow[]): void {
     let size = 0;
     for (const row of rows) for (const cell of row) size += cell?.length ?? 0;
-    if (size > MAX_LIGHT_WRITE) remember(this.#largeWrites, key);
+    if (size > FULL_WRITE) remember(this.#largeWrites, key);
   }
 
-  /** Whether a client may start a statement of this weight now. */
-  mayStart(kind: Kind, key: string, weight: number): boolean {
-    if (weight === 0 || !this.#presence.hasSeveral(performance.now())) return true;
-    if (kind === 'writes' && this.#writes >= MAX_WRITES) return false;
+  /**
+   * Whether a client may start a statement of this weight now.
+   * @param waiting stands for a statement that waits otherwise, see `leave`
+   */
+  mayStart(kind: HeavyKind, key: string, weight: number, waiting?: object): boolean {
+    if (weight === 0) return true;
+    const now = performance.now();
+    if (!this.#presence.hasSeveral(now)) return true;
     const running = this.#weights[kind].get(key) ?? 0;
-    return running === 0 || running + thousandths(weight) <= 1_000;
+    if (kind === 'writes')
+      return this.#writes + thousandths(weight) <= thousandths(MAX_WRITES) && hasRoom(running, weight);
+    const mayStart = hasRoom(running, weight) && !this.#overtakes(key, now, waiting);
+    if (!mayStart && waiting) this.#hold(key, now, waiting);
+    return mayStart;
   }
 
-  begin(kind: Kind, key: string, weight: number): void {
-    if (weight > 0) this.#add(kind, key, weight, 1);
+  begin(kind: HeavyKind, key: string, weight: number): void {
+    if (weight > 0) this.#add(kind, key, thousandths(weight));
   }
 
-  end(kind: Kind, key: string, weight: number): void {
-    if (weight > 0) this.#add(kind, key, weight, -1);
+  end(kind: HeavyKind, key: string, weight: number): void {
+    if (weight > 0) this.#add(kind, key, -thousandths(weight));
   }
 
-  #add(kind: Kind, key: string, weight: number, by: 1 | -1): void {
-    increment(this.#weights[kind], key, by * thousandths(weight));
-    if (kind === 'writes') this.#writes += by;
+  /** Reports that a statement no longer waits. */
+  leave(key: string, waiting: object): void {
+    const held = this.#held.get(key);
+    if (held?.delete(waiting) === true && held.size === 0) this.#held.delete(key);
+  }
+
+  /** Whether another read of the client has waited for so long that it must be the next one. */
+  #overtakes(key: string, now: number, waiting: object | undefined): boolean {
+    for (const [oldest, since] of this.#held.get(key) ?? [])
+      return oldest !== waiting && now - since > MAX_OVERTAKEN;
+    return false;
+  }
+
+  #hold(key: string, now: number, waiting: object): void {
+    const held = this.#held.get(key) ?? new Map<object, number>();
+    if (held.size === 0) this.#held.set(key, held);
+    if (!held.has(waiting)) held.set(waiting, now);
+  }
+
+  #add(kind: HeavyKind, key: string, weight: number): void {
+    increment(this.#weights[kind], key, weight);
+    if (kind === 'writes') this.#writes += weight;
   }
 }
 
 const thousandths = (weight: number): number => Math.round(weight * 1_000);
+
+/** @param running thousandths */
+const hasRoom = (running: number, weight: number): boolean =>
+  running === 0 || running + thousandths(weight) <= thousandths(MAX_OF_CLIENT);

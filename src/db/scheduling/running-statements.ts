@@ -3,6 +3,7 @@ import type { EventLoopUtilization } from 'node:perf_hooks';
 import { ATTEMPT, classify, COSTLY, OVERRUN, type Shape } from '../statement-shapes.ts';
 import type { ClassQueue, QueueClient } from './class-queue.ts';
 import type { ClassQueues } from './class-queues.ts';
+import { WEIGHTLESS_AFTER, type HeavyStatements } from './heavy-statements.ts';
 import { increment, type SlowClients } from './slow-clients.ts';
 
 /**
@@ -35,6 +36,8 @@ export interface RunningStatement {
   utilization?: EventLoopUtilization;
   /** Ends the statement; a read then starts again in its new class. */
   preempt?: () => void;
+  /** What it counts as in `HeavyStatements`. */
+  weight: number;
   /** Whether it was a read that took too long for its class. PostgreSQL may need a while to end it. */
   isEnded: boolean;
   /** Resolves when PostgreSQL no longer runs a statement that was given up. It keeps its place until then. */
@@ -44,6 +47,7 @@ export interface RunningStatement {
 }
 
 export class RunningStatements {
+  readonly #heavy: HeavyStatements;
   readonly #queues: ClassQueues;
   readonly #slowClients: SlowClients;
   /** Reads that are not known to be slow, in the order in which they began. */
@@ -55,13 +59,15 @@ export class RunningStatements {
   /** Slow reads, in the order in which they began to count as slow. */
   readonly #slow = new Set<RunningStatement>();
 
-  constructor(queues: ClassQueues, slowClients: SlowClients) {
+  constructor(queues: ClassQueues, slowClients: SlowClients, heavy: HeavyStatements) {
+    this.#heavy = heavy;
     this.#queues = queues;
     this.#slowClients = slowClients;
   }
 
   add(running: RunningStatement): void {
-    const { queue, shape, isAnonymous } = running;
+    const { queue, shape, isAnonymous, caller, weight } = running;
+    if (queue.weighed) this.#heavy.begin(queue.weighed, caller.key, weight);
     if (queue.name === 'write') watch(running, this.#writes);
     if (!shape) return;
     if (isAnonymous && queue.name !== 'brief') running.utilization = performance.eventLoopUtilization();
@@ -71,7 +77,25 @@ export class RunningStatements {
 
   /** @returns whether it was an attempt that was still allowed to run */
   remove(running: RunningStatement): boolean {
+    this.endWeight(running);
     return unwatch(running) === this.#attempts;
+  }
+
+  /** Takes the weight of statements that have taken long: they no longer keep others of their kind from starting. */
+  liftWeights(now: number): void {
+    const latest = now - WEIGHTLESS_AFTER;
+    for (const statements of [this.#reads, this.#writes])
+      for (const running of statements) {
+        if (running.since > latest) break;
+        this.endWeight(running);
+      }
+  }
+
+  /** Ends what it counts for, once. */
+  endWeight(running: RunningStatement): void {
+    const { initialQueue, caller, weight } = running;
+    if (initialQueue.weighed) this.#heavy.end(initialQueue.weighed, caller.key, weight);
+    running.weight = 0;
   }
 
   /** Ends attempts that were not fast: they wait again, as slow statements. */

@@ -39,6 +39,7 @@ export class Scheduler {
   readonly #presence: ClientPresence;
   readonly #queues: ClassQueues;
   readonly #running: RunningStatements;
+  readonly #heavy: HeavyStatements;
   /** When a statement was last answered (milliseconds of `performance.now`). */
   #answeredAt = -Infinity;
   /** Checks waiting and running statements: a timer for each would cost more than most of them. */
@@ -47,15 +48,16 @@ export class Scheduler {
     this.#running.endAttempts(this.clock.now());
     this.#running.endLongWrites(this.clock.now());
     this.#running.endFurtherSlow();
-    if (!this.#running.moveOverruns(this.clock.now())) return;
-    this.#reclassify();
+    this.#running.liftWeights(this.clock.now());
+    if (this.#running.moveOverruns(this.clock.now())) this.#reclassify();
     this.#queues.startNext();
   });
 
   constructor(presence = new ClientPresence(), heavy = new HeavyStatements(presence)) {
     this.#presence = presence;
     this.#queues = new ClassQueues(this.#slowClients, heavy);
-    this.#running = new RunningStatements(this.#queues, this.#slowClients);
+    this.#running = new RunningStatements(this.#queues, this.#slowClients, heavy);
+    this.#heavy = heavy;
   }
 
   get state(): Readonly<Record<WorkClass, ClassState>> {
@@ -114,6 +116,7 @@ export class Scheduler {
       initialQueue: queue,
       queue,
       expected,
+      weight: caller.weight ?? 0,
       isEnded: false,
       watched: undefined,
     };
@@ -220,28 +223,35 @@ export class Scheduler {
     shape: Shape | undefined,
     since: number,
   ): Promise<RunningStatement | undefined> {
+    const { key } = caller;
     const problem = this.#refusal(queue, caller, shape?.mean ?? shape?.cost);
     if (problem) {
+      this.#heavy.leave(key, caller);
       queue.refused += 1;
       return Promise.reject(problem);
     }
     requester.pause();
     const waiting = queue.queueOf(caller);
-    const { key } = caller;
     return new Promise((resolve, reject) => {
-      const end = (error?: Error): void => {
+      const leave = (): void => {
         stopListening();
+        this.#heavy.leave(key, caller);
+      };
+      const end = (error?: Error): void => {
+        leave();
         if (error) reject(error);
         else resolve(undefined);
       };
       const start = (): void => {
-        stopListening();
+        leave();
         resolve(this.#begin(queue, caller, shape));
       };
       const statement: WaitingStatement = { caller, shape, since, start, end };
       waiting.push(key, statement);
       const stopListening = requester.onGone(() => {
-        if (waiting.remove(key, statement)) reject(new ClientGone());
+        if (!waiting.remove(key, statement)) return;
+        leave();
+        reject(new ClientGone());
       });
       // All others that wait may be at their clients' limits, while a connection is free for this one.
       this.#queues.startNext();
