@@ -235,7 +235,7 @@ function rowFacts(
     isFast: isStored || (found.kind === 'm' && areUnique(found, keyFieldsOf(definition))),
     mayHideRows: found !== undefined && (found.hasPolicies || !(isStored || found.kind === 'm')),
     isLockable: found?.isLockable ?? true,
-    isReread: found !== undefined && (found.hasInsteadTriggers || !found.isLockable),
+    isReread: found !== undefined && (found.isRewritten || !found.isLockable),
     hasDeleteTriggers: found?.hasDeleteTriggers ?? false,
     version:
       columns.find(({ name }) => name === definition.version) ??

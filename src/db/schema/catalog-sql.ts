@@ -45,3 +45,8 @@ export const UNREADABLE = raw(`with recursive invoked (relation, is_readable) as
 /** Whether the table `c` has a foreign partition. Such a table can have no key and no foreign key, so it is a foreign table itself. */
 export const IS_SHARDED = raw(`(c.relkind = 'p' and exists (
     select from pg_partition_tree(c.oid) p join pg_class l on l.oid = p.relid and l.relkind = 'f'))`);
+
+/** Whether the trigger `t` runs after an INSERT or UPDATE. */
+export const RUNS_AFTER = raw(
+  `(t.tgtype & 66 = 0 and t.tgtype & 20 > 0 and not t.tgisinternal and t.tgenabled not in ('D', 'R'))`,
+);

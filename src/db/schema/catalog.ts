@@ -1,5 +1,12 @@
 // Reads the definitions of tables from PostgreSQL's catalog: columns, indexes, foreign keys and privileges.
-import { DEFAULTS_FROM_SEQUENCES, IS_SHARDED, IS_WRAPPED, ORIGINS, UNREADABLE } from './catalog-sql.ts';
+import {
+  DEFAULTS_FROM_SEQUENCES,
+  IS_SHARDED,
+  IS_WRAPPED,
+  ORIGINS,
+  RUNS_AFTER,
+  UNREADABLE,
+} from './catalog-sql.ts';
 import type { OnDelete } from './model.ts';
 import { HAS_XMIN } from './engine.ts';
 import { sql, table, valueList } from '../fragment.ts';
@@ -100,8 +107,8 @@ export interface CatalogTable {
   readonly isLockable: boolean;
   /** Whether triggers run before its rows are deleted. They may delete or change the rows that refer to these. */
   readonly hasDeleteTriggers: boolean;
-  /** Whether triggers INSTEAD OF make the writes to this view, or to a view below it. */
-  readonly hasInsteadTriggers: boolean;
+  /** Whether triggers INSTEAD OF make the writes to this view or to one below it, or AFTER triggers may change the rows again. */
+  readonly isRewritten: boolean;
   /** pg_class.oid of the other tables and views that a write changes: those behind a view, and their partitions. */
   readonly written: readonly number[];
   /** The tables that inherit from it, without partitions. */
@@ -149,8 +156,10 @@ select coalesce(json_agg(json_build_object(
   'hasDeleteTriggers', exists (
     select from pg_trigger t
     where t.tgrelid = c.oid and t.tgtype & 10 = 10 and not t.tgisinternal and t.tgenabled not in ('D', 'R')),
-  'hasInsteadTriggers', c.relkind = 'v' and exists (
-    ${ORIGINS} select from origins join pg_trigger t on t.tgrelid = relation and t.tgtype & 64 > 0),
+  'isRewritten', exists (
+    select from pg_trigger t where ${RUNS_AFTER} and (
+      t.tgrelid = c.oid or t.tgrelid in (select relid from pg_partition_tree(c.oid)))) or c.relkind = 'v' and exists (
+    ${ORIGINS} select from origins join pg_trigger t on t.tgrelid = relation and (t.tgtype & 64 > 0 or ${RUNS_AFTER})),
   'childTables', (
     select coalesce(json_agg(i.inhrelid::regclass::text order by i.inhrelid::regclass::text), '[]')
     from pg_inherits i where i.inhparent = c.oid and c.relkind = 'r'),

@@ -61,7 +61,7 @@ export interface Model {
   readonly mayHideRows: boolean;
   /** Whether SELECT ... FOR UPDATE can lock its rows. */
   readonly isLockable: boolean;
-  /** Whether a write returns what triggers of a view say, and not the row, which must then be read again. */
+  /** Whether a write may not return the final row, because triggers make or change it. It must then be read again. */
   readonly isReread: boolean;
   /** Whether triggers run before its rows are deleted. They may delete or change the rows that refer to these. */
   readonly hasDeleteTriggers: boolean;

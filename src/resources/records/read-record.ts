@@ -86,7 +86,7 @@ async function reread<T>(database: Pick<Database, 'run'>, statement: Statement<T
 }
 
 /**
- * The record that a write returned; it is read again if the triggers of a view wrote it. They may have moved it out of the view.
+ * The record that a write returned; it is read again if triggers wrote it or may have changed it. They may also have removed it.
  * @param id undefined if the triggers did not return a key
  */
 export async function writtenRecord(
