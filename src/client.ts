@@ -38,7 +38,7 @@ export interface ClientOptions {
   readonly fetch?: typeof fetch | undefined;
   /**
    * The maximum number of retries after a 429 or 503, each after the seconds in `Retry-After`. The default is 0. Writes are only
-   * retried after a 429: after a 503 they may have been carried out.
+   * retried after a 429: after a 503 they may have been carried out. After more than 600 s nothing is retried.
    */
   readonly retries?: number | undefined;
 }
@@ -103,9 +103,16 @@ function encodeQuery(query: object): URLSearchParams {
   return parameters;
 }
 
-/** The JSON of a record or of several ones. Bigints become strings: the service accepts both, and a number would lose digits. */
+/**
+ * The JSON of a record or of several ones. Bigints become strings: the service accepts both, and a number would lose digits.
+ * @throws TypeError for NaN and Infinity, which JSON would turn into null
+ */
 const encodeBody = (body: object): string =>
-  JSON.stringify(body, (_key, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
+  JSON.stringify(body, (key, value: unknown) => {
+    if (typeof value === 'number' && !Number.isFinite(value))
+      throw new TypeError(`${key} is ${value}, which JSON cannot contain`);
+    return typeof value === 'bigint' ? String(value) : value;
+  });
 
 const toBase64 = (text: string): string =>
   btoa(Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join(''));
@@ -131,6 +138,9 @@ async function errorOf(response: Response): Promise<VitrineError> {
   const retryAfter = secondsOf(response.headers.get('retry-after'));
   return new VitrineError(response.status, isProblem ? parseProblem(text) : undefined, retryAfter);
 }
+
+/** Seconds. A longer `Retry-After` is left to the caller. */
+const MAX_PAUSE = 600;
 
 const pause = (seconds: number, signal: AbortSignal | undefined): Promise<void> =>
   new Promise((resolve, reject) => {
@@ -191,8 +201,9 @@ function createSend({ baseUrl, credentials, headers = {}, fetch: given, retries 
       if (response.ok) return response;
       const error = await errorOf(response);
       const mayRepeat = error.status === 429 || (error.status === 503 && method === 'GET');
-      if (left <= 0 || !mayRepeat || error.retryAfter === undefined) throw error;
-      await pause(error.retryAfter, signal);
+      const { retryAfter = Infinity } = error;
+      if (left <= 0 || !mayRepeat || retryAfter > MAX_PAUSE) throw error;
+      await pause(retryAfter, signal);
     }
   };
 }

@@ -226,6 +226,26 @@ describe('the typed client behind a proxy', () => {
     }
   });
 
+  test('does not retry after more than ten minutes, which a timer might not even count', async () => {
+    for (const seconds of ['601', '2592000']) {
+      requests.length = 0;
+      const error = await fail(429, { 'retry-after': seconds }, '', { retries: 3 });
+      assert.ok(error instanceof VitrineError && error.retryAfter === Number(seconds));
+      assert.equal(requests.length, 1);
+    }
+  });
+
+  test('sends no number that JSON would turn into null', async () => {
+    requests.length = 0;
+    const { message } = createClient<Resources>({ baseUrl });
+    for (const value of [NaN, Infinity])
+      await assert.rejects(message.create({ content: 'x', stars: value }), {
+        name: 'TypeError',
+        message: /^stars is (NaN|Infinity)/,
+      });
+    assert.equal(requests.length, 0);
+  });
+
   test('stops waiting for a retry when its signal aborts', async () => {
     answer = (_, response) => response.writeHead(503, { 'retry-after': '60' }).end();
     const { message } = createClient<Resources>({ baseUrl, retries: 1 });
