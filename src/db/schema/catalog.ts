@@ -24,7 +24,7 @@ export interface CatalogColumn {
   readonly printed: string;
   /** pg_attribute.atttypmod, or the type modifier of the domain. */
   readonly modifier: number;
-  /** The name of its collation as SQL; null for the default one, which any other displaces. */
+  /** The name of its collation as SQL; null for types without one. */
   readonly collation: string | null;
   /** False if its collation treats some different texts as equal. */
   readonly isDeterministic: boolean;
@@ -182,7 +182,7 @@ select coalesce(json_agg(json_build_object(
       'modifier', b.modifier,
       'collation', (
         select quote_ident(y.nspname) || '.' || quote_ident(l.collname) from pg_collation l
-        join pg_namespace y on y.oid = l.collnamespace where l.oid = a.attcollation and l.collname <> 'default'),
+        join pg_namespace y on y.oid = l.collnamespace where l.oid = a.attcollation),
       'isDeterministic', coalesce((select l.collisdeterministic from pg_collation l where l.oid = a.attcollation), true),
       'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid),
       'nullable', not (a.attnotnull or b.required),

@@ -93,8 +93,14 @@ export const humanize = (name: string): string =>
 export function reference(alias: string, column: Column): Fragment {
   if (column.parts) return sql`(${joinParts(column.parts, (part) => reference(alias, part))})`;
   const bare = sql`${raw(alias)}.${identifier(column.field)}`;
-  if (column.comparedBy !== undefined) return sql`${bare} collate ${raw(column.comparedBy)}`;
   return column.needsCast ? sql`${bare}::${raw(column.castType)}` : bare;
+}
+
+/** A foreign key as it is compared with the key that it refers to. Only one side may name a collation. */
+export function foreignReference(alias: string, column: Column): Fragment {
+  if (column.parts) return sql`(${joinParts(column.parts, (part) => foreignReference(alias, part))})`;
+  const plain = reference(alias, column);
+  return column.comparedBy === undefined ? plain : sql`${plain} collate ${raw(column.comparedBy)}`;
 }
 
 const joinParts = (parts: readonly Column[], each: (part: Column) => Fragment, between = ', '): Fragment =>

@@ -33,7 +33,7 @@ export interface Facts {
   readonly labels?: readonly string[] | undefined;
   /** A domain over an enum, or an array of a domain. PostgreSQL has no operators for it, not even `=`. */
   readonly needsCast?: boolean | undefined;
-  /** The name of the collation as SQL; undefined for the default one. */
+  /** The name of the collation as SQL; undefined for types without one, and for columns that are going to be created. */
   readonly collation?: string | undefined;
   /** The collation treats some different texts as equal, so patterns do not work. */
   readonly isNondeterministic?: boolean | undefined;

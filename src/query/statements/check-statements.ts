@@ -4,7 +4,15 @@ import { randomUUID } from 'node:crypto';
 import { EMPTY, exactText, join, literal, raw, sql, table, value } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import { booleans, createStatement, isTrue, oneCell, text, type Statement } from '../../db/rows.ts';
-import { output, partsOf, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
+import {
+  output,
+  partsOf,
+  reference,
+  typed,
+  type Column,
+  type Model,
+  foreignReference,
+} from '../../db/schema/model.ts';
 import { ROOT } from '../plan.ts';
 import type { Change } from './change.ts';
 import { cast } from '../../db/types/column-types.ts';
@@ -126,7 +134,7 @@ export function compositeReferenceSql(
   const keys = partsOf(references.primaryKey);
   const cells = partsOf(foreignKey).map((part, index) => {
     const given = values[index];
-    return given === undefined ? reference(alias, part) : typed(given, part);
+    return given === undefined ? foreignReference(alias, part) : typed(given, part);
   });
   const all = (conditions: readonly Fragment[], between: string): Fragment =>
     sql`(${join(conditions, ` ${between} `)})`;
@@ -169,7 +177,7 @@ export const isMissingReference = MISSING.isIn;
 /** Whether a written row refers to records. The statement does not see the row itself, to which it may refer. */
 export function refersSql(foreignKeys: readonly Column[], { primaryKey }: Model): Fragment {
   const each = foreignKeys.map((foreignKey) => {
-    const isItself = sql`coalesce(${reference(ROOT, foreignKey)} = ${reference(ROOT, primaryKey)}, false)`;
+    const isItself = sql`coalesce(${foreignReference(ROOT, foreignKey)} = ${reference(ROOT, primaryKey)}, false)`;
     const isOwn = foreignKey.references?.primaryKey === primaryKey;
     return sql`(${compositeReferenceSql({ foreignKey, values: [], ownKey: undefined }, ROOT)}${isOwn ? sql` or ${isItself}` : EMPTY})`;
   });

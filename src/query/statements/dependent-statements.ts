@@ -11,6 +11,7 @@ import {
   type Column,
   type Model,
   type OnDelete,
+  foreignReference,
 } from '../../db/schema/model.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from './read-statements.ts';
@@ -109,7 +110,7 @@ function deletionClosure(plan: ListPlan, cascades: readonly Edge[], models: read
       sql`select ${place(model)} as place, ${storedKey(
         model.primaryKey,
         partsOf(model.primaryKey).map((part) => sql`${reference('d', part)}::text`),
-      )} as key from ${table(model.table)} d where ${reference('d', column)} = ${deletedKeys(target, models.indexOf(target))}`,
+      )} as key from ${table(model.table)} d where ${foreignReference('d', column)} = ${deletedKeys(target, models.indexOf(target))}`,
   );
   const texts = matchedNames(plan.model).map((name) => sql`${name}::text`);
   const first = sql`select ${place(plan.model)}, ${storedKey(plan.model.primaryKey, texts)} from ${KEYS}`;
@@ -187,7 +188,7 @@ export function furtherDependentsStatement(
       .map((path) => sql` and ${key} not in (select ${keyList('d', model)} ${endOf(path, plan.model)})`);
     const place = models.indexOf(target);
     const targets = sql`select ${join(castParts(deletedKey(place), target.primaryKey), ', ')} from ${DELETED} g where g.place = ${raw(String(place))}`;
-    return sql`(select count(*) from (select from ${table(model.table)} d where ${reference('d', column)} in (${targets})${others}${join(alreadyCounted, '')} limit ${raw(String(cap + 1))}) c)`;
+    return sql`(select count(*) from (select from ${table(model.table)} d where ${foreignReference('d', column)} in (${targets})${others}${join(alreadyCounted, '')} limit ${raw(String(cap + 1))}) c)`;
   });
   const query = sql`${deletionClosure(plan, cascades, models)} select array[${join(counts, ', ')}]::int8[]`;
   return createStatement(query, oneCell(numbers));
@@ -204,7 +205,7 @@ function endOf({ steps, unknownKey }: DependentPath, start: Model): Fragment {
   let parents = sql`select ${join(matchedNames(start), ', ')} from ${KEYS}`;
   let inner = EMPTY;
   for (const { model, column } of steps) {
-    inner = sql`from ${table(model.table)} d where ${reference('d', column)} in (${parents})`;
+    inner = sql`from ${table(model.table)} d where ${foreignReference('d', column)} in (${parents})`;
     // A shorter path already counts what refers to the records that the plan matches.
     parents = sql`select ${keyList('d', model)} ${inner}${model === start ? exceptMatched(model) : EMPTY}`;
   }

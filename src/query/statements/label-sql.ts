@@ -1,6 +1,6 @@
 // Record labels: the text by which people know a record, in SQL and in JavaScript.
 import { EMPTY, join, literal, raw, sql, table, type Fragment } from '../../db/fragment.ts';
-import { mayBeNull, output, reference, type Column } from '../../db/schema/model.ts';
+import { mayBeNull, output, reference, type Column, foreignReference } from '../../db/schema/model.ts';
 
 /** A column of a label, reached by a path of foreign keys. */
 export interface LabelPath {
@@ -25,7 +25,7 @@ export class LabelJoins {
     if (existing) return existing.target;
     const target = `l${this.#followed.length + 1}`;
     this.#followed.push({ alias, column, target });
-    const on = sql`${reference(target, references.primaryKey)} = ${reference(alias, column)}`;
+    const on = sql`${reference(target, references.primaryKey)} = ${foreignReference(alias, column)}`;
     this.#joins.push(sql` left join ${table(references.table)} ${raw(target)} on ${on}`);
     return target;
   }

@@ -12,7 +12,7 @@ import {
   type SmallSql,
 } from '../../db/fragment.ts';
 import { type RawRow, type Statement, isTrue, text } from '../../db/rows.ts';
-import { partsOf, reference, type Model } from '../../db/schema/model.ts';
+import { partsOf, reference, type Model, foreignReference } from '../../db/schema/model.ts';
 import { conditionSql } from './condition-sql.ts';
 import type { RowOutput } from './record-json.ts';
 import { isByKey, ROOT, type Condition, type ListPlan, type Ordering } from '../plan.ts';
@@ -32,7 +32,7 @@ export const direction = ({ descending }: Ordering): Fragment => (descending ? r
 /** FROM and WHERE. A foreign key refers to at most one row, so joins never multiply rows. */
 export function rowsWhere({ model, joins }: ListPlan, conditions: readonly Fragment[]): Fragment {
   const tables = joins.map(({ alias, from, column, model: target }) => {
-    const on = sql`${reference(alias, target.primaryKey)} = ${reference(from, column)}`;
+    const on = sql`${reference(alias, target.primaryKey)} = ${foreignReference(from, column)}`;
     return sql` left join ${table(target.table)} ${raw(alias)} on ${on}`;
   });
   const where = conditions.length > 0 ? sql` where ${join(conditions, ' and ')}` : EMPTY;
