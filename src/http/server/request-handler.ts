@@ -171,6 +171,10 @@ export function createHandler(options: HandlerOptions): Handler {
     return settled ? settled.then(() => enterPresent(exchange)) : enterPresent(exchange);
   }
 
+  /** Not admitted, but held back like the others: otherwise new connections for health checks would keep all of these waiting. */
+  const enterHealthCheck = (): Promise<void> =>
+    arrivals.settled()?.then(() => healthChecks.next()) ?? healthChecks.next();
+
   function enterPresent(exchange: Exchange): Promise<void> | undefined {
     const confirmation = admission.isBusy(performance.now()) ? exchange.confirmPresence() : undefined;
     return confirmation ? confirmation.then(() => enterNow(exchange)) : enterNow(exchange);
@@ -197,7 +201,7 @@ export function createHandler(options: HandlerOptions): Handler {
   async function reply(exchange: Exchange): Promise<Reply> {
     try {
       if (hasTooManyHeaders(exchange.incoming)) throw TOO_MANY_HEADERS;
-      const entering = isHealthCheck(exchange.path) ? healthChecks.next() : enter(exchange);
+      const entering = isHealthCheck(exchange.path) ? enterHealthCheck() : enter(exchange);
       if (entering) await entering;
       if (exchange.response.closed) throw new ClientGone();
       assertRate(exchange, options); // after the admission, where clients take turns
