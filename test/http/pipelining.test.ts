@@ -265,13 +265,14 @@ describe('pipelined requests', () => {
     ['with a body', requestText('POST', '/api/note/', upgrade, '{"message":"x"}'), 401],
     [
       'with a chunked body',
+      // It reads the body first: an answer before the end of a chunked body closes the connection.
       requestText(
         'POST',
         '/api/note/',
-        { ...upgrade, 'transfer-encoding': 'chunked' },
+        { ...upgrade, authorization: basic('bob'), 'transfer-encoding': 'chunked' },
         '2\r\n{}\r\n0\r\n\r\n',
       ),
-      401,
+      400,
     ],
   ] as const) {
     test(`a request to upgrade ${name} is answered, and so are the requests after it`, async () => {
