@@ -139,8 +139,7 @@ async function errorOf(response: Response): Promise<VitrineError> {
   return new VitrineError(response.status, isProblem ? parseProblem(text) : undefined, retryAfter);
 }
 
-/** Seconds. A longer `Retry-After` is left to the caller. */
-const MAX_PAUSE = 600;
+const MAX_PAUSE = 600; // seconds; a longer `Retry-After` is left to the caller
 
 const pause = (seconds: number, signal: AbortSignal | undefined): Promise<void> =>
   new Promise((resolve, reject) => {

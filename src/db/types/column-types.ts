@@ -294,8 +294,7 @@ export const castParts = (value: Fragment, facts: Facts): Fragment[] =>
   ];
 
 function castOne(value: Fragment, { castType }: Facts): Fragment {
-  if (castType === 'text') return value;
   // `json` also accepts what filters cannot read as `jsonb`, such as escapes of characters that the database's encoding lacks.
   if (castType === 'json') return sql`case when ${value}::jsonb is not null then ${value}::json end`;
-  return sql`${value}::${raw(castType)}`;
+  return castType === 'text' ? value : sql`${value}::${raw(castType)}`;
 }
