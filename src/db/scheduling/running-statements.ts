@@ -169,6 +169,7 @@ export class RunningStatements {
         running.preempt();
         continue;
       }
+      this.endWeight(running); // The class limits it from now on.
       this.#queues.leave(running.queue, caller, OVERRUN, running.expected);
       running.queue = slow;
       watch(running, this.#slow);
