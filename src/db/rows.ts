@@ -4,9 +4,18 @@ import { compile, type BoundSql, type Fragment } from './fragment.ts';
 /** One row as received: the text of each column as bytes, or null. */
 export type RawRow = readonly (Buffer | null)[];
 
+/** A statement that completes the rows of the one before it. */
+export interface FollowUp {
+  readonly statement: BoundSql;
+  /** The rows of the first statement, with what the second one has read. */
+  readonly merge: (read: readonly RawRow[]) => RawRow[];
+}
+
 /** SQL that is ready to run, and how to read its answer. */
 export interface Statement<T> extends BoundSql {
   readonly decode: (rows: readonly RawRow[]) => T;
+  /** What runs right after a write, without waiting again. */
+  readonly followUp?: ((rows: readonly RawRow[]) => FollowUp | undefined) | undefined;
 }
 
 /** Compiles a statement. @param decode reads its answer */

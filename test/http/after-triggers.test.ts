@@ -72,4 +72,18 @@ describe('a table whose rows triggers change afterwards', () => {
       );
       assert.equal(old.status, 412);
     });
+
+  for (const model of ['plain', 'parted'])
+    test(`${model}: the answer to a write is never that to a later one`, async () => {
+      const { json } = await service.send('POST', `/api/${model}/`, { title: 'Shared' });
+      const answers = await Promise.all(
+        Array.from({ length: 60 }, async (_, index) => {
+          const { status, json: record } = await service.send('PUT', `/api/${model}/${json.id}/`, {
+            title: `Title ${index}`,
+          });
+          return status === 200 ? record.title === `Title ${index}` : status === 503 || status === 429;
+        }),
+      );
+      assert.deepEqual(new Set(answers), new Set([true]));
+    });
 });

@@ -2,10 +2,10 @@
 import { OVERLOADED } from '../../errors.ts';
 import { ClientPresence } from '../client-presence.ts';
 import { HeavyStatements, weightOfRead } from '../scheduling/heavy-statements.ts';
-import { longWrite, tooLong } from './database-errors.ts';
+import { longWrite, lostWrite, tooLong } from './database-errors.ts';
 import type { OpenClient } from './driver.ts';
 import { withoutLarge, type BoundSql } from '../fragment.ts';
-import type { RawRow } from '../rows.ts';
+import type { RawRow, Statement } from '../rows.ts';
 import { CostlyStatement, type RunOptions, type StatementKind } from '../statement-kinds.ts';
 import { TimeLimits } from '../time-limits.ts';
 import { Pool } from './pool.ts';
@@ -15,11 +15,11 @@ import { ClientGone, type Requester } from '../scheduling/requester.ts';
 import { BriefReads } from './brief-reads.ts';
 import { EndlessStatements } from '../endless-statements.ts';
 import type { ServerGuard } from './server-guard.ts';
-import { SharedReads, type ShapedStatement } from './shared-reads.ts';
+import { SharedReads, withShape, type ShapedStatement } from './shared-reads.ts';
 import type { ClassState } from '../scheduling/class-queues.ts';
 import type { RunningStatement } from '../scheduling/running-statements.ts';
 import { Scheduler } from '../scheduling/scheduler.ts';
-import { classify, COSTLY, newShape, noteEstimate, Shapes } from '../statement-shapes.ts';
+import { classify, COSTLY, noteEstimate, Shapes } from '../statement-shapes.ts';
 import { CONNECTIONS, LOST_AFTER, type WorkClass } from '../scheduling/work-class.ts';
 
 export type PoolName = 'quick' | 'brief' | 'work';
@@ -34,6 +34,8 @@ export interface RunnerOptions {
   readonly slowTimeout: number;
   readonly guard?: ServerGuard | undefined;
 }
+
+type SentStatement = Omit<Statement<unknown>, 'decode'>;
 
 /** Milliseconds after which a statement without an answer is abandoned: PostgreSQL would have ended it by then. */
 const DEADLINE = 15_000;
@@ -111,20 +113,17 @@ export class Runner {
   }
 
   run(
-    statement: BoundSql,
+    statement: SentStatement,
     kind: StatementKind,
     requester: Requester,
     options?: RunOptions,
   ): Promise<RawRow[]> {
     // A write of many records has a long text that is hardly repeated.
     const isRemembered = kind !== 'write' || statement.text.length <= MAX_WRITE_LENGTH;
-    const shape = isRemembered ? this.#shapes.use(statement.text, statement.fixed) : newShape(statement.text);
-    // The shape's text is the same object each time, which makes later look-ups faster.
-    const { values, fixed, isPage, mayBlock, small, many } = statement;
-    const shaped: ShapedStatement = { text: shape.text, values, fixed, isPage, mayBlock, small, many, shape };
+    const shaped = withShape(statement, this.#shapes, isRemembered);
     if (kind === 'quick') return this.#runQuick(shaped, requester, options);
     if (kind === 'read') return this.#runRead(shaped, requester, options);
-    return this.#runWrite(shaped, requester);
+    return this.#runWrite(shaped, requester, statement.followUp);
   }
 
   async close(): Promise<void> {
@@ -174,28 +173,30 @@ export class Runner {
     });
   }
 
-  async #runWrite(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
+  async #runWrite(
+    statement: ShapedStatement,
+    requester: Requester,
+    followUp: SentStatement['followUp'],
+  ): Promise<RawRow[]> {
     const { key } = requester;
     const weight = this.#heavy.weightOfWrite(statement.values, key);
-    const rows = await this.#runIn('write', statement, requester, weight);
+    const work = async (running?: RunningStatement): Promise<RawRow[]> => {
+      const rows = await this.#execute(statement, requester, this.#isPrepared(statement), running);
+      const next = followUp?.(rows);
+      if (!next) return rows;
+      const second = withShape(next.statement, this.#shapes);
+      return next.merge(await this.#execute(second, requester, this.#isPrepared(second)).catch(lostWrite));
+    };
+    const rows = await this.#scheduler.run('write', requester, work, weight);
     this.#heavy.noteWritten(key, rows);
     return rows;
   }
 
-  #runIn(
-    name: 'write' | 'admin',
-    statement: ShapedStatement,
-    requester: Requester,
-    weight = 0,
-  ): Promise<RawRow[]> {
-    const work = (running?: RunningStatement): Promise<RawRow[]> =>
-      this.#execute(statement, requester, this.#isPrepared(statement), running);
-    return this.#scheduler.run(name, requester, work, weight);
-  }
-
   #runRead(statement: ShapedStatement, requester: Requester, options?: RunOptions): Promise<RawRow[]> {
     return requester.origin === 'admin'
-      ? this.#runIn('admin', statement, requester)
+      ? this.#scheduler.run('admin', requester, (running) =>
+          this.#execute(statement, requester, this.#isPrepared(statement), running),
+        )
       : this.#runClassified(statement, requester, options);
   }
 

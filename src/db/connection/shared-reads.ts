@@ -4,7 +4,7 @@ import type { ClientPresence } from '../client-presence.ts';
 import { valueList, withoutLarge, type BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
-import type { Shape } from '../statement-shapes.ts';
+import { newShape, type Shape, type Shapes } from '../statement-shapes.ts';
 import { isConnectionError, isDatabaseError } from './database-errors.ts';
 import { isLeftOut, noteAnswer, noteLarge } from './quick-shapes.ts';
 
@@ -12,6 +12,14 @@ import { isLeftOut, noteAnswer, noteLarge } from './quick-shapes.ts';
 const MAX_KEYS = 64;
 
 export type ShapedStatement = BoundSql & { readonly shape: Shape };
+
+/** @param isRemembered whether the shape is kept for the next statement with this text */
+export function withShape(statement: BoundSql, shapes: Shapes, isRemembered = true): ShapedStatement {
+  const shape = isRemembered ? shapes.use(statement.text, statement.fixed) : newShape(statement.text);
+  // The shape's text is the same object each time, which makes later look-ups faster.
+  const { values, fixed, isPage, mayBlock, small, many } = statement;
+  return { text: shape.text, values, fixed, isPage, mayBlock, small, many, shape };
+}
 
 interface Reader {
   readonly statement: ShapedStatement;

@@ -227,7 +227,7 @@ function rowFacts(
   isFirst: boolean,
 ): Pick<
   Model,
-  'isTable' | 'isFast' | 'mayHideRows' | 'isLockable' | 'isReread' | 'hasDeleteTriggers' | 'version'
+  'isTable' | 'isFast' | 'mayHideRows' | 'isLockable' | 'reread' | 'hasDeleteTriggers' | 'version'
 > {
   const isStored = !found || isTable(found);
   return {
@@ -235,7 +235,8 @@ function rowFacts(
     isFast: isStored || (found.kind === 'm' && areUnique(found, keyFieldsOf(definition))),
     mayHideRows: found !== undefined && (found.hasPolicies || !(isStored || found.kind === 'm')),
     isLockable: found?.isLockable ?? true,
-    isReread: found !== undefined && (found.isRewritten || !found.isLockable),
+    reread:
+      found && (found.isRewritten || !found.isLockable) ? (found.hasXmin ? 'own' : 'latest') : undefined,
     hasDeleteTriggers: found?.hasDeleteTriggers ?? false,
     version:
       columns.find(({ name }) => name === definition.version) ??

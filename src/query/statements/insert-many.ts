@@ -18,6 +18,7 @@ import { assertSql, createMarker, refersSql } from './check-statements.ts';
 import { AFTER, authorSql, logInsert, recordsSameColumns, returningLog, wholeRow } from './history-sql.ts';
 import { ROOT } from '../plan.ts';
 import { recordJson } from './record-json.ts';
+import { writer, type Reread, type WrittenCells } from './reread-sql.ts';
 import type { WriteTarget } from './write-sql.ts';
 
 /** Records with values for the same columns. */
@@ -131,7 +132,7 @@ function groupSql(
     : EMPTY;
   const record = isMinimal && !isReused ? raw("''::text") : recordJson(ROOT, shown);
   const refers = unenforced.length > 0 ? sql`, ${refersSql(unenforced, model)} as refers` : EMPTY;
-  const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key${refers}${log}`;
+  const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key, ${writer(model)} as writer${refers}${log}`;
   const cell = (index: number): Fragment => raw(`v${index}`);
   // Without any column the list of columns must be missing, and `unnest` needs an array.
   const source = [...lists, valueList(Array<string>(size).fill(''))];
@@ -153,12 +154,14 @@ function groupSql(
   return sql`${into}${names} select ${values} from checked, unnest(${join(source, ', ')}) with ordinality rows (${cells}, position) where checked.ok order by rows.position ${returning}`;
 }
 
+const MANY_CELLS: WrittenCells = { json: 0, key: 1, writer: 2 };
+
 /** Outcome of the statement: the records in the order of the groups, none if a key is missing or the precondition fails. */
 const readMany =
   (references: readonly References[]) =>
   (rows: readonly RawRow[]): { records: InsertedRecord[]; existing: boolean[][] } => ({
     records: rows.flatMap(([json, key]) => (json ? [{ json, key: text(key ?? null) ?? '' }] : [])),
-    existing: references.map((_, index) => booleans(rows[0]?.[index + 3])),
+    existing: references.map((_, index) => booleans(rows[0]?.[index + 4])),
   });
 
 /**
@@ -169,6 +172,7 @@ const readMany =
 export function insertManyStatement(
   target: WriteTarget,
   many: InsertMany,
+  reread: Reread | undefined,
 ): Statement<ReturnType<ReturnType<typeof readMany>>> {
   const { groups, references, unenforced = [], author, isMinimal, isTrial } = many;
   const { shown, recording } = target;
@@ -207,26 +211,9 @@ export function insertManyStatement(
   const columns = references.map((_, index) => sql`, c.${resultAlias(index)}`);
   // NULL where nothing was inserted.
   const record = isMinimal ? raw('left(i.record, 0)') : raw('i.record');
-  return createStatement(
-    sql`with ${checked}${join(inserts, '')}, inserted as (${all})${log} select ${record}, i.key, ${isComplete}${last}${join(columns, '')} from checked c left join inserted i on true`,
+  const statement = createStatement(
+    sql`with ${checked}${join(inserts, '')}, inserted as (${all})${log} select ${record}, i.key, i.writer, ${isComplete}${last}${join(columns, '')} from checked c left join inserted i on true`,
     readMany(references),
   );
-}
-
-/**
- * Reads the JSON of records by their keys.
- * @returns the records in the order of the keys, undefined where there is none
- */
-export function rereadStatement(
-  model: Model,
-  shown: readonly Column[],
-  keys: readonly (string | null)[],
-): Statement<(Buffer | undefined)[]> {
-  const isSame = sql`${reference(ROOT, model.primaryKey)} = ${cast(raw('wanted.key'), model.primaryKey)}`;
-  // No constraint keeps the key of a view unique.
-  const record = sql`(select ${recordJson(ROOT, shown)} from ${table(model.table)} ${raw(ROOT)} where ${isSame} limit 1)`;
-  const wanted = sql`unnest(${valueList(keys)}) with ordinality wanted (key, position)`;
-  return createStatement(sql`select ${record} from ${wanted} order by position`, (rows) =>
-    rows.map((row) => row[0] ?? undefined),
-  );
+  return isMinimal || !reread ? statement : { ...statement, followUp: (rows) => reread(rows, MANY_CELLS) };
 }

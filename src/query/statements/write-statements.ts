@@ -9,7 +9,18 @@ import { authorSql } from './history-sql.ts';
 import { insertManyStatement, type InsertMany } from './insert-many.ts';
 import { ROOT } from '../plan.ts';
 import { createSqlCache } from '../../db/sql-cache.ts';
-import { deleteSql, insertSql, isKey, readDeleted, readInserted, readUpdated, updateSql } from './write-sql.ts'; // prettier-ignore
+import { rereadOf, type Reread, type WrittenCells } from './reread-sql.ts';
+import {
+  deleteSql,
+  INSERTED_CELLS,
+  insertSql,
+  isKey,
+  readDeleted,
+  readInserted,
+  readUpdated,
+  UPDATED_CELLS,
+  updateSql,
+} from './write-sql.ts';
 import type { BoundWrite, WriteTarget } from './write-sql.ts';
 
 /** What to write. */
@@ -42,20 +53,24 @@ function writeShape(
 /** The writing statements of a resource. */
 export class WriteStatements {
   readonly #target: WriteTarget;
+  readonly #reread: Reread | undefined;
   readonly #sql = createSqlCache();
 
   constructor(target: WriteTarget) {
     this.#target = target;
+    this.#reread = rereadOf(target);
   }
 
   /** POST: inserts the record if all checks and the precondition hold. */
-  readonly insert = (write: Write) => this.#statement('insert', write, insertSql, readInserted);
+  readonly insert = (write: Write) =>
+    this.#rereading(this.#statement('insert', write, insertSql, readInserted), INSERTED_CELLS);
 
   /** POST of several records: inserts all of them, or none. */
-  readonly insertMany = (many: InsertMany) => insertManyStatement(this.#target, many);
+  readonly insertMany = (many: InsertMany) => insertManyStatement(this.#target, many, this.#reread);
 
   /** PUT: finds and locks the row, decides, and updates it if that is allowed and a column differs. */
-  readonly update = (write: Write) => this.#statement('update', write, updateSql, readUpdated);
+  readonly update = (write: Write) =>
+    this.#rereading(this.#statement('update', write, updateSql, readUpdated), UPDATED_CELLS, write.id);
 
   /** DELETE: finds and locks the row, decides, and deletes it if that is allowed. */
   readonly delete = (write: Write) => this.#statement('delete', write, deleteSql, readDeleted);
@@ -71,6 +86,12 @@ export class WriteStatements {
     const isOwner = sql`coalesce(${reference(ROOT, owner)} = ${typed(author.id, owner)}, false)`;
     const rows = sql`${table(model.table)} ${raw(ROOT)} where ${isKey(model, value(id))}`;
     return createStatement(sql`select ${isOwner} from ${rows}`, ([row]) => row && isTrue(row[0]));
+  }
+
+  /** Adds to a statement that what it has written is read again where triggers may have changed it. */
+  #rereading<T>(statement: Statement<T>, cells: WrittenCells, id?: string): Statement<T> {
+    const reread = this.#reread;
+    return reread ? { ...statement, followUp: (rows) => reread(rows, cells, id) } : statement;
   }
 
   /** The statement of a write: the SQL of its shape, and its values. */

@@ -19,7 +19,6 @@ import { checkBody, type CheckedBody } from './checked-body.ts';
 import { hashMany, type WaitingClient } from './hash-changes.ts';
 import type { JsonFields } from './json-fields.ts';
 import { addMissingOfMany, inOrder, manyConflicts, nameOf, type NewRecord } from './many-conflicts.ts';
-import { writtenRecords } from './read-record.ts';
 import { runWrite, suppressed } from './write-result.ts';
 
 /** Maximum number of records. */
@@ -261,7 +260,6 @@ export async function createMany(
   }
   const positions = groups.flatMap((group) => group.positions);
   const inserted: InsertedRecord[] = [];
-  const written = await writtenRecords(database, resource, result.records);
-  written.forEach((record, at) => (inserted[positions[at] ?? 0] = record));
+  result.records.forEach((record, at) => (inserted[positions[at] ?? 0] = record));
   return inserted;
 }

@@ -14,7 +14,7 @@ import {
   requireId,
   rowVersions,
   withKey,
-  writtenRecord,
+  recordResult,
   type RecordResult,
   type Versions,
 } from './read-record.ts';
@@ -166,8 +166,7 @@ export function createOperations(
       if (!(await holds(caller))) throw new CallerChanged();
       throw suppressed();
     }
-    const key = parseId(resource, record.id);
-    return { ...(await writtenRecord(database, resource, key, record)), id: record.id };
+    return { ...recordResult(record, resource), id: record.id };
   }
 
   return {
@@ -263,7 +262,7 @@ export function createOperations(
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(outcome);
       if (result.isSuppressed) throw suppressed();
-      return writtenRecord(database, resource, id, result);
+      return recordResult(result, resource);
     },
 
     async remove(

@@ -1,11 +1,9 @@
 // Reads one record by its key, and knows the keys and versions that requests name.
 import type { Database } from '../../db/connection/database.ts';
-import { LostWrite, undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
-import type { Statement } from '../../db/rows.ts';
+import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
 import { splitKey, tooManyPlaces } from '../../db/schema/composite-key.ts';
 import { partsOf, type Column } from '../../db/schema/model.ts';
 import { addError, badBody, notFound, type FieldErrors } from '../../errors.ts';
-import { rereadStatement, type InsertedRecord } from '../../query/statements/insert-many.ts';
 import type { FoundRecord } from '../../query/statements/records-by-key.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 import { parseField } from './checked-body.ts';
@@ -74,43 +72,6 @@ export async function readRecord(
   const found = await findRecord(database, resource, id);
   if (!found) throw notFound(NO_RECORD);
   return found;
-}
-
-/** Reads what a write has stored. The write is done, so an error must not claim that nothing was changed. */
-async function reread<T>(database: Pick<Database, 'run'>, statement: Statement<T>): Promise<T> {
-  try {
-    return await database.run(statement, 'write');
-  } catch (error) {
-    throw new LostWrite(error as Error);
-  }
-}
-
-/**
- * The record that a write returned; it is read again if triggers wrote it or may have changed it. They may also have removed it.
- * @param id undefined if the triggers did not return a key
- */
-export async function writtenRecord(
-  database: Pick<Database, 'run'>,
-  resource: ServedResource,
-  id: string | undefined,
-  returned: FoundRecord,
-): Promise<RecordResult> {
-  const isReread = resource.model.isReread && id !== undefined;
-  const found = isReread ? await reread(database, resource.byKey(id)) : undefined;
-  return recordResult(found ?? returned, resource);
-}
-
-/** The same for the records that one statement has created. */
-export async function writtenRecords(
-  database: Pick<Database, 'run'>,
-  resource: ServedResource,
-  returned: readonly InsertedRecord[],
-): Promise<readonly InsertedRecord[]> {
-  const { model, shown } = resource;
-  if (!model.isReread) return returned;
-  const keys = returned.map(({ key }) => parseId(resource, key) ?? null);
-  const found = await reread(database, rereadStatement(model, shown, keys));
-  return returned.map((record, index) => ({ ...record, json: found[index] ?? record.json }));
 }
 
 /** A value of a key as a field of a body. */
