@@ -23,6 +23,7 @@ const ROOMS = [
   'query',
   'query/csv',
   'query/statements',
+  'query/entries',
   'query/cursors',
   'resources/definition',
   'resources/serve',

@@ -1,7 +1,7 @@
 // JSON of the API as HTML: indented, with links to the records that it names.
 import { hasAddress } from '../../resources/records/checked-body.ts';
 import type { Column } from '../../db/schema/model.ts';
-import { sizeKey } from '../../query/statements/preview-sql.ts';
+import { sizeKey } from '../../query/entries/preview-sql.ts';
 import { textOfField } from '../../resources/records/record-entry.ts';
 import {
   indentJson,

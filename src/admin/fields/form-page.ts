@@ -13,7 +13,7 @@ import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { hasAddress } from '../../resources/records/checked-body.ts';
-import { sizeKey } from '../../query/statements/preview-sql.ts';
+import { sizeKey } from '../../query/entries/preview-sql.ts';
 import { keyIn, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import { confirmationField, hasPrivilegeColumn, passwordHint } from '../session/password-confirmation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Column } from '../../db/schema/model.ts';
 import type { ElementFacts } from '../../db/types/column-type.ts';
-import { digestKey, sizeKey } from '../../query/statements/preview-sql.ts';
+import { digestKey, sizeKey } from '../../query/entries/preview-sql.ts';
 import { textOfColumn, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
 import type { Form } from '../web/form-data.ts';

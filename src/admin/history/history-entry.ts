@@ -1,7 +1,7 @@
 // Reads entries of the history, and the labels of the records in them.
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { joinLabel } from '../../query/statements/label-sql.ts';
+import { joinLabel } from '../../query/entries/label-sql.ts';
 import { isVisible, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
 import type { AdminContext } from '../web/admin-context.ts';

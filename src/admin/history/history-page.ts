@@ -8,7 +8,7 @@ import { keyText } from '../../db/schema/composite-key.ts';
 import { parseId } from '../../resources/records/read-record.ts';
 import type { RecordContext } from '../web/admin-context.ts';
 import { editableColumns } from '../fields/form-page.ts';
-import { sizeKey } from '../../query/statements/preview-sql.ts';
+import { sizeKey } from '../../query/entries/preview-sql.ts';
 import { actionTitle, changeLine, changeView } from './history-view.ts';
 import { changeOf, formerLabel, formerName, loadRecordLabels, type HistoryChange } from './history-entry.ts';
 import { html, type Html, nextTurn } from '../web/html.ts';

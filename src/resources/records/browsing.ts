@@ -9,9 +9,9 @@ import {
   chosenOnly,
   estimateStatement,
 } from '../../query/statements/bulk-statements.ts';
-import { entry, type EntryShape } from '../../query/statements/entry-sql.ts';
+import { entry, type EntryShape } from '../../query/entries/entry-sql.ts';
 import { parseListQuery, type ListQuery } from '../../query/parse/grammar.ts';
-import { cutColumn } from '../../query/statements/masked-history-sql.ts';
+import { cutColumn } from '../../query/entries/masked-history-sql.ts';
 import { mayHideRows, planList, type ListPlan } from '../../query/plan.ts';
 import { pageStatement } from '../../query/statements/read-statements.ts';
 import { recordStatement, type RecordStatement } from '../../query/statements/records-by-key.ts';

@@ -1,5 +1,5 @@
 // Finds records by words, for search fields that choose a record.
-import type { LabelPath } from '../../query/statements/label-sql.ts';
+import type { LabelPath } from '../../query/entries/label-sql.ts';
 import { fitsBudget } from '../../query/parse/query-budget.ts';
 import { containing, escapePattern } from '../../query/plan.ts';
 import type { AdminResource } from '../serve/admin-resource.ts';

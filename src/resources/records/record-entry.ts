@@ -1,7 +1,7 @@
 // A record as the admin area shows it: how its JSON from PostgreSQL is parsed, and how its values become text.
 import { setImmediate } from 'node:timers/promises';
 import type { Column } from '../../db/schema/model.ts';
-import { sizeKey } from '../../query/statements/preview-sql.ts';
+import { sizeKey } from '../../query/entries/preview-sql.ts';
 import { parseJsonFields, parseJsonFieldsInTurns, splitValues, type JsonFields } from './json-fields.ts';
 import type { Named } from './look-up.ts';
 
@@ -47,7 +47,7 @@ export const isVisible = (text: string): boolean =>
 /** Records of this many bytes or more are parsed in steps, so that other requests run in between. */
 export const LARGE_RECORD = 65_536;
 
-/** Parses `{"label":…,"labels":{…},"record":{…}}`, as `entry` in query/statements/entry-sql.ts selects it. */
+/** Parses `{"label":…,"labels":{…},"record":{…}}`, as `entry` in query/entries/entry-sql.ts selects it. */
 export function parseEntry(source: string): RecordEntry {
   const parts = parseJsonFields(source);
   return entryOf(parts, parseJsonFields(parts.get('record')?.source ?? '{}'));

@@ -11,7 +11,7 @@ import {
 } from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
 import { parseListQuery } from '../../query/parse/grammar.ts';
-import type { Label, LabelPath } from '../../query/statements/label-sql.ts';
+import type { Label, LabelPath } from '../../query/entries/label-sql.ts';
 import { recordStatement } from '../../query/statements/records-by-key.ts';
 import { plainRecord } from '../../query/statements/record-json.ts';
 import { WriteStatements } from '../../query/statements/write-statements.ts';

@@ -1,6 +1,6 @@
 // Masks the history, so that it shows no more of a record than the admin area does.
 import type { Fragment } from '../../db/fragment.ts';
-import { maskedHistory, type ShownKeys } from '../../query/statements/masked-history-sql.ts';
+import { maskedHistory, type ShownKeys } from '../../query/entries/masked-history-sql.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 
 /** The parts of an admin resource that decide what its history shows. */

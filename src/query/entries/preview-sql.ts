@@ -2,7 +2,7 @@
 import { EMPTY, join, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { output, type Column } from '../../db/schema/model.ts';
 import { storedSize } from '../../db/schema/stored-size.ts';
-import { concat, jsonField, type RowOutput } from './record-json.ts';
+import { concat, jsonField, type RowOutput } from '../statements/record-json.ts';
 import { ROOT } from '../plan.ts';
 
 /** Maximum bytes of all long values on one API page. They take about 30 ms to parse and indent. */

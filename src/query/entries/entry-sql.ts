@@ -5,7 +5,7 @@ import { LabelJoins, labelSql, type Label } from './label-sql.ts';
 import { isCutInside } from './masked-history-sql.ts';
 import { ROOT } from '../plan.ts';
 import { cutForForm, cutOver, cutRecord, isLongColumn } from './preview-sql.ts';
-import { recordJson, type RowOutput } from './record-json.ts';
+import { recordJson, type RowOutput } from '../statements/record-json.ts';
 
 /** What an entry contains. An entry is a record for people: its label, its columns, and the labels of related records. */
 export interface EntryShape {
