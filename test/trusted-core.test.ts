@@ -37,6 +37,7 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
       'db/',
       'query/csv/',
       'query/statements/',
+      'query/entries/',
       'query/cursors/',
       'resources/users/',
       'resources/records/listing.ts',
