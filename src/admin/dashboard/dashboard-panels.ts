@@ -1,4 +1,5 @@
 // Shows the panels that the registry adds to the start page.
+import { isClientGone } from '../../db/scheduling/requester.ts';
 import { TimeoutError, PanelFault, type Panel, type PanelTable } from '../../resources/definition/panel.ts';
 import { chart, formatNumber } from './chart.ts';
 import type { AdminContext } from '../web/admin-context.ts';
@@ -42,14 +43,16 @@ function failureText(error: unknown): string {
   return 'This panel could not be loaded. See the log for details.';
 }
 
-async function content({ panels, logger }: AdminContext, panel: Panel, id: string): Promise<Html> {
+async function content(context: AdminContext, panel: Panel, id: string): Promise<Html> {
+  const { panels, logger, request } = context;
   try {
-    const found = await panels.load(panel);
+    const found = await panels.load(panel, request.requester);
     if (typeof found === 'number') return html`<p class="figure">${formatNumber(found)}</p>`;
     if (typeof found === 'string')
       return html`<p${attributes({ class: found.length <= MAX_FIGURE && 'figure' })}>${found}</p>`;
     return 'series' in found ? chart(found, panel.title, id) : panelTable(found);
   } catch (error) {
+    if (isClientGone(error)) throw error;
     // A function of the registry may throw any value.
     const cause = error instanceof Error ? error.message : String(error);
     const stack = error instanceof Error && !(error instanceof TimeoutError || error instanceof PanelFault);

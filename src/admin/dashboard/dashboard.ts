@@ -1,4 +1,5 @@
 // The start page: all lists with their counts, the panels of the registry, and the latest changes.
+import { isClientGone } from '../../db/scheduling/requester.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
@@ -30,6 +31,7 @@ async function loadOptional<T>(
   try {
     return await withTimeout(timeout, work);
   } catch (error) {
+    if (isClientGone(error)) throw error;
     logger.warn({ message: `the start page omits ${what}: ${(error as Error).message}` });
     return undefined;
   }

@@ -120,12 +120,14 @@ export function createTransactions(
     ownMessage: 'Your earlier bulk changes are still running. Try again when they have finished.',
     fullMessage: 'Too many bulk changes are running. Try again.',
   });
-  // Their own slots, so that neither panels nor bulk changes keep the others from running. The service itself runs all panels.
+  // Their own slots, so that neither panels nor bulk changes keep the others from running. Each panel is a client here.
   const forAll = (count: number) => ({ anonymous: count, user: count, admin: count });
   const panelMessage = 'Too many panels are loading. Try again.';
   const panelSlots = new Slots({
     max: forAll(MAX_PANELS),
     perClient: forAll(Infinity),
+    // As long as a panel may take.
+    maxWait: 5_000,
     ownMessage: panelMessage,
     fullMessage: panelMessage,
   });

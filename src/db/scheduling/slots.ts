@@ -4,7 +4,7 @@ import { FairQueue } from './fair-queue.ts';
 import { ClientGone, type Requester } from './requester.ts';
 import { increment } from './slow-clients.ts';
 
-/** Milliseconds that a client waits for a slot. */
+/** Milliseconds that a client waits for a slot, unless the limits say another time. */
 const MAX_WAIT = 2_000;
 /** Seconds after which a refused client should try again. */
 const RETRY_AFTER = 10;
@@ -16,6 +16,8 @@ export interface SlotLimits {
   readonly max: Readonly<Record<Origin, number>>;
   /** Maximum slots of one client. */
   readonly perClient: Readonly<Record<Origin, number>>;
+  /** Milliseconds that a client waits for a slot. */
+  readonly maxWait?: number;
   /** The detail of the 429 for a client that has all slots it may have. */
   readonly ownMessage: string;
   /** The detail of the 503 when all slots are taken. */
@@ -138,7 +140,7 @@ export class Slots {
       };
       const timer = setTimeout(() => {
         entry.refuse(unavailable(this.#limits.fullMessage, RETRY_AFTER));
-      }, MAX_WAIT);
+      }, this.#limits.maxWait ?? MAX_WAIT);
       const check = setInterval(() => this.#endIdle(requester), IDLE_CHECK);
       this.#waiting.push(key, entry);
       const stopListening = requester.onGone(() => withdraw(new ClientGone()));

@@ -1,6 +1,8 @@
 // Panels of the admin area's start page: their types, their checks, and running them with limits.
+import { setMaxListeners } from 'node:events';
 import type { Database } from '../../db/connection/database.ts';
 import { text } from '../../db/rows.ts';
+import { ClientGone, SERVICE, type Requester } from '../../db/scheduling/requester.ts';
 import { faultIf, type Fault } from '../../errors.ts';
 import { checkKeys, isObject, unknownKeys } from './check-keys.ts';
 
@@ -16,6 +18,8 @@ export interface PanelContext {
     statement: string,
     values?: readonly PanelValue[],
   ) => Promise<Record<string, string | null>[]>;
+  /** Aborts when nobody waits for the panel anymore, or when it has taken too long. */
+  readonly signal: AbortSignal;
 }
 
 export interface PanelTable {
@@ -51,8 +55,6 @@ export class TimeoutError extends Error {}
 
 /** Milliseconds for one panel, including all of its statements. */
 const TIMEOUT = 5_000;
-/** Maximum number of statements of panels that run at once. Each uses one connection. */
-const MAX_STATEMENTS = 4;
 /** Maximum points of a series, and rows of a table. */
 const MAX_ITEMS = 100;
 
@@ -171,58 +173,79 @@ async function readRows(
   return rows.map((row) => Object.fromEntries(row.map((cell, index) => [names[index] ?? '', text(cell)])));
 }
 
+/** A panel that is loading, for all who have asked for it. */
+interface Run {
+  readonly content: Promise<PanelContent>;
+  /** How many clients wait for it. */
+  waiting: number;
+  readonly end: (reason: Error) => void;
+}
+
 export type Panels = ReturnType<typeof createPanels>;
 
-/** The panels of a service. They share a limited number of its database connections. */
-export function createPanels(database: Pick<Database, 'transaction'>, list: readonly Panel[]) {
-  let running = 0;
-  const waiting: (() => void)[] = [];
+/**
+ * The panels of a service. They see the same for every admin, so all who ask for a panel while it loads get the same content. It is
+ * canceled when the last of them has disconnected.
+ */
+export function createPanels(database: Pick<Database, 'for'>, list: readonly Panel[]) {
+  const runs = new Map<Panel, Run>();
 
-  async function withSlot<T>(work: () => Promise<T>): Promise<T> {
-    if (running >= MAX_STATEMENTS) await new Promise<void>((resolve) => waiting.push(resolve));
-    else running += 1;
-    try {
-      // A dead network never answers, and must not keep the slot.
-      return await withTimeout(TIMEOUT, work());
-    } finally {
-      const next = waiting.shift();
-      if (next) next();
-      else running -= 1;
-    }
+  function start(panel: Panel): Run {
+    const ending = new AbortController();
+    const { signal } = ending;
+    // Each of its statements listens.
+    setMaxListeners(0, signal);
+    const own = database.for({
+      ...SERVICE,
+      key: `panel ${panel.title}`,
+      onGone: (callback) => {
+        if (signal.aborted) callback();
+        else signal.addEventListener('abort', callback);
+        return () => signal.removeEventListener('abort', callback);
+      },
+    });
+    const runQuery: PanelContext['query'] = async (statement, values = []) => {
+      const parameters = Array.from(values, parameter);
+      signal.throwIfAborted();
+      return readRows(own, statement, parameters);
+    };
+    const query: PanelContext['query'] = (...call) => {
+      const rows = runQuery(...call);
+      // If one of several statements fails, the panel does not await the others. Their errors must not end the process.
+      rows.catch(() => undefined);
+      return rows;
+    };
+    const ended = new Promise<never>((_, reject) =>
+      signal.addEventListener('abort', () => reject(signal.reason as Error)),
+    );
+    // Inside a promise, because a function that is not async may throw synchronously.
+    const loaded = Promise.resolve().then(() => panel.load({ query, signal }));
+    const end = (reason: Error): void => {
+      if (runs.get(panel) === run) runs.delete(panel);
+      ending.abort(reason);
+    };
+    const content = withTimeout(TIMEOUT, Promise.race([loaded, ended]))
+      .then(checkContent)
+      .finally(() => end(new TimeoutError('the panel has already ended')));
+    const run: Run = { content, waiting: 0, end };
+    runs.set(panel, run);
+    return run;
   }
 
   return {
     list,
     /**
      * The content of a panel.
-     * @throws PanelFault if the content is not valid, TimeoutError if it takes too long, and what the panel's function throws
+     * @throws PanelFault if the content is not valid, TimeoutError if it takes too long, what the panel's function throws; ClientGone
      */
-    async load(panel: Panel): Promise<PanelContent> {
-      let hasEnded = false;
-      const query: PanelContext['query'] = (statement, values = []) => {
-        const rows = runQuery(statement, values);
-        // If one of several statements fails, the panel does not await the others. Their errors must not end the process.
-        rows.catch(() => undefined);
-        return rows;
-      };
-      const runQuery: PanelContext['query'] = async (statement, values = []) => {
-        const parameters = Array.from(values, parameter);
-        return withSlot(() => {
-          if (hasEnded) throw new TimeoutError('the panel has already ended');
-          return readRows(database, statement, parameters);
-        });
-      };
-      try {
-        // Inside a promise, because a function that is not async may throw synchronously.
-        return checkContent(
-          await withTimeout(
-            TIMEOUT,
-            Promise.resolve().then(() => panel.load({ query })),
-          ),
-        );
-      } finally {
-        hasEnded = true;
-      }
+    load(panel: Panel, requester: Pick<Requester, 'onGone'>): Promise<PanelContent> {
+      const run = runs.get(panel) ?? start(panel);
+      run.waiting += 1;
+      const stopListening = requester.onGone(() => {
+        run.waiting -= 1;
+        if (run.waiting === 0) run.end(new ClientGone());
+      });
+      return run.content.finally(stopListening);
     },
   };
 }
