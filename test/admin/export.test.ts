@@ -327,7 +327,10 @@ describe('a long export', () => {
     await lock`begin`;
     await lock`lock table text in access exclusive mode`;
     const waiting = async (): Promise<number> =>
-      (await lock`select from pg_locks where not granted and relation = 'text'::regclass`).count;
+      (
+        await lock`select from pg_locks where not granted and relation = 'text'::regclass
+        and database = (select oid from pg_database where datname = current_database())`
+      ).count;
     for (let round = 0; round < 3; round += 1) {
       const client = httpRequest(`${service.base}/admin/text/-/export.csv`, {
         headers: { cookie: cookieHeader(browser) },

@@ -177,10 +177,11 @@ describe('reads that arrive together', () => {
     const keys = KEYS['uuid'] ?? [];
     const reads = Array.from({ length: 40 }, (_, index) => read('uuid', keys[index % keys.length] ?? ''));
     try {
-      await eventually(
-        async () => (await sql`select pg_terminate_backend(pid) from pg_locks where not granted`).length > 0,
-        'a waiting connection',
-      );
+      await eventually(async () => {
+        const ended = await sql`select pg_terminate_backend(pid) from pg_stat_activity
+          where datname = current_database() and application_name = 'vitrine' and wait_event_type = 'Lock'`;
+        return ended.length > 0;
+      }, 'a waiting connection');
     } finally {
       await sql`rollback`;
       sql.release();

@@ -74,7 +74,8 @@ describe('a stream that is slow in PostgreSQL', () => {
 
   const searching = async (): Promise<number> => {
     const rows = await service.sql`
-      select from pg_stat_activity where state = 'active' and query like 'fetch%' and application_name = 'vitrine'`;
+      select from pg_stat_activity where datname = current_database() and application_name = 'vitrine'
+        and state = 'active' and query like 'fetch%'`;
     return rows.length;
   };
 
