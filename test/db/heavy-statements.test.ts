@@ -8,6 +8,7 @@ import { HeavyStatements, weightOfRead } from '../../src/db/scheduling/heavy-sta
 import { SERVICE } from '../../src/db/scheduling/requester.ts';
 import type { RunningStatement } from '../../src/db/scheduling/running-statements.ts';
 import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
+import { newShape, type Shape } from '../../src/db/statement-shapes.ts';
 import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
 import type { Resource } from '../../src/index.ts';
 import { eventually } from '../http/expect.ts';
@@ -104,6 +105,25 @@ describe('heavy statements', () => {
     for (const one of entered) scheduler.leave((await one) as RunningStatement);
     assert.equal(await runAll('write', [['bob', 0], ...Array<[string, number]>(7).fill(['ada', 1])]), 2);
     clearInterval(alive);
+    scheduler.close();
+  });
+
+  test('a read has no weight once it counts as slow, so that others of its client do not wait for it', async () => {
+    const presence = new ClientPresence();
+    const scheduler = new Scheduler(presence);
+    const enter = (key: string, weight: number, shape?: Shape) =>
+      scheduler.enter('read', { ...SERVICE, key, origin: 'user' }, shape, undefined, weight);
+    const bob = enter('bob', 0);
+    const present = setInterval(() => {
+      for (const key of ['ada', 'bob']) presence.note(key, performance.now());
+    }, 100);
+    const slow = enter('ada', 1, newShape('select pg_sleep(1)'));
+    const next = enter('ada', 1);
+    assert.equal(scheduler.state.read.running, 2);
+    const started = (await Promise.race([next, sleep(1_500)])) as RunningStatement | undefined;
+    for (const one of [bob, slow, next]) scheduler.leave((await one) as RunningStatement);
+    clearInterval(present);
+    assert.equal(started?.caller.key, 'ada');
     scheduler.close();
   });
 
