@@ -26,11 +26,16 @@ export interface CatalogReference {
   readonly table: string;
   readonly fields: readonly string[];
   readonly targetFields: readonly string[];
+  /** The collation of each target field as SQL, where that of the field is another one; else null. */
+  readonly collations: readonly (string | null)[];
   readonly onDelete: OnDelete;
 }
 
 /** A foreign key that is not in the registry, most often of a table that is not in it either. */
-export interface UnknownKey extends Pick<CatalogReference, 'schema' | 'table' | 'fields' | 'targetFields'> {
+export interface UnknownKey extends Pick<
+  CatalogReference,
+  'schema' | 'table' | 'fields' | 'targetFields' | 'collations'
+> {
   /** The referenced model. */
   readonly model: Model;
   readonly onDelete: OnDelete;
@@ -64,7 +69,15 @@ select coalesce(json_agg(json_build_object(
   'fields', (select json_agg(a.attname order by k.n) from unnest(f.conkey) with ordinality k (attnum, n)
              join pg_attribute a on a.attrelid = f.conrelid and a.attnum = k.attnum),
   'targetFields', (select json_agg(a.attname order by k.n) from unnest(f.confkey) with ordinality k (attnum, n)
-                   join pg_attribute a on a.attrelid = f.confrelid and a.attnum = k.attnum)
+                   join pg_attribute a on a.attrelid = f.confrelid and a.attnum = k.attnum),
+  'collations', (
+    select json_agg((
+      select quote_ident(y.nspname) || '.' || quote_ident(l.collname)
+      from pg_collation l join pg_namespace y on y.oid = l.collnamespace
+      where l.oid = t.attcollation and t.attcollation <> a.attcollation) order by k.n)
+    from unnest(f.conkey, f.confkey) with ordinality k (attnum, target, n)
+    join pg_attribute a on a.attrelid = f.conrelid and a.attnum = k.attnum
+    join pg_attribute t on t.attrelid = f.confrelid and t.attnum = k.target)
 ) order by n.nspname, c.relname, f.conname), '[]')
 from wanted w
 join pg_constraint f on f.confrelid = w.relation and f.contype = 'f' and f.conparentid = 0
@@ -210,10 +223,12 @@ function endOf({ steps, unknownKey }: DependentPath, start: Model): Fragment {
     parents = sql`select ${keyList('d', model)} ${inner}${model === start ? exceptMatched(model) : EMPTY}`;
   }
   if (!unknownKey) return inner;
-  const { model, fields, targetFields } = unknownKey;
-  const same = fields.map(
-    (field, index) => sql`d.${identifier(field)} = p.${identifier(targetFields[index] ?? '')}`,
-  );
+  const { model, fields, targetFields, collations } = unknownKey;
+  const same = fields.map((field, index) => {
+    const collation = collations[index];
+    const collated = raw(typeof collation === 'string' ? ` collate ${collation}` : '');
+    return sql`d.${identifier(field)}${collated} = p.${identifier(targetFields[index] ?? '')}`;
+  });
   return sql`from ${identifier(unknownKey.schema)}.${identifier(unknownKey.table)} d join ${table(model.table)} p on ${join(same, ' and ')} where ${reference('p', model.primaryKey)} in (${parents})`;
 }
 
