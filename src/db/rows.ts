@@ -4,7 +4,7 @@ import { compile, type BoundSql, type Fragment } from './fragment.ts';
 /** One row as received: the text of each column as bytes, or null. */
 export type RawRow = readonly (Buffer | null)[];
 
-/** A statement that completes the rows of the one before it. */
+/** A statement that completes the rows of the one before it, in the same transaction. */
 export interface FollowUp {
   readonly statement: BoundSql;
   /** The rows of the first statement, with what the second one has read. */
@@ -14,9 +14,12 @@ export interface FollowUp {
 /** SQL that is ready to run, and how to read its answer. */
 export interface Statement<T> extends BoundSql {
   readonly decode: (rows: readonly RawRow[]) => T;
-  /** What runs right after a write, without waiting again. */
+  /** What runs after a write, before it is committed. It sees what triggers have done by then, also deferred ones. */
   readonly followUp?: ((rows: readonly RawRow[]) => FollowUp | undefined) | undefined;
 }
+
+/** A statement without the way to read its answer. */
+export type SentStatement = Omit<Statement<unknown>, 'decode'>;
 
 /** Compiles a statement. @param decode reads its answer */
 export function createStatement<T>(fragment: Fragment, decode: Statement<T>['decode']): Statement<T> {

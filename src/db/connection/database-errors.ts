@@ -116,9 +116,6 @@ export class LostWrite extends Error {
   }
 }
 
-/** Rejects for an error after a write that was made: the answer must not claim that nothing was changed. */
-export const lostWrite = (error: Error): Promise<never> => Promise.reject(new LostWrite(error));
-
 const LOST =
   'The database did not answer. It is not known whether the change was made: check before you try again.';
 

@@ -168,8 +168,10 @@ export type OpenClient = (onEnd: () => void) => postgres.Sql;
  * Whether the server has answered. The driver loses a statement that it gets while its connection ends: the statement is never
  * answered, or it resolves without rows after the next connect.
  */
-export const isAnswer = (rows: RawRow[]): boolean =>
-  typeof (rows as { readonly command?: unknown }).command === 'string';
+export const isAnswer = (rows: RawRow[]): boolean => typeof commandOf(rows) === 'string';
+
+/** The command tag of an answer; undefined for none. */
+export const commandOf = (rows: RawRow[]): unknown => (rows as { readonly command?: unknown }).command;
 
 /** A connection for one stream or transaction, whose statements run one after the other. */
 export interface DedicatedConnection {

@@ -1,9 +1,18 @@
-// The options of a pool, its statements and their counters, and whether one may have taken effect when its answer is lost.
+// The options of a pool, its statements and their counters, how one is sent, and whether it may have taken effect when its answer is lost.
+import type postgres from 'postgres';
 import type { BoundSql } from '../fragment.ts';
 import type { Histogram } from '../histogram.ts';
-import type { RawRow } from '../rows.ts';
+import type { RawRow, SentStatement } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
-import type { OpenClient, Query } from './driver.ts';
+import {
+  commandOf,
+  isAnswer,
+  sendStatement,
+  withoutGaps,
+  type OpenClient,
+  type Query,
+  type RawRows,
+} from './driver.ts';
 import type { Connection } from './pool-connections.ts';
 import type { Reached, ServerGuard } from './server-guard.ts';
 
@@ -18,7 +27,7 @@ export interface Execution {
 
 /** A statement from the call to its answer. */
 export interface Job {
-  readonly statement: BoundSql;
+  readonly statement: SentStatement;
   /** Cleared with the answer: a finished statement must not keep the request in memory. */
   requester: Pick<Requester, 'pause'> | undefined;
   /** False after PostgreSQL refused the prepared form because tables have changed. */
@@ -80,3 +89,59 @@ export const unanswered = new WeakSet<Error>();
 
 /** Whether the statement of this error may have taken effect: it was sent, and its answer was lost. */
 export const isUnanswered = (error: unknown): boolean => error instanceof Error && unanswered.has(error);
+
+/** A statement that was sent, and the answer to it and to what follows it. */
+export interface Sent {
+  readonly query: Query;
+  readonly answer: PromiseLike<RawRows>;
+}
+
+/**
+ * Sends a statement; with a follow-up, both in one transaction.
+ * @param onNext is told each further query: a request to cancel must name the one that is running
+ */
+export function sendAll(
+  sql: postgres.Sql,
+  statement: SentStatement,
+  prepare: boolean,
+  onNext: (query: Query) => void,
+): Sent {
+  const { followUp } = statement;
+  // Its errors are those of the connection, which the statement has too.
+  if (followUp) sql.unsafe('begin').catch(() => undefined);
+  const query = sendStatement(sql, statement, prepare);
+  return { query, answer: followUp ? complete(sql, query, followUp, prepare, onNext) : query };
+}
+
+async function complete(
+  sql: postgres.Sql,
+  query: Query,
+  followUp: NonNullable<SentStatement['followUp']>,
+  prepare: boolean,
+  onNext: (query: Query) => void,
+): Promise<RawRows> {
+  const sendCommand = (text: string): Query => {
+    const command = sql.unsafe(text).raw() as unknown as Query;
+    onNext(command);
+    return command;
+  };
+  try {
+    const rows = await query;
+    if (!isAnswer(rows)) return rows;
+    const next = followUp(withoutGaps(rows));
+    let all: RawRows = rows;
+    if (next) {
+      // Not earlier, because deferred checks of the write may rely on what its other triggers do.
+      const settled = sendCommand('set constraints all immediate');
+      const second = sendStatement(sql, next.statement, prepare);
+      const [, read] = await Promise.all([settled.then(() => onNext(second)), second]);
+      if (!isAnswer(read)) return read;
+      all = Object.assign(next.merge(withoutGaps(read)), { command: commandOf(rows) });
+    }
+    await sendCommand('commit');
+    return all;
+  } catch (error) {
+    sql.unsafe('rollback').catch(() => undefined);
+    throw error;
+  }
+}

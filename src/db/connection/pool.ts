@@ -1,14 +1,13 @@
 // Queues statements and runs them over some connections: pipelined, or one at a time on each.
 import { unavailable } from '../../errors.ts';
 import type { BoundSql } from '../fragment.ts';
-import type { RawRow } from '../rows.ts';
+import type { RawRow, SentStatement } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import {
   isAnswer,
   isStalePrepared,
   connectionLost,
   processOf,
-  sendStatement,
   wasUnreplicated,
   withoutGaps,
   type Query,
@@ -16,7 +15,14 @@ import {
 import { Histogram } from '../histogram.ts';
 import { isRetryable, isConnectionError, isReadOnlyError } from './database-errors.ts';
 import { notePrepared, PoolConnections, type Connection } from './pool-connections.ts';
-import { unanswered, type Execution, type Job, type PoolOptions, type PoolState } from './pool-job.ts';
+import {
+  sendAll,
+  unanswered,
+  type Execution,
+  type Job,
+  type PoolOptions,
+  type PoolState,
+} from './pool-job.ts';
 import { beginGuarded, hasReached, WrongServer } from './server-guard.ts';
 import { StallTimer } from '../stall-timer.ts';
 
@@ -77,7 +83,7 @@ export class Pool {
     return new Promise((resolve, reject) => this.#add(statement, prepare, requester, resolve, reject));
   }
 
-  execute(statement: BoundSql, prepare: boolean): Execution {
+  execute(statement: SentStatement, prepare: boolean): Execution {
     let job: Job | undefined;
     const rows = new Promise<RawRow[]>((resolve, reject) => {
       job = this.#add(statement, prepare, undefined, resolve, reject);
@@ -121,7 +127,7 @@ export class Pool {
   }
 
   #add(
-    statement: BoundSql,
+    statement: SentStatement,
     prepare: boolean,
     requester: Pick<Requester, 'pause'> | undefined,
     resolve: Job['resolve'],
@@ -170,11 +176,14 @@ export class Pool {
     if (prepare && !statement.fixed) notePrepared(connection, statement.text);
     const { guard } = this.#options;
     if (guard) job.required = beginGuarded(connection, guard);
-    const query = sendStatement(connection.sql, statement, prepare);
     connection.underway += 1;
     job.connection = connection;
+    const { query: first, answer } = sendAll(connection.sql, statement, prepare, (next) => {
+      if (job.query === query) job.query = query = next;
+    });
+    let query = first;
     job.query = query;
-    query.then(
+    answer.then(
       (rows) => {
         const isValid = !job.required || hasReached(connection.reached, job.required);
         if (isAnswer(rows) && isValid && !wasUnreplicated(connection.sql))

@@ -2,10 +2,10 @@
 import { OVERLOADED } from '../../errors.ts';
 import { ClientPresence } from '../client-presence.ts';
 import { HeavyStatements, weightOfRead } from '../scheduling/heavy-statements.ts';
-import { longWrite, lostWrite, tooLong } from './database-errors.ts';
+import { longWrite, tooLong } from './database-errors.ts';
 import type { OpenClient } from './driver.ts';
 import { withoutLarge, type BoundSql } from '../fragment.ts';
-import type { RawRow, Statement } from '../rows.ts';
+import type { RawRow, SentStatement } from '../rows.ts';
 import { CostlyStatement, type RunOptions, type StatementKind } from '../statement-kinds.ts';
 import { TimeLimits } from '../time-limits.ts';
 import { Pool } from './pool.ts';
@@ -34,8 +34,6 @@ export interface RunnerOptions {
   readonly slowTimeout: number;
   readonly guard?: ServerGuard | undefined;
 }
-
-type SentStatement = Omit<Statement<unknown>, 'decode'>;
 
 /** Milliseconds after which a statement without an answer is abandoned: PostgreSQL would have ended it by then. */
 const DEADLINE = 15_000;
@@ -123,7 +121,7 @@ export class Runner {
     const shaped = withShape(statement, this.#shapes, isRemembered);
     if (kind === 'quick') return this.#runQuick(shaped, requester, options);
     if (kind === 'read') return this.#runRead(shaped, requester, options);
-    return this.#runWrite(shaped, requester, statement.followUp);
+    return this.#runWrite(shaped, requester);
   }
 
   async close(): Promise<void> {
@@ -173,30 +171,28 @@ export class Runner {
     });
   }
 
-  async #runWrite(
-    statement: ShapedStatement,
-    requester: Requester,
-    followUp: SentStatement['followUp'],
-  ): Promise<RawRow[]> {
+  async #runWrite(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
     const { key } = requester;
     const weight = this.#heavy.weightOfWrite(statement.values, key);
-    const work = async (running?: RunningStatement): Promise<RawRow[]> => {
-      const rows = await this.#execute(statement, requester, this.#isPrepared(statement), running);
-      const next = followUp?.(rows);
-      if (!next) return rows;
-      const second = withShape(next.statement, this.#shapes);
-      return next.merge(await this.#execute(second, requester, this.#isPrepared(second)).catch(lostWrite));
-    };
-    const rows = await this.#scheduler.run('write', requester, work, weight);
+    const rows = await this.#runIn('write', statement, requester, weight);
     this.#heavy.noteWritten(key, rows);
     return rows;
   }
 
+  #runIn(
+    name: 'write' | 'admin',
+    statement: ShapedStatement,
+    requester: Requester,
+    weight = 0,
+  ): Promise<RawRow[]> {
+    const work = (running?: RunningStatement): Promise<RawRow[]> =>
+      this.#execute(statement, requester, this.#isPrepared(statement), running);
+    return this.#scheduler.run(name, requester, work, weight);
+  }
+
   #runRead(statement: ShapedStatement, requester: Requester, options?: RunOptions): Promise<RawRow[]> {
     return requester.origin === 'admin'
-      ? this.#scheduler.run('admin', requester, (running) =>
-          this.#execute(statement, requester, this.#isPrepared(statement), running),
-        )
+      ? this.#runIn('admin', statement, requester)
       : this.#runClassified(statement, requester, options);
   }
 

@@ -1,8 +1,8 @@
 // Lets short reads share statements: those that arrive while one of their shape is running go together in the next one.
 import { OVERLOADED } from '../../errors.ts';
 import type { ClientPresence } from '../client-presence.ts';
-import { valueList, withoutLarge, type BoundSql } from '../fragment.ts';
-import type { RawRow } from '../rows.ts';
+import { valueList, withoutLarge } from '../fragment.ts';
+import type { RawRow, SentStatement } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import { newShape, type Shape, type Shapes } from '../statement-shapes.ts';
 import { isConnectionError, isDatabaseError } from './database-errors.ts';
@@ -11,14 +11,14 @@ import { isLeftOut, noteAnswer, noteLarge } from './quick-shapes.ts';
 /** Maximum keys in one statement. */
 const MAX_KEYS = 64;
 
-export type ShapedStatement = BoundSql & { readonly shape: Shape };
+export type ShapedStatement = SentStatement & { readonly shape: Shape };
 
 /** @param isRemembered whether the shape is kept for the next statement with this text */
-export function withShape(statement: BoundSql, shapes: Shapes, isRemembered = true): ShapedStatement {
+export function withShape(statement: SentStatement, shapes: Shapes, isRemembered: boolean): ShapedStatement {
   const shape = isRemembered ? shapes.use(statement.text, statement.fixed) : newShape(statement.text);
   // The shape's text is the same object each time, which makes later look-ups faster.
-  const { values, fixed, isPage, mayBlock, small, many } = statement;
-  return { text: shape.text, values, fixed, isPage, mayBlock, small, many, shape };
+  const { values, fixed, isPage, mayBlock, small, many, followUp } = statement;
+  return { text: shape.text, values, fixed, isPage, mayBlock, small, many, followUp, shape };
 }
 
 interface Reader {

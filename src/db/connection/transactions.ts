@@ -151,11 +151,7 @@ export function createTransactions(
     const send: Transaction['send'] = (text, values = []) =>
       connection.run((sql) => sendStatement(sql, { text, values }, values.length > 0), TIMEOUTS[limits]);
     const running: Transaction = {
-      run: async ({ text, values, decode, followUp }) => {
-        const rows = await send(text, values);
-        const next = followUp?.(rows);
-        return decode(next ? next.merge(await send(next.statement.text, next.statement.values)) : rows);
-      },
+      run: async ({ text, values, decode }) => decode(await send(text, values)),
       send,
     };
     try {

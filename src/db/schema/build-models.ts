@@ -227,7 +227,7 @@ function rowFacts(
   isFirst: boolean,
 ): Pick<
   Model,
-  'isTable' | 'isFast' | 'mayHideRows' | 'isLockable' | 'reread' | 'hasDeleteTriggers' | 'version'
+  'isTable' | 'isFast' | 'mayHideRows' | 'isLockable' | 'isReread' | 'hasDeleteTriggers' | 'version'
 > {
   const isStored = !found || isTable(found);
   return {
@@ -235,8 +235,7 @@ function rowFacts(
     isFast: isStored || (found.kind === 'm' && areUnique(found, keyFieldsOf(definition))),
     mayHideRows: found !== undefined && (found.hasPolicies || !(isStored || found.kind === 'm')),
     isLockable: found?.isLockable ?? true,
-    reread:
-      found && (found.isRewritten || !found.isLockable) ? (found.hasXmin ? 'own' : 'latest') : undefined,
+    isReread: found !== undefined && (found.isRewritten || !found.isLockable),
     hasDeleteTriggers: found?.hasDeleteTriggers ?? false,
     version:
       columns.find(({ name }) => name === definition.version) ??

@@ -61,11 +61,8 @@ export interface Model {
   readonly mayHideRows: boolean;
   /** Whether SELECT ... FOR UPDATE can lock its rows. */
   readonly isLockable: boolean;
-  /**
-   * What must be read again after a write, because triggers make or change the row after the statement: the row as this write has
-   * left it, or, where rows do not tell who has written them, as it is then.
-   */
-  readonly reread: 'own' | 'latest' | undefined;
+  /** Whether a write may not return the final row, because triggers make or change it. It must then be read again. */
+  readonly isReread: boolean;
   /** Whether triggers run before its rows are deleted. They may delete or change the rows that refer to these. */
   readonly hasDeleteTriggers: boolean;
   /** What changes with each change of a row: its `xmin`, a digest of the row, or a column. */

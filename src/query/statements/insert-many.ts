@@ -18,8 +18,8 @@ import { assertSql, createMarker, refersSql } from './check-statements.ts';
 import { AFTER, authorSql, logInsert, recordsSameColumns, returningLog, wholeRow } from './history-sql.ts';
 import { ROOT } from '../plan.ts';
 import { recordJson } from './record-json.ts';
-import { writer, type Reread, type WrittenCells } from './reread-sql.ts';
-import type { WriteTarget } from './write-sql.ts';
+import type { Reread } from './reread-sql.ts';
+import type { WriteTarget, WrittenCells } from './write-sql.ts';
 
 /** Records with values for the same columns. */
 export interface InsertGroup {
@@ -132,7 +132,7 @@ function groupSql(
     : EMPTY;
   const record = isMinimal && !isReused ? raw("''::text") : recordJson(ROOT, shown);
   const refers = unenforced.length > 0 ? sql`, ${refersSql(unenforced, model)} as refers` : EMPTY;
-  const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key, ${writer(model)} as writer${refers}${log}`;
+  const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key${refers}${log}`;
   const cell = (index: number): Fragment => raw(`v${index}`);
   // Without any column the list of columns must be missing, and `unnest` needs an array.
   const source = [...lists, valueList(Array<string>(size).fill(''))];
@@ -154,14 +154,14 @@ function groupSql(
   return sql`${into}${names} select ${values} from checked, unnest(${join(source, ', ')}) with ordinality rows (${cells}, position) where checked.ok order by rows.position ${returning}`;
 }
 
-const MANY_CELLS: WrittenCells = { json: 0, key: 1, writer: 2 };
+const MANY_CELLS: WrittenCells = { json: 0, key: 1 };
 
 /** Outcome of the statement: the records in the order of the groups, none if a key is missing or the precondition fails. */
 const readMany =
   (references: readonly References[]) =>
   (rows: readonly RawRow[]): { records: InsertedRecord[]; existing: boolean[][] } => ({
     records: rows.flatMap(([json, key]) => (json ? [{ json, key: text(key ?? null) ?? '' }] : [])),
-    existing: references.map((_, index) => booleans(rows[0]?.[index + 4])),
+    existing: references.map((_, index) => booleans(rows[0]?.[index + 3])),
   });
 
 /**
@@ -212,7 +212,7 @@ export function insertManyStatement(
   // NULL where nothing was inserted.
   const record = isMinimal ? raw('left(i.record, 0)') : raw('i.record');
   const statement = createStatement(
-    sql`with ${checked}${join(inserts, '')}, inserted as (${all})${log} select ${record}, i.key, i.writer, ${isComplete}${last}${join(columns, '')} from checked c left join inserted i on true`,
+    sql`with ${checked}${join(inserts, '')}, inserted as (${all})${log} select ${record}, i.key, ${isComplete}${last}${join(columns, '')} from checked c left join inserted i on true`,
     readMany(references),
   );
   return isMinimal || !reread ? statement : { ...statement, followUp: (rows) => reread(rows, MANY_CELLS) };

@@ -20,7 +20,6 @@ import {
   type Recording,
 } from './history-sql.ts';
 import { ROOT } from '../plan.ts';
-import { writer, type WrittenCells } from './reread-sql.ts';
 import { recordJson, rowVersion } from './record-json.ts';
 
 /** What the writing statements know of a resource. */
@@ -34,6 +33,14 @@ export interface WriteTarget {
   readonly owner: Column | undefined;
   /** What the history records; undefined for nothing. */
   readonly recording: Recording | undefined;
+}
+
+/** The positions of cells in the rows of a writing statement. */
+export interface WrittenCells {
+  readonly json: number;
+  readonly version?: number;
+  /** Left out if the caller knows the key. */
+  readonly key?: number;
 }
 
 /** A new value of a column as a parameter. */
@@ -125,10 +132,10 @@ const refers = ({ model }: WriteTarget, { unenforced }: BoundWrite): Fragment =>
 /** Outcome of an INSERT. The record is undefined if nothing was inserted. */
 export const readInserted = ([row]: readonly RawRow[]) => ({
   record: row?.[0] ? { json: row[0], version: text(row[1]) ?? '', id: text(row[2]) ?? '' } : undefined,
-  checks: booleans(row?.[4]),
+  checks: booleans(row?.[3]),
 });
 
-export const INSERTED_CELLS: WrittenCells = { json: 0, version: 1, key: 2, writer: 3 };
+export const INSERTED_CELLS: WrittenCells = { json: 0, version: 1, key: 2 };
 
 /** Inserts the record if all checks and the precondition hold. */
 export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
@@ -142,22 +149,20 @@ export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
   const forLog = recording
     ? returningLog(ROOT, model.primaryKey, raw('null'), isReused ? raw('null') : wholeRow(ROOT, recording))
     : EMPTY;
-  const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${newVersion(target)} as version, ${output(ROOT, model.primaryKey)}::text as key, ${writer(model)} as writer${refers(target, write)}${forLog}`;
+  const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${newVersion(target)} as version, ${output(ROOT, model.primaryKey)}::text as key${refers(target, write)}${forLog}`;
   const log = recording
     ? logInsert(recording, author, 'create', 'inserted', isReused ? raw('inserted.record') : undefined)
     : EMPTY;
   if (checks.length > 0) {
     const guarded = precondition ? sql` and ${precondition}` : EMPTY;
     const rows = sql`${into} (${names}) select ${values} from checked where true = all (checked.results)${guarded} ${returning}`;
-    return sql`with checked as materialized (select ${checksSql(checks)} as results), inserted as (${rows})${log} select i.record, i.version, i.key, i.writer, c.results from checked c left join inserted i on true`;
+    return sql`with checked as materialized (select ${checksSql(checks)} as results), inserted as (${rows})${log} select i.record, i.version, i.key, c.results from checked c left join inserted i on true`;
   }
   const row =
     changes.length === 0
       ? sql`${into} ${precondition ? sql`select where ${precondition}` : raw('default values')} ${returning}`
       : sql`${into} (${names}) ${precondition ? sql`select ${values} where ${precondition}` : sql`values (${values})`} ${returning}`;
-  return recording
-    ? sql`with inserted as (${row})${log} select record, version, key, writer from inserted`
-    : row;
+  return recording ? sql`with inserted as (${row})${log} select record, version, key from inserted` : row;
 }
 
 /** Outcome of an UPDATE. `isSuppressed` means that a trigger canceled the change. */
@@ -169,7 +174,7 @@ export const readUpdated = ([row]: readonly RawRow[]) => ({
   isSuppressed: isTrue(row?.[5]),
 });
 
-export const UPDATED_CELLS: WrittenCells = { json: 3, version: 4, writer: 6 };
+export const UPDATED_CELLS: WrittenCells = { json: 3, version: 4 };
 
 /**
  * Finds and locks the row, decides, and updates it if that is allowed and a column differs.
@@ -202,11 +207,11 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
     ? returningLog(ROOT, model.primaryKey, logged(FOUND, recording), logged(ROOT, recording))
     : EMPTY;
   const forFilter = isHidden ? sql`, ${differs} as differs` : EMPTY;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, shown)} as record, ${newVersion(target)} as version, ${writer(model)} as writer${refers(target, write)}${forFilter}${forLog})`;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, shown)} as record, ${newVersion(target)} as version${refers(target, write)}${forFilter}${forLog})`;
   // The history only records real changes.
   const rows = isHidden ? 'changed where differs' : 'changed';
   const log = recording ? logInsert(recording, author, 'update', rows) : EMPTY;
-  return sql`with ${row}, ${decided}, ${changed}${log} select ${FOUND_ROW}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${touches} and c.version is null, c.writer from decided f left join changed c on true`;
+  return sql`with ${row}, ${decided}, ${changed}${log} select ${FOUND_ROW}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${touches} and c.version is null from decided f left join changed c on true`;
 }
 
 /** Outcome of a DELETE. */

@@ -9,7 +9,7 @@ import { authorSql } from './history-sql.ts';
 import { insertManyStatement, type InsertMany } from './insert-many.ts';
 import { ROOT } from '../plan.ts';
 import { createSqlCache } from '../../db/sql-cache.ts';
-import { rereadOf, type Reread, type WrittenCells } from './reread-sql.ts';
+import { rereadOf, type Reread } from './reread-sql.ts';
 import {
   deleteSql,
   INSERTED_CELLS,
@@ -21,7 +21,7 @@ import {
   UPDATED_CELLS,
   updateSql,
 } from './write-sql.ts';
-import type { BoundWrite, WriteTarget } from './write-sql.ts';
+import type { BoundWrite, WriteTarget, WrittenCells } from './write-sql.ts';
 
 /** What to write. */
 export interface Write {
