@@ -14,6 +14,8 @@ export interface FollowUp {
 /** SQL that is ready to run, and how to read its answer. */
 export interface Statement<T> extends BoundSql {
   readonly decode: (rows: readonly RawRow[]) => T;
+  /** The record that a write locks: writes of one take turns. */
+  readonly record?: string | undefined;
   /** What runs after a write, before it is committed. It sees what triggers have done by then, also deferred ones. */
   readonly followUp?: ((rows: readonly RawRow[]) => FollowUp | undefined) | undefined;
 }

@@ -19,6 +19,7 @@ import { SharedReads, withShape, type ShapedStatement } from './shared-reads.ts'
 import type { ClassState } from '../scheduling/class-queues.ts';
 import type { RunningStatement } from '../scheduling/running-statements.ts';
 import { Scheduler } from '../scheduling/scheduler.ts';
+import { RecordTurns } from '../scheduling/slots.ts';
 import { classify, COSTLY, noteEstimate, Shapes } from '../statement-shapes.ts';
 import { CONNECTIONS, LOST_AFTER, type WorkClass } from '../scheduling/work-class.ts';
 
@@ -54,6 +55,7 @@ export class Runner {
   readonly #work: Pool;
   readonly #presence = new ClientPresence();
   readonly #heavy = new HeavyStatements(this.#presence);
+  readonly #turns = new RecordTurns();
   readonly #scheduler = new Scheduler(this.#presence, this.#heavy);
   readonly #isPipelined: boolean;
   readonly #shapes = new Shapes();
@@ -121,7 +123,9 @@ export class Runner {
     const shaped = withShape(statement, this.#shapes, isRemembered);
     if (kind === 'quick') return this.#runQuick(shaped, requester, options);
     if (kind === 'read') return this.#runRead(shaped, requester, options);
-    return this.#runWrite(shaped, requester);
+    const write = (): Promise<RawRow[]> => this.#runWrite(shaped, requester);
+    const { record } = statement;
+    return record === undefined ? write() : this.#turns.run(record, requester, write);
   }
 
   async close(): Promise<void> {

@@ -6,7 +6,7 @@ import { increment } from './slow-clients.ts';
 
 /** Milliseconds that a client waits for a slot, unless the limits say another time. */
 const MAX_WAIT = 2_000;
-/** Seconds after which a refused client should try again. */
+/** Seconds after which a refused client should try again, unless the limits say another time. */
 const RETRY_AFTER = 10;
 
 type Origin = Requester['origin'];
@@ -18,6 +18,8 @@ export interface SlotLimits {
   readonly perClient: Readonly<Record<Origin, number>>;
   /** Milliseconds that a client waits for a slot. */
   readonly maxWait?: number;
+  /** Seconds after which a refused client should try again. */
+  readonly retryAfter?: number;
   /** The detail of the 429 for a client that has all slots it may have. */
   readonly ownMessage: string;
   /** The detail of the 503 when all slots are taken. */
@@ -60,6 +62,15 @@ export class Slots {
     this.#limits = limits;
   }
 
+  get #retryAfter(): number {
+    return this.#limits.retryAfter ?? RETRY_AFTER;
+  }
+
+  /** Whether nobody has a slot or waits for one. */
+  get isUnused(): boolean {
+    return this.#taken === 0 && this.#waiting.size === 0;
+  }
+
   /**
    * Takes a slot, after a short wait if none is free.
    * @param holder work that may be ended for clients that wait; without it nothing ends the work
@@ -71,7 +82,9 @@ export class Slots {
     if (this.#cooldowns.has(key)) throw this.#cooldownRefusal(key);
     const isAtLimit = (this.#takenBy.get(key) ?? 0) >= this.#limits.perClient[origin];
     if (isAtLimit && !this.#ending.has(key))
-      throw new Problem(429, this.#limits.ownMessage, { headers: { 'Retry-After': String(RETRY_AFTER) } });
+      throw new Problem(429, this.#limits.ownMessage, {
+        headers: { 'Retry-After': String(this.#retryAfter) },
+      });
     if (!isAtLimit && this.#taken < this.#limits.max[origin]) this.#take(key);
     else await this.#wait(requester);
     let isTaken = true;
@@ -139,7 +152,7 @@ export class Slots {
         reject(error);
       };
       const timer = setTimeout(() => {
-        entry.refuse(unavailable(this.#limits.fullMessage, RETRY_AFTER));
+        entry.refuse(unavailable(this.#limits.fullMessage, this.#retryAfter));
       }, this.#limits.maxWait ?? MAX_WAIT);
       const check = setInterval(() => this.#endIdle(requester), IDLE_CHECK);
       this.#waiting.push(key, entry);
@@ -164,5 +177,34 @@ export class Slots {
       return (this.#takenBy.get(client) ?? 0) < this.#limits.perClient[origin];
     });
     next?.start();
+  }
+}
+
+/** Maximum writes of one record at once: one that has its lock, and one that waits for it. */
+const MAX_OF_RECORD = 2;
+const OF_RECORD: SlotLimits = {
+  max: { anonymous: MAX_OF_RECORD, user: MAX_OF_RECORD, admin: MAX_OF_RECORD },
+  perClient: { anonymous: Infinity, user: Infinity, admin: Infinity },
+  ownMessage: '',
+  fullMessage: 'Other requests keep changing this record. Try again.',
+  retryAfter: 1,
+};
+
+/** Lets the writes of one record take turns before they get a connection, or those that wait for its lock would have all of them. */
+export class RecordTurns {
+  readonly #slots = new Map<string, Slots>();
+
+  /** @throws Problem 503 when the turn does not come; ClientGone */
+  async run<T>(record: string, requester: Requester, work: () => Promise<T>): Promise<T> {
+    const slots = this.#slots.get(record) ?? new Slots(OF_RECORD);
+    this.#slots.set(record, slots);
+    let leave: (() => void) | undefined;
+    try {
+      leave = await slots.enter(requester);
+      return await work();
+    } finally {
+      leave?.();
+      if (slots.isUnused) this.#slots.delete(record);
+    }
   }
 }

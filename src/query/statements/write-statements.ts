@@ -105,7 +105,9 @@ export class WriteStatements {
     const bound = this.#bind(write, parameters);
     const shape = writeShape(kind, write, bound);
     const text = this.#sql(shape, () => parameters.compile(build(this.#target, bound)));
-    return { text, values: parameters.values, decode };
+    const { id } = write;
+    const record = id === undefined ? undefined : `${this.#target.model.table} ${id}`;
+    return { text, values: parameters.values, decode, record };
   }
 
   /** PostgreSQL refuses a parameter that the SQL does not use, so only those that it uses are added. */
