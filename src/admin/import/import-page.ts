@@ -168,7 +168,7 @@ export async function runImport(context: ResourceContext, form: Form): Promise<R
   const { resource } = context;
   assertImportable(resource);
   const upload = readUpload(form);
-  const file = await readImportFile(upload.text, resource);
+  const file = await readImportFile(upload.text, resource, context.request.requester.workInTurns());
   if ('faults' in file) return uploadPage(context, { faults: file.faults, pasted: upload.pasted });
   const needsNoPassword = !hasPrivilegeColumn(context, file.columns);
   const refusal =

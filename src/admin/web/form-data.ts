@@ -62,7 +62,8 @@ export async function readForm(request: ApiRequest, { bytes, fields }: FormLimit
   const contentType = request.headers['content-type'] ?? '';
   const essence = essenceOf(contentType);
   if (essence === 'multipart/form-data') {
-    return createForm(await readMultipart(await request.body(bytes), contentType, fields));
+    const body = await request.body(bytes);
+    return createForm(await readMultipart(body, contentType, fields, request.requester.workInTurns()));
   }
   if (essence !== 'application/x-www-form-urlencoded')
     throw new Problem(

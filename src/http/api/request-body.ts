@@ -161,7 +161,8 @@ export async function readJsonText(request: ApiRequest): Promise<string> {
   const coding = (headers['content-encoding'] ?? '').trim().toLowerCase();
   if (coding !== '' && coding !== 'identity') throw new Problem(415, 'The body must not be compressed.');
   const bytes = await request.body();
-  if (isMultipart) return onlyData(await readMultipart(bytes, contentType, MAX_FIELDS, 'data'))[1];
+  const rest = request.requester.workInTurns();
+  if (isMultipart) return onlyData(await readMultipart(bytes, contentType, MAX_FIELDS, rest, 'data'))[1];
   const text = decodeBody(bytes);
   if (isJson || text.startsWith('{') || text.startsWith('[')) return text;
   const { value } = onlyData(decodeField(text, 'data', 2));
