@@ -69,10 +69,16 @@ describe('connections that the database ends', () => {
       [...statuses].every((status) => [200, 429, 503].includes(status)),
       String([...statuses]),
     );
+    // Writes of one record take turns.
+    const made = await Promise.all(
+      Array.from({ length: 8 }, () => send('POST', '/api/guarded/', { name: 'one of many' })),
+    );
     let held: Promise<Answer[]> | undefined;
     await service.sql.begin(async (transaction) => {
       await transaction`select from guarded for update`;
-      held = Promise.all(Array.from({ length: 8 }, () => send('PUT', path, { name: 'held' })));
+      held = Promise.all(
+        made.map(({ json: { id } }) => send('PUT', `/api/guarded/${id}/`, { name: 'held' })),
+      );
       await eventually(async () => {
         const waiting = await service.sql`select from pg_stat_activity
           where datname = current_database() and application_name = 'vitrine' and wait_event_type = 'Lock'`;

@@ -28,11 +28,17 @@ interface Attack {
   /** @param ids the keys of ten records with a megabyte of JSON each */
   readonly requests: (ids: readonly number[]) => readonly RequestShape[];
   readonly from?: readonly string[];
+  /** Whether a trigger lets each change of these records take 80 ms. */
+  readonly isSlow?: boolean;
   /** The most times the reference that a read by id may take. */
   readonly limit: number;
 }
 
-const scenario = ({ name, title, requests, from = ONE_ADDRESS, limit }: Attack): Scenario => ({
+const SLOW_TRIGGER = `
+  create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.08); return null; end $$;
+  create trigger slow after update on value for each row execute function slow()`;
+
+const scenario = ({ name, title, requests, from = ONE_ADDRESS, isSlow, limit }: Attack): Scenario => ({
   name,
   title,
   async run(stage) {
@@ -40,6 +46,7 @@ const scenario = ({ name, title, requests, from = ONE_ADDRESS, limit }: Attack):
     const rows = await sql<{ id: number }[]>`
       insert into value (string, json)
       select 'large', ('[' || repeat('1,', ${ELEMENTS}::int) || '1]')::jsonb from generate_series(1, 10) returning id`;
+    if (isSlow) await sql.unsafe(SLOW_TRIGGER).simple();
     try {
       const siege = await besiege(stage, (port) => [
         {
@@ -52,6 +59,7 @@ const scenario = ({ name, title, requests, from = ONE_ADDRESS, limit }: Attack):
       ]);
       return [readRow(siege, limit), ...writeRows(stage, siege, 50)];
     } finally {
+      if (isSlow) await sql`drop function slow cascade`;
       await sql`truncate value restart identity`;
       await sql`insert into value (string) values ('a')`; // as the world has it
     }
@@ -98,6 +106,20 @@ export const heavyStatements: readonly Scenario[] = [
     requests: () =>
       Array.from({ length: 5 }, (_, page) => ({ path: `/api/message/?limit=200&page=${page + 1}` })),
     limit: 6,
+  }),
+  scenario({
+    name: 'hot-record',
+    title: '20 users that change one record, which takes 80 ms each time',
+    requests: ([id]) =>
+      users.map((user) => ({
+        method: 'PATCH',
+        path: `/api/value/${id}/`,
+        headers: asUser(user),
+        body: JSON.stringify({ string: `by ${user}` }),
+      })),
+    from: addresses(CONNECTIONS),
+    isSlow: true,
+    limit: 5,
   }),
   scenario({
     name: 'bulk-posts',

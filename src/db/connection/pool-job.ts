@@ -4,6 +4,7 @@ import type { BoundSql } from '../fragment.ts';
 import type { Histogram } from '../histogram.ts';
 import type { RawRow, SentStatement } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
+import { isConnectionError } from './database-errors.ts';
 import {
   commandOf,
   isAnswer,
@@ -141,7 +142,8 @@ async function complete(
     await sendCommand('commit');
     return all;
   } catch (error) {
-    sql.unsafe('rollback').catch(() => undefined);
+    // A request to cancel may hit this command, and then the next statement must not get the connection.
+    if (!isConnectionError(error as Error)) await sql.unsafe('rollback').catch(() => sql.end({ timeout: 0 }));
     throw error;
   }
 }
