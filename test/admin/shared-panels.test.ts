@@ -12,6 +12,7 @@ describe('a panel that takes seconds', () => {
   let browsers: Browser[];
   let loads = 0;
   let aborted: string[] = [];
+  let isBroken = false;
 
   /** Opens the start page on a connection that can be closed. */
   function open(browser: Browser): { readonly text: Promise<string>; readonly close: () => void } {
@@ -36,6 +37,7 @@ describe('a panel that takes seconds', () => {
           title: 'Slow',
           load: async ({ query, signal }) => {
             loads += 1;
+            if (isBroken) await query('select 1 / length(pg_sleep(0.5)::text)');
             signal.addEventListener('abort', () => aborted.push(String(signal.reason)));
             await Promise.all([1.5, 1.6].map((seconds) => query('select pg_sleep($1)', [seconds])));
             return `loaded ${loads} times`;
@@ -58,6 +60,20 @@ describe('a panel that takes seconds', () => {
     pages[0]?.close();
     for (const { text } of pages.slice(1)) assert.match(await text, /loaded 1 times/);
     assert.equal(loads, 1);
+  });
+
+  test('is one line in the log if it fails for several admins', async () => {
+    const lines = service.lines.length;
+    isBroken = true;
+    for (const { text } of [...browsers, ...browsers].map(open))
+      assert.match(await text, /could not be loaded/);
+    isBroken = false;
+    const errors = service.lines.slice(lines).filter(({ level }) => level === 'error');
+    assert.deepEqual(
+      errors.map(({ panel }) => panel),
+      Array(loads).fill('Slow'),
+    );
+    assert.ok(loads < 4, `${loads} loads`);
   });
 
   test('ends in PostgreSQL when the last admin who waits has left, without a line in the log', async () => {

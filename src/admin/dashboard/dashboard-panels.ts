@@ -1,5 +1,6 @@
 // Shows the panels that the registry adds to the start page.
 import { isClientGone } from '../../db/scheduling/requester.ts';
+import type { Logger } from '../../http/observability/logger.ts';
 import { TimeoutError, PanelFault, type Panel, type PanelTable } from '../../resources/definition/panel.ts';
 import { chart, formatNumber } from './chart.ts';
 import type { AdminContext } from '../web/admin-context.ts';
@@ -43,6 +44,22 @@ function failureText(error: unknown): string {
   return 'This panel could not be loaded. See the log for details.';
 }
 
+/** What the log has already: all who waited for a panel get the same error. */
+const logged = new WeakSet<Error>();
+
+/** @param error a function of the registry may throw any value */
+function logFailure(logger: Logger, { title }: Panel, error: unknown): void {
+  if (error instanceof Error && logged.has(error)) return;
+  if (error instanceof Error) logged.add(error);
+  const hasStack = error instanceof Error && !(error instanceof TimeoutError || error instanceof PanelFault);
+  logger.error({
+    message: 'a panel could not be shown',
+    panel: title,
+    error: error instanceof Error ? error.message : String(error),
+    ...(hasStack ? { stack: error.stack } : {}),
+  });
+}
+
 async function content(context: AdminContext, panel: Panel, id: string): Promise<Html> {
   const { panels, logger, request } = context;
   try {
@@ -53,15 +70,7 @@ async function content(context: AdminContext, panel: Panel, id: string): Promise
     return 'series' in found ? chart(found, panel.title, id) : panelTable(found);
   } catch (error) {
     if (isClientGone(error)) throw error;
-    // A function of the registry may throw any value.
-    const cause = error instanceof Error ? error.message : String(error);
-    const stack = error instanceof Error && !(error instanceof TimeoutError || error instanceof PanelFault);
-    logger.error({
-      message: 'a panel could not be shown',
-      panel: panel.title,
-      error: cause,
-      ...(stack ? { stack: error.stack } : {}),
-    });
+    logFailure(logger, panel, error);
     return html`<p class="nothing">${failureText(error)}</p>`;
   }
 }
