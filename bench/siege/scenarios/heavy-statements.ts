@@ -60,6 +60,8 @@ const scenario = ({ name, title, requests, from = ONE_ADDRESS, isSlow, limit }: 
       return [readRow(siege, limit), ...writeRows(stage, siege, 50)];
     } finally {
       if (isSlow) await sql`drop function slow cascade`;
+      // Another attack exports the history, which would be too long for its client.
+      await sql`delete from vitrine_history where model = 'value'`;
       await sql`truncate value restart identity`;
       await sql`insert into value (string) values ('a')`; // as the world has it
     }
