@@ -14,6 +14,18 @@ import type {
   WrittenResource,
 } from './resources/definition/resource.ts';
 
+export interface ClientOptions {
+  /** The URL of the service without `/api/`, such as `https://example.org`. In a browser, `''` is the origin of the page. */
+  readonly baseUrl: string;
+  readonly credentials?: { readonly username: string; readonly password: string } | undefined;
+  /** Sent with every request. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Replaces the global `fetch`. */
+  readonly fetch?: typeof fetch | undefined;
+  /** Maximum retries, each after `Retry-After` (at most 600 s). 0 when absent. Of writes after a 429 only: a 503 may have written. */
+  readonly retries?: number | undefined;
+}
+
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }

@@ -3,6 +3,7 @@ import type {
   AllOptions,
   CallOptions,
   ChangeOptions,
+  ClientOptions,
   CountOptions,
   CreateManyOptions,
   Client,
@@ -11,37 +12,8 @@ import type {
 } from './client-types.ts';
 import type { WrittenResource } from './resources/definition/resource.ts';
 
-export type {
-  AllOptions,
-  CallOptions,
-  CountOptions,
-  ChangeOptions,
-  Client,
-  CreateAtBody,
-  CreateBody,
-  CreateManyOptions,
-  Id,
-  ListParameters,
-  Page,
-  ResourceClient,
-  UpdateBody,
-} from './client-types.ts';
+export type * from './client-types.ts';
 export type { Registry, WrittenResource as Resource, Row } from './resources/definition/resource.ts';
-
-export interface ClientOptions {
-  /** The URL of the service without `/api/`, such as `https://example.org`. In a browser, `''` is the origin of the page. */
-  readonly baseUrl: string;
-  readonly credentials?: { readonly username: string; readonly password: string } | undefined;
-  /** Sent with every request. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Replaces the global `fetch`. */
-  readonly fetch?: typeof fetch | undefined;
-  /**
-   * The maximum number of retries after a 429 or 503, each after the seconds in `Retry-After`. The default is 0. Writes are only
-   * retried after a 429: after a 503 they may have been carried out. After more than 600 s nothing is retried.
-   */
-  readonly retries?: number | undefined;
-}
 
 /** The problem document of an error (RFC 9457). */
 export interface ProblemDocument {
@@ -165,6 +137,10 @@ interface Sent {
 type Send = (path: string, sent?: Sent) => Promise<Response>;
 
 const POSITION = 'vitrine-position';
+/** Stands for a position that the client does not know. Like every text that is no position, it leads to the primary. */
+const UNKNOWN = 'unknown';
+/** The service reads no more positions than these. */
+const MAX_POSITIONS = 22;
 
 function createSend({ baseUrl, credentials, headers = {}, fetch: given, retries = 0 }: ClientOptions): Send {
   const base = baseUrl.replace(/\/+$/, '');
@@ -176,6 +152,13 @@ function createSend({ baseUrl, credentials, headers = {}, fetch: given, retries 
   /** The positions of the last writes, and when they came. Reads carry them, so that replicas show these writes. */
   let positions: readonly (readonly [position: string, came: number])[] = [];
   let clock = 0;
+
+  /** Notes the position of a write. It covers those that came before this write was sent, not those of writes at the same time. */
+  function note(position: string, sent: number): void {
+    const others = positions.filter(([other, came]) => came > sent && other !== position);
+    const isLong = others.length >= MAX_POSITIONS;
+    positions = [[isLong ? UNKNOWN : position, (clock += 1)], ...(isLong ? [] : others)];
+  }
 
   return async (path, { method = 'GET', body, headers: more = {}, signal } = {}) => {
     const all = new Headers(defaults);
@@ -192,11 +175,15 @@ function createSend({ baseUrl, credentials, headers = {}, fetch: given, retries 
     for (let left = retries; ; left -= 1) {
       if (positions.length > 0) all.set(POSITION, positions.map(([position]) => position).join());
       const sent = (clock += 1);
-      const response = await (given ?? fetch)(`${base}${path}`, request);
-      const position = response.headers.get(POSITION);
-      // It covers the positions that came before the write was sent. Those of writes at the same time may be later.
-      if (position !== null)
-        positions = [[position, (clock += 1)], ...positions.filter(([, came]) => came > sent)];
+      let position: string | null = UNKNOWN;
+      let response: Response;
+      try {
+        response = await (given ?? fetch)(`${base}${path}`, request);
+        position = response.headers.get(POSITION) ?? (response.status < 500 ? null : UNKNOWN);
+      } finally {
+        // A write whose answer was lost may have been carried out.
+        if (position !== null && (position !== UNKNOWN || method !== 'GET')) note(position, sent);
+      }
       if (response.ok) return response;
       const error = await errorOf(response);
       const mayRepeat = error.status === 429 || (error.status === 503 && method === 'GET');

@@ -3,12 +3,14 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { runPairs } from '../../bench/replicas/pairs.ts';
+import { createClient } from '../../src/client.ts';
 import { StartError } from '../../src/index.ts';
 import { createDatabase, type Answer } from '../support.ts';
 import {
   configure,
   createReplicatedDatabase,
   pauseReplay,
+  RESOURCES,
   resumeReplay,
   until,
   type ReplicatedDatabase,
@@ -76,7 +78,7 @@ describe('with a standby', { timeout: 600_000 }, () => {
       );
   });
 
-  test('a write answers with a position, and a read, a refused write and a login do not', async () => {
+  test('a write answers with a position, and a read, an invalid write and a login do not', async () => {
     const written = await post(service, 'x');
     assert.match(positionOf(written), /^[\w-]{43}$/);
     const key = `/api/note/${written.json.id}/`;
@@ -86,6 +88,7 @@ describe('with a standby', { timeout: 600_000 }, () => {
     assert.match(positionOf(deleted), /^[\w-]{43}$/);
     const refused = await service.request('/api/note/', { method: 'POST', user: 'ada', body: { no: 1 } });
     assert.equal(refused.status, 400);
+    assert.equal((await service.request(key, { method: 'DELETE' })).headers.get('vitrine-position'), null);
     const read = await service.request('/api/user/', { user: 'ada' });
     assert.deepEqual([positionOf(refused), positionOf(read)], ['', '']);
   });
@@ -99,6 +102,78 @@ describe('with a standby', { timeout: 600_000 }, () => {
     assert.equal((await service.request(path)).status, 404);
     await resumeReplay(standby());
     await until('the standby to have it', () => isOnStandby(path, headers));
+  });
+
+  test('a write that the primary refused answers with a position, and what refused it is there', async () => {
+    const written = await post(service, 'first');
+    const path = `/api/note/${written.json.id}/`;
+    await until('the replay', () => isOnStandby(path, { 'Vitrine-Position': positionOf(written) }));
+    await pauseReplay(standby());
+    const headers = { 'If-Match': written.headers.get('etag') ?? '' };
+    const put = (): Promise<Answer> =>
+      service.request(path, { method: 'PUT', user: 'ada', body: { text: 'second' }, headers });
+    const remove = (): Promise<Answer> => service.request(path, { method: 'DELETE', user: 'ada' });
+    const seen = async (refused: Answer): Promise<[refusal: number, status: number, text: unknown]> => {
+      const { status, json } = await service.request(path, {
+        headers: { 'Vitrine-Position': positionOf(refused) },
+      });
+      return [refused.status, status, json.text];
+    };
+    assert.equal((await put()).status, 200);
+    assert.deepEqual(await seen(await put()), [412, 200, 'second']);
+    assert.equal((await remove()).status, 200);
+    assert.deepEqual(await seen(await remove()), [404, 404, undefined]);
+    assert.equal((await service.request(path)).status, 200, 'the replay was not paused');
+  });
+
+  test('the typed client sees what it has written, also when answers are lost or hundreds come at once', async () => {
+    const loss = { next: false };
+    // A browser, too, sends at most 6 requests to a server at once, and the others wait.
+    let free = 6;
+    const waiting: (() => void)[] = [];
+    const { note } = createClient<typeof RESOURCES>({
+      baseUrl: service.base,
+      credentials: { username: 'ada', password: 'pw-ada' },
+      async fetch(input, init) {
+        if (free > 0) free -= 1;
+        else await new Promise<void>((resolve) => waiting.push(resolve));
+        const response = await fetch(input, init);
+        const next = waiting.shift();
+        if (next) next();
+        else free += 1;
+        if (!loss.next) return response;
+        loss.next = false;
+        await response.arrayBuffer();
+        throw new TypeError('the answer was lost');
+      },
+    });
+    const first = await note.create({ text: 'before' });
+    await until('the replay', async () => {
+      const earlier = await reads();
+      await note.get(first.id);
+      return (await reads()) > earlier;
+    });
+    await pauseReplay(standby());
+    loss.next = true;
+    await assert.rejects(note.update(first.id, { text: 'after' }), /the answer was lost/);
+    assert.equal((await note.get(first.id)).text, 'after');
+    loss.next = true;
+    await assert.rejects(note.create({ text: 'once' }), /the answer was lost/);
+    assert.equal(await note.count({ text: 'once' }), 1);
+    const texts = Array.from({ length: 800 }, (_, turn) => `at once ${turn}`);
+    await Promise.all(texts.map((text) => note.create({ text })));
+    assert.equal(await note.count({ text__like: 'at once%' }), 800);
+    // From the next write on, only its position counts, so that the standby may answer again.
+    const last = await note.create({ text: 'last' });
+    await resumeReplay(standby());
+    await until('the replay', async () => {
+      const earlier = await reads();
+      await note.get(last.id);
+      return (await reads()) > earlier;
+    });
+    const sql = database.primary.open();
+    await sql`delete from note where text like 'at once%'`;
+    await sql.end();
   });
 
   test('positions of writes at the same time count together, whichever came last', async () => {

@@ -23,7 +23,7 @@ export interface Replicas {
   /**
    * The position after the writes of a request, for the client to send with later reads.
    * @param status of the response
-   * @returns undefined for a request that has written nothing
+   * @returns undefined for a request that has not tried to write
    */
   readonly positionAfter: (requester: Requester, status: number) => Promise<string> | undefined;
   readonly states: () => readonly ReplicaState[];
@@ -52,6 +52,9 @@ const IDLE_AFTER = 5_000;
  * replica in the rotation has what was written then. It allows for clocks that differ.
  */
 const EXPIRY = 10 * 60_000;
+
+/** Statuses of writes that were refused because of who sends them, or how many, whatever is stored. */
+const REFUSED_UNSEEN: ReadonlySet<number> = new Set([401, 403, 429]);
 
 /** Without replicas. */
 export const onlyPrimary = (primary: Database): Replicas => ({
@@ -166,8 +169,8 @@ export async function openReplicas(options: ReplicasOptions): Promise<Replicas> 
     reading: (requester, position) =>
       new ReplicaReads(primary.for(requester), requester, () => choose(position)),
     positionAfter: (requester, status) => {
-      const hasNone = !notes.has(requester) || (status >= 400 && status < 500);
-      if (hasNone) return undefined;
+      // Also after a refusal by the primary, such as 412: what refuses the write must be there when its client looks.
+      if (!notes.has(requester) || REFUSED_UNSEEN.has(status)) return undefined;
       // After a 5xx it may be unknown what was written.
       const reached = status >= 500 ? Promise.resolve(undefined) : positions.afterWrite();
       return reached.then((known) => tokens.seal({ reached: known, issued: Date.now() }));
