@@ -20,6 +20,7 @@ const STATES: readonly [state: string, cause: string, status: number][] = [
   ['23502', 'a missing value', 400],
   ['23514', 'a value that breaks a constraint', 400],
   ['54000', 'a value that is too large', 400],
+  ['54001', 'triggers that cause each other without end', 400],
   ['P0001', 'an error of a trigger', 400],
   ['08006', 'a function that raises a connection failure', 400],
   ['25006', 'a function that raises a read-only error', 400],

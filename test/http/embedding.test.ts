@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { connect, type AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { after, afterEach, before, describe, mock, test } from 'node:test';
 import { createVitrine, type Vitrine } from '../../src/index.ts';
@@ -80,6 +80,36 @@ describe('the handler in another server', () => {
       outcomes.add(await ask({ authorization: basic(`unknown${tries}`, 'wrong') }));
     assert.ok(outcomes.has(429));
     assert.deepEqual(await ask({ authorization: right }), bob, 'a client at work is not locked out');
+  });
+
+  test('authenticates many requests that come ahead on one connection, with one listener', async () => {
+    // It has not verified the password yet.
+    const own = await start();
+    const warnings: string[] = [];
+    const note = ({ message }: Error): void => void warnings.push(message);
+    process.on('warning', note);
+    try {
+      const names: (string | undefined)[] = [];
+      const base = await serve((incoming, response) => {
+        own.authenticate(incoming).then(
+          (found) => {
+            names.push(found?.name);
+            response.end();
+          },
+          () => response.end(),
+        );
+      });
+      const { port } = new URL(base);
+      const socket = connect(Number(port), '127.0.0.1').resume();
+      socket.write(`GET / HTTP/1.1\r\nHost: x\r\nAuthorization: ${basic('bob')}\r\n\r\n`.repeat(30));
+      await eventually(() => names.length === 30, 'the answers');
+      socket.destroy();
+      assert.deepEqual(new Set(names), new Set(['bob']));
+      assert.deepEqual(warnings, []);
+    } finally {
+      process.off('warning', note);
+      await own.close();
+    }
   });
 
   /** Calls `authenticate` for a request of `bob`, after a preparation. @returns the user, or the error */

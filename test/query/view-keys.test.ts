@@ -15,9 +15,10 @@ describe('a view', () => {
   let service: WritableService;
   before(async () => {
     service = await startWith(
-      [view('lacking'), view('repeated')],
+      [view('lacking'), view('repeated'), view('blank')],
       `create view lacking as select * from (values (null::integer, 'a', 7), (1, 'b', 8), (2, 'c', 9)) v (id, name, s0);
-       create view repeated as select * from (values (1, 'a', 7), (1, 'b', 8), (1, 'b', 9), (2, 'c', 9)) v (id, name, s0);`,
+       create view repeated as select * from (values (1, 'a', 7), (1, 'b', 8), (1, 'b', 9), (2, 'c', 9)) v (id, name, s0);
+       create view blank as select nullif(n % 4, 3) as id, chr(96 + n / 2) as name, n as s0 from generate_series(2, 21) n;`,
     );
   });
   after(() => service.close());
@@ -27,6 +28,7 @@ describe('a view', () => {
     path: string,
     way: 'next' | 'previous',
     prefer: string,
+    most = 9,
   ): Promise<[unknown[], string]> {
     const found: unknown[] = [];
     for (let [next, last] = [path, path]; ; last = next) {
@@ -36,7 +38,7 @@ describe('a view', () => {
         ...(json.objects as { id: number | null; s0: number }[]).map(({ id, s0 }) => `${id ?? 'null'} ${s0}`),
       );
       next = json.meta[way] as string;
-      if (next === '' || found.length > 9) return [found, last];
+      if (next === '' || found.length > most) return [found, last];
     }
   }
 
@@ -64,6 +66,16 @@ describe('a view', () => {
         assert.deepEqual(found.toSorted(), ['1 7', '1 8', '1 9', '2 9'], path);
       }
   });
+
+  for (const ordering of ['id', '-id', 'name', '-name', '-name,-id'])
+    for (const limit of [1, 2, 3, 7])
+      test(`has no record twice when several have a NULL key, ordered by ${ordering} with cursors, ${limit} at once`, async () => {
+        const path = `/api/blank/?limit=${limit}&ordering=${ordering}`;
+        const [found, last] = await follow(path, 'next', 'paging=cursor', 20);
+        assert.deepEqual(found, [...new Set(found)]);
+        const [back] = await follow(last, 'previous', 'paging=cursor', 20);
+        assert.deepEqual(back, [...new Set(back)]);
+      });
 
   test('has each record with a repeated key on one page with cursors of other columns', async () => {
     const [found] = await follow('/api/repeated/?limit=1&ordering=s0,name', 'next', 'paging=cursor');

@@ -83,6 +83,11 @@ const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]
   '44000': [400, VALUES_REFUSED],
   '53': [503, BUSY],
   '54': [400, 'A value is too large for the database.'],
+  // Values that are nested too deeply, or triggers that cause each other without end.
+  '54001': [
+    400,
+    'The database cannot process this: values are nested, or its rules call each other, too deeply.',
+  ],
   '54011': [400, 'Too many columns of this table are used at once.'],
   // A materialized view that was created or refreshed WITH NO DATA.
   '55000': [503, 'The data is not ready. Try again.'],

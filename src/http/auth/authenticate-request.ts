@@ -1,11 +1,28 @@
 // Authenticates requests of other routes than Vitrine's own.
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { isClientGone } from '../../db/scheduling/requester.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import { Unauthorized } from '../message/message.ts';
 import type { Authentication } from './authentication.ts';
 import { clientNetworkOf } from './request-origin.ts';
+
+/** What to call when a connection closes. It has one listener, however many requests came on it at once. */
+const callbacks = new WeakMap<Socket, Set<() => void>>();
+
+function onClose(socket: Socket, callback: () => void): () => void {
+  const existing = callbacks.get(socket);
+  const all = existing ?? new Set();
+  all.add(callback);
+  if (!existing) {
+    callbacks.set(socket, all);
+    socket.once('close', () => all.forEach((call) => call()));
+  }
+  // The event of a socket that is closed already does not come again.
+  if (socket.destroyed) queueMicrotask(callback);
+  return () => all.delete(callback);
+}
 
 /**
  * The user whose credentials a request carries; undefined if they are missing or wrong, or the client has disconnected.
@@ -17,12 +34,7 @@ export async function authenticateRequest(
   trustProxy: number,
 ): Promise<Pick<Caller, 'id' | 'name' | 'admin'> | undefined> {
   const network = clientNetworkOf(headers, socket.remoteAddress, trustProxy);
-  const onGone = (callback: () => void): (() => void) => {
-    // The event of a socket that is closed already does not come again.
-    if (socket.destroyed) queueMicrotask(callback);
-    socket.once('close', callback);
-    return () => socket.off('close', callback);
-  };
+  const onGone = (callback: () => void): (() => void) => onClose(socket, callback);
   try {
     const { id, name, admin } = await authentication.authenticate(headers.authorization, network, onGone);
     return { id, name, admin };

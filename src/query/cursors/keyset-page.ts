@@ -128,7 +128,9 @@ export function keysetStatement(
     if (!ordering) return [];
     return [{ ordering, key: key === null ? undefined : parameters.take(typed(key, ordering.column)) }];
   });
-  const after = places && recordsAfter(places, boundary?.isInclusive === true);
+  const following = places && recordsAfter(places, boundary?.isInclusive === true);
+  // Nothing comes after the key NULL, which a view may have.
+  const after = following?.length === 0 ? [raw('false')] : following;
   const shape = [
     isBackward,
     plan.limit,
