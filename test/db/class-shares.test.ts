@@ -6,7 +6,7 @@ import type { RunningStatement } from '../../src/db/scheduling/running-statement
 import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
 import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
 
-test('a client alone gets seven of the ten connections for writes, and others the rest', async () => {
+test('a client alone gets seven of the ten connections for writes, and three others one each', async () => {
   const scheduler = new Scheduler();
   const entered: Promise<RunningStatement | undefined>[] = [];
   const write = (key: string): number => {
@@ -15,7 +15,9 @@ test('a client alone gets seven of the ten connections for writes, and others th
     return scheduler.state.write.running;
   };
   assert.equal(write('ada'), 7);
-  assert.equal(write('bob'), 10);
+  assert.equal(write('bob'), 8);
+  assert.equal(write('eve'), 9);
+  assert.equal(write('mallory'), 10);
   for (const next of entered) {
     const running = await next;
     assert.ok(running);

@@ -28,17 +28,18 @@ interface Attack {
   /** @param ids the keys of ten records with a megabyte of JSON each */
   readonly requests: (ids: readonly number[]) => readonly RequestShape[];
   readonly from?: readonly string[];
-  /** Whether a trigger lets each change of these records take 80 ms. */
-  readonly isSlow?: boolean;
+  /** A trigger that lets each insert or update of these records take so many milliseconds. */
+  readonly slow?: { readonly on: 'insert' | 'update'; readonly milliseconds: number };
   /** The most times the reference that a read by id may take. */
   readonly limit: number;
 }
 
-const SLOW_TRIGGER = `
-  create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.08); return null; end $$;
-  create trigger slow after update on value for each row execute function slow()`;
+const slowTrigger = ({ on, milliseconds }: NonNullable<Attack['slow']>): string => `
+  create function slow() returns trigger language plpgsql as
+    $$ begin perform pg_sleep(${milliseconds} / 1000.0); return null; end $$;
+  create trigger slow after ${on} on value for each row execute function slow()`;
 
-const scenario = ({ name, title, requests, from = ONE_ADDRESS, isSlow, limit }: Attack): Scenario => ({
+const scenario = ({ name, title, requests, from = ONE_ADDRESS, slow, limit }: Attack): Scenario => ({
   name,
   title,
   async run(stage) {
@@ -46,7 +47,7 @@ const scenario = ({ name, title, requests, from = ONE_ADDRESS, isSlow, limit }: 
     const rows = await sql<{ id: number }[]>`
       insert into value (string, json)
       select 'large', ('[' || repeat('1,', ${ELEMENTS}::int) || '1]')::jsonb from generate_series(1, 10) returning id`;
-    if (isSlow) await sql.unsafe(SLOW_TRIGGER).simple();
+    if (slow) await sql.unsafe(slowTrigger(slow)).simple();
     try {
       const siege = await besiege(stage, (port) => [
         {
@@ -59,7 +60,7 @@ const scenario = ({ name, title, requests, from = ONE_ADDRESS, isSlow, limit }: 
       ]);
       return [readRow(siege, limit), ...writeRows(stage, siege, 50)];
     } finally {
-      if (isSlow) await sql`drop function slow cascade`;
+      if (slow) await sql`drop function slow cascade`;
       // Another attack exports the history, which would be too long for its client.
       await sql`delete from vitrine_history where model = 'value'`;
       await sql`truncate value restart identity`;
@@ -120,7 +121,21 @@ export const heavyStatements: readonly Scenario[] = [
         body: JSON.stringify({ string: `by ${user}` }),
       })),
     from: addresses(CONNECTIONS),
-    isSlow: true,
+    slow: { on: 'update', milliseconds: 80 },
+    limit: 5,
+  }),
+  scenario({
+    name: 'slow-posts',
+    title: 'three users that create records, which takes 250 ms each time',
+    requests: () =>
+      users.slice(0, 3).map((user) => ({
+        method: 'POST',
+        path: '/api/value/',
+        headers: asUser(user),
+        body: JSON.stringify({ string: `by ${user}` }),
+      })),
+    from: addresses(3),
+    slow: { on: 'insert', milliseconds: 250 },
     limit: 5,
   }),
   scenario({

@@ -15,6 +15,9 @@ const PAUSE = 40;
 /** Milliseconds in which an attack gets going. */
 const RAMP = { full: 1_500, short: 800 };
 
+/** What a client asks that takes part in no flood. */
+type OwnRequest = Omit<RequestShape, 'body'> & { readonly body?: string };
+
 interface Asked {
   /** Milliseconds. */
   readonly median: number;
@@ -24,8 +27,8 @@ interface Asked {
 }
 
 /** One client that asks over and over. */
-async function ask(port: number, { path, headers }: RequestShape, seconds: number): Promise<Asked> {
-  const request = encode({ path, headers: { 'X-Forwarded-For': NEIGHBOR, ...headers } });
+async function ask(port: number, { headers, ...parts }: OwnRequest, seconds: number): Promise<Asked> {
+  const request = encode({ ...parts, headers: { 'X-Forwarded-For': NEIGHBOR, ...headers } });
   const times: number[] = [];
   let failures = 0;
   let connection: Connection | undefined;
@@ -44,7 +47,7 @@ interface Neighborhood {
   readonly name: string;
   readonly title: string;
   /** What the neighbor asks, and what the others do. */
-  readonly own: RequestShape;
+  readonly own: OwnRequest;
   readonly others: RequestShape | readonly RequestShape[];
   readonly clients: number;
   /** The addresses that the requests of the others take in turn; else each of these clients keeps its own. */
@@ -193,6 +196,23 @@ const lockedRows: Scenario = {
   },
 };
 
+const bulkPost: RequestShape = {
+  method: 'POST',
+  path: '/api/value/',
+  headers: { 'Content-Type': 'application/json', Authorization: `Basic user7:${PASSWORD}` },
+  body: { before: '[', repeat: '{"string":"bulk"},', times: 999, after: '{"string":"bulk"}]' },
+};
+/** A change of the record that belongs to the second user. */
+const changeBy = (user: number): OwnRequest => ({
+  method: 'PUT',
+  path: '/api/message/2/',
+  headers: {
+    'Content-Type': 'application/json',
+    Authorization: `Basic ${Buffer.from(`user${user}:${PASSWORD}`).toString('base64')}`,
+  },
+  body: '{"content":"changed"}',
+});
+
 export const neighbors: readonly Scenario[] = [
   largeRecord,
   cookies,
@@ -252,6 +272,15 @@ export const neighbors: readonly Scenario[] = [
     clients: 64,
     from: addresses(4),
     limit: 30,
+  }),
+  neighborhood({
+    name: 'forbidden-changes',
+    title: 'one user with many slow writes, who tries to change a record, and its owner',
+    own: changeBy(2),
+    others: [bulkPost, bulkPost, changeBy(7)],
+    clients: 20,
+    from: ['10.2.0.1'],
+    limit: 20,
   }),
   neighborhood({
     name: 'longer-reads',

@@ -16,10 +16,10 @@ import { BriefReads } from './brief-reads.ts';
 import { EndlessStatements } from '../endless-statements.ts';
 import type { ServerGuard } from './server-guard.ts';
 import { SharedReads, withShape, type ShapedStatement } from './shared-reads.ts';
+import type { Demand } from '../scheduling/class-queue.ts';
 import type { ClassState } from '../scheduling/class-queues.ts';
 import type { RunningStatement } from '../scheduling/running-statements.ts';
 import { Scheduler } from '../scheduling/scheduler.ts';
-import { RecordTurns } from '../scheduling/slots.ts';
 import { classify, COSTLY, noteEstimate, Shapes } from '../statement-shapes.ts';
 import { CONNECTIONS, LOST_AFTER, type WorkClass } from '../scheduling/work-class.ts';
 
@@ -55,7 +55,6 @@ export class Runner {
   readonly #work: Pool;
   readonly #presence = new ClientPresence();
   readonly #heavy = new HeavyStatements(this.#presence);
-  readonly #turns = new RecordTurns();
   readonly #scheduler = new Scheduler(this.#presence, this.#heavy);
   readonly #isPipelined: boolean;
   readonly #shapes = new Shapes();
@@ -123,9 +122,7 @@ export class Runner {
     const shaped = withShape(statement, this.#shapes, isRemembered);
     if (kind === 'quick') return this.#runQuick(shaped, requester, options);
     if (kind === 'read') return this.#runRead(shaped, requester, options);
-    const write = (): Promise<RawRow[]> => this.#runWrite(shaped, requester);
-    const { record } = statement;
-    return record === undefined ? write() : this.#turns.run(record, requester, write);
+    return this.#runWrite(shaped, requester);
   }
 
   async close(): Promise<void> {
@@ -177,8 +174,9 @@ export class Runner {
 
   async #runWrite(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
     const { key } = requester;
-    const weight = this.#heavy.weightOfWrite(statement.values, key);
-    const rows = await this.#runIn('write', statement, requester, weight);
+    const { values, record } = statement;
+    const weight = this.#heavy.weightOfWrite(values, key);
+    const rows = await this.#runIn('write', statement, requester, { weight, record });
     this.#heavy.noteWritten(key, rows);
     return rows;
   }
@@ -187,11 +185,11 @@ export class Runner {
     name: 'write' | 'admin',
     statement: ShapedStatement,
     requester: Requester,
-    weight = 0,
+    demand?: Demand,
   ): Promise<RawRow[]> {
     const work = (running?: RunningStatement): Promise<RawRow[]> =>
       this.#execute(statement, requester, this.#isPrepared(statement), running);
-    return this.#scheduler.run(name, requester, work, weight);
+    return this.#scheduler.run(name, requester, work, demand);
   }
 
   #runRead(statement: ShapedStatement, requester: Requester, options?: RunOptions): Promise<RawRow[]> {
@@ -221,7 +219,7 @@ export class Runner {
         continue;
       }
       const weight = isLargeRecord(shape, statement) ? 1 : weightOfRead(shape);
-      const entered = this.#scheduler.enter(name, requester, shape, since, weight);
+      const entered = this.#scheduler.enter(name, requester, shape, since, { weight });
       const running = entered instanceof Promise ? await entered : entered;
       if (!running) continue;
       let isComplete: boolean | undefined;

@@ -34,10 +34,15 @@ export class AlternatingQueue<T> {
   /**
    * Takes the next entry. The caller must then call `begin` on the queue of its client.
    * @param mayRun skips clients for whose oldest entry it is false
+   * @param isHeld whether an entry that may not run lets later ones of its client pass
    */
-  shift(mayRun: (entry: T) => boolean): T | undefined {
+  shift(mayRun: (entry: T) => boolean, isHeld?: (entry: T) => boolean): T | undefined {
     this.#isOthersTurn = !this.#isOthersTurn;
-    return this.#take(!this.#isOthersTurn, mayRun) ?? this.#take(this.#isOthersTurn, mayRun);
+    const take = (isUser: boolean): T | undefined => {
+      const queue = this.of(isUser);
+      return queue.size === 0 ? undefined : queue.shift(mayRun, isHeld);
+    };
+    return take(!this.#isOthersTurn) ?? take(this.#isOthersTurn);
   }
 
   /**
@@ -48,11 +53,6 @@ export class AlternatingQueue<T> {
     const own = this.of(isUser);
     const other = this.of(!isUser);
     return other.size > own.size ? other.takeFromLongest(0) : own.takeFromLongest(own.sizeOf(key) + 1);
-  }
-
-  #take(isUser: boolean, mayRun: (entry: T) => boolean): T | undefined {
-    const queue = this.of(isUser);
-    return queue.size === 0 ? undefined : queue.shift(mayRun);
   }
 
   /** All entries with their queues, in no particular order. */

@@ -23,6 +23,11 @@ const MIN_MEAN = 0.1;
 const MAX_COUNTED_WRITE = 150;
 /** While the mean is longer (milliseconds), writes probably wait for locks, and a client gets no more than `Share.perClient`. */
 const MAX_UNCONTESTED_MEAN = 50;
+/**
+ * Maximum writes of one record at once: one that has its lock, and one that waits for it. More would take the connections of writes
+ * of other records.
+ */
+const MAX_OF_RECORD = 2;
 /** A client whose own statements make it wait longer than this (milliseconds) gets 429 and not 503. */
 const OWN_FAULT = 500;
 
@@ -39,9 +44,15 @@ export interface WaitingStatement {
   readonly end: (error?: Error) => void;
 }
 
-export interface QueueClient extends Pick<Requester, 'key' | 'origin'> {
-  /** Of the statement, see `HeavyStatements`. */
+/** What limits a statement, besides its client. */
+export interface Demand {
+  /** See `HeavyStatements`. */
   readonly weight?: number;
+  /** The record that a write locks: writes of one take turns. */
+  readonly record?: string | undefined;
+}
+
+export interface QueueClient extends Pick<Requester, 'key' | 'origin'>, Demand {
   /** Whether an anonymous client waits in the queue of the users. */
   readonly isPreferred?: boolean;
 }
@@ -52,6 +63,8 @@ export class ClassQueue {
   readonly #queue = new AlternatingQueue<WaitingStatement>();
   /** How many statements of each client are running. */
   readonly #runningOf = new Map<string, number>();
+  /** How many writes of each record are running. */
+  readonly #writesOf = new Map<string, number>();
   readonly #slowClients: SlowClients;
   readonly #heavy: HeavyStatements;
   readonly #isRead: boolean;
@@ -128,11 +141,21 @@ export class ClassQueue {
   /** Whether the client may run one more statement, if a connection is free. */
   mayRun(caller: QueueClient): boolean {
     const { key, origin, weight = 0 } = caller;
+    if (this.isRecordBusy(caller)) return false;
     if (this.weighed && !this.#heavy.mayStart(this.weighed, key, weight, caller)) return false;
     if (this.#needsCooldown(caller) && this.#slowClients.isCoolingDown(key, this.name)) return false;
     if (this.#isRead && (this.#slowClients.overruns.get(key) ?? 0) >= maxSlow(origin)) return false;
     const uncontested = this.#mean < MAX_UNCONTESTED_MEAN ? (this.share.uncontested ?? 0) : 0;
-    return this.running < uncontested || (this.#runningOf.get(key) ?? 0) < this.#maxRunning(caller);
+    if (this.running < uncontested) return true;
+    const own = this.#runningOf.get(key) ?? 0;
+    if (own >= this.#maxRunning(caller)) return false;
+    // Who has statements leaves connections to those who have none: several clients may wait for locks that a further one holds.
+    return this.name !== 'write' || own === 0 || own * 2 < this.share.max - this.running;
+  }
+
+  /** Whether as many writes of the same record are running as may. */
+  isRecordBusy({ record }: QueueClient): boolean {
+    return record !== undefined && (this.#writesOf.get(record) ?? 0) >= MAX_OF_RECORD;
   }
 
   #needsCooldown({ origin }: QueueClient): boolean {
@@ -146,7 +169,10 @@ export class ClassQueue {
 
   /** Takes the next statement whose client may run one more. */
   next(): WaitingStatement | undefined {
-    return this.#queue.shift(({ caller }) => this.mayRun(caller));
+    return this.#queue.shift(
+      ({ caller }) => this.mayRun(caller),
+      ({ caller }) => this.isRecordBusy(caller),
+    );
   }
 
   /**
@@ -184,6 +210,7 @@ export class ClassQueue {
   enter(caller: QueueClient, cost = this.#mean): number {
     this.running += 1;
     increment(this.#runningOf, caller.key, 1);
+    if (caller.record !== undefined) increment(this.#writesOf, caller.record, 1);
     this.queueOf(caller).begin(caller.key, cost);
     return cost;
   }
@@ -191,6 +218,7 @@ export class ClassQueue {
   leave(caller: QueueClient, milliseconds: number, expected: number): void {
     this.running -= 1;
     increment(this.#runningOf, caller.key, -1);
+    if (caller.record !== undefined) increment(this.#writesOf, caller.record, -1);
     const isLost = milliseconds >= LOST_AFTER;
     this.queueOf(caller).correct(caller.key, (isLost ? 0 : milliseconds) - expected);
     if (isLost) return;

@@ -39,6 +39,22 @@ export abstract class ClientQueue<T> {
     return this.waiting.get(key)?.values().next().value;
   }
 
+  /**
+   * The oldest entry of a client that may run.
+   * @param isHeld whether an entry that may not run lets later ones of its client pass
+   */
+  protected firstReady(
+    key: string,
+    mayRun: (entry: T) => boolean,
+    isHeld: (entry: T) => boolean,
+  ): T | undefined {
+    for (const entry of this.waiting.get(key) ?? []) {
+      if (mayRun(entry)) return entry;
+      if (!isHeld(entry)) return undefined;
+    }
+    return undefined;
+  }
+
   /** Takes the oldest entry of a client. */
   protected takeFirst(key: string): T | undefined {
     const first = this.first(key);

@@ -1,12 +1,12 @@
 // Decides which statement gets an exclusive connection next.
-import { OVERLOADED, TOO_MANY, type Problem } from '../../errors.ts';
+import { OVERLOADED, TOO_MANY, unavailable, type Problem } from '../../errors.ts';
 import { ClientPresence } from '../client-presence.ts';
 import { HeavyStatements } from './heavy-statements.ts';
 import { LoopClock } from './loop-clock.ts';
 import { ClientGone, SERVICE, type Requester } from './requester.ts';
 import { classify, isVaried, QUICK, type Shape } from '../statement-shapes.ts';
 import { increment, SlowClients } from './slow-clients.ts';
-import type { ClassQueue, QueueClient, WaitingStatement } from './class-queue.ts';
+import type { ClassQueue, QueueClient, WaitingStatement, Demand } from './class-queue.ts';
 import { ClassQueues, type ClassState } from './class-queues.ts';
 import { RunningStatements, type RunningStatement } from './running-statements.ts';
 import { LOST_AFTER, mustMove, READ_CLASSES, type WorkClass } from './work-class.ts';
@@ -26,6 +26,8 @@ const LIVELY = 2_000;
 
 /** For a statement that PostgreSQL has not ended, the cooldown is as long as if the process had been busy for a quarter of it. */
 const BUSY_IF_ENDLESS = 0.25;
+
+const RECORD_BUSY = unavailable('Other requests keep changing this record. Try again.');
 
 /** Classes in which an anonymous client may be in a cooldown. */
 const COOLDOWN_CLASSES: readonly WorkClass[] = [...READ_CLASSES, 'slow'];
@@ -78,7 +80,6 @@ export class Scheduler {
    * Gives a statement its connection: at once, or resolves when it may begin. The caller must then call `leave`.
    * @param shape only for reads, which count as slow when they take long
    * @param since when the statement began to wait, also in another class
-   * @param weight of the statement, see `HeavyStatements`
    * @returns undefined for a read that turned out to belong to another class while it waited
    * @throws Problem 503, or 429 for a client whose own statements are the reason, at once where the wait would be too long;
    * ClientGone when the client disconnects while it waits
@@ -88,20 +89,21 @@ export class Scheduler {
     requester: Requester,
     shape?: Shape,
     since?: number,
-    weight = 0,
+    demand: Demand = {},
   ): RunningStatement | Promise<RunningStatement | undefined> {
     const queue = this.#queues.of[name];
     const now = performance.now();
     if (requester !== SERVICE) this.#presence.note(requester.key, now);
-    const caller = this.#callerOf(queue, requester, weight);
+    const caller = this.#callerOf(queue, requester, demand);
     if (queue.waiting > 0 || !queue.mayRun(caller) || !this.#queues.hasRoom(queue))
       return this.#wait(queue, requester, caller, shape, since ?? now);
     return this.#begin(queue, caller, shape);
   }
 
   /** A copy of the client as it is now: a requester's key and origin change when the user is authenticated. */
-  #callerOf({ name }: ClassQueue, { key, origin }: Requester, weight: number): QueueClient {
-    return { key, origin, isPreferred: name === 'attempt' && this.#slowClients.isPreferred(key), weight };
+  #callerOf({ name }: ClassQueue, { key, origin }: Requester, demand: Demand): QueueClient {
+    const isPreferred = name === 'attempt' && this.#slowClients.isPreferred(key);
+    return { key, origin, isPreferred, ...demand };
   }
 
   #begin(queue: ClassQueue, caller: QueueClient, shape: Shape | undefined): RunningStatement {
@@ -168,9 +170,9 @@ export class Scheduler {
     name: WorkClass,
     requester: Requester,
     work: (running: RunningStatement | undefined) => Promise<T>,
-    weight?: number,
+    demand?: Demand,
   ): Promise<T> {
-    const entered = this.enter(name, requester, undefined, undefined, weight);
+    const entered = this.enter(name, requester, undefined, undefined, demand);
     const running = entered instanceof Promise ? await entered : entered;
     let isComplete = false;
     try {
@@ -285,7 +287,8 @@ export class Scheduler {
       if (queue.waiting === 0) continue;
       queue.refused += queue.removeWhere(
         ({ since }) => since <= latest,
-        ({ caller }) => (queue.isOwnFault(caller) ? TOO_MANY : OVERLOADED),
+        ({ caller }) =>
+          queue.isRecordBusy(caller) ? RECORD_BUSY : queue.isOwnFault(caller) ? TOO_MANY : OVERLOADED,
       );
     }
   }

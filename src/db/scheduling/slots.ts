@@ -66,11 +66,6 @@ export class Slots {
     return this.#limits.retryAfter ?? RETRY_AFTER;
   }
 
-  /** Whether nobody has a slot or waits for one. */
-  get isUnused(): boolean {
-    return this.#taken === 0 && this.#waiting.size === 0;
-  }
-
   /**
    * Takes a slot, after a short wait if none is free.
    * @param holder work that may be ended for clients that wait; without it nothing ends the work
@@ -177,34 +172,5 @@ export class Slots {
       return (this.#takenBy.get(client) ?? 0) < this.#limits.perClient[origin];
     });
     next?.start();
-  }
-}
-
-/** Maximum writes of one record at once: one that has its lock, and one that waits for it. */
-const MAX_OF_RECORD = 2;
-const OF_RECORD: SlotLimits = {
-  max: { anonymous: MAX_OF_RECORD, user: MAX_OF_RECORD, admin: MAX_OF_RECORD },
-  perClient: { anonymous: Infinity, user: Infinity, admin: Infinity },
-  ownMessage: '',
-  fullMessage: 'Other requests keep changing this record. Try again.',
-  retryAfter: 1,
-};
-
-/** Lets the writes of one record take turns before they get a connection, or those that wait for its lock would have all of them. */
-export class RecordTurns {
-  readonly #slots = new Map<string, Slots>();
-
-  /** @throws Problem 503 when the turn does not come; ClientGone */
-  async run<T>(record: string, requester: Requester, work: () => Promise<T>): Promise<T> {
-    const slots = this.#slots.get(record) ?? new Slots(OF_RECORD);
-    this.#slots.set(record, slots);
-    let leave: (() => void) | undefined;
-    try {
-      leave = await slots.enter(requester);
-      return await work();
-    } finally {
-      leave?.();
-      if (slots.isUnused) this.#slots.delete(record);
-    }
   }
 }

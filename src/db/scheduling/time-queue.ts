@@ -81,12 +81,10 @@ export class TimeQueue<T> extends ClientQueue<T> {
   /**
    * Takes the next entry. The caller must then call `begin`.
    * @param mayRun skips clients for whose oldest entry it is false
+   * @param isHeld whether an entry that may not run lets later ones of its client pass
    */
-  shift(mayRun: (entry: T) => boolean): T | undefined {
-    const isReady = (key: string): boolean => {
-      const oldest = this.first(key);
-      return oldest !== undefined && mayRun(oldest);
-    };
+  shift(mayRun: (entry: T) => boolean, isHeld: (entry: T) => boolean = () => false): T | undefined {
+    const isReady = (key: string): boolean => this.firstReady(key, mayRun, isHeld) !== undefined;
     let least = Infinity;
     let known: string | undefined;
     for (const key of this.#waitingKnown) {
@@ -101,8 +99,11 @@ export class TimeQueue<T> extends ClientQueue<T> {
     }
     const next = this.#lead >= 0 ? (newClient ?? known) : (known ?? newClient);
     if (next === undefined) return undefined;
+    const entry = this.firstReady(next, mayRun, isHeld);
+    if (entry === undefined) return undefined;
     this.#taken = next;
-    return this.takeFirst(next);
+    this.remove(next, entry);
+    return entry;
   }
 
   /**
