@@ -19,6 +19,8 @@ export interface Probed {
   readonly readRate: number;
   readonly readFailures: number;
   readonly writes: number;
+  /** Per second. */
+  readonly writeRate: number;
   /** Milliseconds. */
   readonly writeMedian: number;
   /** The share of writes without a good answer. */
@@ -115,6 +117,7 @@ async function probe({ port, seconds, rounds }: ProbeJob): Promise<Probed> {
     readRate: median(parts.map((part) => ((part?.length ?? 0) - failed(part)) / (length / 1000))),
     readFailures: failed(reads),
     writes: writes?.length ?? 0,
+    writeRate: (writes?.length ?? 0) / seconds,
     writeMedian: median(times(writes)),
     writeFailures: failed(writes) / Math.max(1, writes?.length ?? 0),
   };

@@ -2,7 +2,7 @@
 import { PASSWORD } from '../../rows.ts';
 import { addresses, besiege, readRow, writeRows } from '../besiege.ts';
 import type { RequestShape } from '../jobs.ts';
-import type { Scenario } from '../scenario.ts';
+import { atLeast, type Scenario } from '../scenario.ts';
 
 const CONNECTIONS = 20;
 /** Elements of a JSON array of one megabyte. */
@@ -44,7 +44,7 @@ const scenario = ({ name, title, requests, from = ONE_ADDRESS, slow, limit }: At
   title,
   async run(stage) {
     const { sql } = stage.world;
-    const rows = await sql<{ id: number }[]>`
+    const large = await sql<{ id: number }[]>`
       insert into value (string, json)
       select 'large', ('[' || repeat('1,', ${ELEMENTS}::int) || '1]')::jsonb from generate_series(1, 10) returning id`;
     if (slow) await sql.unsafe(slowTrigger(slow)).simple();
@@ -55,10 +55,13 @@ const scenario = ({ name, title, requests, from = ONE_ADDRESS, slow, limit }: At
           port,
           connections: CONNECTIONS,
           addresses: from,
-          requests: requests(rows.map(({ id }) => id)),
+          requests: requests(large.map(({ id }) => id)),
         },
       ]);
-      return [readRow(siege, limit), ...writeRows(stage, siege, 50)];
+      const rows = [readRow(siege, limit), ...writeRows(stage, siege, 50)];
+      // Some writes may get a connection at once and others wait for long, which the median does not show.
+      const rate = siege.during.writeRate / siege.reference.writeRate;
+      return slow ? [...rows, atLeast('ratio', 'writes per second', 0.6, rate, '×')] : rows;
     } finally {
       if (slow) await sql`drop function slow cascade`;
       // Another attack exports the history, which would be too long for its client.

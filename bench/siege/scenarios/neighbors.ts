@@ -280,7 +280,7 @@ export const neighbors: readonly Scenario[] = [
     others: [bulkPost, bulkPost, changeBy(7)],
     clients: 20,
     from: ['10.2.0.1'],
-    limit: 20,
+    limit: 10,
   }),
   neighborhood({
     name: 'longer-reads',
