@@ -5,6 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import shipped from '../../src/resources/registry.ts';
+import { sumMetrics } from '../../src/http/observability/metrics-sum.ts';
 import { basic, request, startService, type RequestOptions, type TestService } from '../support.ts';
 import { answered, growing, readExposition, valueOf, type Families } from './exposition.ts';
 import { REPOSITORY, until } from './support.ts';
@@ -232,4 +233,25 @@ describe('who may read the metrics', { timeout: 600_000 }, () => {
     assert.equal((await closed.request('/metrics')).status, 404);
     await closed.close();
   });
+});
+
+test('of several processes a replica is in the rotation if all use it, and its lag is the longest', () => {
+  const documents = [
+    ['1', '0.5', '100'],
+    ['0', '12', 'NaN'],
+  ].map(([isUsed, seconds, bytes]) =>
+    [
+      ['in_rotation', 'gauge', isUsed],
+      ['lag_seconds', 'gauge', seconds],
+      ['lag_bytes', 'gauge', bytes],
+      ['reads_total', 'counter', '7'],
+    ]
+      .map(([name, type, value]) => {
+        const metric = `vitrine_replica_${name}`;
+        return `# HELP ${metric} x\n# TYPE ${metric} ${type}\n${metric}{replica="a"} ${value}\n`;
+      })
+      .join(''),
+  );
+  const values = sumMetrics(documents).match(/(?<=\} ).*$/gm);
+  assert.deepEqual(values, ['0', '12', 'NaN', '14']);
 });

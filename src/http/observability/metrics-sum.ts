@@ -7,8 +7,11 @@ const sum: Combine = (one, other) => one + other;
 
 /** Metrics that are not summed. */
 const OTHER_RULES: readonly (readonly [pattern: RegExp, combine: Combine])[] = [
-  [/^vitrine_(build_info|overload|memory_used_ratio|event_loop_delay_seconds)(\{|$)/, Math.max],
-  [/^process_start_time_seconds$/, Math.min],
+  [
+    /^vitrine_(build_info|overload|memory_used_ratio|event_loop_delay_seconds|replica_lag_(bytes|seconds))(\{|$)/,
+    Math.max,
+  ],
+  [/^(process_start_time_seconds$|vitrine_replica_in_rotation\{)/, Math.min],
 ];
 
 const ruleOf = (sample: string): Combine => OTHER_RULES.find(([pattern]) => pattern.test(sample))?.[1] ?? sum;
@@ -46,7 +49,7 @@ function addDocument(families: Families, text: string, countersOnly: boolean): v
 }
 
 /**
- * The metrics of several processes as one document: sums, the maximum of delays and shares, and the earliest start.
+ * The metrics of several processes as one document: sums, the maximum of delays, shares and lags, and the earliest start.
  * @param documents those of running processes
  * @param ended the last ones of processes that have ended: only what they counted is added, so that no sum decreases
  */
