@@ -5,8 +5,10 @@ import { ruleFaults } from '../../resources/records/conflicts.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 
 /** An error at each column of the rule that refused a write. The page says which rule it is. */
-export function ruleErrors(error: unknown, { model, output, readonly }: AdminResource): FieldErrors {
+export function ruleErrors(error: unknown, resource: AdminResource): FieldErrors {
+  const { model, output, readonly, constraints } = resource;
   const cause = error instanceof Problem ? error.cause : error;
   if (!isDatabaseError(cause)) return {};
-  return ruleFaults(cause, { model, columns: output.filter((column) => !readonly.has(column)) });
+  const text = constraints.get(cause.constraint_name ?? '');
+  return ruleFaults(cause, { model, columns: output.filter((column) => !readonly.has(column)), text });
 }
