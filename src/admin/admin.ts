@@ -14,7 +14,7 @@ import { html, type Html } from './web/html.ts';
 import { IMPORT_LIMIT, showImport } from './import/import-page.ts';
 import { pageReply } from './web/layout.ts';
 import { links } from './web/admin-links.ts';
-import { showSent } from './form/edit-page.ts';
+import { showParked } from './form/edit-page.ts';
 import { logIn, loginAddress, showLogin, showLoginFor } from './session/login.ts';
 import {
   findAdminRoute,
@@ -110,7 +110,7 @@ function wrongMethod(method: string, { page }: AdminRoute): Problem {
 async function resume(context: AdminContext, path: string, form: Form): Promise<Reply> {
   try {
     const route = findAdminRoute(pathOf(path), context.resources);
-    return isEdit(route) ? await showSent({ ...context, ...route }, form, 200) : redirect(links.dashboard);
+    return isEdit(route) ? await showParked({ ...context, ...route }, form, 200) : redirect(links.dashboard);
   } catch (error) {
     // A page, not an error: the reply must carry the cookie of the new session. A reload can show the kept form.
     const problem = asProblem(error);
@@ -140,7 +140,7 @@ async function answerLoggedIn(context: AdminContext): Promise<Reply> {
   // A form from an earlier session of this site is shown again, so that its values are not lost.
   if (!hasValidCsrf(form, token)) {
     if (!isEdit(route) || !isSameOriginForm(request)) throw staleForm();
-    return showSent({ ...context, ...route }, form, 403);
+    return showParked({ ...context, ...route }, form, 403);
   }
   // While the form arrived, the session may have ended, or the admin's name may have changed.
   const caller = await context.sessions.find(token);

@@ -73,7 +73,7 @@ export interface ListPlan {
 export const isByKey = ({ model, orderings }: ListPlan): boolean =>
   orderings.length === partsOf(model.primaryKey).length;
 
-/** Whether PostgreSQL's estimate for the plan would tell of rows that it does not list. */
+/** Whether PostgreSQL's estimate for the plan would reveal rows that it does not list. */
 export const mayHideRows = ({ model, joins }: ListPlan): boolean =>
   [model, ...joins.map((join) => join.model)].some((one) => one.mayHideRows || one.relation !== undefined);
 

@@ -10,8 +10,8 @@ export interface Selection {
 }
 
 /**
- * A number of records: exact up to a limit. Above it, PostgreSQL's estimate, or where that would tell of hidden records the limit
- * itself.
+ * A number of records: exact up to a limit. Above it PostgreSQL's estimate, or only the limit where an estimate would reveal hidden
+ * records.
  */
 export interface Count {
   readonly count: number;

@@ -10,7 +10,7 @@ import {
   configure,
   createReplicatedDatabase,
   pauseReplay,
-  RESOURCES,
+  type RESOURCES,
   resumeReplay,
   until,
   type ReplicatedDatabase,

@@ -1,7 +1,7 @@
 // Deletes the selected records of a list.
 import type { Reply } from '../../http/message/message.ts';
 import { selectedRecords, hiddenChoice, listUrl, selectionChange, type BulkContext } from './bulk-choice.ts';
-import { askDeletion, runDeletion, type Deletion } from '../form/deletion.ts';
+import { askDeletion, runDeletion, type Deletion } from '../form/confirmed-deletion.ts';
 import { assertSession } from '../session/assert-session.ts';
 import type { Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';

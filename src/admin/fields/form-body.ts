@@ -95,7 +95,7 @@ function byField(errors: FieldErrors, { passwords }: AdminResource): FieldErrors
  * Runs a write. If the form already has errors, only validates the rest, so that all errors are reported at once.
  * @param id of the record that the form changes; undefined for a new one
  */
-export async function attempt<T>(
+export async function trySave<T>(
   { operations, caller, resource }: ResourceContext,
   id: string | undefined,
   { fields, errors }: FormBody,

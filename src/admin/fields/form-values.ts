@@ -120,7 +120,7 @@ export function typedValues(form: Form, columns: readonly Column[], isNew: boole
 export const KEPT = '_kept';
 
 /** The columns that a submitted form has values for. */
-export function heldBy(form: Form, columns: readonly Column[]): readonly Column[] {
+export function columnsIn(form: Form, columns: readonly Column[]): readonly Column[] {
   const kept = new Set((form.get(KEPT) ?? '').split(' '));
   return columns.filter(({ key }) => !kept.has(key));
 }

@@ -5,7 +5,7 @@ import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import type { RecordContext } from '../web/admin-context.ts';
-import { askDeletion, runDeletion, type Deletion } from './deletion.ts';
+import { askDeletion, runDeletion, type Deletion } from './confirmed-deletion.ts';
 import { sessionCaller } from '../session/assert-session.ts';
 import { boundedForm } from '../fields/form-bounds.ts';
 import type { Form } from '../web/form-data.ts';

@@ -8,12 +8,12 @@ import { sessionCaller } from '../session/assert-session.ts';
 import { confirmCaller, needsConfirmation } from '../session/password-confirmation.ts';
 import { isChoice, resolveConflict, showConflict } from './conflict-page.ts';
 import type { RecordContext, ResourceContext } from '../web/admin-context.ts';
-import { addPassword, attempt, bodyOf, type FormBody } from '../fields/form-body.ts';
+import { addPassword, trySave, bodyOf, type FormBody } from '../fields/form-body.ts';
 import { boundedForm } from '../fields/form-bounds.ts';
 import type { Form } from '../web/form-data.ts';
 import { editableColumns, formPage } from '../fields/form-page.ts';
 import {
-  heldBy,
+  columnsIn,
   fittingColumns,
   initialValues,
   storedValues,
@@ -67,7 +67,7 @@ async function create(context: ResourceContext, typed: TypedValues, form: Form):
   const confirmation = await addConfirmation(context, undefined, body, form);
   const { resource } = context;
   const caller = sessionCaller(context);
-  const outcome = await attempt(context, undefined, body, () =>
+  const outcome = await trySave(context, undefined, body, () =>
     addOnce(context, form, (operations) => operations.create(resource, body.fields, caller)),
   );
   if (!outcome.done)
@@ -90,7 +90,7 @@ async function update(
   if (isOwnUser(context, stored.id)) addLockOut(body.errors, body.fields);
   const confirmation = await addConfirmation(context, stored, body, form);
   try {
-    const outcome = await attempt(context, stored.id, body, () =>
+    const outcome = await trySave(context, stored.id, body, () =>
       operations.update(resource, stored.id, body.fields, sessionCaller(context), [stored.version]),
     );
     if (!outcome.done)
@@ -133,13 +133,13 @@ function asNew(context: ResourceContext, typed: TypedValues, form: Form, notice?
 }
 
 /** Shows a form from an earlier session again, with everything that the user typed. */
-export async function showSent(context: FormContext, sent: Form, status: number): Promise<Reply> {
+export async function showParked(context: FormContext, sent: Form, status: number): Promise<Reply> {
   const { resource, id } = context;
   const isNew = id === undefined;
   const stored = isNew ? undefined : await context.browsing.read(resource, id);
   const columns = editableColumns(resource, isNew);
   const form = boundedForm(sent, columns);
-  const typed = typedValues(form, heldBy(form, columns), isNew);
+  const typed = typedValues(form, columnsIn(form, columns), isNew);
   // The user resolves a conflict again, against the record as it is now.
   if (stored && form.entries.some(([name]) => isChoice(name)))
     return showConflict(context, { stored, typed, form });
@@ -164,7 +164,7 @@ export async function saveRecord(context: FormContext, submitted: Form): Promise
   const isNew = id === undefined;
   const editable = editableColumns(resource, isNew);
   const form = boundedForm(submitted, editable);
-  const columns = heldBy(form, editable);
+  const columns = columnsIn(form, editable);
   const stored = isNew ? undefined : await readStored({ ...context, id });
   const sent = typedValues(form, columns, isNew);
   const find = (key: string | undefined): Column | undefined => columns.find((column) => column.key === key);

@@ -197,7 +197,7 @@ export function createAuthentication(
     recall(header: string | undefined, address: string): Caller | undefined {
       const [key, verified] = findCached(header, address) ?? [];
       if (key === undefined || !verified) return undefined;
-      // Each use renews both, so that failures of others never lock out a client at work.
+      // Each use renews both, so that failures of others never lock out an active client.
       cache.renew(key);
       familiars.renew(verified.familiar);
       return verified.caller;

@@ -43,8 +43,8 @@ export interface AdmissionRequest extends HasNetwork {
 }
 
 /**
- * Admission control: decides when a request may start. When the process is busy, requests queue and clients take turns, those with
- * long work among themselves. So neither one client with thousands of connections nor many clients with costly requests
+ * Admission control: decides when a request may start. When the process is busy, requests queue and clients take turns. Clients with
+ * long work have a queue of their own. So neither one client with thousands of connections nor many clients with costly requests
  * keep a client with short requests waiting. A client whose requests took much processor time waits in the queue of heavy work.
  */
 export class Admission {
@@ -114,7 +114,7 @@ export class Admission {
 
   /**
    * Admits a request that has waited and now has long work, such as parsing a body. Many requests may get what they waited for at
-   * the same moment, so it queues in any case, and the client is charged for what it then does before its next wait.
+   * the same moment, so it always queues, and the client is charged for what it then does before its next wait.
    * @throws Refusal if too many requests are queued
    */
   async enterInTurn(request: AdmissionRequest, now: number): Promise<void> {
@@ -201,7 +201,7 @@ export class Admission {
     displaced.refuse(TOO_MANY);
   }
 
-  /** @param counted is counted by client */
+  /** @param counted the request, if it counts for its client: only on a busy process */
   #start(now: number, counted?: AdmissionRequest): void {
     if (this.#started === 0) this.#startsEnd = now + MAX_START_TIME;
     this.#started += 1;

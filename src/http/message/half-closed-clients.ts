@@ -5,7 +5,7 @@ import { setImmediate as nextIteration, setTimeout as sleep } from 'node:timers/
 /** Milliseconds until the first probe of a half-closed connection. Each further wait is longer, up to the maximum. */
 const FIRST_PROBE = 20;
 const MAX_WAIT = 100;
-/** Half-closed connections that are probed. Beyond `MAX_WAIT` of them, each waits a millisecond longer: 1,000 probes per second. */
+/** Half-closed connections that are probed. With more than 100, the wait in milliseconds is their number: at most 1,000 probes per second. */
 let probed = 0;
 /** Milliseconds that an HTTP/1.0 client that closed its half of the connection has for its response: it cannot be probed. */
 const UNPROBED_TIME = 100;

@@ -1,4 +1,4 @@
-// A cache with a limit for each owner, an expiry time, and least-recently-used eviction.
+// A cache with an expiry time and a limit for each owner. It evicts what was set longest ago.
 
 interface Entry<Value> {
   readonly owner: string;

@@ -1,10 +1,10 @@
 // The position that a write has reached: the client gets it, and sends it with later reads.
 import type { ApiRequest, Area, Reply } from './message.ts';
 
-/** The header of both. */
+/** In the response to a write, and in the request of a later read. */
 export const POSITION_HEADER = 'Vitrine-Position';
 
-/** The position that a request of the API carries. A repeated header is no position. */
+/** The positions that a request of the API carries. Node joins repeated headers with commas. */
 export function sentPosition({ headers }: ApiRequest): string | undefined {
   const sent = headers['vitrine-position'];
   return sent === undefined ? undefined : String(sent);

@@ -50,7 +50,7 @@ export interface PipelinedExchange {
   readonly response: ServerResponse;
 }
 
-/** The same bytes in memory of at most twice their size: a part of a packet would keep all of it, and only the part is counted. */
+/** Copies a small rest out of its packet: otherwise it would keep the whole packet in memory, and only the rest is counted. */
 function compact(bytes: Buffer): Buffer {
   if (bytes.length === 0) return NONE;
   if (bytes.length * 2 > bytes.buffer.byteLength) return bytes;

@@ -1,4 +1,4 @@
-// Notices a head with too many headers before its end, which may never come: thousands of headers are costly to parse.
+// Stops parsing a request as soon as it has too many headers. Its end may never come, and thousands of headers are costly to parse.
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { MAX_HEADERS } from '../message/request-target.ts';

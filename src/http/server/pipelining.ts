@@ -1,4 +1,4 @@
-// Limits how many requests a client may pipeline: lets a `Reader` take over such connections from Node.
+// Decides which connections a `Reader` reads instead of Node: those with pipelined requests, chunked bodies or costly networks.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Reader, type HttpSocket, type RequestNetwork, type PipelinedExchange } from './connection-reader.ts';

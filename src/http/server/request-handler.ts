@@ -171,7 +171,7 @@ export function createHandler(options: HandlerOptions): Handler {
     return settled ? settled.then(() => enterPresent(exchange)) : enterPresent(exchange);
   }
 
-  /** Not admitted, but held back like the others: otherwise new connections for health checks would keep all of these waiting. */
+  /** Health checks skip admission, but wait for arrivals: otherwise a stream of them on new connections would delay all others. */
   const enterHealthCheck = (): Promise<void> =>
     arrivals.settled()?.then(() => healthChecks.next()) ?? healthChecks.next();
 

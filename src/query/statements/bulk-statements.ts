@@ -14,8 +14,8 @@ import { reference, typed, type Column, type Model } from '../../db/schema/model
 import {
   authorSql,
   changedValues,
-  logInsert,
-  returningLog,
+  historyInsert,
+  returningHistory,
   wholeRow,
   type Recording,
 } from './history-sql.ts';
@@ -58,10 +58,10 @@ export function bulkDeleteStatement(
 ): Statement<BulkCounts> {
   const { model } = plan;
   const returning = recording
-    ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
+    ? returningHistory(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
   const deleted = sql`deleted as (delete from ${table(model.table)} ${raw(ROOT)} using chosen f where ${sameRow(model)} returning true${returning})`;
-  const log = recording ? logInsert(recording, authorSql(author), 'delete', 'deleted') : EMPTY;
+  const log = recording ? historyInsert(recording, authorSql(author), 'delete', 'deleted') : EMPTY;
   const counts = raw(
     '(select count(*) from chosen), (select count(*) from chosen), (select count(*) from deleted)',
   );
@@ -94,7 +94,7 @@ export function bulkUpdateStatement(
   };
   const states = ['f', ROOT] as const;
   const returning = recording
-    ? returningLog(
+    ? returningHistory(
         ROOT,
         model.primaryKey,
         changedValues('f', changes, recording, states),
@@ -102,7 +102,7 @@ export function bulkUpdateStatement(
       )
     : EMPTY;
   const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from chosen f where ${sameRow(model)} and (${differs(ROOT)}) returning true${returning})`;
-  const log = recording ? logInsert(recording, authorSql(author), 'update', 'changed') : EMPTY;
+  const log = recording ? historyInsert(recording, authorSql(author), 'update', 'changed') : EMPTY;
   const attempted = sql`from chosen f where (${differs('f')})`;
   const results = checks.map(
     (check) => sql`not exists (select ${attempted} and not (${compositeReferenceSql(check)}))`,

@@ -5,7 +5,7 @@ import type { Column } from '../../db/schema/model.ts';
 export interface Change {
   readonly column: Column;
   /**
-   * The value as text. For a password, whose new value is `hash`: the salted digest of the sent text if that may be the stored
+   * The new value as text. A password has it in `hash`; this is then the salted digest of the sent text if that may be the stored
    * hash, else null.
    */
   readonly value: string | null;

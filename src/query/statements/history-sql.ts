@@ -7,7 +7,7 @@ import { jsonField, recordJson } from './record-json.ts';
 /** What a writing statement records in the history. */
 export interface Recording {
   /** The history's model: see `HISTORY` in resources/definition/system-tables.ts. */
-  readonly log: Model;
+  readonly history: Model;
   /** The columns whose values are recorded. For a password, the history only records that it changed. */
   readonly columns: readonly Column[];
   /** The name of the changed record's model. */
@@ -16,19 +16,19 @@ export interface Recording {
   readonly source: string;
 }
 
-/** The user who makes a change, for the log; null for a command. */
+/** The user who makes a change, for the history; null for a command. */
 export const authorSql = (author: { readonly id: string; readonly name: string } | null): Fragment =>
   sql`${value(author?.id ?? null)}, ${value(author?.name ?? null)}`;
 
 export type Action = 'create' | 'update' | 'delete';
 
-/** The columns that `returning` provides for the log. */
+/** The columns that `returning` provides for the history. */
 export const BEFORE = raw('"vitrine before"');
 export const AFTER = raw('"vitrine after"');
 const KEY = raw('"vitrine key"');
 
-/** The log's part of a `returning` clause: `, … as "vitrine before"` and so on. */
-export function returningLog(alias: string, key: Column, before: Fragment, after: Fragment): Fragment {
+/** The history's part of a `returning` clause: `, … as "vitrine before"` and so on. */
+export function returningHistory(alias: string, key: Column, before: Fragment, after: Fragment): Fragment {
   return sql`, ${output(alias, key)}::text as ${KEY}, ${before} as ${BEFORE}, ${after} as ${AFTER}`;
 }
 
@@ -65,16 +65,17 @@ export function changedValues(
   return object(fields);
 }
 
+/** `door` is where the change came from: `api`, `admin` or `command`. */
 const NAMES = raw('user_key, user_name, door, action, model, record, before, after');
 
 /**
- * `, logged as (insert …)`: one log entry for each row of a CTE.
+ * `, logged as (insert …)`: one entry of the history for each row of a CTE.
  * @param author see `authorSql`
  * @param rows the name of the CTE, with a `where` if only some of its rows count
  * @param after the column of the CTE that replaces "vitrine after"
  */
-export function logInsert(
-  { log, model, source }: Recording,
+export function historyInsert(
+  { history, model, source }: Recording,
   author: Fragment,
   action: Action,
   rows: string,
@@ -82,9 +83,9 @@ export function logInsert(
 ): Fragment {
   // Safe as literals: constants, and a model name that the registry's check limits to letters, digits and underscores.
   const what = raw(`'${source}', '${action}', '${model}'`);
-  return sql`, logged as (insert into ${table(log.table)} (${NAMES}) select ${author}, ${what}, ${KEY}, ${BEFORE}, ${after} from ${raw(rows)})`;
+  return sql`, logged as (insert into ${table(history.table)} (${NAMES}) select ${author}, ${what}, ${KEY}, ${BEFORE}, ${after} from ${raw(rows)})`;
 }
 
-/** Whether the log records the same columns as the output has, so that it can reuse the output's JSON. */
+/** Whether the history records the same columns as the output has, so that it can reuse the output's JSON. */
 export const recordsSameColumns = (output: readonly Column[], { columns }: Recording): boolean =>
   output.length === columns.length && output.every((column, index) => column === columns[index]);

@@ -15,7 +15,14 @@ import { output, reference, type Column, type Model } from '../../db/schema/mode
 import { cast } from '../../db/types/column-types.ts';
 import type { Author } from './change.ts';
 import { assertSql, createMarker, refersSql } from './check-statements.ts';
-import { AFTER, authorSql, logInsert, recordsSameColumns, returningLog, wholeRow } from './history-sql.ts';
+import {
+  AFTER,
+  authorSql,
+  historyInsert,
+  recordsSameColumns,
+  returningHistory,
+  wholeRow,
+} from './history-sql.ts';
 import { ROOT } from '../plan.ts';
 import { recordJson } from './record-json.ts';
 import type { Reread } from './reread-sql.ts';
@@ -45,7 +52,7 @@ export interface InsertMany {
   /** Whether only the keys are returned. */
   readonly isMinimal: boolean;
   /** Inserts nothing: if the database would accept the records, the statement ends with an error for which `isIncomplete` is true. */
-  readonly isTrial?: boolean;
+  readonly isDryRun?: boolean;
 }
 
 export interface InsertedRecord {
@@ -85,6 +92,7 @@ export function existingStatement(references: readonly References[]): Statement<
  * Asks which of these combinations of values a stored record has.
  * @param columns of a unique index, which finds each combination
  * @param rows the values of the columns
+ * @param orRepeated whether a row counts as stored that repeats an earlier one of the list
  * @param types whose types the values have, if not those of the columns
  */
 export function storedStatement(
@@ -128,7 +136,12 @@ function groupSql(
 ): Fragment {
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
   const log = recording
-    ? returningLog(ROOT, model.primaryKey, raw('null'), isReused ? raw('null') : wholeRow(ROOT, recording))
+    ? returningHistory(
+        ROOT,
+        model.primaryKey,
+        raw('null'),
+        isReused ? raw('null') : wholeRow(ROOT, recording),
+      )
     : EMPTY;
   const record = isMinimal && !isReused ? raw("''::text") : recordJson(ROOT, shown);
   const refers = unenforced.length > 0 ? sql`, ${refersSql(unenforced, model)} as refers` : EMPTY;
@@ -167,14 +180,14 @@ const readMany =
 /**
  * Inserts all records if all references exist and the author's precondition holds. PostgreSQL inserts and returns the rows of a
  * group in their order.
- * @throws DatabaseError `isIncomplete` when a trigger has canceled some of them
+ * The statement ends with an error for which `isIncomplete` is true if a trigger has canceled some of them, or it is a trial.
  */
 export function insertManyStatement(
   target: WriteTarget,
   many: InsertMany,
   reread: Reread | undefined,
 ): Statement<ReturnType<ReturnType<typeof readMany>>> {
-  const { groups, references, unenforced = [], author, isMinimal, isTrial } = many;
+  const { groups, references, unenforced = [], author, isMinimal, isDryRun } = many;
   const { shown, recording } = target;
   const isReused = recording !== undefined && recordsSameColumns(shown, recording);
   const results = resultsOf(references);
@@ -197,9 +210,15 @@ export function insertManyStatement(
     ' union all ',
   );
   const log = recording
-    ? logInsert(recording, authorSql(author), 'create', 'inserted', isReused ? raw('inserted.record') : AFTER)
+    ? historyInsert(
+        recording,
+        authorSql(author),
+        'create',
+        'inserted',
+        isReused ? raw('inserted.record') : AFTER,
+      )
     : EMPTY;
-  const count = value(isTrial ? '-1' : String(groups.reduce((sum, { size }) => sum + size, 0)));
+  const count = value(isDryRun ? '-1' : String(groups.reduce((sum, { size }) => sum + size, 0)));
   // The error of the cast ends the statement, so that nothing is inserted.
   const inserted = raw('(select count(*) from inserted)');
   const isComplete = sql`(case when not c.ok or ${inserted} = ${count}::int8 then '1' else ${INCOMPLETE.sql} end)::int8`;

@@ -200,7 +200,7 @@ export function countSql(rows: Fragment, limit: number): Fragment {
 
 /**
  * The SQL of a page for connections that clients share; undefined if any page may run there. The output `summed` checks the size of
- * all records of the page together, `shared` that each record has at most an equal share, which PostgreSQL computes faster.
+ * all records of the page together. `shared` checks that each record has at most an equal share, which PostgreSQL computes faster.
  * @param compiled the SQL of the page with another output, which is only made once
  */
 export function smallSql(

@@ -1,4 +1,4 @@
-// Reads one record by its key, or many by a list of keys, for imports.
+// Reads one record by its key; for imports, many by a list of keys.
 import { cast } from '../../db/types/column-types.ts';
 import { compile, join, LARGE, raw, sql, table, valueList, type Fragment } from '../../db/fragment.ts';
 import { type RawRow, type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';

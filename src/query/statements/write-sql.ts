@@ -13,9 +13,9 @@ import {
 } from './check-statements.ts';
 import {
   changedValues,
-  logInsert,
+  historyInsert,
   recordsSameColumns,
-  returningLog,
+  returningHistory,
   wholeRow,
   type Recording,
 } from './history-sql.ts';
@@ -25,9 +25,9 @@ import { recordJson, rowVersion } from './record-json.ts';
 /** What the writing statements know of a resource. */
 export interface WriteTarget {
   readonly model: Model;
-  /** The columns of the record that a statement returns. */
+  /** The columns of the record that a statement returns, as in the model: to compare them with others. */
   readonly output: readonly Column[];
-  /** The same columns, as the record's JSON formats them. */
+  /** The same columns with the date format of the output. */
   readonly shown: readonly Column[];
   /** The column with the key of the only user who may change or delete a record. */
   readonly owner: Column | undefined;
@@ -102,7 +102,7 @@ const readFoundRow = (row: RawRow | undefined) => ({
 export type FoundRow = ReturnType<typeof readFoundRow>;
 
 /**
- * Finds and locks the row by its key, as "vitrine found". Only if the caller owns it: other callers need not wait for its lock.
+ * Finds and locks the row by its key, as "vitrine found". It finds only rows of the caller, so that others do not wait for the lock.
  * @param lock the weakest sufficient one: `no key update` does not block inserts of records that refer to the row
  */
 function foundSql(
@@ -147,11 +147,16 @@ export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
   // The log reuses the output's JSON if both have the same columns.
   const isReused = recording !== undefined && recordsSameColumns(shown, recording);
   const forLog = recording
-    ? returningLog(ROOT, model.primaryKey, raw('null'), isReused ? raw('null') : wholeRow(ROOT, recording))
+    ? returningHistory(
+        ROOT,
+        model.primaryKey,
+        raw('null'),
+        isReused ? raw('null') : wholeRow(ROOT, recording),
+      )
     : EMPTY;
   const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${newVersion(target)} as version, ${output(ROOT, model.primaryKey)}::text as key${refers(target, write)}${forLog}`;
   const log = recording
-    ? logInsert(recording, author, 'create', 'inserted', isReused ? raw('inserted.record') : undefined)
+    ? historyInsert(recording, author, 'create', 'inserted', isReused ? raw('inserted.record') : undefined)
     : EMPTY;
   if (checks.length > 0) {
     const guarded = precondition ? sql` and ${precondition}` : EMPTY;
@@ -178,7 +183,7 @@ export const UPDATED_CELLS: WrittenCells = { json: 3, version: 4 };
 
 /**
  * Finds and locks the row, decides, and updates it if that is allowed and a column differs.
- * If a column is hidden from the output, the statement updates in any case: an unchanged version would confirm a guess of the
+ * If a column is hidden from the output, the statement always updates: an unchanged version would confirm a guess of the
  * hidden value. Passwords are exempt, because their hashes cannot be guessed.
  */
 export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
@@ -204,13 +209,13 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
   const logged = (alias: string, one: Recording): Fragment =>
     changedValues(alias, changes, one, [FOUND, ROOT]);
   const forLog = recording
-    ? returningLog(ROOT, model.primaryKey, logged(FOUND, recording), logged(ROOT, recording))
+    ? returningHistory(ROOT, model.primaryKey, logged(FOUND, recording), logged(ROOT, recording))
     : EMPTY;
   const forFilter = isHidden ? sql`, ${differs} as differs` : EMPTY;
   const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, shown)} as record, ${newVersion(target)} as version${refers(target, write)}${forFilter}${forLog})`;
   // The history only records real changes.
   const rows = isHidden ? 'changed where differs' : 'changed';
-  const log = recording ? logInsert(recording, author, 'update', rows) : EMPTY;
+  const log = recording ? historyInsert(recording, author, 'update', rows) : EMPTY;
   return sql`with ${row}, ${decided}, ${changed}${log} select ${FOUND_ROW}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${touches} and c.version is null from decided f left join changed c on true`;
 }
 
@@ -224,10 +229,10 @@ export const readDeleted = ([row]: readonly RawRow[]) => ({
 export function deleteSql(target: WriteTarget, write: BoundWrite): Fragment {
   const { model, recording } = target;
   const forLog = recording
-    ? returningLog(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
+    ? returningHistory(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
   const row = foundSql(target, write, 'update');
   const deleted = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine found" f where ${isSameRow(model)} and ${MATCHES}${isOnlyRow(model, write)} returning true${forLog}`;
-  const log = recording ? logInsert(recording, write.author, 'delete', 'deleted') : EMPTY;
+  const log = recording ? historyInsert(recording, write.author, 'delete', 'deleted') : EMPTY;
   return sql`with ${row}, deleted as (${deleted})${log} select ${FOUND_ROW}, exists (select from deleted) from (select) one left join "vitrine found" f on true`;
 }

@@ -51,8 +51,9 @@ type Run = Pick<Database, 'run'>;
  * @returns any other error unchanged
  */
 export function historyFault(error: unknown, { recording }: ServedResource): unknown {
-  const isOfLog = isDatabaseError(error) && recording !== undefined && isOfTable(recording.log, error);
-  return isOfLog ? new Error(`the history cannot be written: ${error.message}`, { cause: error }) : error;
+  const isOfHistory =
+    isDatabaseError(error) && recording !== undefined && isOfTable(recording.history, error);
+  return isOfHistory ? new Error(`the history cannot be written: ${error.message}`, { cause: error }) : error;
 }
 
 const changed = (error: DatabaseError, values: Partial<DatabaseError>): DatabaseError =>

@@ -243,7 +243,7 @@ export async function createMany(
         references: [],
         author,
         isMinimal: true,
-        isTrial: true,
+        isDryRun: true,
       });
       await database.run(trial, 'write');
     };

@@ -153,7 +153,7 @@ export function serveResources(
   seal: VersionSeal = PLAIN_VERSIONS,
 ): ServedResources {
   const served = new Map<string, ServedResource>();
-  const log = models.get(HISTORY.model);
+  const history = models.get(HISTORY.model);
   for (const definition of definitions) {
     const model = models.get(definition.model);
     if (!model) continue;
@@ -167,7 +167,7 @@ export function serveResources(
     const recorded =
       definition.history === false || !model.isTable ? undefined : adminColumns(definition, model);
     const source: ChangeSource = 'api';
-    const recording = log && recorded && { log, columns: recorded, model: model.name, source };
+    const recording = history && recorded && { history, columns: recorded, model: model.name, source };
     served.set(definition.model, {
       name: definition.model,
       model,

@@ -1,4 +1,4 @@
-// Deletes one record or several, after a page that shows the effects and asks for confirmation.
+// The steps that the deletion of one record and that of several share: show the effects, ask for confirmation, delete.
 import { asProblem } from '../../db/connection/database-errors.ts';
 import type { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
@@ -140,6 +140,7 @@ export async function runDeletion(context: ResourceContext, deletion: Deletion, 
   if (unconfirmed) return askAgain({ status: unconfirmed.status, unconfirmed });
   try {
     const { bulk, resource, settings } = context;
+    // Without a password, the transaction checks once more that no admin is deleted.
     const guard = needsPassword
       ? undefined
       : bulk.adminGuard(resource, deletion.selection, settings.userModel);
