@@ -2,7 +2,7 @@
 import type { Transaction } from '../../db/connection/transactions.ts';
 import type { Column } from '../../db/schema/model.ts';
 import { addError, Problem, type FieldErrors } from '../../errors.ts';
-import { equalValuesStatement } from '../../query/statements/check-statements.ts';
+import { equalValuesStatement } from '../../query/statements/conflict-statements.ts';
 import { placedRecordsStatement } from '../../query/statements/records-by-key.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { checkBody, parseField } from '../../resources/records/checked-body.ts';

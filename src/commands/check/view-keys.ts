@@ -3,7 +3,7 @@ import type { Database } from '../../db/connection/database.ts';
 import { isDatabaseError, reasonOf } from '../../db/connection/database-errors.ts';
 import { partsOf, type Model } from '../../db/schema/model.ts';
 import type { Fault } from '../../errors.ts';
-import { keyFaultsStatement } from '../../query/statements/check-statements.ts';
+import { keyFaultsStatement } from '../../query/statements/conflict-statements.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 import type { Warning } from './risk-warnings.ts';
 

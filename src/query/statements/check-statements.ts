@@ -1,9 +1,8 @@
-// Checks of a body that only the database can make, as SQL for the statements that write and as statements of their own. Also finds
-// duplicates, referring records, faults of keys, and the constraint that a rejected write violated.
+// Checks of a body that only the database can make, as SQL for the statements that write and as statements of their own.
 import { randomUUID } from 'node:crypto';
 import { EMPTY, exactText, join, literal, raw, sql, table, value } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
-import { booleans, createStatement, isTrue, oneCell, text, type Statement } from '../../db/rows.ts';
+import { booleans, createStatement, oneCell, type Statement } from '../../db/rows.ts';
 import {
   output,
   partsOf,
@@ -14,7 +13,6 @@ import {
   foreignReference,
 } from '../../db/schema/model.ts';
 import { ROOT } from '../plan.ts';
-import type { Change } from './change.ts';
 import { cast } from '../../db/types/column-types.ts';
 
 /** A check of a body's field that only the database can make. The statement that writes makes it too. */
@@ -203,98 +201,4 @@ export function compositeReferencesStatement(
     ', ',
   )}]::bool[]`;
   return createStatement(sql`select ${results} from ${rowToCheck(model, id)}`, oneCell(booleans));
-}
-
-/** Asks which conditions hold for any row `r` of their table. @returns the answers in the order of the conditions */
-const anyRow = (conditions: readonly { model: Model; condition: Fragment }[]): Statement<boolean[]> => {
-  const each = conditions.map(
-    ({ model, condition }) => sql`exists (select from ${table(model.table)} r where ${condition})`,
-  );
-  return createStatement(sql`select array[${join(each, ', ')}]::bool[]`, oneCell(booleans));
-};
-
-const isOther = ({ primaryKey }: Model, id: string): Fragment =>
-  sql` and ${reference('r', primaryKey)} <> ${typed(id, primaryKey)}`;
-
-/**
- * Asks which of these combinations of values another record has already.
- * @param id the record that is being changed, which is not its own duplicate
- */
-export function duplicatesStatement(
-  model: Model,
-  id: string | undefined,
-  combinations: readonly (readonly Change[])[],
-): Statement<boolean[]> {
-  const other = id === undefined ? EMPTY : isOther(model, id);
-  const conditions = combinations.map((changes) => {
-    const same = changes.map(({ column, value }) => sql`${reference('r', column)} = ${typed(value, column)}`);
-    return { model, condition: sql`${join(same, ' and ')}${other}` };
-  });
-  return anyRow(conditions);
-}
-
-/** Asks which of these foreign keys refer to the record from another row. A record that refers to itself can be deleted. */
-export const referrersStatement = (
-  foreignKeys: readonly { model: Model; column: Column }[],
-  id: string,
-): Statement<boolean[]> =>
-  anyRow(
-    foreignKeys.map(({ model, column }) => {
-      const other = model === column.references ? isOther(model, id) : EMPTY;
-      return { model, condition: sql`${reference('r', column)} = ${typed(id, column)}${other}` };
-    }),
-  );
-
-/** Asks which of these values are equal in the type of their column, such as 1.5 and 1.50. */
-export const equalValuesStatement = (
-  pairs: readonly { readonly column: Column; readonly one: string; readonly other: string }[],
-): Statement<boolean[]> => {
-  const each = pairs.map(({ column, one, other }) => sql`${typed(one, column)} = ${typed(other, column)}`);
-  return createStatement(sql`select array[${join(each, ', ')}]::bool[]`, oneCell(booleans));
-};
-
-/** Asks whether a row lacks the key, and whether two rows have the same key. NULL is not the same as NULL. */
-export const keyFaultsStatement = ({ table: name, primaryKey }: Model): Statement<KeyFaults> => {
-  const key = reference('r', primaryKey);
-  const rows = sql`from ${table(name)} r`;
-  return createStatement(
-    sql`select exists (select ${rows} where not (${key} is not null)), exists (select ${rows} where ${key} is not null group by ${key} having count(*) > 1)`,
-    ([row]) => ({ isNull: isTrue(row?.[0]), isDuplicate: isTrue(row?.[1]) }),
-  );
-};
-
-export interface KeyFaults {
-  readonly isNull: boolean;
-  readonly isDuplicate: boolean;
-}
-
-/** Where PostgreSQL reports a violation. */
-export interface ConstraintPlace {
-  readonly schema: string;
-  readonly table: string;
-  readonly name: string;
-}
-
-/**
- * Finds the unique index, foreign key or check constraint of the partitioned table from which a partition inherited a violated one.
- * @returns undefined if the place is no partition of this table
- */
-export function ownConstraintStatement(
-  model: Model,
-  { schema, table: name, name: constraint }: ConstraintPlace,
-): Statement<string | undefined> {
-  const root = sql`to_regclass(${value(table(model.table).text.join(''))})`;
-  const query = sql`with recursive
-    place as (select c.oid from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = ${value(schema)} and c.relname = ${value(name)}),
-    indexes (oid) as (
-      select i.indexrelid from place join pg_index i on i.indrelid = place.oid join pg_class c on c.oid = i.indexrelid where c.relname = ${value(constraint)}
-      union all select h.inhparent from indexes join pg_inherits h on h.inhrelid = indexes.oid),
-    keys (oid) as (
-      select o.oid from place join pg_constraint o on o.conrelid = place.oid where o.contype = 'f' and o.conname = ${value(constraint)}
-      union all select o.conparentid from keys join pg_constraint o on o.oid = keys.oid where o.conparentid <> 0)
-    select c.relname::text from indexes join pg_index i on i.indexrelid = indexes.oid join pg_class c on c.oid = i.indexrelid where i.indrelid = ${root}
-    union all select o.conname::text from keys join pg_constraint o on o.oid = keys.oid where o.conrelid = ${root}
-    union all select o.conname::text from place join pg_constraint o on o.conrelid = ${root} and o.contype = 'c' and o.conname = ${value(constraint)}
-      where ${root} in (select relid from pg_partition_ancestors(place.oid))`;
-  return createStatement(query, ([row]) => text(row?.[0] ?? null) ?? undefined);
 }

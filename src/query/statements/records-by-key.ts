@@ -110,20 +110,20 @@ export function recordStatement(
   const [version, most] = [rowVersion(ROOT, model, versioned), raw(String(LARGE))];
   const ifSmall = (one: Fragment): Fragment =>
     size ? sql`case when ${size} <= ${most} then ${one} end` : one;
-  const few = sql`${ifSmall(shown)} as json, ${model.version === 'xmin' ? version : ifSmall(version)} as version`;
+  const smallColumns = sql`${ifSmall(shown)} as json, ${model.version === 'xmin' ? version : ifSmall(version)} as version`;
   const id = cast(raw('$1::text'), model.primaryKey);
   const oneOf = (columns: Fragment): string =>
     compile(sql`select ${columns} from ${rows}${joins} where ${key} = ${id}`).text;
-  const one = oneOf(sql`${shown} as json, ${version} as version`);
-  const checked = oneOf(few);
-  const small = size && (() => checked);
+  const wholeSql = oneOf(sql`${shown} as json, ${version} as version`);
+  const smallSql = oneOf(smallColumns);
+  const small = size && (() => smallSql);
   const wanted = sql`unnest(${valueList([])}) with ordinality wanted (id, position)`;
   const on = sql`${key} = ${cast(raw('wanted.id'), model.primaryKey)}`;
   // `offset 0` keeps PostgreSQL from computing the JSON twice.
-  const found = sql`(select position, ${few} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
+  const found = sql`(select position, ${smallColumns} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
   const isSmall = sql`octet_length(json) <= ${most}`;
-  const { text: many } = compile(
+  const { text: manySql } = compile(
     sql`select position, case when ${isSmall} then json end, version from ${found}`,
   );
-  return (id) => ({ text: one, small, many, values: [id], fixed: true, decode: readFound });
+  return (id) => ({ text: wholeSql, small, many: manySql, values: [id], fixed: true, decode: readFound });
 }

@@ -11,11 +11,8 @@ import {
   type DatabaseError,
 } from '../../db/connection/database-errors.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
-import {
-  duplicatesStatement,
-  isMissingReference,
-  ownConstraintStatement,
-} from '../../query/statements/check-statements.ts';
+import { isMissingReference } from '../../query/statements/check-statements.ts';
+import { duplicatesStatement, ownConstraintStatement } from '../../query/statements/conflict-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
 import {
   addMissing,

@@ -3,7 +3,7 @@ import { isOfTable, type DatabaseError } from '../../db/connection/database-erro
 import type { Database } from '../../db/connection/database.ts';
 import { foreignKeysOf, partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import { Problem } from '../../errors.ts';
-import { referrersStatement } from '../../query/statements/check-statements.ts';
+import { referrersStatement } from '../../query/statements/conflict-statements.ts';
 import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
 import { FOREIGN_KEY_VIOLATION } from './composite-references.ts';
 
