@@ -1,5 +1,14 @@
 // Turns the position of a write into the text that its client sends with later reads, and back.
-import { createHmac, createSecretKey, hkdfSync, timingSafeEqual } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  createSecretKey,
+  hkdfSync,
+  randomBytes,
+  timingSafeEqual,
+  type KeyObject,
+} from 'node:crypto';
 import type { Reached } from '../connection/server-guard.ts';
 
 /** What a client has written, as it says. */
@@ -19,30 +28,36 @@ export interface PositionTokens {
   readonly openAll: (tokens: string) => readonly (WrittenPosition | undefined)[];
 }
 
-/** The timeline (4 bytes), the position (8) and the second of issue (4), then the MAC. */
+/** The timeline (4 bytes), the position (8) and the second of issue (4). */
 const CONTENT_BYTES = 16;
+const VECTOR_BYTES = 16;
 const MAC_BYTES = 16;
-const TOKEN = /^[\w-]{43}$/;
+const CIPHER = 'aes-256-ctr';
+const TOKEN = /^[\w-]{64}$/;
 /** Maximum characters of several tokens. */
-const MAX_LENGTH = 1_000;
+const MAX_LENGTH = 1_450;
 /** PostgreSQL has no timeline 0. */
 const NO_TIMELINE = 0;
 
 /**
+ * Tokens are encrypted with a random vector: how far the write-ahead log has grown, or that it has not, would tell the client of a
+ * refused write how much PostgreSQL did before it refused, which depends on hidden data.
  * @param secret that all processes on the database share
  * @param identity of the database, so that a copy of it with the same secret does not take its positions
  */
 export function createPositionTokens(secret: Buffer, identity: string): PositionTokens {
-  const key = createSecretKey(
-    Buffer.from(hkdfSync('sha256', secret, '', `vitrine position ${identity}`, 32)),
-  );
-  const macOf = (content: Buffer): Buffer =>
-    createHmac('sha256', key).update(content).digest().subarray(0, MAC_BYTES);
+  const derive = (use: string): KeyObject =>
+    createSecretKey(Buffer.from(hkdfSync('sha256', secret, '', `vitrine position ${use} ${identity}`, 32)));
+  const [macKey, cipherKey] = [derive('mac'), derive('cipher')];
+  const macOf = (sealed: Buffer): Buffer =>
+    createHmac('sha256', macKey).update(sealed).digest().subarray(0, MAC_BYTES);
   function open(token: string): WrittenPosition | undefined {
     if (!TOKEN.test(token)) return undefined;
     const bytes = Buffer.from(token, 'base64url');
-    const content = bytes.subarray(0, CONTENT_BYTES);
-    if (!timingSafeEqual(bytes.subarray(CONTENT_BYTES), macOf(content))) return undefined;
+    const sealed = bytes.subarray(0, VECTOR_BYTES + CONTENT_BYTES);
+    if (!timingSafeEqual(bytes.subarray(sealed.length), macOf(sealed))) return undefined;
+    const vector = sealed.subarray(0, VECTOR_BYTES);
+    const content = createDecipheriv(CIPHER, cipherKey, vector).update(sealed.subarray(VECTOR_BYTES));
     const timeline = content.readUInt32BE(0);
     const position = content.readBigUInt64BE(4);
     return {
@@ -57,7 +72,9 @@ export function createPositionTokens(secret: Buffer, identity: string): Position
       content.writeUInt32BE(reached?.timeline ?? NO_TIMELINE, 0);
       content.writeBigUInt64BE(reached?.position ?? 0n, 4);
       content.writeUInt32BE(Math.floor(issued / 1000), 12);
-      return Buffer.concat([content, macOf(content)]).toString('base64url');
+      const vector = randomBytes(VECTOR_BYTES);
+      const sealed = Buffer.concat([vector, createCipheriv(CIPHER, cipherKey, vector).update(content)]);
+      return Buffer.concat([sealed, macOf(sealed)]).toString('base64url');
     },
     openAll: (tokens) =>
       tokens.length > MAX_LENGTH ? [undefined] : tokens.split(',').map((token) => open(token.trim())),
