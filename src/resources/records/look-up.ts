@@ -87,12 +87,15 @@ export function createLookUp({ labels, count }: Reads) {
     const pattern = encodeURIComponent(name);
     const isSearch = fitsBudget(wordsOf(words).map(containing));
     const nothing: Found = { entries: [], hasNext: false };
-    const [matches, named, keyed] = await Promise.all([
-      isSearch ? labels(resource, { query: `${order}limit=${limit}`, search: words }) : nothing,
-      isName && labels(resource, { query: `${first.name}__ilike=${pattern}&limit=${limit}`, search: '' }),
-      labels(resource, { query: 'limit=1', search: '', ids: [words] }),
-    ]);
-    const found = [...keyed.entries, ...(named ? named.entries : []), ...matches.entries];
+    // One after the other: in a large table each may take seconds, and an admin has few connections.
+    const keyed = await labels(resource, { query: 'limit=1', search: '', ids: [words] });
+    const named = isName
+      ? await labels(resource, { query: `${first.name}__ilike=${pattern}&limit=${limit}`, search: '' })
+      : nothing;
+    const matches = isSearch
+      ? await labels(resource, { query: `${order}limit=${limit}`, search: words })
+      : nothing;
+    const found = [...keyed.entries, ...named.entries, ...matches.entries];
     if (found.length === 0) {
       const bare = bareWords(words);
       return bare === '' || bare === words ? matches : lookUp(resource, bare, most);
