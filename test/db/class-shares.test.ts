@@ -83,3 +83,26 @@ test('at most eight reads of unknown or high cost run at once, also when a slow 
   assert.deepEqual(running(), [0, 0, 0, 0]);
   scheduler.close();
 });
+
+test('a client with many slow writes of one record may write others at once', async () => {
+  const scheduler = new Scheduler();
+  const enter = (record?: string): Promise<RunningStatement | undefined> =>
+    Promise.resolve(
+      scheduler.enter('write', { ...SERVICE, key: 'ada', origin: 'user' }, undefined, undefined, { record }),
+    );
+  const end = async (entered: Promise<RunningStatement | undefined>): Promise<void> => {
+    const running = await entered;
+    assert.ok(running);
+    scheduler.leave(running);
+  };
+  const slow = Array.from({ length: 90 }, () => enter('page 1'));
+  for (const one of slow.slice(0, 24)) {
+    if (scheduler.state.write.running === 2) await sleep(80);
+    await end(one);
+  }
+  assert.equal(scheduler.state.write.waiting, 64);
+  await end(enter());
+  await end(enter('page 2'));
+  for (const one of slow.slice(24)) await end(one);
+  scheduler.close();
+});

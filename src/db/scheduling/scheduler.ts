@@ -226,7 +226,9 @@ export class Scheduler {
     since: number,
   ): Promise<RunningStatement | undefined> {
     const { key } = caller;
-    const problem = this.#refusal(queue, caller, shape?.mean ?? shape?.cost);
+    // Those that wait may be held up by themselves, such as writes of one record, and this one starts at once.
+    const startsAtOnce = queue.mayRun(caller) && this.#queues.hasRoom(queue);
+    const problem = startsAtOnce ? undefined : this.#refusal(queue, caller, shape?.mean ?? shape?.cost);
     if (problem) {
       this.#heavy.leave(key, caller);
       queue.refused += 1;
