@@ -158,7 +158,7 @@ describe('a start with a database that does not match the registry', () => {
       /\bdiffering\b.*no column gone_id\b/,
       /\bdiffering\b.*\bunknown_to_us\b.*NOT NULL/,
       /^ {2}- missing: .*no table old\.Missing/,
-      /^`npx vitrine schema --diff` prints the SQL for missing tables/,
+      /^A start of the service with SCHEMA=apply, the default, creates missing tables/,
     ];
     assert.equal(faults.length, expected.length, faults.join('\n'));
     expected.forEach((pattern, index) => assert.match(faults[index] ?? '', pattern));

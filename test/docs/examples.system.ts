@@ -64,7 +64,7 @@ describe('the registries of the pages', () => {
       const expected = ['user', 'book'].map((model) => `  - ${model}: there is no table ${model}\n`);
       // The role of the test's server may do everything, which is printed behind it.
       const printed = String(stderr).replace(/^vitrine: warning: the database role is a superuser.*\n/m, '');
-      const hint = /^`npx vitrine schema --diff` prints the SQL for missing tables\. .*\n/m;
+      const hint = /^A start of the service with SCHEMA=apply, the default, creates missing tables\. .*\n/m;
       assert.match(printed, hint);
       assert.equal(
         printed.replace(hint, ''),

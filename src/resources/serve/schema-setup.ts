@@ -269,7 +269,7 @@ function otherWaysToUsers(
 }
 
 const HOW_TO_CREATE =
-  '`npx vitrine schema --diff` prints the SQL for missing tables. A start of the service with SCHEMA=apply, the default, creates them.';
+  'A start of the service with SCHEMA=apply, the default, creates missing tables. With DATABASE_URL, `npx vitrine schema --diff` prints their SQL.';
 
 /** The error for differences between the database and the registry. */
 export function misfit(faults: readonly Fault[]): StartError {
