@@ -95,14 +95,5 @@ describe('the columns of a rule that refuses a write', () => {
         );
         assert.equal(line['column'], 'room, part');
       });
-
-      test('have the text of the resource in the form', async () => {
-        const root = await logIn(service, 'root');
-        const form = await root.get('/admin/shown/-/add/');
-        const answer = await root.post('/admin/shown/-/add/', { ...fieldsOf(form), low: '-1' });
-        assert.deepEqual([answer.status, invalidFields(answer)], [400, ['low']]);
-        assert.match(answer.text, /must not be negative/);
-        assert.doesNotMatch(answer.text, new RegExp(ALONE));
-      });
     });
 });

@@ -5,10 +5,8 @@ import { ruleFaults } from '../../resources/records/conflicts.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 
 /** An error at each column of the rule that refused a write. The page says which rule it is. */
-export function ruleErrors(error: unknown, resource: AdminResource): FieldErrors {
-  const { model, output, readonly, constraints } = resource;
+export function ruleErrors(error: unknown, { model, output, readonly }: AdminResource): FieldErrors {
   const cause = error instanceof Problem ? error.cause : error;
   if (!isDatabaseError(cause)) return {};
-  const text = constraints.get(cause.constraint_name ?? '');
-  return ruleFaults(cause, { model, columns: output.filter((column) => !readonly.has(column)), text });
+  return ruleFaults(cause, { model, columns: output.filter((column) => !readonly.has(column)) });
 }
