@@ -47,4 +47,28 @@ describe('the OpenAPI document of a service', () => {
       await service.close();
     }
   });
+
+  test('has the ETag of a collection that caches may keep, and of no other', async () => {
+    const service = await startService([user, { ...note, cache: 60 }]);
+    try {
+      const { json } = await service.request('/api/openapi.json');
+      for (const [path, isCached] of [
+        ['/api/note', true],
+        ['/api/user', false],
+      ] as const) {
+        const { parameters, responses } = json.paths[path].get;
+        const names = (parameters as { $ref?: string }[]).map(({ $ref }) => $ref?.split('/').at(-1));
+        assert.equal(names.includes('IfNoneMatch'), isCached);
+        assert.deepEqual(['304' in responses, 'ETag' in responses[200].headers], [isCached, isCached]);
+        const { headers } = await service.request(path);
+        assert.equal(headers.has('etag'), isCached);
+        const known = await service.request(path, {
+          headers: { 'if-none-match': headers.get('etag') ?? '"x"' },
+        });
+        assert.equal(known.status, isCached ? 304 : 200);
+      }
+    } finally {
+      await service.close();
+    }
+  });
 });

@@ -125,8 +125,7 @@ export const PARAMETERS: Readonly<Record<string, JsonSchema>> = {
   IfNoneMatch: {
     name: 'If-None-Match',
     in: 'header',
-    description:
-      'The `ETag` of an earlier response. If the record has not changed since, the response is 304.',
+    description: 'The `ETag` of an earlier response. If nothing has changed since, the response is 304.',
     schema: { type: 'string' },
   },
   IfNoneMatchAny: {

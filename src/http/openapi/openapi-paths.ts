@@ -116,14 +116,19 @@ export function resourcePaths(
   const record: Record<string, JsonSchema> = {};
   if (methods.has('GET')) {
     const login = acceptsLogin ? LOGIN : readErrors(read);
+    const isCached = resource.cache !== undefined;
     collection['get'] = operation('list', `List records of ${name}, one page at a time`, read, {
-      parameters: listParameters(resource, resources, visibility),
+      parameters: [
+        ...(isCached ? [refTo('parameters', 'IfNoneMatch')] : []),
+        ...listParameters(resource, resources, visibility),
+      ],
       responses: {
         200: {
           description: 'One page. As `application/x-ndjson`, all records that match the filters.',
-          headers: header('X-Total-Count', 'Preference-Applied'),
+          headers: header('X-Total-Count', 'Preference-Applied', ...(isCached ? ['ETag'] : [])),
           content: { ...content(`${name}.Page`), ...OTHER_FORMATS },
         },
+        ...(isCached && { 304: { description: 'The page has not changed.', headers: header('ETag') } }),
         ...errorResponses('BadQuery', 'NotAcceptable', 'TooLong', ...login),
       },
     });

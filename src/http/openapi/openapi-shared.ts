@@ -74,7 +74,10 @@ const text = (description: string, example: string): JsonSchema => ({
 });
 
 export const HEADERS: JsonSchema = {
-  ETag: text('The version of the record, for `If-Match` and `If-None-Match`.', '"768-8dcfc8"'),
+  ETag: text(
+    'The version of the record, for `If-Match` and `If-None-Match`; of a page, only for the latter.',
+    '"768-8dcfc8"',
+  ),
   Location: text('The path of the new record.', '/api/model/1/'),
   'WWW-Authenticate': text('The authentication scheme.', 'Basic realm="Login Required"'),
   'Retry-After': {
