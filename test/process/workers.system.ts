@@ -83,6 +83,21 @@ describe('WORKERS', { timeout: 600_000 }, () => {
     assert.equal((await service.stop()).code, 0);
   });
 
+  test('a connection that was handed to a process which is killed is served by another one', async () => {
+    const service = await serveWith({ WORKERS: '2' });
+    const [frozen = 0] = workersOf(service);
+    process.kill(frozen, 'SIGSTOP');
+    const answers = Array.from({ length: 6 }, () => ask(service.base, '/api/note/'));
+    let answered = 0;
+    for (const answer of answers) void answer.then(() => (answered += 1));
+    await until('the answers of the other process', () => answered === 5);
+    await sleep(300);
+    assert.equal(answered, 5, 'no connection was handed to the frozen process');
+    process.kill(frozen, 'SIGKILL');
+    for (const { status } of await Promise.all(answers)) assert.equal(status, 200);
+    assert.equal((await service.stop()).code, 0);
+  });
+
   test('processes that crash again and again are replaced more and more slowly', async () => {
     const service = await serveWith({ WORKERS: '2' });
     for (let count = 1; count <= 3; count += 1) {
