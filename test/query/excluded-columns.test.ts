@@ -211,9 +211,9 @@ describe('an excluded column', () => {
   after(() => Promise.all(services.map((service) => service.close())));
 
   /** The parts of an answer that must be equal: all but its date and its ETag, which changes with each state of a row. */
-  const shown = ({ status, text, headers }: Answer): object => {
+  const shown = ({ status, text, headers }: Answer): { status: number; text: string; headers: object } => {
     const kept = [...headers].filter(([name]) => name !== 'date' && name !== 'etag');
-    // Each database signs cursors with a key of its own.
+    // Each database encrypts cursors with a key of its own. They may have any letters in a row.
     const unsigned = text.replaceAll(/cursor=[\w-]+/g, 'cursor=');
     return { status, text: unsigned, headers: Object.fromEntries(kept) };
   };
@@ -244,7 +244,7 @@ describe('an excluded column', () => {
         seen.add(one.status);
         assert.deepEqual(shown(one), shown(other), asked);
         for (const name of EXCLUDED) {
-          if (one.status === 200) assert.ok(!one.text.includes(name), asked);
+          if (one.status === 200) assert.ok(!shown(one).text.includes(name), asked);
         }
       }),
       { numRuns: 400 },
