@@ -1,6 +1,6 @@
 // Gives the connections that a process was handed, and has not accepted when it ends, to the other processes. Node.js keeps them
 // open without reading them, so that their clients would wait for as long as they want.
-import type { ChildProcess } from 'node:child_process';
+import type { Worker } from 'node:cluster';
 
 /** What Node.js sends to hand over a connection, and what comes back. It is not documented: without it, nothing happens here. */
 interface ClusterMessage {
@@ -13,7 +13,7 @@ interface ClusterMessage {
 const LAST_ANSWERS = 100;
 
 /** @param child a process that `cluster` has just started */
-export function keepHandedConnections(child: ChildProcess): void {
+export function keepHandedConnections(child: Worker['process']): void {
   /** The numbers of the messages without an answer. */
   const handed = new Set<number>();
   const send = child.send.bind(child) as (...parts: unknown[]) => boolean;
