@@ -215,7 +215,7 @@ export interface Page<T> {
 export type Id = string | number | bigint;
 
 /** The type of a record's key; any key type when the registry is not known. */
-export type KeyOf<R extends WrittenResource> = string extends R['model']
+type KeyOf<R extends WrittenResource> = string extends R['model']
   ? Id
   : KeyColumn<R>['type'] extends 'integer'
     ? number | bigint
