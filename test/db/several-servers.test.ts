@@ -131,7 +131,9 @@ describe('several servers in DATABASE_URL', { concurrency: 4 }, () => {
         (error: Error & { code: string }) => {
           assert.equal(error.message, `no server accepts changes (${expected})`);
           assert.equal(error.code, 'NO_PRIMARY');
-          assert.ok(!error.message.includes(new URL(address.replace(/,[^/]*/, '')).password));
+          const { password } = new URL(address.replace(/,[^/]*/, ''));
+          // The test's server may ask for none.
+          assert.ok(password === '' || !error.message.includes(password));
           return true;
         },
       );
