@@ -149,8 +149,7 @@ export class ClassQueue {
     if (this.running < uncontested) return true;
     const own = this.#runningOf.get(key) ?? 0;
     if (own >= this.#maxRunning(caller)) return false;
-    // Who has statements leaves connections to those who have none: several clients may wait for locks that a further one holds.
-    return this.name !== 'write' || own === 0 || own * 2 < this.share.max - this.running;
+    return own === 0 || this.share.leavesRoom !== true || own * 2 < this.share.max - this.running;
   }
 
   /** Whether as many writes of the same record are running as may. */

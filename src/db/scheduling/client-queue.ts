@@ -55,13 +55,6 @@ export abstract class ClientQueue<T> {
     return undefined;
   }
 
-  /** Takes the oldest entry of a client. */
-  protected takeFirst(key: string): T | undefined {
-    const first = this.first(key);
-    if (first !== undefined) this.remove(key, first);
-    return first;
-  }
-
   /** The most entries of one client. */
   get longest(): number {
     let most = 0;

@@ -1,5 +1,5 @@
 // Decides which statement gets an exclusive connection next.
-import { OVERLOADED, TOO_MANY, unavailable, type Problem } from '../../errors.ts';
+import { OVERLOADED, RECORD_BUSY, TOO_MANY, type Problem } from '../../errors.ts';
 import { ClientPresence } from '../client-presence.ts';
 import { HeavyStatements } from './heavy-statements.ts';
 import { LoopClock } from './loop-clock.ts';
@@ -26,8 +26,6 @@ const LIVELY = 2_000;
 
 /** For a statement that PostgreSQL has not ended, the cooldown is as long as if the process had been busy for a quarter of it. */
 const BUSY_IF_ENDLESS = 0.25;
-
-const RECORD_BUSY = unavailable('Other requests keep changing this record. Try again.');
 
 /** Classes in which an anonymous client may be in a cooldown. */
 const COOLDOWN_CLASSES: readonly WorkClass[] = [...READ_CLASSES, 'slow'];
@@ -95,9 +93,14 @@ export class Scheduler {
     const now = performance.now();
     if (requester !== SERVICE) this.#presence.note(requester.key, now);
     const caller = this.#callerOf(queue, requester, demand);
-    if (queue.waiting > 0 || !queue.mayRun(caller) || !this.#queues.hasRoom(queue))
-      return this.#wait(queue, requester, caller, shape, since ?? now);
-    return this.#begin(queue, caller, shape);
+    const startsAtOnce = queue.mayRun(caller) && this.#queues.hasRoom(queue);
+    if (startsAtOnce && queue.waiting === 0) return this.#begin(queue, caller, shape);
+    // Those that wait may be held up by themselves, such as writes of one record, while this one starts at once.
+    const problem = startsAtOnce ? undefined : this.#refusal(queue, caller, shape?.mean ?? shape?.cost);
+    if (!problem) return this.#wait(queue, requester, caller, shape, since ?? now);
+    this.#heavy.leave(caller.key, caller);
+    queue.refused += 1;
+    return Promise.reject(problem);
   }
 
   /** A copy of the client as it is now: a requester's key and origin change when the user is authenticated. */
@@ -226,14 +229,6 @@ export class Scheduler {
     since: number,
   ): Promise<RunningStatement | undefined> {
     const { key } = caller;
-    // Those that wait may be held up by themselves, such as writes of one record, and this one starts at once.
-    const startsAtOnce = queue.mayRun(caller) && this.#queues.hasRoom(queue);
-    const problem = startsAtOnce ? undefined : this.#refusal(queue, caller, shape?.mean ?? shape?.cost);
-    if (problem) {
-      this.#heavy.leave(key, caller);
-      queue.refused += 1;
-      return Promise.reject(problem);
-    }
     requester.pause();
     const waiting = queue.queueOf(caller);
     return new Promise((resolve, reject) => {

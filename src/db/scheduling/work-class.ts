@@ -29,11 +29,16 @@ export interface Share {
   readonly perClient: number;
   /** While fewer statements of the class are running, and they are fast, a client may have more than its maximum. */
   readonly uncontested?: number;
+  /**
+   * Whether a client with connections gets another one only while more than twice as many are free. So clients whose statements wait
+   * for locks leave some to those that have none.
+   */
+  readonly leavesRoom?: boolean;
 }
 
 export const SHARES: Readonly<Record<WorkClass, Share>> = {
   short: { max: 3, reserved: 1, perClient: 2 },
-  write: { max: 10, reserved: 2, perClient: 4, uncontested: 7 },
+  write: { max: 10, reserved: 2, perClient: 4, uncontested: 7, leavesRoom: true },
   admin: { max: 3, reserved: 1, perClient: 2 },
   brief: { max: 6, reserved: 1, perClient: 6 },
   slow: { max: 2, reserved: 1, perClient: 2 },

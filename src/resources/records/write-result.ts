@@ -4,7 +4,7 @@ import { LostWrite, NOT_ALLOWED } from '../../db/connection/database-errors.ts';
 import { isUnanswered } from '../../db/connection/pool-job.ts';
 import type { Statement } from '../../db/rows.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
-import { addError, notFound, Problem, unavailable, type FieldErrors } from '../../errors.ts';
+import { addError, notFound, Problem, RECORD_BUSY, type FieldErrors } from '../../errors.ts';
 import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
 import type { FoundRow } from '../../query/statements/write-sql.ts';
 import { addAllMissing } from '../references/composite-references.ts';
@@ -94,7 +94,7 @@ export async function writeOutcome<T extends FoundRow>(
     return isOwner ? undefined : { result, ownership: 'missing' };
   };
   const outcome = (await attempt()) ?? (await attempt());
-  if (!outcome) throw unavailable('Other requests keep changing this record. Try again.');
+  if (!outcome) throw RECORD_BUSY;
   return outcome;
 }
 
