@@ -13,6 +13,7 @@ const ROOMS = [
   'errors.ts',
   'setting-values.ts',
   'config.ts',
+  'processes.ts',
   'db',
   'db/types',
   'db/schema',

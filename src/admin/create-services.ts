@@ -10,7 +10,7 @@ import type { Schema } from '../resources/serve/schema-setup.ts';
 import type { VersionSeal } from '../resources/serve/served-resource.ts';
 import { historyOf } from '../resources/serve/visible-history.ts';
 import type { Database } from '../db/connection/database.ts';
-import type { Siblings } from '../http/message/siblings.ts';
+import type { Siblings } from '../processes.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
 import { isRead, type ApiRequest } from '../http/message/message.ts';
 import type { Services } from './web/admin-context.ts';

@@ -7,7 +7,7 @@ import { isSocketInherited, openListener, takePassedSocket, type Listener } from
 import { loadSamples } from './samples.ts';
 import type { Users } from '../resources/users/users.ts';
 import type { Prepared } from '../service.ts';
-import { isForeignWorker, isWorker } from '../http/message/process-role.ts';
+import { isForeignWorker, isWorker } from '../processes.ts';
 import { createLogger, type Logger } from '../http/observability/logger.ts';
 import { memoryWarning } from '../http/load/overload.ts';
 import { superviseWorkers } from '../workers/supervisor.ts';

@@ -1,6 +1,6 @@
 // The messages between `vitrine serve` and the processes that it starts. They only ever come from Vitrine itself.
 import type { PriorityClass } from '../resources/passwords/password-gate.ts';
-import type { Topic } from '../http/message/siblings.ts';
+import type { Topic } from '../processes.ts';
 import type { Batch } from './shared-state.ts';
 
 /** What a new process must know. */

@@ -3,7 +3,7 @@ import cluster from 'node:cluster';
 import type { Settings } from '../config.ts';
 import { ClientGone } from '../db/scheduling/requester.ts';
 import { unavailable } from '../errors.ts';
-import type { Siblings, Topic } from '../http/message/siblings.ts';
+import type { Siblings, Topic } from '../processes.ts';
 import type { SharedGate } from '../resources/passwords/password-hashing.ts';
 import type { ToParent, ToWorker, WorkerStart } from './messages.ts';
 import { createOutbox } from './outbox.ts';

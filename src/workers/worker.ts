@@ -1,6 +1,6 @@
 // One process of WORKERS, as the process that has started it sees it.
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
-import { WORKER_VARIABLE } from '../http/message/process-role.ts';
+import { WORKER_VARIABLE } from '../processes.ts';
 import { keepHandedConnections } from './handed-connections.ts';
 import type { ToParent, ToWorker, WorkerStart } from './messages.ts';
 import { createOutbox, type Outbox } from './outbox.ts';

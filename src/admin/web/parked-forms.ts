@@ -1,6 +1,6 @@
 // Keeps forms that were sent after their session had expired, until the user has logged in again.
 import { createHash, randomBytes } from 'node:crypto';
-import type { Siblings } from '../../http/message/siblings.ts';
+import type { Siblings } from '../../processes.ts';
 import { createForm, PASSWORD_FIELDS, type Form } from './form-data.ts';
 
 /** How long a form is kept (milliseconds). */

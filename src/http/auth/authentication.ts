@@ -12,7 +12,7 @@ import { parseBasic, type Credentials } from './credentials.ts';
 import { createFamiliarClients, type Familiar } from './familiar-clients.ts';
 import { Unauthorized } from '../message/message.ts';
 import { enclosingNetworks } from '../message/client-networks.ts';
-import { RecentEntries } from '../message/recent-entries.ts';
+import { RecentEntries } from './recent-entries.ts';
 import { createSingleFlight } from './single-flight.ts';
 import type { Throttle } from './login-throttle.ts';
 

@@ -1,5 +1,5 @@
 // Remembers which users have logged in from which addresses, so that failed logins of others do not lock them out.
-import { RecentEntries } from '../message/recent-entries.ts';
+import { RecentEntries } from './recent-entries.ts';
 import { countedName } from './login-throttle.ts';
 
 const MINUTE = 60_000;

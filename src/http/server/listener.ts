@@ -14,7 +14,7 @@ import { METRICS_PATH, splitTarget } from '../message/request-target.ts';
 import { METRICS_METHODS, type Metrics } from '../observability/metrics.ts';
 import { methodNotAllowed } from '../api/api-routes.ts';
 import { maxConnections, openFilesWarning } from '../load/open-connections.ts';
-import { isForeignWorker, isWorker } from '../message/process-role.ts';
+import { isForeignWorker, isWorker } from '../../processes.ts';
 import { send } from './send-response.ts';
 import { createHttpServer, listen, listenWith, type RunningServer } from './http-server.ts';
 
