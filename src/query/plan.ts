@@ -1,4 +1,5 @@
-// Resolves the names of a list query to columns and joins. No other file resolves a client's names.
+// Resolves the names of a list query to columns and joins. No other file does so for SQL: the admin area resolves the paths of
+// filters again, to describe them.
 import type { Operator } from '../db/types/column-type.ts';
 import { partsOf, type Column, type Model } from '../db/schema/model.ts';
 import { addError, excerpt, type FieldErrors } from '../errors.ts';
@@ -119,7 +120,8 @@ function resolvePath(
     const part = parts[index] ?? '';
     const next: Column | undefined = target && visibility.find(target, part);
     const isOperator = !next && index === parts.length - 1 && OPERATORS.has(part);
-    // A model that the caller may not see and a column that does not exist give the same answer.
+    // A model that the caller may not see and a column that does not exist give the same answer. An operator enters no other model,
+    // so it must not reach `joinable`, whose calls tell `Listing.needsCaller` which levels the query uses.
     if (!target || isOperator || !visibility.joinable(target) || !next)
       return { alias, column, rest: parts.slice(index) };
     if (index > MAX_JOINS) return { fault: `must follow at most ${MAX_JOINS} foreign keys` };

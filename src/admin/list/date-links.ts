@@ -80,9 +80,10 @@ function periodsWithin(period: Period | undefined, first: string, last: string):
 /**
  * Links to the periods between the first and the last record of a list.
  * @param isLarge whether the table is too large to read every row: then the column needs an index
- * @returns undefined if the column has no index, if there is nothing to choose, or if the query is too long to repeat
+ * @returns undefined without such a column, if a large table has no index on it, if there is nothing to choose, or if the query is
+ * too long to repeat
  */
-export async function drillDown(
+export async function dateLinks(
   { browsing, resource }: ResourceContext,
   parameters: LinkParameters,
   selection: Selection,

@@ -5,7 +5,7 @@ import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { EntryPage } from '../../resources/records/browsing.ts';
 import type { Count } from '../../query/selection.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
-import { drillDown } from './date-links.ts';
+import { dateLinks } from './date-links.ts';
 import { hiddenParameters } from './filter-menu.ts';
 import { filterPanel } from './filter-panel.ts';
 import { html, type Html } from '../web/html.ts';
@@ -170,7 +170,7 @@ export async function showList(context: ResourceContext): Promise<Reply> {
   const state = parameters.without('_filter', '_old');
   const dates =
     count &&
-    (await drillDown(
+    (await dateLinks(
       context,
       state,
       { ...selection, query: state.query.without('ordering', 'page', 'limit').toString() },

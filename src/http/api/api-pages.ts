@@ -1,4 +1,4 @@
-// The type of the HTML pages of the API. The admin layer, above this one, makes them.
+// The type of the HTML pages of the API. `admin/api-browser` makes them, from which `http` must not import.
 import type { Counting, RecordPage } from '../../resources/records/listing.ts';
 import type { Caller, ServedResource } from '../../resources/serve/served-resource.ts';
 import type { ApiRequest, Area, Reply } from '../message/message.ts';

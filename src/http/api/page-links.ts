@@ -45,7 +45,7 @@ export function linkHeader({ next, previous }: PageLinks): Record<string, string
   const [first] = links;
   if (first === undefined) return {};
   if (first.length > MAX_HEADER)
-    throw new Problem(414, 'The URL of the next page would be too long. Shorten the query.');
+    throw new Problem(414, 'The URL of a neighboring page would be too long. Shorten the query.');
   const all = links.join(', ');
   return { Link: all.length > MAX_HEADER ? first : all };
 }

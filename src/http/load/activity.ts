@@ -1,10 +1,10 @@
-// Whether a request counts as active, and how it becomes active again after it has waited for something else.
+// Admits a request, pauses it while it waits for something else, and admits it again.
 import type { ServerResponse } from 'node:http';
 import { ClientGone } from '../../db/scheduling/requester.ts';
 import { isRead, type HasNetwork } from '../message/message.ts';
 import type { Admission, AdmissionRequest } from './admission.ts';
 
-/** What it uses of a request. */
+/** The parts of a request that `Activity` uses. */
 interface ActiveRequest extends HasNetwork {
   readonly method: string;
   readonly response: ServerResponse;
@@ -18,7 +18,7 @@ export class Activity implements AdmissionRequest {
   readonly #admission: Admission;
   #isActive = false;
   #isOver = false;
-  /** Resolves when it may go on. */
+  /** The admission that `resume` waits for, shared by all parts of the request. */
   #resumption: Promise<void> | undefined;
 
   constructor(request: ActiveRequest, admission: Admission) {

@@ -73,7 +73,7 @@ export class OpenConnections extends ClientQueue<Socket> {
     return true;
   }
 
-  /** Closes an idle connection, an old one if possible, else the newest. */
+  /** Closes a connection of the network with the most: the oldest idle one among the first ones, else the newest. */
   #closeOne(): void {
     const key = this.longestKey(0) ?? '';
     let one: Socket | undefined;

@@ -4,10 +4,11 @@ import { FairQueue } from '../../db/scheduling/fair-queue.ts';
 
 /** Requests of clients with short work that start before one of a client with long work. */
 const SHORT_IN_A_ROW = 4;
-/** What long and short work adds to the score of a client, its maximum, and from which score its work counts as repeatedly long. */
+/** Added to a client's score for long and for short work. */
 const LONG = 1;
 const SHORT = -0.5;
 const MAX_SCORE = 3;
+/** The score from which a client's work counts as repeatedly long. */
 const LONG_FROM = 1.5;
 /** Maximum clients whose scores are remembered: more than can wait, or each would be forgotten before its work counts as long. */
 const MAX_CLIENTS = 16_384;

@@ -1,4 +1,5 @@
-// The position that a write has reached: the client gets it, and sends it with later reads.
+// The position of the write-ahead log after a write. The client sends it with later reads, so that no replica answers them that
+// lacks the write.
 import type { ApiRequest, Area, Reply } from './message.ts';
 
 /** In the response to a write, and in the request of a later read. */
@@ -17,10 +18,10 @@ export function sentPosition({ headers }: ApiRequest): string | undefined {
 export async function withPosition(
   request: ApiRequest,
   reply: Reply,
-  reading: Promise<string>,
+  position: Promise<string>,
   area: Pick<Area, 'keepPosition'> | undefined,
 ): Promise<Reply> {
-  const position = await reading;
-  if (area) return area.keepPosition(request, reply, position);
-  return { ...reply, headers: { ...reply.headers, [POSITION_HEADER]: position } };
+  const reached = await position;
+  if (area) return area.keepPosition(request, reply, reached);
+  return { ...reply, headers: { ...reply.headers, [POSITION_HEADER]: reached } };
 }

@@ -28,7 +28,10 @@ const PROBLEMS: Readonly<Record<string, readonly [status: number, description: s
   TooLong: [414, 'The query string is longer than 8,192 bytes.'],
   Unsupported: [415, 'The body is not in a supported format.'],
   Throttled: [429, 'Too many failed logins or requests.'],
-  HeadersTooLarge: [431, 'The URL and headers are too large.'],
+  HeadersTooLarge: [
+    431,
+    'The URL and headers are too large, there are more than 199 headers, or `If-Match` or `If-None-Match` is too long.',
+  ],
   Failed: [500, 'An internal error; the log has its cause under `requestId`.'],
   Unavailable: [
     503,

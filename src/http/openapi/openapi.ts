@@ -48,7 +48,7 @@ A **body** is a JSON object, or a form whose field \`data\` holds one. The forei
 
 type MayDo = (level: AccessLevel) => boolean;
 
-/** Whether the document shows the resource: the caller must be able to read it, or to write it if it has no GET. */
+/** Whether the document shows the resource: the caller meets its read level and, if it has no GET, its write level. */
 function isShown({ methods, read, access }: ServedResource, may: MayDo): boolean {
   if (methods.has('GET')) return may(read);
   return access !== 'default' && may(read) && may(access);

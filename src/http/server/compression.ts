@@ -69,7 +69,7 @@ function weightIn(accepted: string, coding: string): number {
   return 0;
 }
 
-/** The coding that the client accepts with the highest weight, and not less than no coding; undefined if there is none. */
+/** The accepted coding with the highest weight; undefined if there is none, or if the client prefers no coding. */
 function codingOf(header: string): Coding | undefined {
   const accepted = header.toLowerCase();
   const [br, gzip] = [weightIn(accepted, 'br'), weightIn(accepted, 'gzip')];

@@ -30,7 +30,7 @@ function continueAfter(iterations: number): void {
   setImmediate(() => (iterations > 0 ? continueAfter(iterations - 1) : runTurns()));
 }
 
-/** Calls `parse` soon, in turn with other networks, for IPv6 /48 networks. It must take well below a millisecond. */
+/** Calls `parse` soon. Networks (IPv6: /48) take turns. `parse` must take well below a millisecond. */
 export function takeTurn(network: string, parse: () => void): void {
   waiting.push(widestNetwork(network), parse);
   if (isScheduled) return;

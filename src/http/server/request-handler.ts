@@ -53,7 +53,7 @@ interface HandlerOptions {
   readonly pressure: Pressure;
   /** Undefined without RATE_LIMIT. */
   readonly rateLimit: RateLimit | undefined;
-  /** The site, or undefined while the service starts or stops. */
+  /** The site; undefined until the database has been read. */
   readonly site: () => Site | undefined;
   readonly isClosing: () => boolean;
 }

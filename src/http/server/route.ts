@@ -13,7 +13,7 @@ interface RoutedRequest extends ApiRequest {
 
 /**
  * Answers a request with what its path leads to.
- * @param current the site, or undefined while the service starts or stops
+ * @param current the site; undefined until the database has been read
  * @throws Problem 404 for an unknown path, 405 for a method that the path does not allow, 503 without a site
  */
 export function route(request: RoutedRequest, current: Site | undefined): Reply | Promise<Reply> {

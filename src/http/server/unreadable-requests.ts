@@ -17,7 +17,7 @@ export interface ParseError extends Error {
 }
 
 const LATE = 'ERR_HTTP_REQUEST_TIMEOUT';
-/** Errors after which the parser gets no further input, unless the request still arrives. */
+/** Errors after which no further error follows. A late request may still arrive. */
 const QUIET_ERRORS = [LATE, 'ECONNRESET', 'HPE_INVALID_EOF_STATE'];
 
 /** Whether the connection may wait for its answer: meanwhile it causes no further error. */

@@ -26,19 +26,19 @@ export function cursorLinks(
     return `cursor=${seal({ keys, isBackward, isInclusive })}`;
   };
   // The page is empty, so the link back starts at the boundary. It includes the record there if this page excluded it.
-  const turned = (): string | undefined =>
+  const linkBack = (): string | undefined =>
     boundary && link(boundary.keys, !boundary.isBackward, !boundary.isInclusive);
-  const onward = (keys: Boundary['keys'] | undefined, isBackward: boolean): string | undefined =>
-    keys ? link(keys, isBackward) : turned();
+  const linkBeyond = (keys: Boundary['keys'] | undefined, isBackward: boolean): string | undefined =>
+    keys ? link(keys, isBackward) : linkBack();
   if (boundary?.isBackward === true)
     return {
-      next: onward(last, false),
+      next: linkBeyond(last, false),
       previous: hasMore && first ? link(first, true) : undefined,
     };
   const before = number > 1n ? `page=${number - 1n}` : undefined;
   const isFirst = !boundary && number === 1n;
   return {
     next: hasMore && last ? link(last, false) : undefined,
-    previous: isFirst ? undefined : (onward(first, true) ?? before),
+    previous: isFirst ? undefined : (linkBeyond(first, true) ?? before),
   };
 }

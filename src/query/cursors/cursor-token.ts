@@ -10,13 +10,13 @@ import {
 } from 'node:crypto';
 import { createTextCaches, type TextCache } from '../../db/text-cache.ts';
 
-/** A place between two records: next to the record with these values, in the order of the list. */
+/** Where a page begins: at a record, which may be deleted by now. */
 export interface Boundary {
-  /** The texts of the columns that the list is ordered by. */
+  /** The record's values in the columns of the ordering, as texts. */
   readonly keys: readonly (string | null)[];
-  /** Whether the page is before the place and not after it. */
+  /** Whether the page has the records before it, and not those after it. */
   readonly isBackward: boolean;
-  /** Whether the record itself is on the page. */
+  /** Whether the page includes the record itself. */
   readonly isInclusive: boolean;
 }
 
@@ -35,7 +35,8 @@ const MAC_BYTES = 16;
 const CIPHER = 'aes-256-ctr';
 
 /**
- * Synthetic IV: the HMAC of the content. Equal pages get equal cursors, and proxy logs do not show values.
+ * Makes the cursors of lists. They are encrypted, so that the logs of proxies show no values. The vector is an HMAC of the content,
+ * so that equal pages get equal cursors.
  * @param secret that all processes on the database share
  * @returns the cursors of a list. `context` is what they are bound to: with another one they cannot be read.
  */

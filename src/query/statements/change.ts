@@ -5,8 +5,8 @@ import type { Column } from '../../db/schema/model.ts';
 export interface Change {
   readonly column: Column;
   /**
-   * The new value as text. A password has it in `hash`; this is then the salted digest of the sent text if that may be the stored
-   * hash, else null.
+   * The new value as text. For a password, `hash` has the new value. This is then null, or the salted digest of the sent text if
+   * that may be the stored hash itself.
    */
   readonly value: string | null;
   /** A password's new hash. */

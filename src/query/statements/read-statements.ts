@@ -169,18 +169,18 @@ export interface PageOutput {
   readonly between?: Fragment;
   /** Up to which number to count all matching records; Infinity for no limit. In the same statement, to use one connection. */
   readonly countTo?: number | undefined;
-  /** Whether the statement checks sizes first. Rows that might be large are null, and the page with them. */
+  /** Whether PostgreSQL checks sizes first. If a record may be large, its row and the whole page are NULL. */
   readonly isChecked?: boolean;
   /**
-   * Whether the records of a long page are rows of their own, without separators. The driver and the response then hold no single
-   * value of megabytes, which would take the event loop long to copy.
+   * Whether each record of a long page is one row, without separators. The driver and the response then hold no single value of
+   * megabytes, which would take the event loop long to copy.
    */
   readonly isSplit?: boolean;
 }
 
 /**
- * The row of a page that has `objects`, or one for each of its `records`.
- * @param more its other columns. Only the first row has them: a driver's buffer holds the bytes of whole rows
+ * The rows of a page: one with all `objects`, or, if these are long, one for each of its `records`.
+ * @param more the other columns of the page. They are NULL in all rows but the first
  */
 export function splitRows(page: Fragment, more: readonly string[]): Fragment {
   const once = join(
@@ -199,8 +199,8 @@ export function countSql(rows: Fragment, limit: number): Fragment {
 }
 
 /**
- * The SQL of a page for connections that clients share; undefined if any page may run there. The output `summed` checks the size of
- * all records of the page together. `shared` checks that each record has at most an equal share, which PostgreSQL computes faster.
+ * The SQL of a page for connections that clients share, which skips large results; undefined if the page cannot be large. `summed`
+ * adds up the sizes of all records. `shared` limits each record to an equal share, which PostgreSQL computes faster.
  * @param compiled the SQL of the page with another output, which is only made once
  */
 export function smallSql(
