@@ -5,7 +5,7 @@ import { Problem } from '../errors.ts';
 import type { ApiRequest, Area, Reply } from '../http/message/message.ts';
 import { findAsset, isAsset } from './web/assets.ts';
 import { readCookie, setCookie } from './web/cookies.ts';
-import { addressOf, pathOf } from '../http/message/base-path.ts';
+import { withBasePath, withoutBasePath } from '../http/message/base-path.ts';
 import { ADMIN_METHODS } from '../http/message/request-target.ts';
 import { ADMIN_ASSET } from '../http/observability/metrics.ts';
 import type { AdminContext, Services } from './web/admin-context.ts';
@@ -57,7 +57,7 @@ function redirectToLogin(request: ApiRequest): Reply {
   const { method, path, query } = request;
   // These pages have no GET, so the login leads back to the page above.
   const page = path.replace(/-\/(logout|sessions|bulk)\/?$/, '');
-  const next = addressOf(method === 'POST' ? page : `${path}${query === '' ? '' : `?${query}`}`);
+  const next = withBasePath(method === 'POST' ? page : `${path}${query === '' ? '' : `?${query}`}`);
   const hasEnded = readCookie(request, 'session') !== undefined;
   const undone = /-\/logout\/?$/.test(path) ? 'out' : 'undone';
   return redirect(loginAddress(next, method === 'POST' ? undone : hasEnded ? 'ended' : undefined));
@@ -109,7 +109,7 @@ function wrongMethod(method: string, { page }: AdminRoute): Problem {
 /** Shows the form that was sent before the login again. Other actions are not repeated. */
 async function resume(context: AdminContext, path: string, form: Form): Promise<Reply> {
   try {
-    const route = findAdminRoute(pathOf(path), context.resources);
+    const route = findAdminRoute(withoutBasePath(path), context.resources);
     return isEdit(route) ? await showParked({ ...context, ...route }, form, 200) : redirect(links.dashboard);
   } catch (error) {
     // A page, not an error: the reply must carry the cookie of the new session. A reload can show the kept form.
@@ -207,7 +207,7 @@ export function createAdmin(options: AdminOptions): Area {
       if (request.path === '/admin') return redirect(links.dashboard);
       const services = servicesFor(request);
       const context = await authenticate(services, request);
-      if (addressOf(`${request.path.replace(/\/$/, '')}/`) === links.login) {
+      if (withBasePath(`${request.path.replace(/\/$/, '')}/`) === links.login) {
         if (method !== 'POST') return showLogin(request);
         return logIn(services, request, context, (caller, token, path, form) =>
           resume(withCaller(services, request, caller, token), path, form),

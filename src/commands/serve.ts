@@ -1,5 +1,5 @@
 // `vitrine serve`: runs the service until a signal stops it.
-import { addressOf } from '../http/message/base-path.ts';
+import { withBasePath } from '../http/message/base-path.ts';
 import { randomBytes } from 'node:crypto';
 import { readSettings, type Settings } from '../config.ts';
 import { StartError } from '../errors.ts';
@@ -44,7 +44,9 @@ async function fillNewDatabase(
 /** Where the service listens, and where its parts are. A Unix socket has no addresses to open. */
 function addressText({ name, url }: Listener, { admin }: Prepared): string {
   const parts = { API: '/api/', ...(admin && { 'admin area': '/admin/' }) };
-  const lines = Object.entries(parts).map(([part, path]) => `  ${part.padEnd(10)}  ${url}${addressOf(path)}`);
+  const lines = Object.entries(parts).map(
+    ([part, path]) => `  ${part.padEnd(10)}  ${url}${withBasePath(path)}`,
+  );
   return [`listening on ${name}`, ...(url.startsWith('http') ? lines : [])].join('\n');
 }
 

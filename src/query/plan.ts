@@ -8,9 +8,9 @@ import type { FilterQuery, ListQuery, OrderingQuery } from './parse/grammar.ts';
 import { QueryBudget, SEARCH_TOO_LONG } from './parse/query-budget.ts';
 
 /** Maximum number of foreign keys that a path may follow. */
-const MAX_JOINS = 4;
+const MAX_PATH_KEYS = 4;
 /** Maximum number of joined tables. With many more, planning takes longer than reading. */
-export const MAX_TABLES = 20;
+export const MAX_JOINED_TABLES = 20;
 
 /** The columns and models that the caller may see. A plan treats everything else as if it did not exist. */
 export interface Visibility {
@@ -90,7 +90,7 @@ class Joins {
   follow(from: string, column: Column, model: Model): string | undefined {
     const existing = this.list.find((join) => join.from === from && join.column === column);
     if (existing) return existing.alias;
-    if (this.list.length === MAX_TABLES) return undefined;
+    if (this.list.length === MAX_JOINED_TABLES) return undefined;
     const alias = `j${this.list.length + 1}`;
     this.list.push({ alias, from, column, model });
     return alias;
@@ -124,11 +124,11 @@ function resolvePath(
     // so it must not reach `joinable`, whose calls tell `Listing.needsCaller` which levels the query uses.
     if (!target || isOperator || !visibility.joinable(target) || !next)
       return { alias, column, rest: parts.slice(index) };
-    if (index > MAX_JOINS) return { fault: `must follow at most ${MAX_JOINS} foreign keys` };
+    if (index > MAX_PATH_KEYS) return { fault: `must follow at most ${MAX_PATH_KEYS} foreign keys` };
     // The foreign key already holds the related record's key, so no join is needed.
     if (next === target.primaryKey) return { alias, column, rest: parts.slice(index + 1) };
     const joined = joins.follow(alias, column, target);
-    if (joined === undefined) return { fault: `makes the query join more than ${MAX_TABLES} tables` };
+    if (joined === undefined) return { fault: `makes the query join more than ${MAX_JOINED_TABLES} tables` };
     alias = joined;
     column = next;
   }

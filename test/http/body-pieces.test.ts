@@ -10,7 +10,7 @@ import { openDatabase } from '../../src/db/connection/database.ts';
 import { sql } from '../../src/db/fragment.ts';
 import { createStatement } from '../../src/db/rows.ts';
 import { piecesOf, piecesOfBytes } from '../../src/http/message/body-pieces.ts';
-import { splitRows } from '../../src/query/statements/read-statements.ts';
+import { splitRows } from '../../src/query/statements/page-statements.ts';
 import { user } from '../../src/resources/registry.ts';
 import { serverUrl, startService, type TestService } from '../support.ts';
 

@@ -17,7 +17,7 @@ import { readCookie } from '../../src/admin/web/cookies.ts';
 import { comparisonsOf } from '../../src/admin/list/filters.ts';
 import { compareLabels } from '../../src/admin/fields/references.ts';
 import { parseBasic } from '../../src/http/auth/credentials.ts';
-import { isNotModified, parseIfMatch } from '../../src/http/message/entity-tag.ts';
+import { noneMatchLists, parseIfMatch } from '../../src/http/message/entity-tag.ts';
 import type { ApiRequest } from '../../src/http/message/message.ts';
 import { readParts } from '../../src/http/api/multipart.ts';
 import { parseAccept } from '../../src/http/api/negotiation.ts';
@@ -91,7 +91,7 @@ const columnOf = (name: string, facts: Partial<Column> = {}): Column => {
 };
 const types = Object.keys(ALL_TYPES);
 const asRequest = (headers: Record<string, string>): ApiRequest =>
-  ({ headers, client: () => ({ address: '', isSecure: false }) }) as unknown as ApiRequest;
+  ({ headers, client: () => ({ network: '', isSecure: false }) }) as unknown as ApiRequest;
 const quietly = (parse: () => unknown): void => {
   try {
     parse();
@@ -167,7 +167,7 @@ const parsers: Record<string, Parser> = {
     read: (text) => [essenceOf(text), parameterOf(text, 'charset')],
   },
   'an If-Match header': { maxLength: HEADER, read: parseIfMatch },
-  'an If-None-Match header': { maxLength: HEADER, read: (text) => isNotModified(text, '1') },
+  'an If-None-Match header': { maxLength: HEADER, read: (text) => noneMatchLists(text, '1') },
   'an Authorization header': {
     maxLength: HEADER,
     read: (text) => [parseBasic(text), parseBasic(`Basic ${text}`)],

@@ -4,7 +4,7 @@ import { buildModels } from '../../src/db/schema/build-models.ts';
 import { createSqlCache } from '../../src/db/sql-cache.ts';
 import { parseListQuery } from '../../src/query/parse/grammar.ts';
 import { planList } from '../../src/query/plan.ts';
-import { pageStatement } from '../../src/query/statements/read-statements.ts';
+import { pageStatement } from '../../src/query/statements/page-statements.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
 import {
   serveResources,

@@ -8,7 +8,7 @@ import { type Statement } from '../../src/db/rows.ts';
 import { parseListQuery } from '../../src/query/parse/grammar.ts';
 import { planList, type ListPlan } from '../../src/query/plan.ts';
 import { countStatement } from '../../src/query/statements/bulk-statements.ts';
-import { pageStatement, type Page } from '../../src/query/statements/read-statements.ts';
+import { pageStatement, type Page } from '../../src/query/statements/page-statements.ts';
 import { plainRecord } from '../../src/query/statements/record-json.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
 import {

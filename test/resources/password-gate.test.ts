@@ -54,11 +54,11 @@ describe('the password gate', () => {
     assert.equal(statuses.at(-1), 'fulfilled');
   });
 
-  test('serves a known address first, then a known name, and neither waits behind unknown clients', async () => {
+  test('serves a known network first, then a known name, and neither waits behind unknown clients', async () => {
     const { enter, started, drain, settle } = openGate(2, 1);
     for (const name of ['s0', 't0', 'u0']) enter(name);
     for (const name of ['N0', 'M0']) enter(name, { priority: 'name' });
-    enter('A0', { priority: 'address' });
+    enter('A0', { priority: 'network' });
     await settle();
     assert.deepEqual(started, ['s0', 'N0']);
     await drain();
@@ -70,23 +70,23 @@ describe('the password gate', () => {
     for (const name of ['s0', 't0', 'u0', 'v0', 'w0']) enter(name);
     await settle();
     assert.deepEqual(started, ['s0'], 'unknown clients do not take the reserved slot');
-    for (const name of ['A0', 'B0', 'C0']) enter(name, { priority: 'address' });
+    for (const name of ['A0', 'B0', 'C0']) enter(name, { priority: 'network' });
     await settle();
     assert.deepEqual(started, ['s0', 'A0']);
     await drain();
     assert.deepEqual(started.slice(2), ['t0', 'B0', 'u0', 'C0', 'v0', 'w0']);
   });
 
-  test('lets networks take turns before the addresses in them, and estimates their waits separately', async () => {
+  test('lets the widest networks take turns before the networks in them, and estimates their waits separately', async () => {
     const gate = createGate({ atOnce: 1, reserved: 0, maxWaiting: 1000, maxWait: 1000 });
     const order: string[] = [];
-    const enter = (address: string, network: string): Promise<unknown> =>
-      gate({ client: address, priority: 'unknown', from: { address, network } }, async () => {
-        order.push(address);
+    const enter = (network: string, widestNetwork: string): Promise<unknown> =>
+      gate({ client: network, priority: 'unknown', from: { network, widestNetwork } }, async () => {
+        order.push(network);
         await new Promise(setImmediate);
       });
     const flood = Array.from({ length: 200 }, (_, index) => enter(`many${index}`, 'one'));
-    const few = ['other', 'another'].map((address) => enter(address, address));
+    const few = ['other', 'another'].map((network) => enter(network, network));
     const all = await Promise.allSettled([...few, ...flood]);
     assert.deepEqual(order.slice(0, 4), ['many0', 'many1', 'other', 'another']);
     assert.ok(all.slice(2).some(({ status }) => status === 'rejected'));
@@ -95,10 +95,10 @@ describe('the password gate', () => {
   test('makes room for a client of another network when one network has filled the queue', async () => {
     const { enter, started, refused, drain, settle } = openGate();
     for (let index = 0; index < 6; index += 1)
-      enter(`a${index}`, { from: { address: `a${index}`, network: 'one' } });
-    enter('b0', { from: { address: 'b', network: 'two' } });
-    enter('b1', { from: { address: 'b', network: 'two' } });
-    enter('b2', { from: { address: 'b', network: 'two' } });
+      enter(`a${index}`, { from: { network: `a${index}`, widestNetwork: 'one' } });
+    enter('b0', { from: { network: 'b', widestNetwork: 'two' } });
+    enter('b1', { from: { network: 'b', widestNetwork: 'two' } });
+    enter('b2', { from: { network: 'b', widestNetwork: 'two' } });
     await settle();
     assert.deepEqual(refused, ['a5', 'a4', 'a3', 'b2']);
     await drain();
@@ -107,13 +107,13 @@ describe('the password gate', () => {
 
   test('gives a known name its priority only for the first attempt of a network', async () => {
     const { enter, started, drain, settle } = openGate(2, 1);
-    const from = { address: 'f', network: 'flood' };
+    const from = { network: 'f', widestNetwork: 'flood' };
     for (const name of ['f0', 'f1', 'f2']) enter(name, { from });
     enter('N0', { priority: 'name', from });
     await settle();
     assert.deepEqual(started, ['f0'], 'the flood does not see that the name is known');
-    enter('N1', { priority: 'name', from: { address: 'x', network: 'home' } });
-    enter('N2', { priority: 'name', from: { address: 'x', network: 'home' } });
+    enter('N1', { priority: 'name', from: { network: 'x', widestNetwork: 'home' } });
+    enter('N2', { priority: 'name', from: { network: 'x', widestNetwork: 'home' } });
     await settle();
     assert.deepEqual(started, ['f0', 'N1']);
     await drain();
@@ -125,9 +125,9 @@ describe('the password gate', () => {
     await drain();
   });
 
-  test('lets known addresses and known names take turns, however many there are of one kind', async () => {
+  test('lets known networks and known names take turns, however many there are of one kind', async () => {
     const { enter, started, drain } = openGate();
-    for (const name of ['A0', 'B0', 'C0', 'D0']) enter(name, { priority: 'address' });
+    for (const name of ['A0', 'B0', 'C0', 'D0']) enter(name, { priority: 'network' });
     for (const name of ['M0', 'N0']) enter(name, { priority: 'name' });
     await drain();
     assert.deepEqual(started, ['A0', 'B0', 'M0', 'C0', 'N0', 'D0']);
@@ -138,7 +138,7 @@ describe('the password gate', () => {
     for (const name of ['p0', 'p1', 'p2', 'q0']) enter(name, { priority: 'new' });
     await settle();
     assert.deepEqual(started, ['p0'], 'a slot is left');
-    for (const name of ['A0', 'B0', 'C0']) enter(name, { priority: 'address' });
+    for (const name of ['A0', 'B0', 'C0']) enter(name, { priority: 'network' });
     enter('N0', { priority: 'name' });
     await drain();
     assert.deepEqual(started.slice(1), ['A0', 'B0', 'N0', 'C0', 'p1', 'q0', 'p2']);

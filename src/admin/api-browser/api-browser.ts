@@ -5,7 +5,7 @@ import { excerpt, type Problem } from '../../errors.ts';
 import type { ApiRequest, Reply } from '../../http/message/message.ts';
 import { MEDIA_TYPES } from '../../http/api/negotiation.ts';
 import type { ApiPages } from '../../http/api/api-pages.ts';
-import { addressOf, keyOfSegment } from '../../http/message/base-path.ts';
+import { withBasePath, keyOfSegment } from '../../http/message/base-path.ts';
 import { pageLinks, type PageLinks } from '../../http/api/page-links.ts';
 import { OPENAPI_PATH } from '../../http/api/api-routes.ts';
 import { firstParameters, parseParameters } from '../../query/parse/grammar.ts';
@@ -63,7 +63,7 @@ function apiPageReply(
     body: shell({
       title: title === 'API' ? title : `${title} · API`,
       kind: 'api',
-      style: addressOf(API_STYLE_PATH),
+      style: withBasePath(API_STYLE_PATH),
       top,
       main,
     }).toString(),
@@ -196,7 +196,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
     home() {
       const body = html`<ul>
         <li><a href="${apiLinks.index}">The API</a>, with a page for each resource</li>
-        <li><a href="${addressOf(OPENAPI_PATH)}">The OpenAPI document</a></li>
+        <li><a href="${withBasePath(OPENAPI_PATH)}">The OpenAPI document</a></li>
         ${hasAdmin && html`<li><a href="${links.dashboard}">The admin area</a></li>`}
       </ul>`;
       return apiPageReply({ title: 'Vitrine', hasAdmin: false, body });
@@ -206,7 +206,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       const visible = visibleTo(resources, caller);
       const body = html`<p class="lead">
           The resources that this service serves as JSON. There is also an
-          <a href="${addressOf(OPENAPI_PATH)}">OpenAPI document</a>.
+          <a href="${withBasePath(OPENAPI_PATH)}">OpenAPI document</a>.
         </p>
         ${indexEntries(visible)} ${commands('With curl', [curlCommand(request, apiLinks.index, undefined)])}`;
       return apiPageReply({ title: 'API', caller, hasAdmin, body });

@@ -1,4 +1,4 @@
-import { addressOf, keySegment } from '../../http/message/base-path.ts';
+import { withBasePath, keySegment } from '../../http/message/base-path.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { LinkParameters } from '../web/admin-links.ts';
@@ -9,14 +9,14 @@ export const JSON_QUERY = '_format=json';
 /** URLs of the API, without the origin. */
 export const apiLinks = {
   get index(): string {
-    return addressOf('/api/');
+    return withBasePath('/api/');
   },
   /** Commas stay unencoded: encoded, a long `in` list would exceed the maximum URL length. */
   collection: (model: string, parameters?: LinkParameters): string =>
-    addressOf(
+    withBasePath(
       `/api/${model}/${parameters?.isEmpty === false ? `?${parameters.toString().replaceAll('%2C', ',')}` : ''}`,
     ),
-  record: (model: string, id: string): string => addressOf(`/api/${model}/${keySegment(id)}/`),
+  record: (model: string, id: string): string => withBasePath(`/api/${model}/${keySegment(id)}/`),
   recordJson: (model: string, id: string): string => `${apiLinks.record(model, id)}?${JSON_QUERY}`,
 };
 

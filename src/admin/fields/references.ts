@@ -1,6 +1,6 @@
 // Foreign keys in forms: the records to choose from, the search for them, and resolving typed words to keys.
 import { Problem } from '../../errors.ts';
-import { addressOf } from '../../http/message/base-path.ts';
+import { withBasePath } from '../../http/message/base-path.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
@@ -158,7 +158,7 @@ export async function showLookup(
   const given = form.get('_find') ?? ((await isRecordKey(context, related, typed)) ? '' : typed);
   const words = given.slice(0, LONGEST_WORDS).toWellFormed();
   const { entries, hasNext } = await context.browsing.lookUp(related, words, MAX_RESULTS);
-  const body = html`<form method="post" class="lookup" action="${addressOf(context.request.path)}">
+  const body = html`<form method="post" class="lookup" action="${withBasePath(context.request.path)}">
     <input type="hidden" name="_csrf" value="${context.csrf}" />
     <input type="hidden" name="_for" value="${column.key}" />
     ${await carriedFields(form)}

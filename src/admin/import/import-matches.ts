@@ -6,7 +6,7 @@ import { hasNaturalKey, type Column } from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
 import {
   fetchRecords,
-  foundRecordsStatement,
+  matchedRecordsStatement,
   openCursor,
   placedRecordsStatement,
   type MatchedRecord,
@@ -58,7 +58,7 @@ export async function lockMatched(
     record && id !== undefined ? (parseId(resource, id) ?? []) : [],
   );
   if (keys.length > 0 && resource.may.has('change'))
-    await run(foundRecordsStatement(resource.model, [], keys, true));
+    await run(matchedRecordsStatement(resource.model, [], keys, true));
 }
 
 /** The key of a row: its `id`, or the cells of the columns that make up the key. */
@@ -155,7 +155,7 @@ export async function* matchRows(
   const found = new Map<number, MatchedRecord>();
   if (keys.length > 0)
     for (const record of await run(
-      foundRecordsStatement(model, columns, keys, isLocked && may.has('change')),
+      matchedRecordsStatement(model, columns, keys, isLocked && may.has('change')),
     ))
       found.set(places[record.index] ?? -1, record);
   const present = places.flatMap((place, index) => (found.has(place) ? [index] : []));

@@ -6,7 +6,7 @@ import type { ResourceContext } from '../web/admin-context.ts';
 import { columnAt, describeFilter, filterFormValues, referencedKeys } from './filters.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
-import { logChoices } from './activity-log.ts';
+import { historyChoices } from './history-cells.ts';
 import { chip, messagesOf, removeLink } from '../web/widgets.ts';
 
 /** Maximum related records that a chip names. */
@@ -17,7 +17,7 @@ function historyLabel(context: ResourceContext, filter: Parameter): string | und
   const { resource } = context;
   const form = resource === context.history ? filterFormValues(filter, resource) : undefined;
   const column = form && columnAt(form.path, resource);
-  return column && logChoices(context, column)?.find(({ id }) => id === form.text)?.label;
+  return column && historyChoices(context, column)?.find(({ id }) => id === form.text)?.label;
 }
 
 /** The labels of the related records that a filter names by key; undefined for other filters. */

@@ -14,7 +14,7 @@ import { textsOf } from '../fields/form-values.ts';
 import { attributes, html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
-import { logChoices } from './activity-log.ts';
+import { historyChoices } from './history-cells.ts';
 import { isRecordKey, recordMeant, referencesOf } from '../fields/references.ts';
 import { redirect, redirectFailed } from '../web/admin-request.ts';
 
@@ -71,7 +71,7 @@ async function filterForm(
   const typed = { text: present?.text ?? '', isNull: present === undefined };
   const references = (await referencesOf(context, new Map([[column, typed]]))).get(column);
   const { options: records, label } = references ?? {};
-  const known = resource === context.history ? logChoices(context, column) : records;
+  const known = resource === context.history ? historyChoices(context, column) : records;
   // An unknown value stays selected, so opening and submitting the form does not change the filter.
   const isUnknown = typed.text !== '' && !known?.some(({ id }) => id === typed.text);
   const options = known && isUnknown ? [...known, { id: typed.text, label: `“${typed.text}”` }] : known;

@@ -12,7 +12,7 @@ import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { recordsTable } from './list-table.ts';
 import { links, LinkParameters, selectionOf } from '../web/admin-links.ts';
-import { logCells } from './activity-log.ts';
+import { historyCells } from './history-cells.ts';
 import { countedRecords, grouped, shownColumn } from '../web/display-text.ts';
 
 /** Bulk actions on the selected records, or on all records of all pages. */
@@ -176,7 +176,8 @@ export async function showList(context: ResourceContext): Promise<Reply> {
       { ...selection, query: state.query.without('ordering', 'page', 'limit').toString() },
       count.precision !== 'exact',
     ));
-  const showCell = page && resource === context.history ? await logCells(context, page.entries) : shownColumn;
+  const showCell =
+    page && resource === context.history ? await historyCells(context, page.entries) : shownColumn;
   const body = html` <div class="tools">
       ${searchForm(resource, state, errors['_search'])}${await filterPanel(context, parameters, errors)}
     </div>

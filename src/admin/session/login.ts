@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { Problem } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';
-import { addressOf } from '../../http/message/base-path.ts';
+import { withBasePath } from '../../http/message/base-path.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
 import { readCookie, setCookie } from '../web/cookies.ts';
 import type { AdminContext, Services } from '../web/admin-context.ts';
@@ -128,7 +128,7 @@ export const loginAddress = (page: string, because?: 'ended' | 'undone' | 'out' 
 /** The login page in reply to a form of an expired session. The parked form is shown again after the login. */
 export function showLoginFor(request: ApiRequest, parked: string): Reply {
   return loginPage(request, {
-    next: ownPath(shortAddress(addressOf(request.path))),
+    next: ownPath(shortAddress(withBasePath(request.path))),
     notice:
       'Your session has expired and nothing was saved. Log in to get back what you typed, except passwords.',
     parked,
@@ -150,7 +150,7 @@ export function verifyPassword(
 ): Promise<Login> {
   const { requester } = request;
   requester.pause();
-  return authentication.logIn({ name, password }, request.client().address, (callback) =>
+  return authentication.logIn({ name, password }, request.client().network, (callback) =>
     requester.onGone(callback),
   );
 }
@@ -181,8 +181,14 @@ export async function openSession(
   const old = readCookie(request, 'session');
   if (old !== undefined) await sessions.end(old);
   const agent = (request.headers['user-agent'] ?? '').slice(0, 300);
-  const { address } = request.client();
-  const token = await sessions.open({ caller, precondition, address, agent, requester: request.requester });
+  const { network } = request.client();
+  const token = await sessions.open({
+    caller,
+    precondition,
+    address: network,
+    agent,
+    requester: request.requester,
+  });
   return token === undefined
     ? undefined
     : { token, cookie: setCookie(request, 'session', token, SESSION_AGE) };

@@ -1,13 +1,13 @@
 // The addresses of all pages of the admin area, and their query parameters.
 import { Problem, type FieldErrors } from '../../errors.ts';
-import { addressOf, keySegment } from '../../http/message/base-path.ts';
+import { withBasePath, keySegment } from '../../http/message/base-path.ts';
 import { decodeQuery, parseParameters, type Parameter } from '../../query/parse/grammar.ts';
 import type { Selection } from '../../query/selection.ts';
 
 const ROOT = '/admin/';
 
 /** The start of all addresses. */
-const root = (): string => addressOf(ROOT);
+const root = (): string => withBasePath(ROOT);
 
 /** Encodes a path segment. The key `-` is escaped, because a plain `-` marks paths that are not records. */
 const segment = (text: string): string => (text === '-' ? '%2D' : keySegment(text));
@@ -47,7 +47,7 @@ export const links = {
   back: (model: string, list: string | undefined): string =>
     links.list(model, list === undefined ? undefined : LinkParameters.parseOrEmpty(list)),
   api: (model: string, query: string): string =>
-    addressOf(`/api/${model}/${query === '' ? '' : `?${query}`}`),
+    withBasePath(`/api/${model}/${query === '' ? '' : `?${query}`}`),
 };
 
 /** Maximum characters of links in one part of a page. Each of them repeats the query. */

@@ -1,6 +1,6 @@
 // Reads and sets the cookies of the admin area, and signs texts with a session's token.
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { addressOf } from '../../http/message/base-path.ts';
+import { withBasePath } from '../../http/message/base-path.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 
 /**
@@ -71,7 +71,7 @@ export const readPosition = (request: ApiRequest): string | undefined => sentCoo
 export function setCookie(request: ApiRequest, name: CookieName, value: string, seconds?: number): string {
   const secure = usesTls(request);
   const age = seconds === undefined ? '' : `; Max-Age=${seconds}`;
-  return `${secure ? SECURE_PREFIX : ''}admin-${name}=${value}; Path=${addressOf(PATH)}; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}${age}`;
+  return `${secure ? SECURE_PREFIX : ''}admin-${name}=${value}; Path=${withBasePath(PATH)}; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}${age}`;
 }
 
 /** A MAC keyed with the session's token. It binds a form or a message to the session. */

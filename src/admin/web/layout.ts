@@ -1,6 +1,6 @@
 // The document around every page: head, header, breadcrumbs, flash message, security headers.
 import type { Reply } from '../../http/message/message.ts';
-import { addressOf } from '../../http/message/base-path.ts';
+import { withBasePath } from '../../http/message/base-path.ts';
 import { SCRIPT_PATH, STYLE_PATH } from './assets.ts';
 import { setCookie } from './cookies.ts';
 import { attributes, html, rawHtml, type Content, type Html } from './html.ts';
@@ -66,7 +66,7 @@ const header = ({ request, caller, csrf, menu }: AdminContext): Html =>
       <details class="menu">
         <summary>Lists</summary>
         <ul>
-          ${menu.map(({ text, href }) => html`<li><a href="${href}" ${attributes({ 'aria-current': addressOf(request.path).startsWith(href) && 'true' })}>${text}</a></li>`)}
+          ${menu.map(({ text, href }) => html`<li><a href="${href}" ${attributes({ 'aria-current': withBasePath(request.path).startsWith(href) && 'true' })}>${text}</a></li>`)}
         </ul>
       </details>
     </nav>
@@ -131,8 +131,8 @@ function document(
   return shell({
     title: `${title} · Admin`,
     kind,
-    style: addressOf(STYLE_PATH),
-    script: addressOf(SCRIPT_PATH),
+    style: withBasePath(STYLE_PATH),
+    script: withBasePath(SCRIPT_PATH),
     top,
     main,
   });

@@ -12,8 +12,8 @@ import {
   type ServedResource,
   type ServedResources,
 } from '../../resources/serve/served-resource.ts';
-import { entityTag, isNotModified } from '../message/entity-tag.ts';
-import { addressOf } from '../message/base-path.ts';
+import { entityTag, noneMatchLists } from '../message/entity-tag.ts';
+import { withBasePath } from '../message/base-path.ts';
 import {
   joinBody,
   json,
@@ -72,7 +72,7 @@ const indexBody = (resources: ServedResources): string =>
   JSON.stringify({
     resources: [...resources.values()].map(({ name, read, access, methods }) => ({
       name,
-      url: addressOf(`/api/${name}/`),
+      url: withBasePath(`/api/${name}/`),
       read,
       access,
       methods: [...methods],
@@ -190,10 +190,10 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
       if (format === undefined) throw notAcceptable(RECORD_FORMATS);
       assertNoParameters(request.query);
       if (format === 'html') return pages.home();
-      const admin = hasAdmin ? { admin: addressOf('/admin/') } : {};
+      const admin = hasAdmin ? { admin: withBasePath('/admin/') } : {};
       return json(
         200,
-        JSON.stringify({ api: addressOf('/api/'), openapi: addressOf(OPENAPI_PATH), ...admin }),
+        JSON.stringify({ api: withBasePath('/api/'), openapi: withBasePath(OPENAPI_PATH), ...admin }),
       );
     },
 
@@ -230,7 +230,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
       if (!caller && request.headers.authorization !== undefined) request.queueAsUser();
       const record = await readRecord(databaseFor(request), resource, id);
       const headers = { ETag: entityTag(record.version) };
-      if (isNotModified(request.headers['if-none-match'], record.version))
+      if (noneMatchLists(request.headers['if-none-match'], record.version))
         return { status: 304, headers, body: '' };
       return json(200, record.json, headers);
     },

@@ -33,8 +33,8 @@ const METHODS: Record<Route['kind'], readonly Method[]> = {
 /** Methods with the meaning of another one. A JSON merge patch (RFC 7396) of flat records is what PUT does. */
 const ALIASES: Readonly<Record<string, Method>> = { HEAD: 'GET', PATCH: 'PUT' };
 
-/** The method whose meaning a method has. */
-export const meaningOf = (method: string): string => ALIASES[method] ?? method;
+/** The method that handles this one: GET for HEAD, PUT for PATCH, else itself. */
+export const effectiveMethod = (method: string): string => ALIASES[method] ?? method;
 
 const WRITES: ReadonlySet<string> = new Set<Method>(['POST', 'PUT', 'DELETE']);
 
@@ -49,7 +49,7 @@ export const allowOf = (route: Route): string =>
     .concat('OPTIONS')
     .join(', ');
 
-const STARTING = unavailable('The service is starting.');
+export const STARTING = unavailable('The service is starting.');
 
 /** @throws Problem 404 for invalid percent-encoding */
 function decodeSegment(segment: string, isComposite = false): string {
@@ -97,7 +97,7 @@ export const methodNotAllowed = (allow: string): Problem =>
  * with `Allow` for a method that the path does not allow
  */
 export function assertAllowed(method: string, route: Route): void {
-  const effective = meaningOf(method) as Method;
+  const effective = effectiveMethod(method) as Method;
   if ('resource' in route && route.resource.access === 'default' && WRITES.has(effective))
     throw new Unauthorized(
       `no one may write ${route.resource.name}: give it access: 'user' or 'admin', or set ACCESS`,

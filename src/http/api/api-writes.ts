@@ -16,8 +16,8 @@ import {
   type ServedResource,
 } from '../../resources/serve/served-resource.ts';
 import { assertOrigin } from '../auth/request-origin.ts';
-import { entityTag, isNotModified, parseIfMatch } from '../message/entity-tag.ts';
-import { addressOf, keySegment } from '../message/base-path.ts';
+import { entityTag, noneMatchLists, parseIfMatch } from '../message/entity-tag.ts';
+import { withBasePath, keySegment } from '../message/base-path.ts';
 import { json, type ApiRequest, type Reply } from '../message/message.ts';
 import { preference } from '../message/preferences.ts';
 import { assertNoParameters } from './api-routes.ts';
@@ -47,7 +47,7 @@ async function writeVersion<T>(
   const unwanted = headers['if-none-match'];
   const isAny = unwanted?.trim() === '*';
   const version = unwanted === undefined || isAny ? undefined : await current();
-  const isListed = isAny || (version !== undefined && isNotModified(unwanted, version));
+  const isListed = isAny || (version !== undefined && noneMatchLists(unwanted, version));
   if (!isListed) return write(parseIfMatch(headers['if-match']));
   // No version is allowed, so the write itself finds the errors that take precedence.
   return write([]).catch((error: unknown) => {
@@ -83,7 +83,7 @@ const mayCreate = (request: ApiRequest, resource: ServedResource): boolean =>
 
 /** The response to one new record. */
 function createdReply(request: ApiRequest, { name }: ServedResource, record: CreatedRecord): Reply {
-  const location = addressOf(`/api/${name}/${keySegment(record.id)}/`);
+  const location = withBasePath(`/api/${name}/${keySegment(record.id)}/`);
   const headers = { Location: location, ETag: entityTag(record.version) };
   return json(201, record.json, { ...headers, ...handling(request) });
 }
@@ -125,6 +125,12 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
     return caller;
   }
 
+  /** The caller as it was read now, or as it is remembered since. @throws as `requireWriter` */
+  async function verifiedWriter(request: ApiRequest, resource: ServedResource): Promise<Caller> {
+    const caller = await requireWriter(request, resource);
+    return request.recall() ?? caller;
+  }
+
   /**
    * Runs a write for its caller. The writing statement itself confirms the caller: the body may take long to arrive, and for a
    * caller remembered from earlier requests this saves a round trip. If it fails, authentication errors take precedence over its
@@ -135,12 +141,9 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
     resource: ServedResource,
     write: (caller: Caller) => Promise<T>,
   ): Promise<T> {
-    let presumed = request.recall();
-    const isRemembered = presumed !== undefined && meets(resource.access, presumed);
-    if (!presumed || !isRemembered) {
-      const verified = await requireWriter(request, resource);
-      presumed = request.recall() ?? verified;
-    }
+    const remembered = request.recall();
+    const isRemembered = remembered !== undefined && meets(resource.access, remembered);
+    const presumed = isRemembered ? remembered : await verifiedWriter(request, resource);
     try {
       assertOrigin(request.headers, settings);
       return await write(presumed);

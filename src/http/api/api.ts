@@ -2,11 +2,11 @@
 import { createHash } from 'node:crypto';
 import type { ServedResources } from '../../resources/serve/served-resource.ts';
 import { createOpenApi } from '../openapi/openapi.ts';
-import { entityTag, isNotModified } from '../message/entity-tag.ts';
-import { isWhole, json, lengthOf, type ApiRequest, type Reply } from '../message/message.ts';
+import { entityTag, noneMatchLists } from '../message/entity-tag.ts';
+import { isStreamed, json, lengthOf, type ApiRequest, type Reply } from '../message/message.ts';
 import { createApiReads, type ApiReadOptions } from './api-reads.ts';
-import { wantsPage } from './negotiation.ts';
-import { assertNoParameters, meaningOf, type ResourceRoute } from './api-routes.ts';
+import { wantsHtml } from './negotiation.ts';
+import { assertNoParameters, effectiveMethod, type ResourceRoute } from './api-routes.ts';
 import { createApiWrites, type ApiWriteOptions } from './api-writes.ts';
 
 export interface Api {
@@ -34,7 +34,7 @@ function createOpenApiReply(resources: ServedResources): Api['openapi'] {
     assertNoParameters(query);
     // The document differs by caller, so caches must revalidate it by its ETag.
     const caching = { ETag: entityTag(version), ...(isAnonymous ? { 'Cache-Control': 'no-cache' } : {}) };
-    if (isNotModified(headers['if-none-match'], version)) return { status: 304, headers: caching, body: '' };
+    if (noneMatchLists(headers['if-none-match'], version)) return { status: 304, headers: caching, body: '' };
     if (body.length > LARGE_DOCUMENT) await request.requester.slotForDocument();
     return { ...json(200, body, caching), isKept: true };
   };
@@ -53,15 +53,15 @@ function cached(request: ApiRequest, reply: Reply, cache: number): Reply {
   const { status } = reply;
   if (status !== 200 && status !== 304) return reply;
   // A cache that ignores `Prefer` must not give such a response to others, nor a page with the `Host` that one client has sent.
-  if ('Preference-Applied' in reply.headers || wantsPage(request)) return reply;
+  if ('Preference-Applied' in reply.headers || wantsHtml(request)) return reply;
   const isTagged = status === 304 || reply.headers['ETag'] !== undefined;
-  if (isTagged || !isWhole(reply) || typeof reply.body === 'string' || lengthOf(reply.body) > MAX_TAGGED)
+  if (isTagged || isStreamed(reply) || typeof reply.body === 'string' || lengthOf(reply.body) > MAX_TAGGED)
     return { ...reply, headers: { ...reply.headers, ...caching } };
   const digest = createHash('sha256');
   for (const part of Buffer.isBuffer(reply.body) ? [reply.body] : reply.body) digest.update(part);
   const version = digest.digest('base64url').slice(0, 16);
   const tagged = { ...caching, ETag: `W/${entityTag(version)}` };
-  return isNotModified(headers['if-none-match'], version)
+  return noneMatchLists(headers['if-none-match'], version)
     ? { status: 304, headers: tagged, body: '' }
     : { ...reply, headers: { ...reply.headers, ...tagged } };
 }
@@ -84,7 +84,7 @@ export function createApi(options: ApiOptions): Api {
     openapi: createOpenApiReply(options.resources),
     answer: (request, route) => {
       const { resource } = route;
-      const method = meaningOf(request.method);
+      const method = effectiveMethod(request.method);
       if (method === 'GET') return read(request, route);
       if (route.kind === 'collection') return writes.create(request, resource);
       return method === 'PUT'

@@ -96,14 +96,14 @@ export function negotiate(accept: string | undefined, offers: readonly Format[])
 }
 
 /** Paths for programs, which get problem documents in any case. */
-const OF_PROGRAMS: ReadonlySet<string> = new Set(['/healthz', '/readyz', METRICS_PATH]);
+const PROGRAM_PATHS: ReadonlySet<string> = new Set(['/healthz', '/readyz', METRICS_PATH]);
 
-/** Whether the response's format depends on the `Accept` header, also that to an unknown path. */
+/** Whether the response's format depends on `Accept`. So it does for unknown paths, whose 404 can be a page. */
 export const isNegotiated = ({ method, path }: Pick<ApiRequest, 'method' | 'path'>): boolean =>
-  (method === 'GET' || method === 'HEAD') && !OF_PROGRAMS.has(path) && !isAdminPath(path);
+  (method === 'GET' || method === 'HEAD') && !PROGRAM_PATHS.has(path) && !isAdminPath(path);
 
-/** Whether errors of the request are pages for browsers. */
-export const wantsPage = (request: Pick<ApiRequest, 'method' | 'path' | 'headers'>): boolean =>
+/** Whether the client gets HTML: this decides about errors, caching, and whether a long query waits for a slot. */
+export const wantsHtml = (request: Pick<ApiRequest, 'method' | 'path' | 'headers'>): boolean =>
   isNegotiated(request) && negotiate(request.headers.accept, COLLECTION_FORMATS) === 'html';
 
 export const notAcceptable = (offers: readonly Format[]): Problem =>

@@ -1,6 +1,6 @@
 // Links from a page of a collection to the next and the previous one.
 import { Problem } from '../../errors.ts';
-import { addressOf } from '../message/base-path.ts';
+import { withBasePath } from '../message/base-path.ts';
 import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
 import type { RecordPage } from '../../resources/records/listing.ts';
 import type { ServedResource } from '../../resources/serve/served-resource.ts';
@@ -16,7 +16,7 @@ export function pageLinks(
   { query: { link, limit }, next, previous }: RecordPage,
 ): PageLinks {
   const linkTo = (page: string | undefined): string =>
-    page === undefined ? '' : addressOf(`/api/${name}/?${link}limit=${limit}&${page}`);
+    page === undefined ? '' : withBasePath(`/api/${name}/?${link}limit=${limit}&${page}`);
   return { next: linkTo(next), previous: linkTo(previous) };
 }
 

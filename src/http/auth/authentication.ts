@@ -56,9 +56,9 @@ export function createAuthentication(
   let sampledAt = 0;
   let rehashAfter = 0;
 
-  /** Includes the address, so that an entry is valid only for the address that verified it. */
-  const cacheKeyOf = ({ name, password }: Credentials, address: string): string =>
-    digest('sha256', `${secret} ${address} ${name.length}:${name}${password}`, 'base64');
+  /** Includes the network, so that an entry is valid only for the network that verified it. */
+  const cacheKeyOf = ({ name, password }: Credentials, network: string): string =>
+    digest('sha256', `${secret} ${network} ${name.length}:${name}${password}`, 'base64');
 
   /** Reads the argon2 costs of the stored hashes, so that all failed logins take equally long. */
   async function sample(): Promise<void> {
@@ -73,28 +73,28 @@ export function createAuthentication(
   /** The name whose failures are counted: the stored one, since the database may match other spellings of it. */
   const nameOf = (credentials: Credentials, user: User | undefined): string => user?.name ?? credentials.name;
 
-  /** Whether this user has logged in from the address. Compares ids, because `countedName` can be equal for several users. */
-  const isFamiliar = (address: string, user: User | undefined): boolean =>
-    user !== undefined && familiars.find(address, user.id) !== undefined;
+  /** Whether this user has logged in from the network. Compares ids, because `countedName` can be equal for several users. */
+  const isFamiliar = (network: string, user: User | undefined): boolean =>
+    user !== undefined && familiars.find(network, user.id) !== undefined;
 
-  /** Where a verification queues. Users who have logged in from an address do not wait behind its other clients. */
-  function slotRequestOf(address: string, user: User | undefined, signal?: AbortSignal): SlotRequest {
-    const from = { address, network: enclosingNetworks(address).at(-1) ?? address };
-    // Familiar users queue by user id, so that logging in from many addresses gives an account no more slots.
-    const client = user ? `user ${user.id}` : address;
-    if (isFamiliar(address, user)) return { client, priority: 'address', from, signal };
-    const userId = familiars.userAt(address);
-    if (userId !== undefined) return { client: `neighbor of ${userId}`, priority: 'address', from, signal };
+  /** Where a verification queues. Users who have logged in from a network do not wait behind its other clients. */
+  function slotRequestOf(network: string, user: User | undefined, signal?: AbortSignal): SlotRequest {
+    const from = { network, widestNetwork: enclosingNetworks(network).at(-1) ?? network };
+    // Familiar users queue by user id, so that logging in from many networks gives an account no more slots.
+    const client = user ? `user ${user.id}` : network;
+    if (isFamiliar(network, user)) return { client, priority: 'network', from, signal };
+    const userId = familiars.userAt(network);
+    if (userId !== undefined) return { client: `neighbor of ${userId}`, priority: 'network', from, signal };
     return user && familiars.isKnown(user.id)
       ? { client, priority: 'name', from, signal }
-      : { client: address, priority: 'unknown', from, signal };
+      : { client: network, priority: 'unknown', from, signal };
   }
 
   /** Replaces the stored hash if its argon2 costs are outdated. @returns the hash that is stored afterwards */
   async function rehash(user: User, password: string, slotRequest: SlotRequest): Promise<string> {
     if (passwords.isCurrent(user.password) || rehashAfter > Date.now()) return user.password;
     try {
-      const hash = await passwords.hash(password, { ...slotRequest, priority: 'address' });
+      const hash = await passwords.hash(password, { ...slotRequest, priority: 'network' });
       return (await users.rehash(user, hash)) ? hash : user.password;
     } catch (error) {
       if (!(error instanceof Problem) && !isClientGone(error)) rehashAfter = Date.now() + REHASH_PAUSE;
@@ -106,14 +106,14 @@ export function createAuthentication(
   async function verify(
     { name, password }: Credentials,
     user: User | undefined,
-    address: string,
+    network: string,
     signal: AbortSignal,
   ): Promise<string | undefined> {
     let reportOutcome: ((failed: boolean) => void) | undefined;
     const admit = (): void => {
-      reportOutcome = throttle.begin(address, user?.name ?? name, isFamiliar(address, user));
+      reportOutcome = throttle.begin(network, user?.name ?? name, isFamiliar(network, user));
     };
-    const slotRequest = slotRequestOf(address, user, signal);
+    const slotRequest = slotRequestOf(network, user, signal);
     let isVerified = false;
     await firstSample;
     try {
@@ -136,10 +136,10 @@ export function createAuthentication(
     return { caller, precondition };
   }
 
-  function findCached(header: string | undefined, address: string): [string, Verified] | undefined {
+  function findCached(header: string | undefined, network: string): [string, Verified] | undefined {
     const credentials = header === undefined ? undefined : parseBasic(header);
     if (!credentials) return undefined;
-    const key = cacheKeyOf(credentials, address);
+    const key = cacheKeyOf(credentials, network);
     const verified = cache.get(key);
     return verified && [key, verified];
   }
@@ -149,14 +149,14 @@ export function createAuthentication(
     key: string,
     credentials: Credentials,
     user: User | undefined,
-    address: string,
+    network: string,
     onGone: Requester['onGone'] | undefined,
   ): Promise<string | undefined> {
     const gone = new AbortController();
     const stop = onGone?.(() => gone.abort());
     try {
       const workKey = `${key} ${user?.active} ${user?.password}`;
-      return await verifyOnce(workKey, gone.signal, (allGone) => verify(credentials, user, address, allGone));
+      return await verifyOnce(workKey, gone.signal, (allGone) => verify(credentials, user, network, allGone));
     } finally {
       stop?.();
     }
@@ -165,13 +165,13 @@ export function createAuthentication(
   /** Like `authenticate`, for credentials from a form. */
   async function logIn(
     credentials: Credentials,
-    address: string,
+    network: string,
     onGone?: Requester['onGone'],
   ): Promise<Login> {
-    const key = cacheKeyOf(credentials, address);
+    const key = cacheKeyOf(credentials, network);
     const cached = cache.get(key);
     // Only the typed name is known here, not the user. So the outcome cannot depend on whether the user exists.
-    if (!cached) throttle.check(address, credentials.name, familiars.hasSimilar(address, credentials.name));
+    if (!cached) throttle.check(network, credentials.name, familiars.hasSimilar(network, credentials.name));
     if (sampledAt + MAX_SAMPLE_AGE <= Date.now()) void sample();
     // Stored names are shorter, so skipping the query reveals nothing.
     const isTooLong = credentials.name.length > MAX_NAME_LENGTH;
@@ -180,10 +180,10 @@ export function createAuthentication(
     if (cached && user?.active && isUnchanged) return remember(key, user, cached);
     // Otherwise requests that fail on an outdated precondition would renew the entry.
     if (cached) cache.delete(key);
-    throttle.check(address, nameOf(credentials, user), isFamiliar(address, user));
-    const storedHash = await verifyShared(key, credentials, user, address, onGone);
+    throttle.check(network, nameOf(credentials, user), isFamiliar(network, user));
+    const storedHash = await verifyShared(key, credentials, user, network, onGone);
     if (storedHash === undefined || !user) throw new Unauthorized();
-    const familiar = familiars.add(address, credentials.name, user.id);
+    const familiar = familiars.add(network, credentials.name, user.id);
     return remember(key, { ...user, password: storedHash }, { storedHash, familiar });
   }
 
@@ -191,11 +191,11 @@ export function createAuthentication(
     logIn,
 
     /**
-     * The caller from the cache, if these credentials were verified from this address within minutes. Does not read the
+     * The caller from the cache, if these credentials were verified from this network within minutes. Does not read the
      * database, so the next statement must check the caller's precondition.
      */
-    recall(header: string | undefined, address: string): Caller | undefined {
-      const [key, verified] = findCached(header, address) ?? [];
+    recall(header: string | undefined, network: string): Caller | undefined {
+      const [key, verified] = findCached(header, network) ?? [];
       if (key === undefined || !verified) return undefined;
       // Each use renews both, so that failures of others never lock out an active client.
       cache.renew(key);
@@ -204,24 +204,24 @@ export function createAuthentication(
     },
 
     /** Like `recall`, without renewing the entry. For queues and time limits only: nothing checks the precondition. */
-    peek: (header: string | undefined, address: string): Caller | undefined =>
-      findCached(header, address)?.[1].caller,
+    peek: (header: string | undefined, network: string): Caller | undefined =>
+      findCached(header, network)?.[1].caller,
 
     /**
      * Authenticates an `Authorization` header. Reads the user from the database.
-     * @param address the client's network, see `clientNetwork`
+     * @param network the client's network, see `clientNetwork`
      * @param onGone registers a callback for when the client disconnects, which ends its wait for a verification
      * @throws Unauthorized, in the same way for an unknown user, a wrong password, an inactive user and a malformed header;
      * Problem 429 after too many failures, 503 if too many passwords are being verified
      */
     authenticate: async (
       header: string | undefined,
-      address: string,
+      network: string,
       onGone?: Requester['onGone'],
     ): Promise<Caller> => {
       const credentials = header === undefined ? undefined : parseBasic(header);
       if (!credentials) throw new Unauthorized();
-      return (await logIn(credentials, address, onGone)).caller;
+      return (await logIn(credentials, network, onGone)).caller;
     },
   };
 }

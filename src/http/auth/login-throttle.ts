@@ -69,9 +69,9 @@ export function createThrottle(
     return fresh;
   }
 
-  const limitsOf = (address: string, name: string): [key: string, max: number][] => [
-    ...enclosingNetworks(address).map((network, index): [string, number] => [
-      `network ${network}`,
+  const limitsOf = (network: string, name: string): [key: string, max: number][] => [
+    ...enclosingNetworks(network).map((enclosing, index): [string, number] => [
+      `network ${enclosing}`,
       MAX_BY_NETWORK[index] ?? Infinity,
     ]),
     [`name ${countedName(name)}`, MAX_BY_NAME],
@@ -95,20 +95,20 @@ export function createThrottle(
   return {
     /**
      * Refuses an attempt after too many failures.
-     * @param address the client's network, see `clientNetwork`
-     * @param isFamiliar whether this user has logged in from this address. If so, only the client's own network counts, so that
+     * @param network the client's network, see `clientNetwork`
+     * @param isFamiliar whether this user has logged in from this network. If so, only the client's own network counts, so that
      * failures of others do not lock the client out.
      * @throws Problem 429 if a network or the name has failed too often in this minute
      */
-    check: (address: string, name: string, isFamiliar = false): void =>
-      check(limitsOf(address, name), isFamiliar),
+    check: (network: string, name: string, isFamiliar = false): void =>
+      check(limitsOf(network, name), isFamiliar),
 
     /** Numbers of attempts since the start of the process: with wrong credentials, and refused without checking any. */
     counts: () => ({ failed: failures, throttled }),
 
     /** Like `check`, and counts the attempt as pending. @returns a function that reports the outcome */
-    begin(address: string, name: string, isFamiliar = false): (failed: boolean) => void {
-      const limits = limitsOf(address, name);
+    begin(network: string, name: string, isFamiliar = false): (failed: boolean) => void {
+      const limits = limitsOf(network, name);
       check(limits, isFamiliar);
       const affected = limits.map(([key]) => countOf(key));
       for (const count of affected) count.pending += 1;

@@ -102,7 +102,7 @@ export class Admission {
     return this.enterAgain(request, now);
   }
 
-  /** Admits a request whose body came after its head. Usage was already checked when the head arrived. */
+  /** Like `enter`, without a check of what the client uses: for requests that have waited for their body, a statement or a password. */
   enterAgain(request: AdmissionRequest, now: number): Promise<void> | undefined {
     if (this.isBusy(now)) {
       this.#notePresence(request.network, now);

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { Settings } from '../../config.ts';
 import { OVERLOADED, Problem, unavailable } from '../../errors.ts';
 import { ByteBudget, totalFor } from './byte-budget.ts';
-import { isWhole, lengthOf, type HasNetwork, type Reply } from '../message/message.ts';
+import { isStreamed, lengthOf, type HasNetwork, type Reply } from '../message/message.ts';
 import { watchOverload } from './overload.ts';
 import { createUnsent } from './unsent-responses.ts';
 
@@ -48,7 +48,7 @@ export function createPressure(
 
     /** @throws Problem 503 for a large response to a read while clients leave too many bytes of responses unread */
     assertSendable(reply: Reply, client: HasNetwork): void {
-      if (reply.isKept || !isWhole(reply)) return;
+      if (reply.isKept || isStreamed(reply)) return;
       if (!unsent.fits(client, lengthOf(reply.body))) throw unavailable(UNREAD, 2);
     },
 

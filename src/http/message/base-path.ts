@@ -2,33 +2,33 @@
 import { StartError } from '../../errors.ts';
 
 let basePath = '';
-/** The services of this process that are not closed. */
-let services = 0;
+/** Number of open services in this process. */
+let openServices = 0;
 
 /**
- * Sets the base path of this process, which has only one, like the other variables of its environment.
- * @returns a function that stops this, to be called when the service is closed
+ * Sets the base path, which all services of a process share.
+ * @returns a function to call when the service is closed
  * @throws StartError if an open service of this process has another base path
  */
 export function useBasePath(path: string): () => void {
-  if (services > 0 && path !== basePath)
+  if (openServices > 0 && path !== basePath)
     throw new StartError(
       `All services of a process have the same basePath: "${path}" differs from "${basePath}".`,
     );
   basePath = path;
-  services += 1;
+  openServices += 1;
   let isOver = false;
   return () => {
-    if (!isOver) services -= 1;
+    if (!isOver) openServices -= 1;
     isOver = true;
   };
 }
 
-/** The address of a path of the service, for an answer. */
-export const addressOf = (path: string): string => basePath + path;
+/** A path of the service as responses and links contain it. */
+export const withBasePath = (path: string): string => basePath + path;
 
-/** The path of an address without the base path; `''`, which no route has, for addresses outside it. */
-export function pathOf(address: string): string {
+/** The path of an address without the base path; `''`, which no route has, for an address outside of it. */
+export function withoutBasePath(address: string): string {
   if (basePath === '') return address;
   if (address === basePath) return '/';
   return address.startsWith(`${basePath}/`) ? address.slice(basePath.length) : '';

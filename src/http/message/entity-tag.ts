@@ -30,8 +30,8 @@ export function parseIfMatch(header: string | undefined): readonly string[] | un
   return [...header.matchAll(TAG)].flatMap(([, weak, version]) => (weak ? [] : [version ?? '']));
 }
 
-/** Whether `If-None-Match` lists the version, so that the response can be 304. */
-export function isNotModified(header: string | undefined, version: string): boolean {
+/** Whether `If-None-Match` lists the version: the response to a read is then 304, and to a write 412. */
+export function noneMatchLists(header: string | undefined, version: string): boolean {
   if (header === undefined) return false;
   // Most headers do not contain the version at all.
   if (!header.includes(version)) return header.trim() === '*';

@@ -6,7 +6,7 @@ import type { Caller } from '../../resources/serve/served-resource.ts';
 
 export interface ClientConnection {
   /** The network that the login throttle counts, see `clientNetwork`. */
-  readonly address: string;
+  readonly network: string;
   /** Whether the browser uses TLS, according to the connection or a trusted proxy. */
   readonly isSecure: boolean;
 }
@@ -62,22 +62,26 @@ export const isRead = (method: string): boolean => method === 'GET' || method ==
 /** A body that is ready. A long one may be a list of the parts that it consists of, which are never copied all at once. */
 export type WholeBody = Buffer | string | readonly Buffer[];
 
-export interface Reply {
+interface ReplyHead {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | readonly string[]>>;
-  /** Chunks are streamed to the client as they arrive. */
-  readonly body: WholeBody | AsyncIterable<Buffer | string>;
   /** Whether the service keeps the body and sends the same bytes again: a response that waits takes no further memory. */
   readonly isKept?: boolean;
 }
 
-export type StreamedReply = Reply & { readonly body: AsyncIterable<Buffer | string> };
-export type WholeReply = Reply & { readonly body: WholeBody };
+export interface WholeReply extends ReplyHead {
+  readonly body: WholeBody;
+}
+
+/** Its chunks are sent to the client as they arrive. */
+export interface StreamedReply extends ReplyHead {
+  readonly body: AsyncIterable<Buffer | string>;
+}
+
+export type Reply = WholeReply | StreamedReply;
 
 export const isStreamed = (reply: Reply): reply is StreamedReply =>
   typeof reply.body === 'object' && Symbol.asyncIterator in reply.body;
-
-export const isWhole = (reply: Reply): reply is WholeReply => !isStreamed(reply);
 
 /** Bytes, or characters of a text, from which a body is sent in pieces. */
 export const LONG_BODY = 524_288;

@@ -44,7 +44,7 @@ export const MAX_HOST = 300;
  * Rejects ambiguous requests that Node's parser accepts.
  * @throws Problem 400 for a missing, long or repeated Host, and for HTTP/1.0 with a transfer coding, 501 for an unsupported transfer coding
  */
-export function assertReadable({ headers, httpVersion, rawHeaders }: IncomingMessage): void {
+export function assertUnambiguous({ headers, httpVersion, rawHeaders }: IncomingMessage): void {
   const close = { headers: { Connection: 'close' } };
   if (headers.host === undefined && httpVersion === '1.1')
     throw new Problem(400, 'The Host header is missing.', close);

@@ -6,29 +6,29 @@ import type { ServedResource, ServedResources } from '../../resources/serve/serv
 import { refTo } from './openapi-shared.ts';
 
 /** A filter may be repeated, so its value is one item or an array. */
-const oneOrMany = (items: JsonSchema): JsonSchema => ({ anyOf: [items, { type: 'array', items }] });
+const repeatable = (items: JsonSchema): JsonSchema => ({ anyOf: [items, { type: 'array', items }] });
 
 /** Schemas of filter values, named by the operator or by the JSON type of the column. */
 export const FILTER_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
-  'Filter.string': oneOrMany({ type: 'string' }),
-  'Filter.integer': oneOrMany({ type: 'integer' }),
-  'Filter.number': oneOrMany({ type: 'number' }),
-  'Filter.digits': oneOrMany({ type: ['string', 'number'] }),
-  'Filter.boolean': oneOrMany({ type: 'boolean' }),
+  'Filter.string': repeatable({ type: 'string' }),
+  'Filter.integer': repeatable({ type: 'integer' }),
+  'Filter.number': repeatable({ type: 'number' }),
+  'Filter.digits': repeatable({ type: ['string', 'number'] }),
+  'Filter.boolean': repeatable({ type: 'boolean' }),
   'Filter.pattern': {
     description: 'An SQL pattern: `%` matches any text, `_` any character.',
-    ...oneOrMany({ type: 'string', maxLength: 256 }),
+    ...repeatable({ type: 'string', maxLength: 256 }),
   },
   'Filter.in': { type: 'string', description: 'Values separated by commas, quoted as in CSV.' },
   'Filter.array': {
     description: 'A JSON array such as `["a","b"]`.',
-    ...oneOrMany({ type: 'string' }),
+    ...repeatable({ type: 'string' }),
   },
-  'Filter.contains': oneOrMany({
+  'Filter.contains': repeatable({
     type: 'string',
     description: 'The elements that the array must have, separated by commas, quoted as in CSV.',
   }),
-  'Filter.json': oneOrMany({ type: 'string', description: 'A JSON value that the value must contain.' }),
+  'Filter.json': repeatable({ type: 'string', description: 'A JSON value that the value must contain.' }),
   'Filter.is': { type: 'string', enum: ['null', 'none'] },
   'Filter.isBoolean': { enum: ['null', 'none', 'true', 'false', true, false] },
 };

@@ -58,7 +58,7 @@ function requestBody(schema: JsonSchema, ...mediaTypes: readonly string[]): Json
 }
 
 /** One value, or an array of such values. @param minimal the schema of an element that may replace it */
-const oneOrMany = (one: JsonSchema, minimal?: JsonSchema): JsonSchema => ({
+const oneOrArray = (one: JsonSchema, minimal?: JsonSchema): JsonSchema => ({
   oneOf: [
     one,
     { type: 'array', minItems: 1, maxItems: MAX_RECORDS, items: one },
@@ -145,12 +145,12 @@ export function resourcePaths(
     collection['post'] = operation('create', `Create a record of ${name}`, access, {
       description: 'An array of records creates all of them, or none.',
       parameters: [refTo('parameters', 'PreferReturn')],
-      requestBody: requestBody(oneOrMany(refTo('schemas', `${name}.New`))),
+      requestBody: requestBody(oneOrArray(refTo('schemas', `${name}.New`))),
       responses: {
         201: {
           description: 'The new record, or an array of the new records.',
           headers: header('Location', 'ETag', 'Preference-Applied'),
-          content: { 'application/json': { schema: oneOrMany(refTo('schemas', name), key) } },
+          content: { 'application/json': { schema: oneOrArray(refTo('schemas', name), key) } },
         },
         ...errorResponses(...WRITE_ERRORS, 'TooLarge', 'Unsupported'),
       },

@@ -1,5 +1,5 @@
 // The OpenAPI 3.1 document of the resources, with only what the caller may see.
-import { addressOf } from '../message/base-path.ts';
+import { withBasePath } from '../message/base-path.ts';
 import { createHash } from 'node:crypto';
 import { ACCESS_LEVELS, type AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
@@ -84,7 +84,7 @@ export function openApiDocument(resources: ServedResources, level: AccessLevel):
       license: { name: 'Not stated', identifier: 'NOASSERTION' },
     },
     // Clients append the paths, which begin with a slash.
-    servers: [{ url: addressOf('') }],
+    servers: [{ url: withBasePath('') }],
     tags: shown.map((resource) => ({ name: resource.name, description: describeResource(resource) })),
     paths,
     components: {

@@ -8,12 +8,10 @@ import { piecesOfBytes } from '../message/body-pieces.ts';
 import {
   joinBody,
   isStreamed,
-  isWhole,
   lengthOf,
   type ApiRequest,
   type Reply,
   type WholeBody,
-  type WholeReply,
 } from '../message/message.ts';
 
 /** Minimum size (bytes). Compressing smaller responses saves too little. */
@@ -33,19 +31,20 @@ const BROTLI = {
   params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_LGWIN]: 19 },
 };
 
+const brotliAsync = promisify<Buffer | string, typeof BROTLI, Buffer>(brotliCompress);
+const gzipAsync = promisify<Buffer | string, typeof GZIP, Buffer>(gzip);
+
 /** Streams are flushed after each chunk, so that a client sees the first records while PostgreSQL looks for the next. */
 const CODERS = {
   br: {
-    whole: promisify<Buffer | string, typeof BROTLI, Buffer>(brotliCompress),
+    whole: (bytes: Buffer | string): Promise<Buffer> => brotliAsync(bytes, BROTLI),
     stream: (): Transform => createBrotliCompress({ ...BROTLI, flush: constants.BROTLI_OPERATION_FLUSH }),
     parts: (): Transform => createBrotliCompress(BROTLI),
-    options: BROTLI,
   },
   gzip: {
-    whole: promisify<Buffer | string, typeof GZIP, Buffer>(gzip),
+    whole: (bytes: Buffer | string): Promise<Buffer> => gzipAsync(bytes, GZIP),
     stream: (): Transform => createGzip({ ...GZIP, flush: constants.Z_SYNC_FLUSH }),
     parts: (): Transform => createGzip(GZIP),
-    options: GZIP,
   },
 } as const;
 type Coding = keyof typeof CODERS;
@@ -88,7 +87,7 @@ export function isCompressible({ headers }: ApiRequest, reply: Reply): boolean {
     headers: { 'Content-Type': type },
   } = reply;
   if (!mayCompress(headers) || status !== 200) return false;
-  const isSmall = isWhole(reply) && lengthOf(reply.body) < MIN_BYTES;
+  const isSmall = !isStreamed(reply) && lengthOf(reply.body) < MIN_BYTES;
   return !isSmall && typeof type === 'string' && TYPES.test(type);
 }
 
@@ -101,8 +100,7 @@ const kept = new WeakMap<Buffer, Map<Coding, Promise<Buffer>>>();
 function keptForm(body: Buffer, coding: Coding): Promise<Buffer> {
   const forms = kept.get(body) ?? new Map<Coding, Promise<Buffer>>();
   kept.set(body, forms);
-  const { whole, options } = CODERS[coding];
-  const made = forms.get(coding) ?? (whole as (bytes: Buffer, how: object) => Promise<Buffer>)(body, options);
+  const made = forms.get(coding) ?? CODERS[coding].whole(body);
   forms.set(coding, made);
   return made;
 }
@@ -136,19 +134,17 @@ export function compress({ headers }: ApiRequest, reply: Reply): Promise<Reply> 
   if (accepted === undefined) return undefined;
   const coding = codingOf(String(accepted));
   if (coding === undefined) return undefined;
-  const { whole, stream, parts, options } = CODERS[coding];
+  const { whole, stream, parts } = CODERS[coding];
   const coded = codedHeaders(reply.headers, coding);
   // The number of streams is limited elsewhere.
   if (isStreamed(reply)) return { ...reply, headers: coded, body: compressed(reply.body, stream()) };
-  const { body } = reply as WholeReply;
+  const { body } = reply;
   if (reply.isKept && Buffer.isBuffer(body))
     return keptForm(body, coding).then((bytes) => ({ ...reply, headers: coded, body: bytes }));
   if (running >= MAX_RUNNING) return undefined;
   running += 1;
   const smaller =
-    typeof body === 'string' || Buffer.isBuffer(body)
-      ? (whole as (text: Buffer | string, how: object) => Promise<Buffer>)(body, options)
-      : compressParts(body, parts);
+    typeof body === 'string' || Buffer.isBuffer(body) ? whole(body) : compressParts(body, parts);
   return smaller.then((bytes) => ({ ...reply, headers: coded, body: bytes })).finally(() => (running -= 1));
 }
 

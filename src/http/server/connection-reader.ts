@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ByteBudget } from '../load/byte-budget.ts';
-import { HeldRequests, REQUEST_SIZE } from '../load/held-requests.ts';
+import { UnansweredRequests, REQUEST_SIZE } from '../load/unanswered-requests.ts';
 import { InputPieces, MAX_BODY_PIECE, MAX_PIECE } from '../load/input-pieces.ts';
 import { networkOf, takeTurn } from './parser-turns.ts';
 import { LINGER_BYTES } from './send-response.ts';
@@ -11,7 +11,7 @@ import { LINGER_BYTES } from './send-response.ts';
 const MAX_UNANSWERED = 16;
 /** From this many waiting bytes on, the socket is paused. Below, it is read, so that a disconnect is noticed. */
 const MAX_BUFFERED = 16_384;
-/** While the handler has not read so many bytes of a body, as `HeldRequests` counts them, the parser receives no more of it. */
+/** While the handler has not read so many bytes of a body, as `UnansweredRequests` counts them, the parser receives no more of it. */
 const MAX_UNREAD = 16_384;
 /** Maximum bytes held for all connections: input that the parser has not received, and unanswered requests with unread bodies. */
 const budget = new ByteBudget(48 * 1024 * 1024);
@@ -77,7 +77,7 @@ export class Reader {
   #rest = NONE;
   readonly #pieces = new InputPieces();
   #latest: IncomingMessage | undefined;
-  readonly #unanswered = new HeldRequests();
+  readonly #unanswered = new UnansweredRequests();
   /** Bytes that were ignored; undefined while the input is parsed. */
   #discarded: number | undefined;
   /** Whether the parser waits for the end of a request line. */

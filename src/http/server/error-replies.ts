@@ -5,7 +5,7 @@ import {
   isRuleError,
   type DatabaseError,
 } from '../../db/connection/database-errors.ts';
-import { notFound, Refusal, unavailable, type Problem } from '../../errors.ts';
+import { notFound, Refusal, type Problem } from '../../errors.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { LogFields } from '../observability/log-text.ts';
 import {
@@ -17,8 +17,8 @@ import {
   type Area,
   type Reply,
 } from '../message/message.ts';
-import { wantsPage } from '../api/negotiation.ts';
-import { allowOf, findRoute, methodNotAllowed } from '../api/api-routes.ts';
+import { wantsHtml } from '../api/negotiation.ts';
+import { allowOf, findRoute, methodNotAllowed, STARTING } from '../api/api-routes.ts';
 import type { Site } from '../api/site.ts';
 import { ADMIN_METHODS, isAdminPath } from '../message/request-target.ts';
 
@@ -35,7 +35,7 @@ export function mustPace(error: unknown, isCostly: boolean): boolean {
 /** The area that renders the request's errors as pages; undefined if they are problem documents. */
 export function errorArea(request: ApiRequest, current: Site | undefined): Pick<Area, 'problem'> | undefined {
   if (isAdminPath(request.path)) return current?.admin;
-  return wantsPage(request) ? current?.pages : undefined;
+  return wantsHtml(request) ? current?.pages : undefined;
 }
 
 /** The log line for a write that a rule of the database refused. Clients do not see its text. */
@@ -76,6 +76,6 @@ export function errorReply(
 /** The error for a method that no path supports: 404 for an unknown path, else 405. */
 export function unknownMethod(path: string, current: Site | undefined): Problem {
   if (!isAdminPath(path)) return methodNotAllowed(allowOf(findRoute(path, current?.resources)));
-  if (!current) return unavailable('The service is starting.');
+  if (!current) return STARTING;
   return current.admin ? methodNotAllowed(ADMIN_METHODS) : notFound();
 }

@@ -4,12 +4,12 @@ import { hasMoreParameters } from '../../query/parse/grammar.ts';
 import type { Settings } from '../../config.ts';
 import { ClientGone, type Requester, type Rest } from '../../db/scheduling/requester.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
-import { Activity } from '../load/activity.ts';
+import { RequestActivity } from '../load/request-activity.ts';
 import type { Admission } from '../load/admission.ts';
 import type { Authentication } from '../auth/authentication.ts';
-import { wantsPage } from '../api/negotiation.ts';
+import { wantsHtml } from '../api/negotiation.ts';
 import { drainBody, readBody } from '../api/request-body.ts';
-import { pathOf } from '../message/base-path.ts';
+import { withoutBasePath } from '../message/base-path.ts';
 import {
   Unauthorized,
   type ApiRequest,
@@ -65,7 +65,7 @@ export class Exchange implements ApiRequest, WebRequester {
   caller: Caller | undefined;
   /** The user that an unauthenticated request queues as, see `queueAsUser`. */
   #presumedCaller: Caller | undefined;
-  readonly activity: Activity;
+  readonly activity: RequestActivity;
   readonly #services: ExchangeServices;
   readonly #number: number;
   #network: string | undefined;
@@ -88,12 +88,12 @@ export class Exchange implements ApiRequest, WebRequester {
     this.peer = Peer.of(incoming.socket);
     this.method = incoming.method ?? '';
     [this.fullPath, this.query] = splitTarget(incoming.url ?? '/');
-    this.path = pathOf(this.fullPath);
+    this.path = withoutBasePath(this.fullPath);
     this.headers = incoming.headers;
     this.isInAdminArea = isAdminPath(this.path);
     this.#services = services;
     this.#number = number;
-    this.activity = new Activity(this, services.admission);
+    this.activity = new RequestActivity(this, services.admission);
   }
 
   /** Identifies the request in the log. */
@@ -135,7 +135,7 @@ export class Exchange implements ApiRequest, WebRequester {
   client(): ClientConnection {
     const { settings } = this.#services;
     return {
-      address: this.network,
+      network: this.network,
       isSecure: isSecure(this.headers, this.incoming.socket, settings.trustProxy),
     };
   }
@@ -237,7 +237,7 @@ export class Exchange implements ApiRequest, WebRequester {
   /** Waits for a slot before a query is parsed, if parsing it or showing its errors would delay other clients. */
   slotForQuery(): Promise<void> | undefined {
     const isCostly =
-      this.query.length > LONG_INPUT && (hasMoreParameters(this.query, MANY_PARAMETERS) || wantsPage(this));
+      this.query.length > LONG_INPUT && (hasMoreParameters(this.query, MANY_PARAMETERS) || wantsHtml(this));
     this.isCostly ||= isCostly;
     return isCostly && !this.isInSlot ? this.#heavySlot() : undefined;
   }

@@ -113,7 +113,7 @@ async function openMetrics(
     if (isFirst) logger.info({ message: `metrics at ${server.url}${METRICS_PATH}` });
     return server;
   };
-  if (!isSocketInherited(passed) || (isWorker && passed === undefined))
+  if (passed === undefined && !isForeignWorker)
     return logged(await open().catch(cannotListen(hostAndPort(host, port), 'METRICS')));
   // During a restart the previous process may still use the port while it finishes its requests.
   let isClosed = false;

@@ -28,8 +28,8 @@ export function track(request: IncomingMessage, response: ServerResponse): void 
 }
 
 /**
- * Limits how many requests a connection may pipeline, and reads chunked bodies in turns. Other connections whose clients wait
- * for each response keep Node's own reader, which is faster.
+ * Gives a connection a `Reader` once its client pipelines requests or sends a chunked body. All others keep Node's own reader, which
+ * is faster.
  * @param clientOf whose budget a request uses, and in whose turn the connection is read from then on
  */
 export function limitPipelining(server: Server, clientOf: RequestNetwork): void {

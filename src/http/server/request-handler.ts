@@ -13,16 +13,9 @@ import { errorArea, errorReply, mustPace, unknownMethod } from './error-replies.
 import { Exchange, type ExchangeServices } from './exchange.ts';
 import type { InFlight } from '../load/in-flight-requests.ts';
 import type { Logger } from '../observability/logger.ts';
-import { pathOf } from '../message/base-path.ts';
+import { withoutBasePath } from '../message/base-path.ts';
 import { assertTagsFit } from '../message/entity-tag.ts';
-import {
-  isRead,
-  isStreamed,
-  isWhole,
-  problemReply,
-  type Reply,
-  type WholeReply,
-} from '../message/message.ts';
+import { isRead, isStreamed, problemReply, type Reply } from '../message/message.ts';
 import { withPosition } from '../message/write-position.ts';
 import { mayReadMetrics, type Metrics } from '../observability/metrics.ts';
 import { corsHeaders } from '../auth/request-origin.ts';
@@ -34,7 +27,7 @@ import { assertRate, isHealthCheck } from './rate-check.ts';
 import { needsPieces, send, sendInPieces, sendStream } from './send-response.ts';
 import type { Site } from '../api/site.ts';
 import {
-  assertReadable,
+  assertUnambiguous,
   hasTooManyHeaders,
   loggedPath,
   METRICS_PATH,
@@ -138,16 +131,16 @@ export function createHandler(options: HandlerOptions): Handler {
     }
     if (isClosing()) extra['Connection'] = 'close';
     const tracking = { unsent: pressure.unsent, client: exchange };
-    if (isWhole(reply) && !needsPieces(reply, method))
+    if (!isStreamed(reply) && !needsPieces(reply, method))
       return end(exchange, reply.status, send(incoming, response, reply, extra, tracking));
     const sent = isStreamed(reply)
       ? sendStream(incoming, response, reply, extra, tracking)
-      : sendInPieces(incoming, response, reply as WholeReply, extra, tracking);
+      : sendInPieces(incoming, response, reply, extra, tracking);
     return sent.then((bytes) => end(exchange, reply.status, bytes));
   }
 
   function answer(exchange: Exchange): Reply | Promise<Reply> {
-    assertReadable(exchange.incoming);
+    assertUnambiguous(exchange.incoming);
     if (exchange.path !== METRICS_PATH || !mayReadMetrics(exchange.incoming, settings))
       return route(exchange, site());
     exchange.pattern = METRICS_PATH;
@@ -283,7 +276,7 @@ export function createHandler(options: HandlerOptions): Handler {
     accepted: () => arrivals.accepted(),
     refuseMethod: (target: string): Reply => {
       try {
-        throw unknownMethod(pathOf(splitTarget(target)[0]), site());
+        throw unknownMethod(withoutBasePath(splitTarget(target)[0]), site());
       } catch (error) {
         return errorReply(error, prefix, logger);
       }

@@ -2,7 +2,7 @@
 import { notFound, unavailable } from '../../errors.ts';
 import { json, type ApiRequest, type Reply } from '../message/message.ts';
 import { OTHER_ROUTE, ROUTE_PATTERNS } from '../observability/metrics.ts';
-import { allowOf, assertAllowed, findRoute } from '../api/api-routes.ts';
+import { allowOf, assertAllowed, findRoute, STARTING } from '../api/api-routes.ts';
 import type { Site } from '../api/site.ts';
 
 interface RoutedRequest extends ApiRequest {
@@ -19,7 +19,7 @@ interface RoutedRequest extends ApiRequest {
 export function route(request: RoutedRequest, current: Site | undefined): Reply | Promise<Reply> {
   const { path, method } = request;
   if (request.isInAdminArea) {
-    if (!current) throw unavailable('The service is starting.');
+    if (!current) throw STARTING;
     if (!current.admin) throw notFound();
     request.pattern = current.admin.patternOf(path) ?? OTHER_ROUTE;
     return current.admin.answer(request);
@@ -30,7 +30,7 @@ export function route(request: RoutedRequest, current: Site | undefined): Reply 
   assertAllowed(method, found);
   if (found.kind === 'health') return json(200, '{"status":"ok"}');
   if (found.kind === 'ready') return readiness(current);
-  if (!current) throw unavailable('The service is starting.');
+  if (!current) throw STARTING;
   if (found.kind === 'asset') return current.pages.asset(path);
   if (found.kind === 'openapi') return current.api.openapi(request);
   if (found.kind === 'home') return current.api.home(request);

@@ -7,6 +7,7 @@ import {
   LONG_BODY,
   type HasNetwork,
   type Reply,
+  type StreamedReply,
   type WholeBody,
   type WholeReply,
 } from '../message/message.ts';
@@ -183,7 +184,7 @@ export async function sendInPieces(
 export async function sendStream(
   request: IncomingMessage,
   response: ServerResponse,
-  { status, headers, body }: Reply & { readonly body: AsyncIterable<Buffer | string> },
+  { status, headers, body }: StreamedReply,
   extra: Headers,
   tracking?: UnsentTracking,
 ): Promise<number> {

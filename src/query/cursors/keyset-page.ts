@@ -2,32 +2,34 @@
 import { badQuery } from '../../errors.ts';
 import { EMPTY, join, Parameters, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { isTrue, text, type RawRow, type Statement } from '../../db/rows.ts';
-import { mayBeNull, reference, typed } from '../../db/schema/model.ts';
+import { mayBeNull, typed } from '../../db/schema/model.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
-import { MAX_TABLES, ROOT, type ListPlan, type Ordering } from '../plan.ts';
+import { MAX_JOINED_TABLES, ROOT, type ListPlan, type Ordering } from '../plan.ts';
 import {
   bind,
   chosenColumns,
+  columnOf,
   COMMA,
   countSql,
-  direction,
+  fromWhereWith,
   inFull,
   mayBlock,
   objectsOf,
-  rowsWhere,
+  orderList,
+  pageLimit,
   smallSql,
   sortKey,
   splitRows,
   type BoundParts,
   type PageOutput,
-} from '../statements/read-statements.ts';
+} from '../statements/page-statements.ts';
 import type { Boundary } from './cursor-token.ts';
 
 /** Maximum bytes of the values that a cursor holds: it is a part of a URL. */
 const MAX_KEYS = 2048;
 
 /** Maximum number of tables that all parts of a page read together. Eight columns and a key of one column make at most 18 parts. */
-const MAX_READ = 18 * (MAX_TABLES + 1);
+const MAX_READ = 18 * (MAX_JOINED_TABLES + 1);
 
 const canBeNull = ({ alias, column }: Ordering): boolean => alias !== ROOT || mayBeNull(column);
 
@@ -39,7 +41,7 @@ const backward = (orderings: readonly Ordering[]): readonly Ordering[] =>
   orderings.map((one) => ({ ...one, descending: !one.descending }));
 
 /** A column that the list is ordered by, and the value of the record at the boundary; undefined for NULL. */
-interface Place {
+interface BoundaryKey {
   readonly ordering: Ordering;
   readonly key: Fragment | undefined;
 }
@@ -48,16 +50,18 @@ interface Place {
  * The records after a boundary as conditions that exclude each other. The records of each come before those of the next one, and
  * an index on the columns finds where they begin. NULL is greater than every value, as in PostgreSQL.
  */
-function recordsAfter(places: readonly Place[], isInclusive: boolean): Fragment[] {
+function recordsAfter(places: readonly BoundaryKey[], isInclusive: boolean): Fragment[] {
   const [first, ...rest] = places;
   if (!first) return isInclusive ? [raw('true')] : [];
   const { ordering, key } = first;
   const symbol = raw(ordering.descending ? '<' : '>');
-  const columnOf = ({ ordering: { alias, column } }: Place): Fragment => reference(alias, column);
-  const column = columnOf(first);
+  const column = columnOf(ordering);
   if (places.length > 1 && isUniform(places.map((place) => place.ordering))) {
     const keys = places.map((place) => place.key ?? raw('null'));
-    const all = sql`(${join(places.map(columnOf), ', ')}) ${symbol}`;
+    const all = sql`(${join(
+      places.map((place) => columnOf(place.ordering)),
+      ', ',
+    )}) ${symbol}`;
     return [sql`${all}${raw(isInclusive ? '=' : '')} (${join(keys, ', ')})`];
   }
   const same = key ? sql`${column} = ${key}` : sql`${column} is null`;
@@ -123,7 +127,7 @@ export function keysetStatement(
   const isBackward = boundary?.isBackward === true;
   const orderings = isBackward ? backward(plan.orderings) : plan.orderings;
   const bound = bind(plan, parameters);
-  const places = boundary?.keys.flatMap((key, index): Place[] => {
+  const places = boundary?.keys.flatMap((key, index): BoundaryKey[] => {
     const ordering = orderings[index];
     if (!ordering) return [];
     return [{ ordering, key: key === null ? undefined : parameters.take(typed(key, ordering.column)) }];
@@ -161,16 +165,10 @@ function keysetSql(
 ): Fragment {
   const { orderings } = plan;
   const { row, maxBytes, between = COMMA, countTo, isSplit = false } = output;
-  const order = (expression: (ordering: Ordering, index: number) => Fragment): Fragment =>
-    join(
-      orderings.map((ordering, index) => sql`${expression(ordering, index)}${direction(ordering)}`),
-      ', ',
-    );
-  const sorted = order((_, index) => sortKey(index));
-  // The limit is a literal, because PostgreSQL's generic plan of a prepared statement does not know parameters.
-  const limit = raw(` limit ${plan.limit + 1}`);
+  const sorted = orderList(orderings, (_, index) => sortKey(index));
+  const limit = pageLimit(plan);
   const part = (condition: readonly Fragment[], skipped: Fragment): Fragment =>
-    sql`select ${chosenColumns(plan)}${rowsWhere(plan, [...conditions, ...condition])} order by ${order(({ alias, column }) => reference(alias, column))}${limit}${skipped}`;
+    sql`select ${chosenColumns(plan)}${fromWhereWith(plan, [...conditions, ...condition])} order by ${orderList(orderings, columnOf)}${limit}${skipped}`;
   const parts = after?.map((condition) => sql`(${part([condition], EMPTY)})`);
   const chosen =
     parts && parts.length !== 1
@@ -180,7 +178,7 @@ function keysetSql(
     orderings.map((_, index) => sql`p.${sortKey(index)}::text`),
     ', ',
   )})::text`;
-  const rows = sql`select row_number() over (order by ${order((_, index) => sql`p.${sortKey(index)}`)}) as n, ${keys} as keys, ${row.value} as text from ${inFull(plan, chosen)}${row.joins}`;
+  const rows = sql`select row_number() over (order by ${orderList(orderings, (_, index) => sql`p.${sortKey(index)}`)}) as n, ${keys} as keys, ${row.value} as text from ${inFull(plan, chosen)}${row.joins}`;
   const most = raw(String(maxBytes));
   // Texts past the byte limit become NULL, so that PostgreSQL does not keep them in memory. `offset 0` keeps it from computing them twice.
   const bounded = sql`select n, case when octet_length(keys) <= ${raw(String(MAX_KEYS))} then keys else '[]' end as keys, case when sum(octet_length(text)) over (order by n) <= ${most} then text end as text from (${rows} offset 0) rows`;
@@ -196,7 +194,7 @@ function keysetSql(
   const count =
     countTo === undefined
       ? EMPTY
-      : sql`, case when objects is not null then ${countSql(rowsWhere(plan, conditions), countTo)} end as total`;
+      : sql`, case when objects is not null then ${countSql(fromWhereWith(plan, conditions), countTo)} end as total`;
   const counted = sql`select objects, more, first, last${count}${isSplit ? raw(', records') : EMPTY} from (${page} offset 0) page`;
   return isSplit
     ? splitRows(counted, ['more', 'first', 'last', ...(countTo === undefined ? [] : ['total'])])

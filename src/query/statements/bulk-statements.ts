@@ -20,7 +20,7 @@ import {
   type Recording,
 } from './history-sql.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
-import { fromWhere } from './read-statements.ts';
+import { fromWhere } from './page-statements.ts';
 import type { Author, Change } from './change.ts';
 import { compositeReferenceSql, type CompositeReferenceCheck } from './check-statements.ts';
 

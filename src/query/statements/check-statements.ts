@@ -172,8 +172,8 @@ const MISSING = createMarker('missing');
 /** Whether the statement ended because a written row refers to no record. */
 export const isMissingReference = MISSING.isIn;
 
-/** Whether a written row refers to records. The statement does not see the row itself, to which it may refer. */
-export function refersSql(foreignKeys: readonly Column[], { primaryKey }: Model): Fragment {
+/** SQL: each foreign key of the written row refers to a record, or to the row itself, which `exists` cannot see yet. */
+export function referencesHoldSql(foreignKeys: readonly Column[], { primaryKey }: Model): Fragment {
   const each = foreignKeys.map((foreignKey) => {
     const isItself = sql`coalesce(${foreignReference(ROOT, foreignKey)} = ${reference(ROOT, primaryKey)}, false)`;
     const isOwn = foreignKey.references?.primaryKey === primaryKey;
@@ -183,7 +183,7 @@ export function refersSql(foreignKeys: readonly Column[], { primaryKey }: Model)
 }
 
 /** SQL that is a number if the condition holds. Else it raises the error that `isMissingReference` recognizes, which undoes the statement. */
-export const assertSql = (holds: Fragment): Fragment =>
+export const assertReferencesSql = (holds: Fragment): Fragment =>
   sql`(case when ${holds} then '1' else ${MISSING.sql} end)::int8`;
 
 /**

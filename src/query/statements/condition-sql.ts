@@ -136,24 +136,23 @@ function compareRows(
   return sql`(${known}${raw(isNone ? 'not ' : '')}exists (select from unnest(${valueList(values)}) k (value) where ${same}))`;
 }
 
+/** Whether a value is in one of these states: null, true or false. A key of several columns with a NULL refers to no record. */
+function isState({ parts }: Column, value: Fragment, states: readonly string[]): Fragment {
+  if (parts) return sql`not (${value} is not null)`;
+  return sql`(${join(
+    states.map((state) => sql`${value} is ${raw(state)}`),
+    ' or ',
+  )})`;
+}
+
 /** The SQL of one filter. A negated one keeps every row that the filter does not match, NULLs included. */
 export function conditionSql(where: Condition | AnyOf): Fragment {
   if ('anyOf' in where)
     return where.anyOf.length === 0 ? raw('false') : sql`(${join(where.anyOf.map(conditionSql), ' or ')})`;
   const { alias, column, operator, values, negated } = where;
   const bare = reference(alias, column);
-  if (column.parts) {
-    // A reference with a NULL refers to no record.
-    const condition =
-      operator === 'is' ? sql`not (${bare} is not null)` : compareRows(column, bare, operator, values);
-    return negated ? sql`(${condition}) is not true` : condition;
-  }
+  const compared = column.parts ? compareRows : compare;
   const condition =
-    operator === 'is'
-      ? sql`(${join(
-          values.map((state) => sql`${bare} is ${raw(state)}`),
-          ' or ',
-        )})` // state: null, true or false
-      : compare(column, bare, operator, values);
+    operator === 'is' ? isState(column, bare, values) : compared(column, bare, operator, values);
   return negated ? sql`(${condition}) is not true` : condition;
 }

@@ -14,7 +14,7 @@ import {
   foreignReference,
 } from '../../db/schema/model.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
-import { fromWhere } from './read-statements.ts';
+import { fromWhere } from './page-statements.ts';
 
 /** A foreign key that refers to a model's table, from the database's catalog. */
 export interface CatalogReference {

@@ -14,7 +14,7 @@ import { booleans, createStatement, oneCell, text, type RawRow, type Statement }
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import type { Author } from './change.ts';
-import { assertSql, createMarker, refersSql } from './check-statements.ts';
+import { assertReferencesSql, createMarker, referencesHoldSql } from './check-statements.ts';
 import {
   AFTER,
   authorSql,
@@ -51,7 +51,7 @@ export interface InsertMany {
   readonly author: Author;
   /** Whether only the keys are returned. */
   readonly isMinimal: boolean;
-  /** Inserts nothing: if the database would accept the records, the statement ends with an error for which `isIncomplete` is true. */
+  /** Inserts nothing: if the database would accept the records, the statement ends with an error for which `isRolledBack` is true. */
   readonly isDryRun?: boolean;
 }
 
@@ -63,8 +63,8 @@ export interface InsertedRecord {
 
 const INCOMPLETE = createMarker('incomplete');
 
-/** Whether the statement ended because not all records were inserted: a trigger canceled some, or it was a trial. */
-export const isIncomplete = INCOMPLETE.isIn;
+/** Whether the statement undid its inserts on purpose: it was a dry run, or a trigger canceled a record. */
+export const isRolledBack = INCOMPLETE.isIn;
 
 /** Which of the keys exist, as an array in their order. */
 function existingSql({ column, keys }: References): Fragment {
@@ -144,7 +144,7 @@ function groupSql(
       )
     : EMPTY;
   const record = isMinimal && !isReused ? raw("''::text") : recordJson(ROOT, shown);
-  const refers = unenforced.length > 0 ? sql`, ${refersSql(unenforced, model)} as refers` : EMPTY;
+  const refers = unenforced.length > 0 ? sql`, ${referencesHoldSql(unenforced, model)} as refers` : EMPTY;
   const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key${refers}${log}`;
   const cell = (index: number): Fragment => raw(`v${index}`);
   // Without any column the list of columns must be missing, and `unnest` needs an array.
@@ -180,7 +180,7 @@ const readMany =
 /**
  * Inserts all records if all references exist and the author's precondition holds. PostgreSQL inserts and returns the rows of a
  * group in their order.
- * The statement ends with an error for which `isIncomplete` is true if a trigger has canceled some of them, or it is a trial.
+ * The statement ends with an error for which `isRolledBack` is true if a trigger has canceled some of them, or it is a dry run.
  */
 export function insertManyStatement(
   target: WriteTarget,
@@ -225,7 +225,7 @@ export function insertManyStatement(
   // All records are inserted first, so that the faults of the others take precedence.
   const last =
     unenforced.length > 0
-      ? sql` + ${assertSql(raw('not exists (select from inserted where not refers)'))}`
+      ? sql` + ${assertReferencesSql(raw('not exists (select from inserted where not refers)'))}`
       : EMPTY;
   const columns = references.map((_, index) => sql`, c.${resultAlias(index)}`);
   // NULL where nothing was inserted.

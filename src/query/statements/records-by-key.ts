@@ -4,7 +4,7 @@ import { compile, join, LARGE, raw, sql, table, valueList, type Fragment } from 
 import { type RawRow, type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { ROOT } from '../plan.ts';
-import { rowsFrom } from './read-statements.ts';
+import { tableOrSelect } from './page-statements.ts';
 import { recordJson, rowVersion, type RowOutput } from './record-json.ts';
 
 /** A record whose id is in a list. */
@@ -27,7 +27,7 @@ const hasKey = ({ primaryKey }: Model): Fragment =>
 const COLUMN_BYTES = 32;
 
 /** Finds the records with these ids, without their values. @param columns the columns that count for the size */
-export function foundRecordsStatement(
+export function matchedRecordsStatement(
   model: Model,
   columns: readonly Column[],
   ids: readonly string[],
@@ -94,7 +94,7 @@ export interface FoundRecord {
 }
 
 /** Makes the statement that reads one record by its key. The text is the same for each id. */
-export type RecordStatement = (id: string) => Statement<FoundRecord | undefined>;
+export type MakeRecordStatement = (id: string) => Statement<FoundRecord | undefined>;
 
 const readFound = ([row]: readonly RawRow[]): FoundRecord | undefined =>
   row?.[0] ? { json: row[0], version: textOf(row[1]) ?? '' } : undefined;
@@ -104,9 +104,9 @@ export function recordStatement(
   model: Model,
   { value: shown, joins, size }: RowOutput,
   versioned: readonly Column[],
-): RecordStatement {
+): MakeRecordStatement {
   const key = reference(ROOT, model.primaryKey);
-  const rows = sql`${rowsFrom(model)} ${raw(ROOT)}`;
+  const rows = sql`${tableOrSelect(model)} ${raw(ROOT)}`;
   const [version, most] = [rowVersion(ROOT, model, versioned), raw(String(LARGE))];
   const ifSmall = (one: Fragment): Fragment =>
     size ? sql`case when ${size} <= ${most} then ${one} end` : one;

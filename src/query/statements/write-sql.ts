@@ -4,11 +4,11 @@ import { booleans, isTrue, text, type RawRow } from '../../db/rows.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import {
-  assertSql,
+  assertReferencesSql,
   checksSql,
   FOUND,
   matchesDigest,
-  refersSql,
+  referencesHoldSql,
   type BoundCheck,
 } from './check-statements.ts';
 import {
@@ -127,7 +127,9 @@ function assigned({ column, value, digest }: BoundChange): Fragment {
 
 /** A column of RETURNING: PostgreSQL computes it after it has checked the row itself, so the row's own faults take precedence. */
 const refers = ({ model }: WriteTarget, { unenforced }: BoundWrite): Fragment =>
-  unenforced.length > 0 ? sql`, ${assertSql(refersSql(unenforced, model))} as refers` : EMPTY;
+  unenforced.length > 0
+    ? sql`, ${assertReferencesSql(referencesHoldSql(unenforced, model))} as refers`
+    : EMPTY;
 
 /** Outcome of an INSERT. The record is undefined if nothing was inserted. */
 export const readInserted = ([row]: readonly RawRow[]) => ({

@@ -4,12 +4,12 @@ import { GroupedQueue, type QueuePosition } from './grouped-queue.ts';
 
 /**
  * The class in which a client waits for a password hash:
- * - `address`: the address has logged in recently;
- * - `name`: the user name has logged in recently, from another address;
+ * - `network`: the network has logged in recently;
+ * - `name`: the user name has logged in recently, from another network;
  * - `unknown`: neither;
  * - `new`: a new password is hashed. One client can ask for any number of these.
  */
-export type PriorityClass = 'address' | 'name' | 'unknown' | 'new';
+export type PriorityClass = 'network' | 'name' | 'unknown' | 'new';
 
 /** Who wants to run a hash. */
 export interface SlotRequest {
@@ -18,8 +18,8 @@ export interface SlotRequest {
   readonly priority: PriorityClass;
   /** The clients of a group share one turn. The default is a group for each client. */
   readonly group?: string | undefined;
-  /** The address of the client, and the largest network that one customer may own. */
-  readonly from?: { readonly address: string; readonly network: string } | undefined;
+  /** The network of the client, and the largest one that one customer may own. */
+  readonly from?: { readonly network: string; readonly widestNetwork: string } | undefined;
   /** Aborted when the client disconnects; the request then leaves the queue. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -66,7 +66,7 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
   const unreserved = Math.max(1, atOnce - reserved);
   const classOf = (limit: number) => ({ queue: new GroupedQueue<Waiter>(), limit, running: 0 });
   const classes = {
-    address: classOf(atOnce),
+    network: classOf(atOnce),
     name: classOf(atOnce),
     unknown: classOf(atOnce - reserved),
     new: classOf(unreserved),
@@ -76,7 +76,7 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
   let running = 0;
   let mean = INITIAL_MEAN;
   /** The classes of known clients, the next one first. They alternate, so that a flood of one does not starve the other. */
-  let knownClasses: readonly ['address' | 'name', 'address' | 'name'] = ['address', 'name'];
+  let knownClasses: readonly ['network' | 'name', 'network' | 'name'] = ['network', 'name'];
 
   const mayStart = (priority: PriorityClass): boolean =>
     running < atOnce && classes[priority].running < classes[priority].limit;
@@ -93,16 +93,16 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
   function place({ client, priority, group = client, from, signal }: SlotRequest): Queued {
     const isUnknown = priority === 'unknown' || (priority === 'name' && from && attempts.has(from.network));
     if (!isUnknown) return { group, client, priority, signal };
-    const { network, address } = from ?? { network: client, address: client };
-    return { group: network, client: address, priority: 'unknown', signal };
+    const { network, widestNetwork } = from ?? { network: client, widestNetwork: client };
+    return { group: widestNetwork, client: network, priority: 'unknown', signal };
   }
 
   /** How many requests of other classes are served before a new one with this many of its own class ahead. */
   function othersBefore(priority: PriorityClass, ahead: number): number {
-    const [address, name] = [classes.address.queue.size, classes.name.queue.size];
-    if (priority === 'new') return address + name;
+    const [network, name] = [classes.network.queue.size, classes.name.queue.size];
+    if (priority === 'new') return network + name;
     if (priority === 'unknown') return 0;
-    return Math.min(ahead + 1, priority === 'name' ? address : name);
+    return Math.min(ahead + 1, priority === 'name' ? network : name);
   }
 
   /** Whether a new request would probably start within `maxWait`. */

@@ -5,7 +5,7 @@ import { createGate, GATE_LIMITS, type Gate, type PriorityClass, type SlotReques
 import { CURRENT_COSTS, costsOf, isSameCost, type HashCosts } from './hash-costs.ts';
 
 /** The default requester: a command, or the service itself. */
-const SERVICE: SlotRequest = { client: 'service', priority: 'address' };
+const SERVICE: SlotRequest = { client: 'service', priority: 'network' };
 
 interface Verification extends Partial<SlotRequest> {
   /** Whether the right password succeeds; it does not for a user who is inactive. */

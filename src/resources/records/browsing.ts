@@ -13,8 +13,8 @@ import { entry, type EntryShape } from '../../query/entries/entry-sql.ts';
 import { parseListQuery, type ListQuery } from '../../query/parse/grammar.ts';
 import { cutColumn } from '../../query/entries/masked-history-sql.ts';
 import { mayHideRows, planList, type ListPlan } from '../../query/plan.ts';
-import { pageStatement } from '../../query/statements/read-statements.ts';
-import { recordStatement, type RecordStatement } from '../../query/statements/records-by-key.ts';
+import { pageStatement } from '../../query/statements/page-statements.ts';
+import { recordStatement, type MakeRecordStatement } from '../../query/statements/records-by-key.ts';
 import type { RowOutput } from '../../query/statements/record-json.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { pageTooLarge } from './listing.ts';
@@ -150,7 +150,7 @@ export function createBrowsing(
   async function find(
     resource: AdminResource,
     idText: string,
-    statement: RecordStatement,
+    statement: MakeRecordStatement,
   ): Promise<StoredEntry> {
     const id = parseId(resource, idText);
     if (id === undefined) throw notFound(NO_RECORD);

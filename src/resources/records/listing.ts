@@ -12,7 +12,7 @@ import { keysetStatement } from '../../query/cursors/keyset-page.ts';
 import { parseListQuery, parseParameters, type ListQuery } from '../../query/parse/grammar.ts';
 import { mayHideRows, planList, ROOT, type ListPlan } from '../../query/plan.ts';
 import { preview } from '../../query/entries/preview-sql.ts';
-import { isFirstQuickPage, isQuick, pageStatement } from '../../query/statements/read-statements.ts';
+import { isFirstQuickPage, isQuick, pageStatement } from '../../query/statements/page-statements.ts';
 import { recordStatement } from '../../query/statements/records-by-key.ts';
 import { recordJson, type RowOutput } from '../../query/statements/record-json.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';

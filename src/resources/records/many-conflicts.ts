@@ -11,7 +11,7 @@ import type { Rest } from '../../db/scheduling/requester.ts';
 import { partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import { addError, badBody, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
-import { isIncomplete, storedStatement } from '../../query/statements/insert-many.ts';
+import { isRolledBack, storedStatement } from '../../query/statements/insert-many.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 import type { CheckedBody } from './checked-body.ts';
 import {
@@ -54,7 +54,7 @@ export interface RejectedRecords {
   readonly database: Pick<Database, 'run'>;
   readonly mayRead: (model: Model) => boolean;
   readonly rest: Rest;
-  /** Inserts the records between two positions without a lasting effect. It always throws: `isIncomplete` if it succeeds. */
+  /** Inserts the records between two positions without a lasting effect. It always throws: `isRolledBack` if it succeeds. */
   readonly tryRecords: (from: number, to: number) => Promise<void>;
 }
 
@@ -132,7 +132,7 @@ export async function manyConflicts(cause: unknown, rejected: RejectedRecords): 
   if (!isDatabaseError(error)) return error;
   const sendsHidden = records.some(({ changes }) => setsHidden(changes, resource));
   const isHidden = sendsHidden && records.length > 1 && isRefusal(error);
-  if (!isHidden && (error.code === NOT_SUPPORTED || isIncomplete(error))) return suppressed();
+  if (!isHidden && (error.code === NOT_SUPPORTED || isRolledBack(error))) return suppressed();
   const explained = await (isHidden ? explainHidden(rejected) : explain(error, sendsHidden, rejected));
   if (explained instanceof Problem) explained.cause = error;
   if (isHidden) return explained;
@@ -178,7 +178,7 @@ async function refusedRecord(
     const middle = Math.ceil((from + to) / 2);
     const outcome = await tryRecords(from, middle).catch((one: unknown) => one);
     if (!isDatabaseError(outcome)) return undefined;
-    const isAccepted = isIncomplete(outcome);
+    const isAccepted = isRolledBack(outcome);
     if (!isAccepted && outcome.code !== error.code) return undefined;
     if (!isAccepted && middle - from === 1) return { position: from, error: outcome };
     if (isAccepted) from = middle;

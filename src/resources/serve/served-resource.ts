@@ -7,7 +7,7 @@ import { findColumn, partsOf } from '../../db/schema/model.ts';
 import type { Fault, FieldErrors } from '../../errors.ts';
 import { parseOrdering, type OrderingQuery, type PageLimits } from '../../query/parse/grammar.ts';
 import { planList, type Visibility } from '../../query/plan.ts';
-import { recordStatement, type RecordStatement } from '../../query/statements/records-by-key.ts';
+import { recordStatement, type MakeRecordStatement } from '../../query/statements/records-by-key.ts';
 import { plainRecord, type RowOutput } from '../../query/statements/record-json.ts';
 import type { Recording } from '../../query/statements/history-sql.ts';
 import type { Author } from '../../query/statements/change.ts';
@@ -67,7 +67,7 @@ export interface ServedResource extends PageLimits {
   /** The record's JSON as SQL. */
   readonly plain: RowOutput;
   /** Reads one record by its key. */
-  readonly byKey: RecordStatement;
+  readonly byKey: MakeRecordStatement;
   readonly excluded: ReadonlySet<Column>;
   readonly readonly: ReadonlySet<Column>;
   readonly owner: Column | undefined;

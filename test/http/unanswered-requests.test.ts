@@ -2,12 +2,15 @@ import assert from 'node:assert/strict';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
-import { HeldRequests, REQUEST_SIZE } from '../../src/http/load/held-requests.ts';
+import { UnansweredRequests, REQUEST_SIZE } from '../../src/http/load/unanswered-requests.ts';
 
-function waiting(url = '/', rawHeaders: string[] = []): { held: HeldRequests; request: IncomingMessage } {
+function waiting(
+  url = '/',
+  rawHeaders: string[] = [],
+): { held: UnansweredRequests; request: IncomingMessage } {
   const request = new IncomingMessage(new Socket());
   Object.assign(request, { url, rawHeaders });
-  const held = new HeldRequests();
+  const held = new UnansweredRequests();
   held.add(request, () => undefined);
   return { held, request };
 }

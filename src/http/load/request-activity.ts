@@ -4,13 +4,13 @@ import { ClientGone } from '../../db/scheduling/requester.ts';
 import { isRead, type HasNetwork } from '../message/message.ts';
 import type { Admission, AdmissionRequest } from './admission.ts';
 
-/** The parts of a request that `Activity` uses. */
+/** The parts of a request that `RequestActivity` uses. */
 interface ActiveRequest extends HasNetwork {
   readonly method: string;
   readonly response: ServerResponse;
 }
 
-export class Activity implements AdmissionRequest {
+export class RequestActivity implements AdmissionRequest {
   countedFor: string | undefined;
   /** Whether the request was admitted, so that work for it has started. */
   hasStarted = false;

@@ -18,7 +18,7 @@ interface Held {
 const headOf = ({ url = '', rawHeaders }: IncomingMessage): number =>
   Math.max(REQUEST_SIZE, HEAD_FACTOR * rawHeaders.reduce((sum, { length }) => sum + length, url.length));
 
-export class HeldRequests {
+export class UnansweredRequests {
   readonly #requests = new Map<IncomingMessage, Held>();
 
   get size(): number {

@@ -1,4 +1,4 @@
-// Texts of the list of the history, which has a record for each change.
+// The cells of the history's list, and the choices of its filters.
 import type { Column } from '../../db/schema/model.ts';
 import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminContext } from '../web/admin-context.ts';
@@ -25,7 +25,7 @@ import {
 const MAX_NAMED_COLUMNS = 3;
 
 /** The possible values of a column of the history, with labels; undefined if any value is possible. */
-export function logChoices(
+export function historyChoices(
   { resources, history }: AdminContext,
   { name }: Column,
 ): readonly Pick<RecordEntry, 'id' | 'label'>[] | undefined {
@@ -53,7 +53,7 @@ function actionText(change: HistoryChange): string {
  * A function that formats the cells of the history's list. A record shows its current label, or the last known one.
  * @param entries the entries of the page; one statement per resource reads the labels of their records
  */
-export async function logCells(
+export async function historyCells(
   context: AdminContext,
   entries: readonly RecordEntry[],
 ): Promise<(entry: RecordEntry, column: Column) => Html | string> {

@@ -24,23 +24,36 @@ const MAX_OFFSET = 2n ** 63n - 1n;
 const NEAR_OFFSET = 1000n;
 
 /** The table, or the subselect that takes its place in reads. */
-export const rowsFrom = ({ relation, table: name }: Model): Fragment => relation ?? table(name);
+export const tableOrSelect = ({ relation, table: name }: Model): Fragment => relation ?? table(name);
 
-/** The part of ORDER BY behind a column. */
-export const direction = ({ descending }: Ordering): Fragment => (descending ? raw(' desc') : EMPTY);
+/** The column that an ordering sorts by. */
+export const columnOf = ({ alias, column }: Ordering): Fragment => reference(alias, column);
+
+/** The list of ORDER BY. @param expression what an ordering sorts by at this place of the statement */
+export const orderList = (
+  orderings: readonly Ordering[],
+  expression: (ordering: Ordering, index: number) => Fragment,
+): Fragment =>
+  join(
+    orderings.map((one, index) => sql`${expression(one, index)}${one.descending ? raw(' desc') : EMPTY}`),
+    ', ',
+  );
+
+/** A literal, because PostgreSQL's generic plan of a prepared statement does not know parameters. */
+export const pageLimit = ({ limit }: ListPlan): Fragment => raw(` limit ${limit + 1}`);
 
 /** FROM and WHERE. A foreign key refers to at most one row, so joins never multiply rows. */
-export function rowsWhere({ model, joins }: ListPlan, conditions: readonly Fragment[]): Fragment {
+export function fromWhereWith({ model, joins }: ListPlan, conditions: readonly Fragment[]): Fragment {
   const tables = joins.map(({ alias, from, column, model: target }) => {
     const on = sql`${reference(alias, target.primaryKey)} = ${foreignReference(from, column)}`;
     return sql` left join ${table(target.table)} ${raw(alias)} on ${on}`;
   });
   const where = conditions.length > 0 ? sql` where ${join(conditions, ' and ')}` : EMPTY;
-  return sql` from ${rowsFrom(model)} ${raw(ROOT)}${join(tables, '')}${where}`;
+  return sql` from ${tableOrSelect(model)} ${raw(ROOT)}${join(tables, '')}${where}`;
 }
 
 /** The plan's FROM and WHERE. */
-export const fromWhere = (plan: ListPlan): Fragment => rowsWhere(plan, plan.where.map(conditionSql));
+export const fromWhere = (plan: ListPlan): Fragment => fromWhereWith(plan, plan.where.map(conditionSql));
 
 /** The parts of a page's SQL that have values, with parameters in their place. */
 export interface BoundParts {
@@ -91,15 +104,8 @@ function rowsOf(
   { value: shown, joins }: RowOutput,
 ): Fragment {
   const { orderings } = plan;
-  const order = (expression: (ordering: Ordering, index: number) => Fragment): Fragment =>
-    join(
-      orderings.map((ordering, index) => sql`${expression(ordering, index)}${direction(ordering)}`),
-      ', ',
-    );
-  const sorted = sql` order by ${order(({ alias, column }) => reference(alias, column))}`;
-  // The limit is a literal, because PostgreSQL's generic plan of a prepared statement does not know parameters.
-  const limit = raw(` limit ${plan.limit + 1}`);
-  const tail = sql`${rowsWhere(plan, conditions)}${sorted}${limit}${offset}`;
+  const sorted = sql` order by ${orderList(orderings, columnOf)}`;
+  const tail = sql`${fromWhereWith(plan, conditions)}${sorted}${pageLimit(plan)}${offset}`;
   if (isByKey(plan) && plan.offset <= NEAR_OFFSET) {
     const page = sql`(select ${raw(ROOT)}.*${tail}) ${raw(ROOT)}`;
     // A join does not keep the order of rows.
@@ -108,7 +114,7 @@ function rowsOf(
   }
   // Far from the start, or with another order, choosing the ids first avoids reading skipped rows in full.
   const rows = inFull(plan, sql`select ${chosenColumns(plan)}${tail}`);
-  return sql`select ${shown} from ${rows}${joins} order by ${order((_, index) => sql`p.${sortKey(index)}`)}`;
+  return sql`select ${shown} from ${rows}${joins} order by ${orderList(orderings, (_, index) => sql`p.${sortKey(index)}`)}`;
 }
 
 /** The value of an ordering in a row that a subselect chooses. No column of a view has this name. */
@@ -129,7 +135,7 @@ export function inFull({ model, orderings }: ListPlan, chosen: Fragment): Fragme
   const parts = partsOf(primaryKey);
   const first = orderings.length - parts.length;
   const same = parts.map((part, index) => sql`${reference(ROOT, part)} = p.${sortKey(first + index)}`);
-  return sql`(${chosen}) p join ${rowsFrom(model)} ${raw(ROOT)} on ${join(same, ' and ')}`;
+  return sql`(${chosen}) p join ${tableOrSelect(model)} ${raw(ROOT)} on ${join(same, ' and ')}`;
 }
 
 export const COMMA = raw(`','`);
@@ -231,7 +237,8 @@ function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragmen
   const objects = sql`array_to_string(records[1:${limit}], ${between})`;
   const hasMore = sql`cardinality(records) > ${limit}`;
   const counted = (page: Fragment): Fragment => {
-    const count = countTo === undefined ? undefined : countSql(rowsWhere(plan, parts.conditions), countTo);
+    const count =
+      countTo === undefined ? undefined : countSql(fromWhereWith(plan, parts.conditions), countTo);
     const total = count ? sql`, case when objects is not null then ${count} end as total` : EMPTY;
     if (!isSplit) return count ? sql`select objects, more${total} from (${page} offset 0) page` : page;
     const whole = count ? sql`select objects, more${total}, records from (${page} offset 0) page` : page;
