@@ -16,6 +16,7 @@ import {
   startService,
   type Sql,
   type TestDatabase,
+  type TestService,
 } from '../support.ts';
 import { startOnce } from './helpers.ts';
 
@@ -261,14 +262,46 @@ test('an IPv6 address in brackets works', async () => {
   }
 });
 
+const sessionsOf = async ({ sql }: TestService): Promise<number[]> =>
+  (
+    await sql<{ pid: number }[]>`select pid from pg_stat_activity
+      where datname = current_database() and application_name = 'vitrine' order by pid`
+  ).map(({ pid }) => pid);
+
+for (const [cause, work] of [
+  ['raises such an error', `raise exception 'no' using errcode = 'read_only_sql_transaction'`],
+  [
+    'makes its transaction read-only',
+    `perform set_config('transaction_read_only', 'on', true); delete from "user"`,
+  ],
+])
+  test(`after a write that a trigger refuses that ${cause}, all pools keep their connections`, async () => {
+    const service = await startService(RESOURCES);
+    try {
+      await service.addUser('bob');
+      await service.sql.unsafe(`create function refuse() returns trigger language plpgsql as $$
+        begin if new.message = 'no' then ${work}; end if; return new; end $$;
+        create trigger refuse before insert on note for each row execute function refuse()`);
+      const post = async (message: string): Promise<number> =>
+        (await service.request('/api/note/', { method: 'POST', user: 'bob', body: { message } })).status;
+      assert.equal(await post('one'), 201);
+      assert.equal((await service.request('/api/note/1/')).status, 200);
+      const before = await sessionsOf(service);
+      for (let tries = 0; tries < 3; tries += 1) {
+        assert.notEqual(await post('no'), 201);
+        assert.equal((await service.request('/api/note/1/')).status, 200);
+      }
+      assert.equal(await post('two'), 201);
+      assert.deepEqual(await sessionsOf(service), before);
+    } finally {
+      await service.close();
+    }
+  });
+
 test('after a write that a read-only server refuses, no pool keeps its connections', async () => {
   const service = await startService(RESOURCES);
   const database = new URL(service.url).pathname.slice(1);
-  const sessions = async (): Promise<number[]> =>
-    (
-      await service.sql<{ pid: number }[]>`select pid from pg_stat_activity
-        where datname = current_database() and application_name = 'vitrine'`
-    ).map(({ pid }) => pid);
+  const sessions = (): Promise<number[]> => sessionsOf(service);
   try {
     await service.addUser('bob');
     await service.sql`insert into note (message) values ('one')`;

@@ -10,7 +10,7 @@ import {
   configure,
   createReplicatedDatabase,
   pauseReplay,
-  type RESOURCES,
+  RESOURCES,
   resumeReplay,
   until,
   type ReplicatedDatabase,
@@ -232,6 +232,39 @@ describe('with a standby', { timeout: 600_000 }, () => {
     await until('the line', () => logged('answers reads') === 2); // the first one at the start
     assert.equal(logged('does not answer'), 1);
     await strict.close();
+  });
+
+  test('a view that writes is read on the primary, and the standby keeps its connections', async () => {
+    const sql = database.primary.open();
+    await sql`create sequence ticket`;
+    await sql`create view ticketed as select id, nextval('ticket') as ticket from note`;
+    const ticketed = {
+      model: 'ticketed',
+      primaryKey: { type: 'integer', column: 'id' },
+      columns: { ticket: { type: 'bigint' } },
+    } as const;
+    const { json } = await post(service, 'ticketed');
+    const other = await database.serve({ resources: [...RESOURCES, ticketed] });
+    const sessions = async (): Promise<unknown[]> =>
+      standby().sql`select pid from pg_stat_activity where application_name = 'vitrine' order by pid`;
+    try {
+      await until('the standby', async () => sum(await other.metric('in_rotation')) === 1);
+      const read = async (): Promise<void> => {
+        for (const path of [`/api/ticketed/${json.id}/`, `/api/note/${json.id}/`])
+          assert.equal((await other.request(path)).status, 200);
+      };
+      await read();
+      const before = await sessions();
+      assert.ok(before.length > 0);
+      for (let tries = 0; tries < 5; tries += 1) await read();
+      assert.ok(sum(await other.metric('failed_reads_total')) >= 5);
+      assert.deepEqual(await sessions(), before);
+    } finally {
+      await other.close();
+      await sql`drop view ticketed`;
+      await sql`drop sequence ticket`;
+      await sql.end();
+    }
   });
 
   test('a session is read on the primary: a deactivated admin loses access although the replay is paused', async () => {

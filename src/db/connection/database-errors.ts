@@ -48,11 +48,17 @@ export function isConnectionError(error: Error): boolean {
   return severity === undefined || severity === 'FATAL' || severity === 'PANIC';
 }
 
+/** The `routine` of the errors with which PostgreSQL refuses a change because the transaction is read-only, or it is a standby. */
+const READ_ONLY_ROUTINES = /^PreventCommand(IfReadOnly|DuringRecovery)$/;
+
 /**
  * Whether the connection is read-only. It may stay so when the database takes changes again, or the address leads to another
- * server: only a new connection helps.
+ * server: only a new connection helps. A function, or the server of a foreign table, may fail with the same SQLSTATE.
  */
-export const isReadOnlyError = (error: Error): boolean => (error as Partial<DatabaseError>).code === '25006';
+export function isReadOnlyError(error: Error): boolean {
+  const { code, routine = '', where } = error as Partial<DatabaseError>;
+  return code === '25006' && where === undefined && READ_ONLY_ROUTINES.test(routine);
+}
 
 /** Whether it is a deadlock or a serialization failure. A single statement was rolled back whole and may be sent again. */
 export const isRetryable = (error: Error): boolean =>

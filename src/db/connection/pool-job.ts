@@ -62,7 +62,7 @@ export interface PoolOptions {
   readonly onAnswer?: (statement: BoundSql, rows: readonly RawRow[], milliseconds: number) => void;
   /** Runs after a statement that has delayed those behind it. */
   readonly onSlow?: (statement: BoundSql) => void;
-  /** Runs after an answer that the connection is read-only. Without it, the pool connects again. */
+  /** Runs after an answer that the connection is read-only. */
   readonly onReadOnly?: () => void;
   /** Runs repeatedly while a statement delays those behind it. */
   readonly onStalled?: (statement: BoundSql) => void;

@@ -71,8 +71,11 @@ export class Runner {
 
   constructor({ open, openBrief, isPipelined, slowTimeout, guard }: RunnerOptions) {
     this.#isPipelined = isPipelined;
-    // Reads of the other pools do not fail on a server that has become a standby: they would stay behind the writes.
-    const onReadOnly = (): void => [this.#quick, this.#brief, this.#work].forEach((pool) => pool.reconnect());
+    // Reads of the other pools do not fail on a server that has become a standby: they would stay behind the writes. A replica
+    // always is one.
+    const onReadOnly = (): void => {
+      if (!guard) [this.#quick, this.#brief, this.#work].forEach((pool) => pool.reconnect());
+    };
     this.#timeLimits = new TimeLimits(slowTimeout);
     const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
     const common = { open, deadline: DEADLINE, guard, onReadOnly };
