@@ -16,6 +16,8 @@ export interface Statement<T> extends BoundSql {
   readonly decode: (rows: readonly RawRow[]) => T;
   /** The record that a write locks: writes of one take turns. */
   readonly record?: string | undefined;
+  /** How many records a write makes, if several. */
+  readonly rows?: number | undefined;
   /** What runs after a write, before it is committed. It sees what triggers have done by then, also deferred ones. */
   readonly followUp?: ((rows: readonly RawRow[]) => FollowUp | undefined) | undefined;
 }

@@ -134,9 +134,11 @@ describe('heavy statements', () => {
     assert.deepEqual([weightOf(1, 4), weightOf(8, 0), weightOf(undefined, 100)], [0.5, 1, 1]);
     const heavy = new HeavyStatements(new ClientPresence());
     const weights = [100, 8_191, 16_384, 32_768, 65_536, 10 ** 6].map((size) =>
-      heavy.weightOfWrite([null, 'x'.repeat(size)], 'ada'),
+      heavy.weightOfWrite({ values: [null, 'x'.repeat(size)] }, 'ada'),
     );
     assert.deepEqual(weights, [0, 0, 0.25, 0.5, 1, 1]);
+    const many = [1, 9, 25, 100, 1_000].map((rows) => heavy.weightOfWrite({ values: ['x'], rows }, 'ada'));
+    assert.deepEqual(many, [0, 0, 0.25, 1, 1]);
   });
 });
 

@@ -159,7 +159,12 @@ describe('costly requests', () => {
 });
 
 describe('admission', () => {
-  const requestOf = (network: string): AdmissionRequest => ({ network, countedFor: undefined });
+  const requestOf = (network: string): AdmissionRequest => ({
+    network,
+    countedFor: undefined,
+    uncharged: 0,
+    isLong: false,
+  });
   const enter = (admission: Admission, network: string): Promise<void> | undefined =>
     admission.enter(requestOf(network), performance.now());
 
@@ -237,6 +242,27 @@ describe('admission', () => {
     await Promise.all(all);
     assert.deepEqual(order, ['bob', 'bob', 'bob', 'ada', 'ada', 'ada']);
   });
+
+  for (const [pieces, isFirst] of [
+    [1, true],
+    [5, false],
+  ] as const)
+    test(`counts the work of a request together, here ${pieces} of 0.1 ms, as much time of its client`, async () => {
+      const admission = new Admission();
+      for (let count = 0; count < 400; count += 1) {
+        const request = requestOf('ada');
+        for (let piece = 0; piece < pieces; piece += 1) admission.chargeWork(request, 0.1);
+        admission.end(request);
+      }
+      admission.charge('eve', 500); // so that the process counts as busy
+      const order: string[] = [];
+      const all = ['ada', 'bob'].map(async (name) => {
+        await enter(admission, name);
+        order.push(name);
+      });
+      await Promise.all(all);
+      assert.equal(order[0] === 'ada', isFirst);
+    });
 
   test('lets a client with short requests wait for few costly ones, however many addresses send these', async () => {
     const admission = new Admission();

@@ -245,8 +245,10 @@ describe('with a standby', { timeout: 600_000 }, () => {
     } as const;
     const { json } = await post(service, 'ticketed');
     const other = await database.serve({ resources: [...RESOURCES, ticketed] });
-    const sessions = async (): Promise<unknown[]> =>
-      standby().sql`select pid from pg_stat_activity where application_name = 'vitrine' order by pid`;
+    const sessions = async (): Promise<unknown[]> => [
+      ...(await standby()
+        .sql`select pid from pg_stat_activity where application_name = 'vitrine' order by pid`),
+    ];
     try {
       await until('the standby', async () => sum(await other.metric('in_rotation')) === 1);
       const read = async (): Promise<void> => {

@@ -22,6 +22,14 @@ const postBy = (user: number): RequestShape => ({
   body: { before: '{"json":[', repeat: '1,', times: ELEMENTS, after: '1]}' },
 });
 
+/** Creates records like this one, so many at a time. */
+const postMany = (model: string, record: string, records: number): RequestShape => ({
+  method: 'POST',
+  path: `/api/${model}/`,
+  headers: asUser(7),
+  body: { before: '[', repeat: `${record},`, times: records - 1, after: `${record}]` },
+});
+
 interface Attack {
   readonly name: string;
   readonly title: string;
@@ -65,7 +73,8 @@ const scenario = ({ name, title, requests, from = ONE_ADDRESS, slow, limit }: At
     } finally {
       if (slow) await sql`drop function slow cascade`;
       // Another attack exports the history, which would be too long for its client.
-      await sql`delete from vitrine_history where model = 'value'`;
+      await sql`delete from vitrine_history where model in ('value', 'diary')`;
+      await sql`delete from diary where entry = 'bulk'`;
       await sql`truncate value restart identity`;
       await sql`insert into value (string) values ('a')`; // as the world has it
     }
@@ -144,19 +153,16 @@ export const heavyStatements: readonly Scenario[] = [
   scenario({
     name: 'bulk-posts',
     title: 'one user with 20 connections that creates 1,000 records at a time',
-    requests: () => [
-      {
-        method: 'POST',
-        path: '/api/value/',
-        headers: asUser(7),
-        body: {
-          before: '[',
-          repeat: '{"string":"bulk","integer":1},',
-          times: 999,
-          after: '{"string":"bulk"}]',
-        },
-      },
-    ],
+    requests: () => [postMany('value', '{"string":"bulk","integer":1}', 1_000)],
     limit: 10,
   }),
+  // The work for such an array is too short to be noticed, and there is much of it.
+  ...[20, 100].map((records) =>
+    scenario({
+      name: `posts-of-${records}`,
+      title: `one user with 20 connections that creates ${records} records at a time`,
+      requests: () => [postMany('diary', '{"entry":"bulk"}', records)],
+      limit: 6,
+    }),
+  ),
 ];

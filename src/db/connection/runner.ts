@@ -177,8 +177,8 @@ export class Runner {
 
   async #runWrite(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
     const { key } = requester;
-    const { values, record } = statement;
-    const weight = this.#heavy.weightOfWrite(values, key);
+    const { record } = statement;
+    const weight = this.#heavy.weightOfWrite(statement, key);
     const rows = await this.#runIn('write', statement, requester, { weight, record });
     this.#heavy.noteWritten(key, rows);
     return rows;

@@ -17,8 +17,8 @@ export type ShapedStatement = SentStatement & { readonly shape: Shape };
 export function withShape(statement: SentStatement, shapes: Shapes, isRemembered: boolean): ShapedStatement {
   const shape = isRemembered ? shapes.use(statement.text, statement.fixed) : newShape(statement.text);
   // The shape's text is the same object each time, which makes later look-ups faster.
-  const { values, fixed, isPage, mayBlock, small, many, record, followUp } = statement;
-  return { text: shape.text, values, fixed, isPage, mayBlock, small, many, record, followUp, shape };
+  const { values, fixed, isPage, mayBlock, small, many, record, rows, followUp } = statement;
+  return { text: shape.text, values, fixed, isPage, mayBlock, small, many, record, rows, followUp, shape };
 }
 
 interface Reader {

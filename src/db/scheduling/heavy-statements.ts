@@ -1,6 +1,6 @@
 // Limits how many heavy statements run at once: those that keep a processor of PostgreSQL busy for some milliseconds, or move much data.
 import type { ClientPresence } from '../client-presence.ts';
-import type { RawRow } from '../rows.ts';
+import type { RawRow, SentStatement } from '../rows.ts';
 import type { Shape } from '../statement-shapes.ts';
 import { isRecent, remember, type RecentEvents } from './recent-events.ts';
 import { increment } from './slow-clients.ts';
@@ -11,6 +11,9 @@ const FULLY_HEAVY = 8;
 /** The same for a write, in characters of its values; also in bytes of the record that it returns. */
 const MIN_WRITE = 8 * 1024;
 const FULL_WRITE = 64 * 1024;
+/** The same for a write of several records, in records. */
+const MIN_ROWS = 10;
+const FULL_ROWS = 100;
 /** Milliseconds for which the writes of a client are heavy after one whose record was large: the next one may be as large. */
 const LARGE_FOR = 1_000;
 /** Maximum weight of the reads, and of the writes, that one client runs at once, and of the writes of all clients. */
@@ -52,11 +55,11 @@ export class HeavyStatements {
     this.#presence = presence;
   }
 
-  weightOfWrite(values: readonly (string | null)[], key: string): number {
+  weightOfWrite({ values, rows = 1 }: Pick<SentStatement, 'values' | 'rows'>, key: string): number {
     let size = 0;
     for (const value of values) size += value?.length ?? 0;
-    const isLarge = this.#largeWrites.size > 0 && isRecent(this.#largeWrites, key, LARGE_FOR);
-    return isLarge ? 1 : weightBetween(size, MIN_WRITE, FULL_WRITE);
+    if (this.#largeWrites.size > 0 && isRecent(this.#largeWrites, key, LARGE_FOR)) return 1;
+    return Math.max(weightBetween(size, MIN_WRITE, FULL_WRITE), weightBetween(rows, MIN_ROWS, FULL_ROWS));
   }
 
   /** Remembers a client whose write has returned a large record. */

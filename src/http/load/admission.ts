@@ -19,8 +19,8 @@ const MAX_START_TIME = 5;
 const MAX_WAITING = 4_000;
 const MAX_WAITING_ALONE = 2_500;
 const MAX_WAITING_AMONG_OTHERS = 128;
-/** Milliseconds of uninterrupted work from which the time is charged to the client. */
-const MIN_CHARGED = 0.5;
+/** Milliseconds of work for a request from which the time is charged to the client. */
+const MIN_CHARGED = 0.25;
 /** Charged milliseconds, beyond the client's fair share, from which its requests wait in the queue of heavy work. */
 const MAX_USAGE = 100;
 /** Milliseconds charged for a request whose client disconnected before the response: the work for it was wasted. */
@@ -31,8 +31,8 @@ export const MIN_PACED = 1;
 interface QueuedRequest {
   readonly start: () => void;
   readonly refuse: (reason: Error) => void;
-  /** Whether the client is charged for the work until the next wait: nothing else measures it. */
-  readonly isCharged: boolean;
+  /** The request to which the work until the next wait is charged, if nothing else measures it. */
+  readonly charged: AdmissionRequest | undefined;
   readonly network: string;
 }
 
@@ -40,6 +40,10 @@ interface QueuedRequest {
 export interface AdmissionRequest extends HasNetwork {
   /** The client whose active requests include this one; undefined if it is not counted by client. */
   countedFor: string | undefined;
+  /** Milliseconds of work for it that are not charged yet. */
+  uncharged: number;
+  /** Whether work for it was charged. */
+  isLong: boolean;
 }
 
 /**
@@ -49,7 +53,9 @@ export interface AdmissionRequest extends HasNetwork {
  */
 export class Admission {
   readonly #usage = new ClientUsage(MAX_USAGE);
-  readonly #heavy = new HeavyWork((network, took) => this.charge(network, took));
+  readonly #heavy = new HeavyWork((network, took) => {
+    if (took >= MIN_CHARGED) this.charge(network, took);
+  });
   /** For requests whose bodies arrive after their heads: thousands may be complete in one iteration of the event loop. */
   readonly lateBodies = new Turns();
   /** For refused requests, which must not delay the others. */
@@ -121,7 +127,7 @@ export class Admission {
     const key = request.network;
     if (this.isBusy(now)) this.#notePresence(key, now);
     this.#assertMayWait(key, now);
-    await this.#queue(request, true);
+    await this.#queue(request, request);
   }
 
   /** Ends an active request, so that a queued one may start. */
@@ -147,11 +153,24 @@ export class Admission {
     return this.#heavy.waitForSlot(client, bytes);
   }
 
-  /** Reports how long a client's request blocked the event loop. */
+  /** Reports that a client's work has held the event loop for long. */
   charge(key: string, milliseconds: number): void {
-    const isLong = milliseconds >= MIN_CHARGED;
-    this.#waiting.note(key, isLong);
-    if (isLong) this.#usage.charge(key, milliseconds, performance.now());
+    this.#waiting.note(key, true);
+    this.#usage.charge(key, milliseconds, performance.now());
+  }
+
+  /** Reports that work for a request has held the event loop. Brief pieces of its work add up. */
+  chargeWork(request: AdmissionRequest, milliseconds: number): void {
+    request.uncharged += milliseconds;
+    if (request.uncharged < MIN_CHARGED) return;
+    this.charge(request.network, request.uncharged);
+    request.uncharged = 0;
+    request.isLong = true;
+  }
+
+  /** Reports that a request is over. */
+  end({ network, isLong }: AdmissionRequest): void {
+    if (!isLong) this.#waiting.note(network, false);
   }
 
   /** Reports that a client disconnected after its request had started. */
@@ -174,7 +193,7 @@ export class Admission {
     return this.#queue(request);
   }
 
-  #queue(request: AdmissionRequest, isCharged = false): Promise<void> {
+  #queue(request: AdmissionRequest, charged?: AdmissionRequest): Promise<void> {
     if (!this.#isScheduled) this.#schedule();
     return new Promise((resolve, refuse) => {
       const start = (): void => {
@@ -182,7 +201,7 @@ export class Admission {
         resolve();
       };
       const { network } = request;
-      this.#waiting.push(network, { start, refuse, isCharged, network });
+      this.#waiting.push(network, { start, refuse, charged, network });
     });
   }
 
@@ -242,12 +261,12 @@ export class Admission {
     }
     const next = this.#waiting.shift((key) => this.#mayStart(key, now));
     if (!next) return; // All waiting clients are at their limit: `leave` continues.
-    const { start, network, isCharged } = next;
+    const { start, charged } = next;
     start();
     // After the work of the request up to its first wait for something else, which counts towards the start time.
     queueMicrotask(() =>
       process.nextTick(() => {
-        if (isCharged) this.charge(network, performance.now() - now);
+        if (charged) this.chargeWork(charged, performance.now() - now);
         this.#admit();
       }),
     );

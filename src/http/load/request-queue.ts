@@ -32,7 +32,7 @@ export class RequestQueue<T> {
     return this.#short.sizeOf(key) + this.#long.sizeOf(key);
   }
 
-  /** Notes how long a piece of a client's work has taken. */
+  /** Notes that work of a client was long, or that a request of it was short. */
   note(key: string, isLong: boolean): void {
     const before = this.#scores.get(key) ?? 0;
     const score = Math.min(MAX_SCORE, before + (isLong ? LONG : SHORT));

@@ -218,7 +218,8 @@ export function insertManyStatement(
         isReused ? raw('inserted.record') : AFTER,
       )
     : EMPTY;
-  const count = value(isDryRun ? '-1' : String(groups.reduce((sum, { size }) => sum + size, 0)));
+  const rows = groups.reduce((sum, { size }) => sum + size, 0);
+  const count = value(isDryRun ? '-1' : String(rows));
   // The error of the cast ends the statement, so that nothing is inserted.
   const inserted = raw('(select count(*) from inserted)');
   const isComplete = sql`(case when not c.ok or ${inserted} = ${count}::int8 then '1' else ${INCOMPLETE.sql} end)::int8`;
@@ -234,5 +235,6 @@ export function insertManyStatement(
     sql`with ${checked}${join(inserts, '')}, inserted as (${all})${log} select ${record}, i.key, ${isComplete}${last}${join(columns, '')} from checked c left join inserted i on true`,
     readMany(references),
   );
-  return isMinimal || !reread ? statement : { ...statement, followUp: (rows) => reread(rows, MANY_CELLS) };
+  if (isMinimal || !reread) return { ...statement, rows };
+  return { ...statement, rows, followUp: (inserted) => reread(inserted, MANY_CELLS) };
 }
