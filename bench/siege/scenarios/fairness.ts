@@ -156,6 +156,11 @@ export const fairness: readonly Scenario[] = [
     requests: HEAVY.map(({ path }) => ({ path, headers: { Accept: 'application/x-ndjson' } })),
     abandonAfter: 300,
   })),
+  heavyScenario('fast-streams', '12 addresses, streams read at full speed', [5, 50, 0], () => ({
+    connections: 12,
+    addresses: addresses(5_000),
+    requests: [{ path: '/api/message/?id__lte=20000', headers: { Accept: 'application/x-ndjson' } }],
+  })),
   heavyScenario('small-pages', '20 connections, pages for browsers of 40 records', [5, 50, 0], () => ({
     connections: 20,
     requests: [{ path: '/api/message/?limit=40', headers: { Accept: 'text/html' } }],

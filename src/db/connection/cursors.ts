@@ -1,7 +1,9 @@
 // Reads large results in batches, through PostgreSQL cursors: the streams and exports.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type postgres from 'postgres';
 import { Problem, unavailable } from '../../errors.ts';
 import { openDedicated, type OpenClient } from './driver.ts';
+import type { ClientPresence } from '../client-presence.ts';
 import type { EndlessStatements } from '../endless-statements.ts';
 import { type RawRow, type Statement } from '../rows.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
@@ -47,24 +49,29 @@ const FREE_SEARCH = 500;
 const MIN_SEARCH = 50;
 /** What a stream counts at least (milliseconds), unless no connection is opened: PostgreSQL starts a process for that. */
 const MIN_CHARGE = 25;
+/** Maximum pause of an anonymous stream after a batch (milliseconds). */
+const MAX_PAUSE = 100;
 /** While other clients wait for a stream, a search of an anonymous client that takes longer (milliseconds) ends its stream. */
 const LONG_SEARCH = 2_000;
 
 const setTimeLimit = (milliseconds: number): string => `set local statement_timeout = ${milliseconds}`;
 
-/**
- * @param slowTimeout milliseconds that PostgreSQL may take for the first batch of an anonymous client, as for a page: a costly
- * filter makes this one slow
- * @param endless says when PostgreSQL has ended a search that was given up, which keeps its slot until then
- * @param guard for a replica
- * @returns a function that reads the rows of a statement in batches, in a transaction on a dedicated connection
- */
-export function createCursors(
-  open: OpenClient,
-  slowTimeout: number,
-  endless: EndlessStatements,
-  guard?: ServerGuard,
-) {
+export interface CursorOptions {
+  readonly open: OpenClient;
+  /**
+   * Milliseconds that PostgreSQL may take for the first batch of an anonymous client, as for a page: a costly filter makes this one
+   * slow.
+   */
+  readonly slowTimeout: number;
+  readonly presence: ClientPresence;
+  /** Says when PostgreSQL has ended a search that was given up, which keeps its slot until then. */
+  readonly endless: EndlessStatements;
+  /** For a replica. */
+  readonly guard?: ServerGuard | undefined;
+}
+
+/** @returns a function that reads the rows of a statement in batches, in a transaction on a dedicated connection */
+export function createCursors({ open, slowTimeout, presence, endless, guard }: CursorOptions) {
   const slots = createSlots();
   const searches = new ClientUsage(FREE_SEARCH);
 
@@ -83,6 +90,12 @@ export function createCursors(
     /** Total search time (milliseconds). */
     let searched = 0;
     let isUnconnected = false;
+    /** Whether other clients are present: anonymous streams then leave them half of the time. */
+    const isShared = (): boolean => {
+      const now = performance.now();
+      presence.note(requester.key, now);
+      return presence.hasSeveral(now);
+    };
     const endSearch = (): void => {
       const took = performance.now() - (searchingSince ?? Infinity);
       searchingSince = undefined;
@@ -145,6 +158,7 @@ export function createCursors(
             throw error;
           },
         );
+        const took = performance.now() - (searchingSince ?? Infinity);
         endSearch();
         if (rows.length === 0) return;
         const bytes = rows.flat().reduce((sum, cell) => sum + (cell?.length ?? 0), 1);
@@ -154,6 +168,7 @@ export function createCursors(
         rate.beginWait(bytes);
         yield decode(rows);
         rate.endWait();
+        if (isAnonymous && isShared()) await sleep(Math.min(took, MAX_PAUSE));
         if (isAnonymous && isFirst) await run((sql) => sql.unsafe(setTimeLimit(BATCH_TIMEOUT[origin])));
         isFirst = false;
       }

@@ -141,7 +141,7 @@ export function openDatabase(url: string, slowTimeout = 3_000, guard?: ServerGua
   const shared: Shared = {
     runner,
     transactions: createTransactions(open, runner.endless, isPipelined),
-    cursor: createCursors(open, slowTimeout, runner.endless, guard),
+    cursor: createCursors({ open, slowTimeout, presence: runner.presence, endless: runner.endless, guard }),
   };
   return new RequesterDatabase(shared, SERVICE);
 }

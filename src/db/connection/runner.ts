@@ -53,13 +53,13 @@ export class Runner {
   readonly #quick: Pool;
   readonly #brief: BriefReads;
   readonly #work: Pool;
-  readonly #presence = new ClientPresence();
-  readonly #heavy = new HeavyStatements(this.#presence);
-  readonly #scheduler = new Scheduler(this.#presence, this.#heavy);
+  readonly presence = new ClientPresence();
+  readonly #heavy = new HeavyStatements(this.presence);
+  readonly #scheduler = new Scheduler(this.presence, this.#heavy);
   readonly #isPipelined: boolean;
   readonly #shapes = new Shapes();
   readonly #shared = new SharedReads({
-    presence: this.#presence,
+    presence: this.presence,
     send: (statement, requester) => this.#quick.run(statement, this.#isPrepared(statement), requester),
     sendApart: (statement, requester) => this.#runShort(statement, requester),
     maySend: (shape) => !shape.wasSlow && !this.#quick.isStalled,
@@ -71,8 +71,7 @@ export class Runner {
 
   constructor({ open, openBrief, isPipelined, slowTimeout, guard }: RunnerOptions) {
     this.#isPipelined = isPipelined;
-    // Reads of the other pools do not fail on a server that has become a standby: they would stay behind the writes. A replica
-    // always is one.
+    // Reads of the other pools would stay behind the writes on a server that has become a standby. A replica always is one.
     const onReadOnly = (): void => {
       if (!guard) [this.#quick, this.#brief, this.#work].forEach((pool) => pool.reconnect());
     };
@@ -82,7 +81,7 @@ export class Runner {
     this.#brief = new BriefReads({
       ...common,
       open: openBrief,
-      presence: this.#presence,
+      presence: this.presence,
       heavy: this.#heavy,
       onHeavyEnd: () => this.#scheduler.startNext(),
     });
