@@ -211,9 +211,9 @@ test('the priority of a login depends on logins of that user, not of a user with
   const tries = [
     ['olga', '192.0.2.2', 'unknown', '192.0.2.2'],
     ['Olga', '192.0.2.2', 'name', 'user id of Olga'],
-    ['nobody', '192.0.2.1', 'address', 'neighbor of id of Olga'],
-    ['olga', '192.0.2.1', 'address', 'neighbor of id of Olga'],
-    ['Olga', '192.0.2.1', 'address', 'user id of Olga'],
+    ['nobody', '192.0.2.1', 'network', 'neighbor of id of Olga'],
+    ['olga', '192.0.2.1', 'network', 'neighbor of id of Olga'],
+    ['Olga', '192.0.2.1', 'network', 'user id of Olga'],
   ] as const;
   turns.length = 0;
   for (const [name, address] of tries)
