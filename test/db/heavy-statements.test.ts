@@ -127,6 +127,26 @@ describe('heavy statements', () => {
     scheduler.close();
   });
 
+  test('a write of a client that has none of weight does not wait for those of others that weigh less', () => {
+    const presence = new ClientPresence();
+    const heavy = new HeavyStatements(presence);
+    const now = performance.now();
+    for (const key of ['ada', 'bob', 'eve']) presence.note(key, now);
+    for (const key of ['ada', 'bob'])
+      for (let count = 0; count < 4; count += 1) {
+        assert.ok(heavy.mayStart('writes', key, 0.25));
+        heavy.begin('writes', key, 0.25);
+      }
+    assert.ok(!heavy.mayStart('writes', 'eve', 1), 'all together weigh 2');
+    heavy.end('writes', 'ada', 0.25);
+    assert.ok(heavy.mayStart('writes', 'eve', 1));
+    heavy.begin('writes', 'eve', 1);
+    assert.ok(!heavy.mayStart('writes', 'ada', 0.25));
+    heavy.end('writes', 'eve', 1);
+    assert.ok(heavy.mayStart('writes', 'ada', 0.25));
+    assert.ok(!heavy.mayStart('writes', 'ada', 1));
+  });
+
   test('a read weighs more the longer it takes, and a write the more it sends', () => {
     const weightOf = (mean: number | undefined, pipelinedMean: number): number =>
       weightOfRead({ mean, pipelinedMean });

@@ -36,7 +36,7 @@ export const weightOfRead = ({ mean = 0, pipelinedMean }: Pick<Shape, 'mean' | '
 
 /**
  * While several clients are present, the reads of a client that run at the same time weigh at most 1 together, and so do its writes;
- * but one always may run. Otherwise a client with 20 connections would have all processors of PostgreSQL.
+ * but one read always may run, and one write while all writes weigh less than their maximum. Otherwise a client with 20 connections would have all processors of PostgreSQL.
  */
 export class HeavyStatements {
   readonly #presence: ClientPresence;
@@ -78,8 +78,11 @@ export class HeavyStatements {
     const now = performance.now();
     if (!this.#presence.hasSeveral(now)) return true;
     const running = this.#weights[kind].get(key) ?? 0;
-    if (kind === 'writes')
-      return this.#writes + thousandths(weight) <= thousandths(MAX_WRITES) && hasRoom(running, weight);
+    if (kind === 'writes') {
+      // A client with none of them only needs some room, or others with lighter writes would always take it.
+      const room = running === 0 ? 1 : thousandths(weight);
+      return this.#writes + room <= thousandths(MAX_WRITES) && hasRoom(running, weight);
+    }
     const mayStart = hasRoom(running, weight) && !this.#overtakes(key, now, waiting);
     if (!mayStart && waiting) this.#hold(key, now, waiting);
     return mayStart;
