@@ -306,6 +306,8 @@ test('after a write that a read-only server refuses, no pool keeps its connectio
     await service.addUser('bob');
     await service.sql`insert into note (message) values ('one')`;
     await service.sql.unsafe(`alter database ${database} set default_transaction_read_only = on`);
+    // With this, errors name the parameters of their statement, as those of functions name the function.
+    await service.sql.unsafe(`alter database ${database} set log_parameter_max_length_on_error = -1`);
     await service.sql`select pg_terminate_backend(pid) from pg_stat_activity
       where datname = current_database() and application_name = 'vitrine'`;
     await eventually(async () => (await service.request('/api/note/1/')).status === 200, 'a read');

@@ -77,9 +77,10 @@ const OPTIONS: postgres.Options<Record<string, never>> = {
 
 /**
  * Settings of connections without a pooler, which would refuse them. Without parallel workers, a costly query uses one processor
- * only. PostgreSQL cannot cancel a compilation (JIT).
+ * only. PostgreSQL cannot cancel a compilation (JIT). An error that names the parameters of its statement looks like one of a
+ * function.
  */
-const DIRECT = { max_parallel_workers_per_gather: '0', jit: 'off' };
+const DIRECT = { max_parallel_workers_per_gather: '0', jit: 'off', log_parameter_max_length_on_error: '0' };
 
 /** The parts that the databases of all requesters share. */
 interface Shared {
