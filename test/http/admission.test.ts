@@ -164,6 +164,7 @@ describe('admission', () => {
     countedFor: undefined,
     uncharged: 0,
     isLong: false,
+    isInSlot: false,
   });
   const enter = (admission: Admission, network: string): Promise<void> | undefined =>
     admission.enter(requestOf(network), performance.now());
@@ -241,6 +242,28 @@ describe('admission', () => {
     });
     await Promise.all(all);
     assert.deepEqual(order, ['bob', 'bob', 'bob', 'ada', 'ada', 'ada']);
+  });
+
+  test('starts the requests of a client that used much time together once it has been alone for a second', async () => {
+    const admission = new Admission();
+    admission.charge('ada', 2_000);
+    const now = performance.now();
+    /** How many of five requests start within two turns. */
+    const startedAt = async (milliseconds: number): Promise<number> => {
+      let started = 0;
+      const all = Array.from({ length: 5 }, async () => {
+        await admission.enter(requestOf('ada'), now + milliseconds);
+        started += 1;
+      });
+      for (let turns = 0; turns < 2; turns += 1) await turn();
+      const counted = started;
+      await Promise.all(all);
+      return counted;
+    };
+    assert.equal(await startedAt(0), 1);
+    assert.equal(await startedAt(1_500), 5);
+    await admission.enter(requestOf('bob'), now + 1_600);
+    assert.ok((await startedAt(1_700)) <= 1, 'another client is present');
   });
 
   for (const [pieces, isFirst] of [

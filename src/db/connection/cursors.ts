@@ -90,12 +90,8 @@ export function createCursors({ open, slowTimeout, presence, endless, guard }: C
     /** Total search time (milliseconds). */
     let searched = 0;
     let isUnconnected = false;
-    /** Whether other clients are present: anonymous streams then leave them half of the time. */
-    const isShared = (): boolean => {
-      const now = performance.now();
-      presence.note(requester.key, now);
-      return presence.hasSeveral(now);
-    };
+    /** Whether clients are present that use other connections: anonymous streams leave them half of the time. */
+    const isShared = (): boolean => presence.hasOther(requester.key, performance.now());
     const endSearch = (): void => {
       const took = performance.now() - (searchingSince ?? Infinity);
       searchingSince = undefined;

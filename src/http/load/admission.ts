@@ -42,8 +42,17 @@ export interface AdmissionRequest extends HasNetwork {
   countedFor: string | undefined;
   /** Milliseconds of work for it that are not charged yet. */
   uncharged: number;
-  /** Whether work for it was charged. */
+  /** Whether its work was charged, or had a slot. */
   isLong: boolean;
+  /** Whether this iteration of the event loop is a slot for heavy work of this request. `HeavyWork` charges its time. */
+  isInSlot: boolean;
+}
+
+/** Records that a slot for heavy work of a request has begun. */
+export function noteSlot(request: Pick<AdmissionRequest, 'isInSlot' | 'isLong'>): void {
+  request.isInSlot = true;
+  request.isLong = true;
+  setImmediate(() => (request.isInSlot = false));
 }
 
 /**
@@ -100,10 +109,12 @@ export class Admission {
     const key = request.network;
     if (this.isBusy(now) && this.#usage.isCostly(key, now)) {
       this.#notePresence(key, now);
+      if (this.#presence.isAlone(key, now)) return this.enterAgain(request, now);
       this.#assertMayWait(key, now);
-      return this.#heavy
-        .waitForSlot({ key, network: key })
-        .then(() => this.#enterAs(request, performance.now()));
+      return this.#heavy.waitForSlot({ key, network: key }).then(() => {
+        noteSlot(request);
+        return this.#enterAs(request, performance.now());
+      });
     }
     return this.enterAgain(request, now);
   }
@@ -161,6 +172,7 @@ export class Admission {
 
   /** Reports that work for a request has held the event loop. Brief pieces of its work add up. */
   chargeWork(request: AdmissionRequest, milliseconds: number): void {
+    if (request.isInSlot) return;
     request.uncharged += milliseconds;
     if (request.uncharged < MIN_CHARGED) return;
     this.charge(request.network, request.uncharged);

@@ -14,6 +14,7 @@ export class RequestActivity implements AdmissionRequest {
   countedFor: string | undefined;
   uncharged = 0;
   isLong = false;
+  isInSlot = false;
   /** Whether the request was admitted, so that work for it has started. */
   hasStarted = false;
   readonly #request: ActiveRequest;
@@ -75,7 +76,7 @@ export class RequestActivity implements AdmissionRequest {
 
   /** Ends the request. A part of its work may still wait for its turn while another part has failed. */
   end(): void {
-    if (!this.#isOver) this.#admission.end(this);
+    if (!this.#isOver && this.hasStarted) this.#admission.end(this);
     this.#isOver = true;
     this.pause();
   }

@@ -5,7 +5,7 @@ import type { Settings } from '../../config.ts';
 import { ClientGone, type Requester, type Rest } from '../../db/scheduling/requester.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import { RequestActivity } from '../load/request-activity.ts';
-import type { Admission } from '../load/admission.ts';
+import { noteSlot, type Admission } from '../load/admission.ts';
 import type { Authentication } from '../auth/authentication.ts';
 import { wantsHtml } from '../api/negotiation.ts';
 import { drainBody, readBody } from '../api/request-body.ts';
@@ -69,8 +69,6 @@ export class Exchange implements ApiRequest, WebRequester {
   readonly #services: ExchangeServices;
   readonly #number: number;
   #network: string | undefined;
-  /** Whether this iteration of the event loop is a slot for heavy work of this request. `HeavyWork` charges its time. */
-  isInSlot = false;
   /** Whether work for it has held the event loop for long, or its query has waited for a slot. */
   isCostly = false;
   #isProbing = false;
@@ -239,7 +237,7 @@ export class Exchange implements ApiRequest, WebRequester {
     const isCostly =
       this.query.length > LONG_INPUT && (hasMoreParameters(this.query, MANY_PARAMETERS) || wantsHtml(this));
     this.isCostly ||= isCostly;
-    return isCostly && !this.isInSlot ? this.#heavySlot() : undefined;
+    return isCostly && !this.activity.isInSlot ? this.#heavySlot() : undefined;
   }
 
   slotForPage(bytes: number): Promise<void> | undefined {
@@ -269,8 +267,7 @@ export class Exchange implements ApiRequest, WebRequester {
       await admission.heavySlot(this, bytes);
     }
     if (this.response.closed) throw new ClientGone();
-    this.isInSlot = true;
-    setImmediate(() => (this.isInSlot = false));
+    noteSlot(this.activity);
   }
 
   confirmPresence(): Promise<void> | undefined {

@@ -187,7 +187,7 @@ export function createHandler(options: HandlerOptions): Handler {
     } finally {
       const took = performance.now() - startedAt;
       if (took >= MIN_PACED) exchange.isCostly = true;
-      if (!exchange.isInSlot) admission.chargeWork(exchange.activity, took);
+      admission.chargeWork(exchange.activity, took);
     }
   }
 
