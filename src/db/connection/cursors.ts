@@ -92,10 +92,12 @@ export function createCursors({ open, slowTimeout, presence, endless, guard }: C
     let isUnconnected = false;
     /** Whether clients are present that use other connections: anonymous streams leave them half of the time. */
     const isShared = (): boolean => presence.hasOther(requester.key, performance.now());
-    const endSearch = (): void => {
-      const took = performance.now() - (searchingSince ?? Infinity);
+    /** @returns the milliseconds of the search; 0 if there is none */
+    const endSearch = (): number => {
+      const took = searchingSince === undefined ? 0 : performance.now() - searchingSince;
       searchingSince = undefined;
       if (took >= MIN_SEARCH) searched += took;
+      return took;
     };
     const isIdle = (): boolean =>
       rate.isSlow() || (isAnonymous && performance.now() - (searchingSince ?? Infinity) > LONG_SEARCH);
@@ -154,8 +156,7 @@ export function createCursors({ open, slowTimeout, presence, endless, guard }: C
             throw error;
           },
         );
-        const took = performance.now() - (searchingSince ?? Infinity);
-        endSearch();
+        const took = endSearch();
         if (rows.length === 0) return;
         const bytes = rows.flat().reduce((sum, cell) => sum + (cell?.length ?? 0), 1);
         const fitting = Math.floor((rows.length * BATCH_BYTES) / bytes);

@@ -33,7 +33,6 @@ interface QueuedRequest {
   readonly refuse: (reason: Error) => void;
   /** The request to which the work until the next wait is charged, if nothing else measures it. */
   readonly charged: AdmissionRequest | undefined;
-  readonly network: string;
 }
 
 /** The properties of a request that admission uses. */
@@ -138,7 +137,7 @@ export class Admission {
     const key = request.network;
     if (this.isBusy(now)) this.#notePresence(key, now);
     this.#assertMayWait(key, now);
-    await this.#queue(request, request);
+    await this.#queue(request, true);
   }
 
   /** Ends an active request, so that a queued one may start. */
@@ -205,15 +204,14 @@ export class Admission {
     return this.#queue(request);
   }
 
-  #queue(request: AdmissionRequest, charged?: AdmissionRequest): Promise<void> {
+  #queue(request: AdmissionRequest, isCharged = false): Promise<void> {
     if (!this.#isScheduled) this.#schedule();
     return new Promise((resolve, refuse) => {
       const start = (): void => {
         this.#start(performance.now(), request);
         resolve();
       };
-      const { network } = request;
-      this.#waiting.push(network, { start, refuse, charged, network });
+      this.#waiting.push(request.network, { start, refuse, charged: isCharged ? request : undefined });
     });
   }
 
