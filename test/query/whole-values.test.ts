@@ -63,5 +63,22 @@ describe('a list of values', () => {
       for (const { query } of texts)
         assert.equal(query.includes('from unnest($1::text[]) one'), isWhole, query);
     });
+
+    if (isWhole)
+      test(`is looked up in a hash table for ${column}, and not compared value by value`, async () => {
+        for (const [query, limit] of [
+          [each('ne'), 11],
+          [`-${column}__in=${list}`, 12],
+        ] as const) {
+          await idsOf(`${query}&limit=${limit}`);
+          const [row] = await service.sql<{ query: string }[]>`select query from pg_stat_activity
+            where datname = current_database() and query like ${`%t."${column}"%limit ${limit + 1}%`} and pid <> pg_backend_pid()`;
+          assert.ok(row);
+          const text = row.query.replaceAll('$1::', "'{x,y}'::");
+          const plan = await service.sql.unsafe<{ 'QUERY PLAN': string }[]>(`explain (costs off) ${text}`);
+          const lines = plan.map((line) => line['QUERY PLAN']).join('\n');
+          assert.match(lines, /hashed SubPlan/);
+        }
+      });
   }
 });

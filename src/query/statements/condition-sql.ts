@@ -41,10 +41,13 @@ function patternText(column: Column, bare: Fragment): Fragment {
 const isReadWhole = ({ castType, isNondeterministic }: Column): boolean =>
   castType === 'jsonb' || isNondeterministic === true || /(?:^|\.)citext$/.test(castType);
 
+/** Whether a list of values is a subselect, and not an array of the column's type. */
+const isSubselect = (column: Column): boolean => column.type.element !== undefined || isReadWhole(column);
+
 /** The values as one parameter: an array of the column's type, or a subselect. */
 const typedList = (values: readonly string[], column: Column): Fragment => {
-  const { castType, type } = column;
-  return type.element || isReadWhole(column)
+  const { castType } = column;
+  return isSubselect(column)
     ? sql`select one::${raw(castType)} from unnest(${valueList(values)}) one`
     : castType === 'text'
       ? valueList(values)
@@ -114,6 +117,8 @@ function compare(
     return sql`${left} ${symbol} ${value}`;
   }
   const list = isPattern ? valueList(values) : typedList(values, compared);
+  // PostgreSQL makes a hash table of such a subselect, but for `<> all` it compares with each of its rows.
+  if (operator === 'ne' && isSubselect(compared)) return sql`(not ${left} = any(${list}))`;
   return sql`${left} ${symbol} ${quantifier}(${list})`;
 }
 
