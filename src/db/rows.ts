@@ -36,13 +36,19 @@ type Cell = Buffer | null | undefined;
 /** The text of a cell, or null. */
 export const text = (cell: Cell): string | null => (cell ? cell.toString() : null);
 
-export const isTrue = (cell: Cell): boolean => text(cell) === 't';
+const T = 0x74;
+const F = 0x66;
+
+export const isTrue = (cell: Cell): boolean => cell?.[0] === T;
 
 export const number = (cell: Cell): number => Number(text(cell));
 
-/** Parses a PostgreSQL array of booleans: `{t,f}`. */
-export const booleans = (cell: Cell): boolean[] =>
-  [...(text(cell) ?? '').matchAll(/[tf]/g)].map(([letter]) => letter === 't');
+/** Parses a PostgreSQL array of booleans: `{t,f}`. Each write has one, so it is read without a text or a pattern. */
+export function booleans(cell: Cell): boolean[] {
+  const results: boolean[] = [];
+  for (const byte of cell ?? []) if (byte === T || byte === F) results.push(byte === T);
+  return results;
+}
 
 /** Parses a PostgreSQL array of whole numbers: `{1,2}`. */
 export const numbers = (cell: Cell): number[] =>

@@ -12,7 +12,7 @@ import { countTurns } from '../turns.ts';
 
 test('a JSON body with many values lets other requests run between them, with the same fields', async () => {
   const text = `{"a": [${'1,'.repeat(500_000)}1], "b": {"c": ["x", null]}, "a": 2}`;
-  const [fields, turns] = await countTurns(() => parseJsonFieldsInTurns(text));
+  const [fields, turns] = await countTurns(async () => parseJsonFieldsInTurns(text));
   assert.ok(turns > 10, `${turns} turns`);
   const expected = parseJsonFields(text);
   assert.deepEqual([...fields.keys()], ['a', 'b']);
@@ -22,7 +22,7 @@ test('a JSON body with many values lets other requests run between them, with th
 test('a JSON body that is invalid, or no object, is refused after many values as well', async () => {
   const many = '1,'.repeat(100_000);
   for (const text of [`{"a": [${many}]}`, `{"a": [${many}1]`, `[${many}1]`, `{"a": [${many}1]} x`])
-    await assert.rejects(parseJsonFieldsInTurns(text), { name: 'Problem', status: 400 });
+    await assert.rejects(async () => parseJsonFieldsInTurns(text), { name: 'Problem', status: 400 });
 });
 
 test('long JSON in a form or an import lets other requests run, and is valid or a fault', async () => {

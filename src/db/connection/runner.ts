@@ -174,13 +174,14 @@ export class Runner {
     });
   }
 
-  async #runWrite(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
+  #runWrite(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
     const { key } = requester;
     const { record } = statement;
     const weight = this.#heavy.weightOfWrite(statement, key);
-    const rows = await this.#runIn('write', statement, requester, { weight, record });
-    this.#heavy.noteWritten(key, rows);
-    return rows;
+    return this.#runIn('write', statement, requester, { weight, record }).then((rows) => {
+      this.#heavy.noteWritten(key, rows);
+      return rows;
+    });
   }
 
   #runIn(

@@ -163,9 +163,12 @@ export function scanJson(text: string, onField?: OnField): JsonFacts | undefined
   return scanSteps(text, Infinity, onField).next().value;
 }
 
+/** Whether a text is scanned in one iteration of the event loop. */
+export const isShortJson = (text: string): boolean => text.length < VALUES_PER_TURN;
+
 /** The same, in many iterations of the event loop for a long text. */
 export async function scanJsonInTurns(text: string, onField?: OnField): Promise<JsonFacts | undefined> {
-  if (text.length < VALUES_PER_TURN) return scanJson(text, onField);
+  if (isShortJson(text)) return scanJson(text, onField);
   const steps = scanSteps(text, VALUES_PER_TURN, onField);
   for (;;) {
     const { done, value } = steps.next();

@@ -45,8 +45,9 @@ async function writeVersion<T>(
   write: (versions: Versions) => Promise<T>,
 ): Promise<T> {
   const unwanted = headers['if-none-match'];
-  const isAny = unwanted?.trim() === '*';
-  const version = unwanted === undefined || isAny ? undefined : await current();
+  if (unwanted === undefined) return write(parseIfMatch(headers['if-match']));
+  const isAny = unwanted.trim() === '*';
+  const version = isAny ? undefined : await current();
   const isListed = isAny || (version !== undefined && noneMatchLists(unwanted, version));
   if (!isListed) return write(parseIfMatch(headers['if-match']));
   // No version is allowed, so the write itself finds the errors that take precedence.
@@ -63,7 +64,7 @@ const handling = (request: ApiRequest): Record<string, string> =>
   isStrict(request) ? { 'Preference-Applied': 'handling=strict' } : {};
 
 /** Parses the body on the first call only: a write that runs twice must not read it twice. */
-function parseBodyOnce<T>(request: ApiRequest, parse: (text: string) => Promise<T>): () => Promise<T> {
+function parseBodyOnce<T>(request: ApiRequest, parse: (text: string) => T | Promise<T>): () => Promise<T> {
   let body: Promise<T> | undefined;
   return () => (body ??= readJsonText(request).then(parse));
 }
@@ -181,7 +182,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       });
     },
 
-    async update(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
+    update(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
       const body = parseBodyOnce(request, parseJsonFieldsInTurns);
       return asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);

@@ -240,9 +240,11 @@ export function createHandler(options: HandlerOptions): Handler {
     try {
       const waiting = exchange.peer.waitForPrevious(response);
       if (waiting && !(await waiting)) throw new ClientGone();
-      await reply(exchange)
-        .then((made) => positioned(exchange, made))
-        .then((made) => finishPresent(exchange, made));
+      await reply(exchange).then((made) => {
+        const complete = positioned(exchange, made);
+        const finish = (one: Reply): void | Promise<void> => finishPresent(exchange, one);
+        return complete instanceof Promise ? complete.then(finish) : finish(complete);
+      });
     } catch (error) {
       if (isClientGone(error)) {
         if (exchange.activity.hasStarted) admission.abandon(exchange);

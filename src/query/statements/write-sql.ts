@@ -95,7 +95,7 @@ const isSameRow = ({ primaryKey }: Model): Fragment =>
  * row if the precondition fails.
  */
 const readFoundRow = (row: RawRow | undefined) => ({
-  isFound: text(row?.[0]) !== null,
+  isFound: (row?.[0] ?? null) !== null,
   isMatch: isTrue(row?.[1]),
 });
 

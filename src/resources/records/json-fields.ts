@@ -2,6 +2,7 @@
 import type { Rest } from '../../db/scheduling/requester.ts';
 import {
   scanJson,
+  isShortJson,
   scanJsonInTurns,
   skipSpace,
   type JsonFacts,
@@ -94,9 +95,10 @@ export function parseJsonFields(text: string): JsonFields {
 }
 
 /** The same, in many iterations of the event loop for a long text. @throws Problem 400 */
-export async function parseJsonFieldsInTurns(text: string): Promise<JsonFields> {
+export function parseJsonFieldsInTurns(text: string): JsonFields | Promise<JsonFields> {
+  if (isShortJson(text)) return parseJsonFields(text);
   const { fields, add } = collectFields(text);
-  return checkFields(text, fields, await scanJsonInTurns(text, add));
+  return scanJsonInTurns(text, add).then((facts) => checkFields(text, fields, facts));
 }
 
 /** Maximum fields of all records in one body. */

@@ -108,27 +108,25 @@ export function createOperations(
   const holds = async ({ precondition }: Caller): Promise<boolean> =>
     !precondition || database.run(createStatement(sql`select ${precondition}`, oneCell(isTrue)), 'write');
 
-  /** Runs a statement that writes, and explains a rejection that other records cause. The problem's cause is the rejection. */
-  async function write<T>(statement: Statement<T>, attempt: WriteAttempt): Promise<T> {
-    try {
-      return await runWrite(database, statement);
-    } catch (cause) {
-      const { resource } = attempt;
-      const error = await locateError(historyFault(cause, resource), resource.model, outside);
-      if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
-      if (!isDatabaseError(error)) throw error;
-      const explained = await conflictProblem(error, attempt, database, outside);
-      if (explained instanceof Problem) explained.cause = error;
-      const { changes, body } = attempt;
-      const isHidden = setsHidden(changes, resource) || body.hiddenReferences.length > 0;
-      throw explainRule(error, resource, explained, isHidden);
-    }
+  /** Explains a rejection that other records cause. The problem's cause is the rejection. */
+  async function rejectWrite(cause: unknown, attempt: WriteAttempt): Promise<never> {
+    const { resource, changes, body } = attempt;
+    const error = await locateError(historyFault(cause, resource), resource.model, outside);
+    if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
+    if (!isDatabaseError(error)) throw error;
+    const explained = await conflictProblem(error, attempt, database, outside);
+    if (explained instanceof Problem) explained.cause = error;
+    const isHidden = setsHidden(changes, resource) || body.hiddenReferences.length > 0;
+    throw explainRule(error, resource, explained, isHidden);
   }
 
-  /** Reads whether the caller owns the record; undefined where the resource has no owner. */
-  function ownershipCheck({ writes }: ServedResource, id: string, caller: Caller) {
+  const write = <T>(statement: Statement<T>, attempt: WriteAttempt): Promise<T> =>
+    runWrite(database, statement).catch((cause: unknown) => rejectWrite(cause, attempt));
+
+  /** Reads whether the caller owns the record; undefined if there is none, or if records have no owner. */
+  async function isOwner({ writes }: ServedResource, id: string, caller: Caller) {
     const statement = writes.ownership(id, caller);
-    return statement && (() => database.run(statement, 'write'));
+    return statement && database.run(statement, 'write');
   }
 
   /** Whether the caller may read the records of a model. */
@@ -151,9 +149,11 @@ export function createOperations(
     const body = await check(fields, resource, { id: undefined, caller, isStrict, mayRead });
     // A view or foreign table may allow duplicates, and a trigger may change the existing record instead.
     const mayRepeat = absent !== undefined && !resource.model.isTable;
-    await assertValid(resource, body, undefined, mayRepeat);
+    const rejection = assertValid(resource, body, undefined, mayRepeat);
+    if (rejection) await rejection;
     if (mayRepeat && (await version(resource, absent))) throw new Problem(412, EXISTS);
-    const changes = await hashChanges(body.changes, passwords, requester);
+    const hashed = hashChanges(body.changes, passwords, requester);
+    const changes = hashed instanceof Promise ? await hashed : hashed;
     const unenforced = unenforcedHidden([body]);
     const added = { changes, checks: body.checks, unenforced, author: caller };
     const statement = resource.writes.insert(added);
@@ -239,26 +239,31 @@ export function createOperations(
       const id = parseId(resource, idText);
       const mayRead = readerOf(caller);
       const body = await check(fields, resource, { id: id ?? idText, caller, isStrict, mayRead });
-      const checkOwnership = id === undefined ? undefined : ownershipCheck(resource, id, caller);
       const maySeeOthers: MaySee = (column) => output.includes(column) && mayRead(model);
       const maySee = async () => {
-        const isNeeded = body.checks.some(({ kind }) => kind === 'unchanged');
-        return isNeeded && (await checkOwnership?.()) === false ? maySeeOthers : undefined;
+        const isNeeded = id !== undefined && body.checks.some(({ kind }) => kind === 'unchanged');
+        return isNeeded && (await isOwner(resource, id, caller)) === false ? maySeeOthers : undefined;
       };
-      await assertValid(resource, body, id, id === undefined, maySee);
+      const rejection = assertValid(resource, body, id, id === undefined, maySee);
+      if (rejection) await rejection;
       if (id === undefined) throw notFound(NO_RECORD);
-      const changes = await hashChanges(body.changes, passwords, requester, resource);
+      const hashed = hashChanges(body.changes, passwords, requester, resource);
+      const changes = hashed instanceof Promise ? await hashed : hashed;
       const expected = rowVersions(resource, versions);
       const { checks } = body;
       const unenforced = unenforcedHidden([body]);
       const changed = { id, changes, checks, unenforced, author: caller, versions: expected };
       const statement = resource.writes.update(changed);
       const attempt = () => write(statement, { resource, id, changes, body });
-      const outcome = await writeOutcome(attempt, checkOwnership, () => holds(caller));
+      const outcome = await writeOutcome(
+        attempt,
+        () => isOwner(resource, id, caller),
+        () => holds(caller),
+      );
       const { result, ownership } = outcome;
       // The statement did not read the record of another owner, so its checks run now.
       if (ownership === 'others') await addDatabaseFaults(model, id, body, database, maySeeOthers);
-      else await addFailures(model, id, body, result.checks, database);
+      else if (checks.length > 0) await addFailures(model, id, body, result.checks, database);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(outcome);
       if (result.isSuppressed) throw suppressed();
@@ -274,11 +279,10 @@ export function createOperations(
       const id = requireId(resource, idText);
       const expected = rowVersions(resource, versions);
       const statement = resource.writes.delete({ id, author: caller, versions: expected });
-      const checkOwnership = ownershipCheck(resource, id, caller);
       try {
         const outcome = await writeOutcome(
           () => runWrite(database, statement),
-          checkOwnership,
+          () => isOwner(resource, id, caller),
           () => holds(caller),
         );
         assertChangeable(outcome);

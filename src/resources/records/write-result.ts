@@ -14,13 +14,10 @@ import { CallerChanged } from '../serve/served-resource.ts';
 export const NO_RECORD = 'There is no such record.';
 
 /** Runs a statement that writes. @throws LostWrite when the connection ended before the answer */
-export async function runWrite<T>(database: Pick<Database, 'run'>, statement: Statement<T>): Promise<T> {
-  try {
-    return await database.run(statement, 'write');
-  } catch (error) {
+export const runWrite = <T>(database: Pick<Database, 'run'>, statement: Statement<T>): Promise<T> =>
+  database.run(statement, 'write').catch((error: unknown) => {
     throw isUnanswered(error) ? new LostWrite(error as Error) : error;
-  }
-}
+  });
 
 /** Reports the failed checks. */
 export function addCheckErrors(
@@ -82,20 +79,18 @@ export interface WriteOutcome<T extends FoundRow> {
  */
 export async function writeOutcome<T extends FoundRow>(
   change: () => Promise<T>,
-  checkOwnership: (() => Promise<boolean | undefined>) | undefined,
+  checkOwnership: () => Promise<boolean | undefined>,
   holds: () => Promise<boolean>,
 ): Promise<WriteOutcome<T>> {
-  const attempt = async (): Promise<WriteOutcome<T> | undefined> => {
+  for (let attempts = 0; attempts < 2; attempts += 1) {
     const result = await change();
     if (result.isFound) return { result, ownership: 'own' };
-    const isOwner = await checkOwnership?.();
+    const isOwner = await checkOwnership();
     if (isOwner === false) return { result, ownership: 'others' };
     if (!(await holds())) throw new CallerChanged();
-    return isOwner ? undefined : { result, ownership: 'missing' };
-  };
-  const outcome = (await attempt()) ?? (await attempt());
-  if (!outcome) throw RECORD_BUSY;
-  return outcome;
+    if (!isOwner) return { result, ownership: 'missing' };
+  }
+  throw RECORD_BUSY;
 }
 
 /** @throws Problem 404, 403 or 412, in this order of precedence */
