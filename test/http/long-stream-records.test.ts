@@ -71,7 +71,7 @@ describe('a stream with long records behind small ones', () => {
       [],
       {},
     );
-    const statement = exportStatement(plan, (alias) => recordJson(alias, paper.shown));
+    const statement = exportStatement(plan, (alias) => recordJson(alias, paper.formatted));
     const database = openDatabase(service.url);
     const batches: number[] = [];
     let sent = 0;

@@ -22,7 +22,7 @@ function createWrites({ isOwned = false } = {}) {
   const counting = { ...name, type: { ...name.type, output: counted } };
   const owner = isOwned ? name : undefined;
   const output = [model.primaryKey, counting];
-  const target = { model, output, shown: output, owner, recording: undefined };
+  const target = { model, output, formatted: output, owner, recording: undefined };
   return { writes: new WriteStatements(target), name, secret, built: () => built };
 }
 

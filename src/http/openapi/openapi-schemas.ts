@@ -83,7 +83,7 @@ const isOptional = ({ nullable, hasDefault, generated }: Column): boolean =>
  * excluded, so the bodies list those. No schema lists any other excluded column.
  */
 export function resourceSchemas(resource: ServedResource, mayWrite: boolean): [name: string, JsonSchema][] {
-  const { name, model, output, shown, excluded, readonly, owner, methods } = resource;
+  const { name, model, output, formatted, excluded, readonly, owner, methods } = resource;
   const key = model.primaryKey;
   const isIgnored = (column: Column): boolean => readonly.has(column) || column === owner;
   const isListed = (column: Column): boolean =>
@@ -94,12 +94,12 @@ export function resourceSchemas(resource: ServedResource, mayWrite: boolean): [n
   const fields = writable.map((column): [string, JsonSchema] => [column.key, bodySchema(column)]);
   /** A key that the database does not generate, so POST must send it. */
   const naturalKey = hasNaturalKey(model) ? [key] : [];
-  const record = examplesOf(shown);
+  const record = examplesOf(formatted);
   const schemas: [string, JsonSchema][] = [
     [
       name,
       object(
-        shown.map((column) => [column.key, outputSchema(column)]),
+        formatted.map((column) => [column.key, outputSchema(column)]),
         output.map((column) => column.key),
         { examples: [record] },
       ),

@@ -129,7 +129,7 @@ export function storedStatement(
 
 /** Inserts the records of a group if all references exist and the precondition holds. */
 function groupSql(
-  { model, shown, recording }: WriteTarget,
+  { model, formatted, recording }: WriteTarget,
   { columns, lists, size }: InsertGroup,
   isReused: boolean,
   { isMinimal, unenforced = [] }: InsertMany,
@@ -143,7 +143,7 @@ function groupSql(
         isReused ? raw('null') : wholeRow(ROOT, recording),
       )
     : EMPTY;
-  const record = isMinimal && !isReused ? raw("''::text") : recordJson(ROOT, shown);
+  const record = isMinimal && !isReused ? raw("''::text") : recordJson(ROOT, formatted);
   const refers = unenforced.length > 0 ? sql`, ${referencesHoldSql(unenforced, model)} as refers` : EMPTY;
   const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key${refers}${log}`;
   const cell = (index: number): Fragment => raw(`v${index}`);
@@ -188,8 +188,8 @@ export function insertManyStatement(
   reread: Reread | undefined,
 ): Statement<ReturnType<ReturnType<typeof readMany>>> {
   const { groups, references, unenforced = [], author, isMinimal, isDryRun } = many;
-  const { shown, recording } = target;
-  const isReused = recording !== undefined && recordsSameColumns(shown, recording);
+  const { formatted, recording } = target;
+  const isReused = recording !== undefined && recordsSameColumns(formatted, recording);
   const results = resultsOf(references);
   const conditions = [
     ...references.map((_, index) => sql`true = all (${resultAlias(index)})`),

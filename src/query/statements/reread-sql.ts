@@ -18,12 +18,12 @@ export type Reread = (
  * Reads the written records again by their keys. Triggers may also have removed one: it stays as the statement returned it.
  * @returns undefined where a statement returns what is stored
  */
-export function rereadOf({ model, shown }: Pick<WriteTarget, 'model' | 'shown'>): Reread | undefined {
+export function rereadOf({ model, formatted }: Pick<WriteTarget, 'model' | 'formatted'>): Reread | undefined {
   const { isReread, primaryKey, table: name } = model;
   if (!isReread) return undefined;
   const isSame = sql`${reference(ROOT, primaryKey)} = ${cast(raw('wanted.key'), primaryKey)}`;
   // No constraint keeps the key of a view unique.
-  const record = sql`select ${recordJson(ROOT, shown)} as json, ${rowVersion(ROOT, model, shown)} as version from ${table(name)} ${raw(ROOT)} where ${isSame} limit 1`;
+  const record = sql`select ${recordJson(ROOT, formatted)} as json, ${rowVersion(ROOT, model, formatted)} as version from ${table(name)} ${raw(ROOT)} where ${isSame} limit 1`;
   const wanted = sql`unnest(${valueList([])}) with ordinality wanted (key, position)`;
   const { text: statement } = compile(
     sql`select found.json, found.version from ${wanted} left join lateral (${record}) found on true order by position`,

@@ -27,8 +27,8 @@ export interface WriteTarget {
   readonly model: Model;
   /** The columns of the record that a statement returns, as in the model: to compare them with others. */
   readonly output: readonly Column[];
-  /** The same columns with the date format of the output. */
-  readonly shown: readonly Column[];
+  /** The same columns, as the output formats dates. */
+  readonly formatted: readonly Column[];
   /** The column with the key of the only user who may change or delete a record. */
   readonly owner: Column | undefined;
   /** What the history records; undefined for nothing. */
@@ -72,8 +72,8 @@ const RESULTS = raw('f."vitrine checks"');
 /** The row's version, or null, and whether `If-Match` matches. */
 const FOUND_ROW = sql`${VERSION}, ${MATCHES}`;
 /** The version of a row that this statement writes. RETURNING cannot read `xmin` of a partitioned table. */
-const newVersion = ({ model, shown }: WriteTarget): Fragment =>
-  model.version === 'xmin' ? raw('pg_current_xact_id()::xid::text') : rowVersion(ROOT, model, shown);
+const newVersion = ({ model, formatted }: WriteTarget): Fragment =>
+  model.version === 'xmin' ? raw('pg_current_xact_id()::xid::text') : rowVersion(ROOT, model, formatted);
 /**
  * No constraint keeps the key of a view unique, so a statement that finds two rows must not change both. The condition
  * on the key lets a foreign server find the row. With the join alone, PostgreSQL would fetch and lock all of its rows.
@@ -106,11 +106,11 @@ export type FoundRow = ReturnType<typeof readFoundRow>;
  * @param lock the weakest sufficient one: `no key update` does not block inserts of records that refer to the row
  */
 function foundSql(
-  { model, owner, shown }: WriteTarget,
+  { model, owner, formatted }: WriteTarget,
   { id = EMPTY, versions, precondition, owner: caller }: BoundWrite,
   lock: 'update' | 'no key update',
 ): Fragment {
-  const version = rowVersion(ROOT, model, shown);
+  const version = rowVersion(ROOT, model, formatted);
   const matches = versions ? sql`${version} = any(${versions})` : raw('true');
   const isOwner = owner && caller && sql`${reference(ROOT, owner)} = ${cast(caller, owner)}`;
   const conditions = [isKey(model, id), precondition, isOwner].filter((one) => one !== undefined);
@@ -142,12 +142,12 @@ export const INSERTED_CELLS: WrittenCells = { json: 0, version: 1, key: 2 };
 /** Inserts the record if all checks and the precondition hold. */
 export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
   const { changes, checks, precondition, author } = write;
-  const { model, shown, recording } = target;
+  const { model, formatted, recording } = target;
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
   const names = join(changes.map(({ column }) => identifier(column.field)), ', '); // prettier-ignore
   const values = join(changes.map(({ column, value }) => cast(value, column)), ', '); // prettier-ignore
   // The log reuses the output's JSON if both have the same columns.
-  const isReused = recording !== undefined && recordsSameColumns(shown, recording);
+  const isReused = recording !== undefined && recordsSameColumns(formatted, recording);
   const forLog = recording
     ? returningHistory(
         ROOT,
@@ -156,7 +156,7 @@ export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
         isReused ? raw('null') : wholeRow(ROOT, recording),
       )
     : EMPTY;
-  const returning = sql`returning ${recordJson(ROOT, shown)} as record, ${newVersion(target)} as version, ${output(ROOT, model.primaryKey)}::text as key${refers(target, write)}${forLog}`;
+  const returning = sql`returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version, ${output(ROOT, model.primaryKey)}::text as key${refers(target, write)}${forLog}`;
   const log = recording
     ? historyInsert(recording, author, 'create', 'inserted', isReused ? raw('inserted.record') : undefined)
     : EMPTY;
@@ -189,12 +189,12 @@ export const UPDATED_CELLS: WrittenCells = { json: 3, version: 4 };
  * hidden value. Passwords are exempt, because their hashes cannot be guessed.
  */
 export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
-  const { model, output, shown, recording } = target;
+  const { model, output, formatted, recording } = target;
   const { changes, checks, author } = write;
   const row = foundSql(target, write, 'no key update');
   const newValues = changes.map((change, index) => sql`, ${assigned(change)} as ${newValueAlias(index)}`);
   const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(newValues, '')} from (select) one left join "vitrine found" f on true)`;
-  const present = recordJson(FOUND, shown);
+  const present = recordJson(FOUND, formatted);
   if (changes.length === 0)
     return sql`with ${row}, ${decided} select ${FOUND_ROW}, ${RESULTS}, ${present}, ${VERSION}, false from decided f`;
   const sets = changes.map(
@@ -214,7 +214,7 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
     ? returningHistory(ROOT, model.primaryKey, logged(FOUND, recording), logged(ROOT, recording))
     : EMPTY;
   const forFilter = isHidden ? sql`, ${differs} as differs` : EMPTY;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, shown)} as record, ${newVersion(target)} as version${refers(target, write)}${forFilter}${forLog})`;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version${refers(target, write)}${forFilter}${forLog})`;
   // The history only records real changes.
   const rows = isHidden ? 'changed where differs' : 'changed';
   const log = recording ? historyInsert(recording, author, 'update', rows) : EMPTY;

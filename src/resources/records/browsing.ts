@@ -75,7 +75,7 @@ export function createEntryStatements(resources: AdminResources, { maxBody }: Pi
       entry({ columns: [model.primaryKey], label, labelCharacters: LONGEST_NAME, references: new Map() }),
     ),
     recordForForm: memoized((resource: AdminResource) =>
-      recordStatement(resource.model, shape(resource, forForm), resource.shown),
+      recordStatement(resource.model, shape(resource, forForm), resource.formatted),
     ),
   };
 }
@@ -171,7 +171,7 @@ export function createBrowsing(
 
     /** A record with its long values cut. @throws Problem 404 */
     preview: (resource: AdminResource, id: string): Promise<StoredEntry> =>
-      find(resource, id, recordStatement(resource.model, statements.shown(resource), resource.shown)),
+      find(resource, id, recordStatement(resource.model, statements.shown(resource), resource.formatted)),
 
     /** A record for its form: only values too long for a form are cut. @throws Problem 404 */
     read: (resource: AdminResource, id: string): Promise<StoredEntry> =>

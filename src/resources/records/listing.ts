@@ -85,10 +85,10 @@ export const pageTooLarge = (maxBytes: number): Problem =>
   });
 
 /** The JSON of a record without line breaks. Only `json` columns can have them, because their text stays as it was sent. */
-const oneLine = (alias: string, { shown }: ServedResource) =>
-  shown.some(({ type }) => type.input.json === 'json')
-    ? sql`translate(${recordJson(alias, shown)}, e'\\n\\r', '  ')`
-    : recordJson(alias, shown);
+const oneLine = (alias: string, { formatted }: ServedResource) =>
+  formatted.some(({ type }) => type.input.json === 'json')
+    ? sql`translate(${recordJson(alias, formatted)}, e'\\n\\r', '  ')`
+    : recordJson(alias, formatted);
 
 /** Reports `limit` and `page` in the query of a stream, which would otherwise be silently ignored. */
 function addPagingErrors({ hasCursors }: ServedResource, query: string, errors: FieldErrors): void {
@@ -98,9 +98,9 @@ function addPagingErrors({ hasCursors }: ServedResource, query: string, errors: 
 }
 
 /** The SQL that outputs a record in a format. */
-function shownAs(format: PageFormat, { shown, plain }: ServedResource, { limit }: ListQuery): RowOutput {
-  if (format === 'html') return preview(shown, limit);
-  return format === 'json' ? plain : { ...plain, value: csvRow(ROOT, shown) };
+function shownAs(format: PageFormat, { formatted, plain }: ServedResource, { limit }: ListQuery): RowOutput {
+  if (format === 'html') return preview(formatted, limit);
+  return format === 'json' ? plain : { ...plain, value: csvRow(ROOT, formatted) };
 }
 
 /** Up to which number to count; undefined for no count. */
@@ -262,7 +262,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
 
     /** One record as JSON with its long values cut, for a browser page. @throws Problem 404 */
     async preview(resource: ServedResource, id: string): Promise<Buffer> {
-      const statement = recordStatement(resource.model, preview(resource.shown, 1), resource.shown);
+      const statement = recordStatement(resource.model, preview(resource.formatted, 1), resource.formatted);
       const found = await database
         .run(statement(requireId(resource, id)), 'read')
         .catch(undefinedIfUnencodable);
@@ -283,7 +283,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const planned = planStream(resource, queryText, caller);
       const isCsv = format === 'csv';
       const statement = exportStatement(planned, (alias) =>
-        isCsv ? csvRow(alias, resource.shown) : sql`${oneLine(alias, resource)} || e'\\n'`,
+        isCsv ? csvRow(alias, resource.formatted) : sql`${oneLine(alias, resource)} || e'\\n'`,
       );
       return openExport(database, statement, { start: isCsv ? csvHead(resource) : '', between: '', end: '' });
     },

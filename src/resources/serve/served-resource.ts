@@ -59,7 +59,7 @@ export interface ServedResource extends PageLimits {
   /** The primary key, then all columns that are not excluded, in output order. */
   readonly output: readonly Column[];
   /** The same columns, as the API formats them. */
-  readonly shown: readonly Column[];
+  readonly formatted: readonly Column[];
   /** How the versions of its rows become those that clients see. */
   readonly seal: VersionSeal;
   /** A digest of the output's JSON keys and formats. It is part of each record's version, so ETags change with the registry. */
@@ -114,9 +114,9 @@ export function visibilityFor(
   };
 }
 
-const columnSetDigest = (shown: readonly Column[]): string =>
+const columnSetDigest = (formatted: readonly Column[]): string =>
   `-${createHash('sha256')
-    .update(shown.map(({ key, type }) => (isIsoType(type) ? `${key} iso` : key)).join())
+    .update(formatted.map(({ key, type }) => (isIsoType(type) ? `${key} iso` : key)).join())
     .digest('hex')
     .slice(0, 6)}`;
 
@@ -161,8 +161,8 @@ export function serveResources(
       new Set(model.columns.filter((column) => names.includes(column.name)));
     const excluded = named(definition.exclude);
     const output = [model.primaryKey, ...model.columns.filter((column) => !excluded.has(column))];
-    const shown = settings.datetimeFormat === 'iso' ? output.map(withIsoDates) : output;
-    const plain = plainRecord(shown);
+    const formatted = settings.datetimeFormat === 'iso' ? output.map(withIsoDates) : output;
+    const plain = plainRecord(formatted);
     const owner = model.columns.find(({ name }) => name === definition.owner);
     const recorded =
       definition.history === false || !model.isTable ? undefined : adminColumns(definition, model);
@@ -181,11 +181,11 @@ export function serveResources(
       constraints: new Map(Object.entries(definition.constraints ?? {})),
       methods: new Set(definition.methods ?? (model.isTable ? METHODS : ['GET'])),
       output,
-      shown,
-      shape: columnSetDigest(shown),
+      formatted,
+      shape: columnSetDigest(formatted),
       plain,
       seal: model.version === 'xmin' ? PLAIN_VERSIONS : seal,
-      byKey: recordStatement(model, plain, shown),
+      byKey: recordStatement(model, plain, formatted),
       excluded,
       readonly: new Set([
         ...named(definition.readonly),
@@ -203,7 +203,7 @@ export function serveResources(
       ordering: definition.ordering === undefined ? [] : parseOrdering(definition.ordering),
       recorded,
       recording,
-      writes: new WriteStatements({ model, output, shown, owner, recording }),
+      writes: new WriteStatements({ model, output, formatted, owner, recording }),
     });
   }
   return served;

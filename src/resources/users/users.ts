@@ -88,7 +88,7 @@ export function createUsers(
   const active = requiredColumn(model, 'active');
   const admin = requiredColumn(model, 'admin');
   const output = [model.primaryKey];
-  const writes = new WriteStatements({ model, output, shown: output, owner: undefined, recording });
+  const writes = new WriteStatements({ model, output, formatted: output, owner: undefined, recording });
   const notForSet = new Map([
     [username, 'the NAME argument sets the user name'],
     [active, 'new users are always active'],
