@@ -164,7 +164,6 @@ describe('admission', () => {
     countedFor: undefined,
     uncharged: 0,
     isLong: false,
-    isInSlot: false,
   });
   const enter = (admission: Admission, network: string): Promise<void> | undefined =>
     admission.enter(requestOf(network), performance.now());
@@ -244,26 +243,106 @@ describe('admission', () => {
     assert.deepEqual(order, ['bob', 'bob', 'bob', 'ada', 'ada', 'ada']);
   });
 
+  /** How many of five requests of a client start within two turns. */
+  async function startedOfFive(admission: Admission, network: string, now: number): Promise<number> {
+    let started = 0;
+    const all = Array.from({ length: 5 }, async () => {
+      await admission.enter(requestOf(network), now);
+      started += 1;
+    });
+    for (let turns = 0; turns < 2; turns += 1) await turn();
+    const counted = started;
+    await Promise.all(all);
+    return counted;
+  }
+
   test('starts the requests of a client that used much time together once it has been alone for a second', async () => {
     const admission = new Admission();
     admission.charge('ada', 2_000);
     const now = performance.now();
-    /** How many of five requests start within two turns. */
-    const startedAt = async (milliseconds: number): Promise<number> => {
-      let started = 0;
-      const all = Array.from({ length: 5 }, async () => {
-        await admission.enter(requestOf('ada'), now + milliseconds);
-        started += 1;
-      });
-      for (let turns = 0; turns < 2; turns += 1) await turn();
-      const counted = started;
-      await Promise.all(all);
-      return counted;
-    };
-    assert.equal(await startedAt(0), 1);
-    assert.equal(await startedAt(1_500), 5);
+    assert.equal(await startedOfFive(admission, 'ada', now), 1);
+    assert.equal(await startedOfFive(admission, 'ada', now + 1_500), 5);
     await admission.enter(requestOf('bob'), now + 1_600);
-    assert.ok((await startedAt(1_700)) <= 1, 'another client is present');
+    assert.ok((await startedOfFive(admission, 'ada', now + 1_700)) <= 1, 'another client is present');
+  });
+
+  test('starts the requests of a client that used much time one at a time while another one works in slots', async () => {
+    const admission = new Admission();
+    admission.charge('ada', 2_000);
+    const now = performance.now();
+    await admission.enter(requestOf('ada'), now);
+    await admission.heavySlot({ key: 'user 2', network: 'bob' });
+    await turn();
+    assert.ok((await startedOfFive(admission, 'ada', now + 1_500)) <= 1);
+  });
+
+  test('starts few of many requests of a client that used much time before those of one that comes later', async () => {
+    const admission = new Admission();
+    admission.charge('ada', 2_000);
+    const now = performance.now();
+    await admission.enter(requestOf('ada'), now);
+    let started = 0;
+    let isOver = false;
+    const all = Array.from({ length: 1_000 }, async () => {
+      const request = requestOf('ada');
+      await admission.enter(request, now + 1_500);
+      started += 1;
+      if (!isOver) admission.charge('ada', 4);
+      admission.leave(request);
+    });
+    const ended = Promise.allSettled(all);
+    await turn();
+    for (let count = 0; count < 40; count += 1) {
+      const request = requestOf('bob');
+      await admission.enter(request, now + 1_500);
+      admission.leave(request);
+      await turn();
+    }
+    isOver = true;
+    assert.ok(started < 200, `${started} requests`);
+    await ended;
+  });
+
+  describe('charges a client once', () => {
+    /** An admission, and how often the client is charged. */
+    const spied = () => {
+      const admission = new Admission();
+      admission.charge('ada', 2_000);
+      const charges: number[] = [];
+      const charge = admission.charge.bind(admission);
+      admission.charge = (key, milliseconds) => {
+        if (key === 'ada') charges.push(milliseconds);
+        charge(key, milliseconds);
+      };
+      return { admission, charges };
+    };
+    const work = (admission: Admission, request: AdmissionRequest): void => {
+      const until = performance.now() + 5;
+      while (performance.now() < until);
+      admission.chargeWork(request, 5);
+    };
+
+    test('for work in a slot', async () => {
+      const { admission, charges } = spied();
+      const request = requestOf('ada');
+      await admission.enter(request, performance.now());
+      work(admission, request);
+      await turn();
+      assert.equal(charges.length, 1);
+      work(admission, request);
+      assert.equal(charges.length, 2, 'the slot is over');
+    });
+
+    test('for a request that has to wait again after its slot', async () => {
+      const { admission, charges } = spied();
+      // All of them start in the iteration of the event loop in which the slot begins.
+      for (let count = 0; count < 33; count += 1) void enter(admission, `client ${count}`);
+      const request = requestOf('ada');
+      await admission.enter(request, performance.now());
+      work(admission, request);
+      await turn();
+      assert.equal(charges.length, 1);
+    });
   });
 
   for (const [pieces, isFirst] of [

@@ -43,15 +43,6 @@ export interface AdmissionRequest extends HasNetwork {
   uncharged: number;
   /** Whether its work was charged, or had a slot. */
   isLong: boolean;
-  /** Whether this iteration of the event loop is a slot for heavy work of this request. `HeavyWork` charges its time. */
-  isInSlot: boolean;
-}
-
-/** Records that a slot for heavy work of a request has begun. */
-export function noteSlot(request: Pick<AdmissionRequest, 'isInSlot' | 'isLong'>): void {
-  request.isInSlot = true;
-  request.isLong = true;
-  setImmediate(() => (request.isInSlot = false));
 }
 
 /**
@@ -61,7 +52,12 @@ export function noteSlot(request: Pick<AdmissionRequest, 'isInSlot' | 'isLong'>)
  */
 export class Admission {
   readonly #usage = new ClientUsage(MAX_USAGE);
+  /** The request that works in the present slot for heavy work, whose time `HeavyWork` measures. */
+  #inSlot: AdmissionRequest | undefined;
   readonly #heavy = new HeavyWork((network, took) => {
+    this.#inSlot = undefined;
+    // A long request works in many slots, during which its client is present.
+    this.#presence.note(network, performance.now());
     if (took >= MIN_CHARGED) this.charge(network, took);
   });
   /** For requests whose bodies arrive after their heads: thousands may be complete in one iteration of the event loop. */
@@ -108,11 +104,12 @@ export class Admission {
     const key = request.network;
     if (this.isBusy(now) && this.#usage.isCostly(key, now)) {
       this.#notePresence(key, now);
-      if (this.#presence.isAlone(key, now)) return this.enterAgain(request, now);
+      if (this.#isAlone(key, now)) return this.enterAgain(request, now);
       this.#assertMayWait(key, now);
       return this.#heavy.waitForSlot({ key, network: key }).then(() => {
-        noteSlot(request);
-        return this.#enterAs(request, performance.now());
+        const queued = this.#enterAs(request, performance.now());
+        if (!queued) this.beginSlot(request);
+        return queued;
       });
     }
     return this.enterAgain(request, now);
@@ -163,6 +160,16 @@ export class Admission {
     return this.#heavy.waitForSlot(client, bytes);
   }
 
+  /** Records that the slot that has begun is for work of this request. */
+  beginSlot(request: AdmissionRequest): void {
+    this.#inSlot = request;
+    request.isLong = true;
+  }
+
+  isInSlot(request: AdmissionRequest): boolean {
+    return request === this.#inSlot;
+  }
+
   /** Reports that a client's work has held the event loop for long. */
   charge(key: string, milliseconds: number): void {
     this.#waiting.note(key, true);
@@ -171,7 +178,7 @@ export class Admission {
 
   /** Reports that work for a request has held the event loop. Brief pieces of its work add up. */
   chargeWork(request: AdmissionRequest, milliseconds: number): void {
-    if (request.isInSlot) return;
+    if (this.isInSlot(request)) return;
     request.uncharged += milliseconds;
     if (request.uncharged < MIN_CHARGED) return;
     this.charge(request.network, request.uncharged);
@@ -187,6 +194,12 @@ export class Admission {
   /** Reports that a client disconnected after its request had started. */
   abandon({ network }: HasNetwork): void {
     this.charge(network, ABANDONED_CHARGE);
+  }
+
+  /** Whether no other client is present, and few requests of this one wait: another client that comes waits for them, too. */
+  #isAlone(key: string, now: number): boolean {
+    const own = this.#waiting.sizeOf(key) + this.#heavy.sizeOf({ key, network: key });
+    return own < MAX_WAITING_AMONG_OTHERS && this.#presence.isAlone(key, now);
   }
 
   #notePresence(key: string, now: number): void {

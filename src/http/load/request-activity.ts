@@ -14,7 +14,6 @@ export class RequestActivity implements AdmissionRequest {
   countedFor: string | undefined;
   uncharged = 0;
   isLong = false;
-  isInSlot = false;
   /** Whether the request was admitted, so that work for it has started. */
   hasStarted = false;
   readonly #request: ActiveRequest;

@@ -5,7 +5,7 @@ import type { Settings } from '../../config.ts';
 import { ClientGone, type Requester, type Rest } from '../../db/scheduling/requester.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import { RequestActivity } from '../load/request-activity.ts';
-import { noteSlot, type Admission } from '../load/admission.ts';
+import type { Admission } from '../load/admission.ts';
 import type { Authentication } from '../auth/authentication.ts';
 import { wantsHtml } from '../api/negotiation.ts';
 import { drainBody, readBody } from '../api/request-body.ts';
@@ -237,7 +237,7 @@ export class Exchange implements ApiRequest, WebRequester {
     const isCostly =
       this.query.length > LONG_INPUT && (hasMoreParameters(this.query, MANY_PARAMETERS) || wantsHtml(this));
     this.isCostly ||= isCostly;
-    return isCostly && !this.activity.isInSlot ? this.#heavySlot() : undefined;
+    return isCostly && !this.#services.admission.isInSlot(this.activity) ? this.#heavySlot() : undefined;
   }
 
   slotForPage(bytes: number): Promise<void> | undefined {
@@ -267,7 +267,7 @@ export class Exchange implements ApiRequest, WebRequester {
       await admission.heavySlot(this, bytes);
     }
     if (this.response.closed) throw new ClientGone();
-    noteSlot(this.activity);
+    admission.beginSlot(this.activity);
   }
 
   confirmPresence(): Promise<void> | undefined {
