@@ -43,7 +43,7 @@ export const isTrue = (cell: Cell): boolean => cell?.[0] === T;
 
 export const number = (cell: Cell): number => Number(text(cell));
 
-/** Parses a PostgreSQL array of booleans: `{t,f}`. Each write has one, so it is read without a text or a pattern. */
+/** Parses a PostgreSQL array of booleans: `{t,f}`. Most writes have one, so it is read without a text or a pattern. */
 export function booleans(cell: Cell): boolean[] {
   const results: boolean[] = [];
   for (const byte of cell ?? []) if (byte === T || byte === F) results.push(byte === T);

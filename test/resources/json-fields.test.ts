@@ -1,7 +1,10 @@
 // Long JSON is parsed in many iterations of the event loop.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import fc from 'fast-check';
 import { buildModels } from '../../src/db/schema/build-models.ts';
+import { scanJson } from '../../src/db/types/json-scanner.ts';
+import { ScannedJson } from '../../src/db/types/json-values.ts';
 import {
   jsonFieldInTurns,
   jsonFieldOf,
@@ -36,4 +39,45 @@ test('long JSON in a form or an import lets other requests run, and is valid or 
   assert.ok(turns > 10, `${turns} turns`);
   assert.deepEqual(field, jsonFieldOf(column, text));
   assert.deepEqual(await jsonFieldInTurns(column, text.slice(1)), { fault: 'must be JSON' });
+});
+
+test('the facts of a field are those of its own text, whatever stands before it, so that it is not scanned again', () => {
+  const hostile = fc.constantFrom(
+    '"\\u0000"',
+    '"\\ud800"',
+    '1e200000',
+    '[1e9]',
+    '1.5e300',
+    '{"\\u0000":1}',
+    '[[[[1]]]]',
+    'null',
+  );
+  const text = fc.oneof(hostile, fc.json());
+  const container = fc.array(text, { maxLength: 5 }).map((texts) => `[${texts.join()}]`);
+  fc.assert(
+    fc.property(fc.array(fc.oneof(text, container), { minLength: 1, maxLength: 6 }), (values) => {
+      const fields = parseJsonFields(`{${values.map((one, index) => `"f${index}": ${one}`).join()}}`);
+      for (const [index, source] of values.map((one) => one.trim()).entries()) {
+        const field = fields.get(`f${index}`);
+        assert.equal(field?.source, source);
+        if (/^[[{]/.test(source)) {
+          assert.ok(field.value instanceof ScannedJson);
+          const { depth, hasNul, hasLoneSurrogate, hasHugeNumber, addedDigits } = scanJson(source) ?? {};
+          assert.deepEqual(field.value.facts, {
+            depth,
+            hasNul,
+            hasLoneSurrogate,
+            hasHugeNumber,
+            addedDigits,
+          });
+        }
+      }
+    }),
+  );
+});
+
+test('a body with many values waits for slots as often as its caller wants', async () => {
+  let pauses = 0;
+  await parseJsonFieldsInTurns(`{"a": [${'1,'.repeat(500_000)}1]}`, () => Promise.resolve(void (pauses += 1)));
+  assert.ok(pauses > 10, `${pauses} pauses`);
 });

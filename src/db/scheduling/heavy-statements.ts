@@ -16,8 +16,9 @@ const MIN_ROWS = 10;
 const FULL_ROWS = 100;
 /** Milliseconds for which the writes of a client are heavy after one whose record was large: the next one may be as large. */
 const LARGE_FOR = 1_000;
-/** Maximum weight of the reads, and of the writes, that one client runs at once, and of the writes of all clients. */
+/** Maximum weight of the reads, and of the writes, that one client runs at once. */
 const MAX_OF_CLIENT = 1;
+/** The same of the writes of all clients. The only write of a client may exceed it. */
 const MAX_WRITES = 2;
 /** Milliseconds after which a statement has no weight: it probably waits for a lock. A slow read is limited by its class. */
 export const WEIGHTLESS_AFTER = 400;
@@ -36,7 +37,8 @@ export const weightOfRead = ({ mean = 0, pipelinedMean }: Pick<Shape, 'mean' | '
 
 /**
  * While several clients are present, the reads of a client that run at the same time weigh at most 1 together, and so do its writes;
- * but one read always may run, and one write while all writes weigh less than their maximum. Otherwise a client with 20 connections would have all processors of PostgreSQL.
+ * but one read always may run, and one write while all writes weigh less than their maximum. Otherwise a client with 20 connections
+ * would have all processors of PostgreSQL.
  */
 export class HeavyStatements {
   readonly #presence: ClientPresence;

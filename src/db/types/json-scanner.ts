@@ -15,7 +15,7 @@ export interface JsonFacts {
   readonly addedDigits: number;
 }
 
-/** Called for each field of the outermost object: the key, the bounds of the value, and the facts of the text so far. */
+/** Called for each field of the outermost object: the key, the bounds of the value, and the facts of the value. */
 export type OnField = (key: string, start: number, end: number, facts: JsonFacts) => void;
 
 // Plain constants, because the compiler does not inline destructured ones in the loops.
@@ -92,6 +92,21 @@ class Scanner {
     this.text = text;
   }
 
+  /** Begins the value of a field of the outermost object. */
+  beginField(): void {
+    this.depth = 0;
+    this.hasNul = false;
+    this.hasLoneSurrogate = false;
+    this.hasHugeNumber = false;
+    this.addedDigits = 0;
+  }
+
+  /** The facts of the value since `beginField`. */
+  fieldFacts(): JsonFacts {
+    const { depth, hasNul, hasLoneSurrogate, hasHugeNumber, addedDigits: added } = this;
+    return { depth: Math.max(0, depth - 1), hasNul, hasLoneSurrogate, hasHugeNumber, addedDigits: added };
+  }
+
   /** The end of the string that starts at `from`, or -1. */
   string(from: number): number {
     const { text } = this;
@@ -155,34 +170,46 @@ class Scanner {
   }
 }
 
+type Steps = Generator<undefined, JsonFacts | undefined>;
+
+/** Lets other work run before a scan goes on. */
+type Pause = () => Promise<unknown> | undefined;
+
+async function finishInTurns(steps: Steps, rest: Pause): Promise<JsonFacts | undefined> {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+    const pause = rest();
+    if (pause) await pause;
+  }
+}
+
 /**
  * Validates JSON text and collects the facts that decide whether PostgreSQL can store it.
  * @returns undefined if the text is not JSON
  */
-export function scanJson(text: string, onField?: OnField): JsonFacts | undefined {
-  return scanSteps(text, Infinity, onField).next().value;
-}
+export const scanJson = (text: string): JsonFacts | undefined => scanSteps(text, Infinity).next().value;
+
+/** Finds the fields of an object. @returns false if the text is not JSON */
+export const scanFields = (text: string, onField: OnField): boolean =>
+  scanSteps(text, Infinity, onField).next().value !== undefined;
 
 /** Whether a text is scanned in one iteration of the event loop. */
 export const isShortJson = (text: string): boolean => text.length < VALUES_PER_TURN;
 
-/** The same, in many iterations of the event loop for a long text. */
-export async function scanJsonInTurns(text: string, onField?: OnField): Promise<JsonFacts | undefined> {
-  if (isShortJson(text)) return scanJson(text, onField);
-  const steps = scanSteps(text, VALUES_PER_TURN, onField);
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done === true) return value;
-    await setImmediate();
-  }
-}
+/** Like `scanJson`, in many iterations of the event loop for a long text. */
+export const scanJsonInTurns = (text: string, rest: Pause = setImmediate): Promise<JsonFacts | undefined> =>
+  finishInTurns(scanSteps(text, VALUES_PER_TURN), rest);
+
+/** Like `scanFields`, in many iterations of the event loop for a long text. */
+export const scanFieldsInTurns = async (
+  text: string,
+  onField: OnField,
+  rest: Pause = setImmediate,
+): Promise<boolean> => (await finishInTurns(scanSteps(text, VALUES_PER_TURN, onField), rest)) !== undefined;
 
 /** Scans a text, and yields after so many values. */
-function* scanSteps(
-  text: string,
-  valuesPerStep: number,
-  onField: OnField | undefined,
-): Generator<undefined, JsonFacts | undefined> {
+function* scanSteps(text: string, valuesPerStep: number, onField?: OnField): Steps {
   const scanner = new Scanner(text);
   /** The closing brackets of the open arrays and objects. A byte array, because growing a large list takes too long. */
   let closers = new Uint8Array(64);
@@ -199,6 +226,7 @@ function* scanSteps(
     if (onField && open === 1) {
       key = JSON.parse(text.slice(at, end)) as string;
       valuesLeft -= FIELD_VALUES;
+      scanner.beginField();
     }
     const colon = skipSpace(text, end);
     if (text.charCodeAt(colon) !== COLON) return -1;
@@ -236,7 +264,7 @@ function* scanSteps(
     // After a value: closing brackets may follow, then a comma and the next value.
     for (;;) {
       if (key !== undefined && open === 1) {
-        onField?.(key, start, at, scanner);
+        onField?.(key, start, at, scanner.fieldFacts());
         key = undefined;
       }
       at = skipSpace(text, at);

@@ -177,23 +177,18 @@ export function checkNumber(parsed: Parsed, { min, max }: Facts): Parsed {
   return parsed;
 }
 
-/** Represents an array or object whose text was already scanned and can be stored. */
-export class Storable {
-  readonly addedDigits: number;
+/** Represents an array or object whose text was already scanned. */
+export class ScannedJson {
+  readonly facts: JsonFacts;
 
-  constructor(added: number) {
-    this.addedDigits = added;
+  constructor(facts: JsonFacts) {
+    this.facts = facts;
   }
 }
 
-/** Whether PostgreSQL can store a JSON text with these facts. */
-export const isStorable = ({ depth, hasNul, hasLoneSurrogate, hasHugeNumber }: JsonFacts): boolean =>
-  depth <= MAX_DEPTH && !hasNul && !hasLoneSurrogate && !hasHugeNumber;
-
 /** Checks that PostgreSQL can store a JSON value. The result is the text that the client sent. */
 export function checkJson(value: unknown, source: string): Parsed {
-  if (value instanceof Storable && source.isWellFormed()) return withDigits(source, value.addedDigits);
-  const facts = scanJson(source);
+  const facts = value instanceof ScannedJson ? value.facts : scanJson(source);
   if (!facts) return { fault: 'must be JSON' };
   if (facts.hasNul) return { fault: NUL_FAULT };
   if (facts.hasLoneSurrogate || !source.isWellFormed()) return { fault: SURROGATE_FAULT };

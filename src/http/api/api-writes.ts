@@ -183,7 +183,9 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
     },
 
     update(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
-      const body = parseBodyOnce(request, parseJsonFieldsInTurns);
+      const body = parseBodyOnce(request, (text) =>
+        parseJsonFieldsInTurns(text, request.requester.workInTurns()),
+      );
       return asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
         const fields = await body();

@@ -48,7 +48,8 @@ export interface AdmissionRequest extends HasNetwork {
 /**
  * Admission control: decides when a request may start. When the process is busy, requests queue and clients take turns. Clients with
  * long work have a queue of their own. So neither one client with thousands of connections nor many clients with costly requests
- * keep a client with short requests waiting. A client whose requests took much processor time waits in the queue of heavy work.
+ * keep a client with short requests waiting. A client whose requests took much processor time waits in the queue of
+ * heavy work, unless it is alone.
  */
 export class Admission {
   readonly #usage = new ClientUsage(MAX_USAGE);

@@ -1,15 +1,17 @@
 // Splits JSON into fields that keep their text, so that numbers lose no digits.
 import type { Rest } from '../../db/scheduling/requester.ts';
 import {
-  scanJson,
   isShortJson,
+  scanFields,
+  scanFieldsInTurns,
+  scanJson,
   scanJsonInTurns,
   skipSpace,
   type JsonFacts,
   type OnField,
 } from '../../db/types/json-scanner.ts';
 import type { Column } from '../../db/schema/model.ts';
-import { isStorable, Storable } from '../../db/types/json-values.ts';
+import { ScannedJson } from '../../db/types/json-values.ts';
 import { Problem } from '../../errors.ts';
 
 /** One field of a JSON object: its value, and its text as it was sent, in which numbers keep all digits. */
@@ -26,21 +28,15 @@ export type JsonFields = ReadonlyMap<string, JsonField>;
 /** Maximum fields of a body. PostgreSQL's tables have at most 1,600 columns. */
 const MAX_FIELDS = 10_000;
 
-const CONTAINER = Object.freeze({});
-
 /** A field that parses its value on first use. JSON.parse is slow mainly for nested arrays, which it never builds. */
 class ParsedField implements JsonField {
   readonly source: string;
   #value: unknown;
 
-  /**
-   * @param facts from the scan of a text that contains the source, so that it is not scanned again
-   * @param addedDigits those of the source
-   */
-  constructor(source: string, facts: JsonFacts, addedDigits: number) {
+  /** @param facts from the scan of the text, so that it is not scanned again */
+  constructor(source: string, facts: JsonFacts) {
     this.source = source;
-    if (source.startsWith('{') || source.startsWith('['))
-      this.#value = isStorable(facts) ? new Storable(addedDigits) : CONTAINER;
+    if (source.startsWith('{') || source.startsWith('[')) this.#value = new ScannedJson(facts);
   }
 
   get value(): unknown {
@@ -91,14 +87,14 @@ function endOfValue(text: string, from: number): number {
  */
 export function parseJsonFields(text: string): JsonFields {
   const { fields, add } = collectFields(text);
-  return checkFields(text, fields, scanJson(text, add));
+  return checkFields(text, fields, scanFields(text, add));
 }
 
-/** The same, in many iterations of the event loop for a long text. @throws Problem 400 */
-export function parseJsonFieldsInTurns(text: string): JsonFields | Promise<JsonFields> {
+/** The same, in many iterations of the event loop for a long text, whose promise then rejects. @throws Problem 400 */
+export function parseJsonFieldsInTurns(text: string, rest?: Rest): JsonFields | Promise<JsonFields> {
   if (isShortJson(text)) return parseJsonFields(text);
   const { fields, add } = collectFields(text);
-  return scanJsonInTurns(text, add).then((facts) => checkFields(text, fields, facts));
+  return scanFieldsInTurns(text, add, rest).then((isValid) => checkFields(text, fields, isValid));
 }
 
 /** Maximum fields of all records in one body. */
@@ -116,8 +112,8 @@ export type JsonBody =
  */
 export async function parseJsonBodyInTurns(text: string, maxRecords: number, rest: Rest): Promise<JsonBody> {
   const start = skipSpace(text, 0);
-  if (text[start] !== '[') return { record: await parseJsonFieldsInTurns(text) };
-  if (!(await scanJsonInTurns(text))) throw new Problem(400, 'The body is not valid JSON.');
+  if (text[start] !== '[') return { record: await parseJsonFieldsInTurns(text, rest) };
+  if (!(await scanJsonInTurns(text, rest))) throw new Problem(400, 'The body is not valid JSON.');
   const end = text.lastIndexOf(']');
   const records: (JsonFields | undefined)[] = [];
   let fieldsLeft = MAX_ALL_FIELDS;
@@ -128,7 +124,7 @@ export async function parseJsonBodyInTurns(text: string, maxRecords: number, res
       throw new Problem(400, `The body has more than ${maxRecords} records.`);
     const next = endOfValue(text, at);
     const isObject = text[at] === '{';
-    const fields = isObject ? await parseJsonFieldsInTurns(text.slice(at, next)) : undefined;
+    const fields = isObject ? await parseJsonFieldsInTurns(text.slice(at, next), rest) : undefined;
     fieldsLeft -= fields?.size ?? 0;
     if (fieldsLeft < 0) throw new Problem(400, `The body has more than ${MAX_ALL_FIELDS} fields.`);
     records.push(fields);
@@ -140,17 +136,15 @@ export async function parseJsonBodyInTurns(text: string, maxRecords: number, res
 
 function collectFields(text: string) {
   const fields = new Map<string, JsonField>();
-  let addedBefore = 0;
   const add: OnField = (key, start, end, facts) => {
     if (fields.size >= MAX_FIELDS) throw new Problem(400, `The body has more than ${MAX_FIELDS} fields.`);
-    fields.set(key, new ParsedField(text.slice(start, end), facts, facts.addedDigits - addedBefore));
-    addedBefore = facts.addedDigits;
+    fields.set(key, new ParsedField(text.slice(start, end), facts));
   };
   return { fields, add };
 }
 
-function checkFields(text: string, fields: JsonFields, facts: JsonFacts | undefined): JsonFields {
-  if (!facts) throw new Problem(400, 'The body is not valid JSON.');
+function checkFields(text: string, fields: JsonFields, isValid: boolean): JsonFields {
+  if (!isValid) throw new Problem(400, 'The body is not valid JSON.');
   if (text[skipSpace(text, 0)] !== '{')
     throw new Problem(400, 'The body must be a JSON object of fields and values.');
   return fields;
@@ -236,10 +230,11 @@ export function jsonFieldOf(
 export async function jsonFieldInTurns(
   column: Column,
   text: string,
+  rest?: Rest,
 ): Promise<JsonField | { readonly fault: string }> {
   if (column.type.input.json !== 'json') return jsonFieldOf(column, text);
-  return jsonField(text, await scanJsonInTurns(text));
+  return jsonField(text, await scanJsonInTurns(text, rest));
 }
 
 const jsonField = (text: string, facts: JsonFacts | undefined): JsonField | { readonly fault: string } =>
-  facts ? new ParsedField(text, facts, facts.addedDigits) : { fault: 'must be JSON' };
+  facts ? new ParsedField(text, facts) : { fault: 'must be JSON' };
