@@ -12,6 +12,7 @@ import { historyOf } from '../resources/serve/visible-history.ts';
 import type { Database } from '../db/connection/database.ts';
 import type { Siblings } from '../processes.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
+import { Slots } from '../db/scheduling/slots.ts';
 import { isRead, type ApiRequest } from '../http/message/message.ts';
 import type { Services } from './web/admin-context.ts';
 import { readPosition } from './web/cookies.ts';
@@ -31,6 +32,12 @@ export interface AdminOptions extends Pick<
   /** The other processes of the service, if there are any. */
   readonly siblings: Siblings | undefined;
 }
+
+/** Maximum imports at once, and of one admin: each file is parsed in this process before its statements run. */
+const MAX_IMPORTS = 4;
+const MAX_IMPORTS_OF_ADMIN = 2;
+
+const forAll = (count: number) => ({ anonymous: count, user: count, admin: count });
 
 /**
  * Builds the services that all requests share.
@@ -63,6 +70,12 @@ export function createServices({
     historyOf: (resource: AdminResource) => histories.get(resource) ?? history,
     parking,
     panels: createPanels(database, panels),
+    imports: new Slots({
+      max: forAll(MAX_IMPORTS),
+      perClient: forAll(MAX_IMPORTS_OF_ADMIN),
+      ownMessage: 'Your earlier imports are still running. Try again when they have finished.',
+      fullMessage: 'Too many imports are running. Try again.',
+    }),
   };
   const tables = [...models.values()];
   const servicesFor = (request: ApiRequest): Services => {

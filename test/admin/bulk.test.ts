@@ -199,6 +199,21 @@ describe('bulk actions', () => {
     assert.equal((await names()).length, 12);
   });
 
+  test('of another number of records than confirmed are refused without waiting for locks', async () => {
+    await service.sql.begin(async (sql) => {
+      await sql`select from item for update`;
+      const choice = { _state: '', _all: '1', _expected: '11', _confirm: '1' };
+      for (const action of [
+        { _action: 'delete' },
+        { _action: 'set', _column: 'amount', _value: '1', amount: '7' },
+      ]) {
+        const answer = await ada.post(BULK, { ...choice, ...action });
+        assert.equal(answer.status, 409, readable(answer));
+      }
+    });
+    assert.equal((await names()).length, 12);
+  });
+
   test('change nothing with an invalid filter', async () => {
     for (const _action of ['delete', 'set']) {
       const answer = await ada.post(BULK, { _state: 'amount=x', _all: '1', _action });

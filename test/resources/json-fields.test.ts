@@ -78,6 +78,8 @@ test('the facts of a field are those of its own text, whatever stands before it,
 
 test('a body with many values waits for slots as often as its caller wants', async () => {
   let pauses = 0;
-  await parseJsonFieldsInTurns(`{"a": [${'1,'.repeat(500_000)}1]}`, () => Promise.resolve(void (pauses += 1)));
+  await parseJsonFieldsInTurns(`{"a": [${'1,'.repeat(500_000)}1]}`, () =>
+    Promise.resolve(void (pauses += 1)),
+  );
   assert.ok(pauses > 10, `${pauses} pauses`);
 });

@@ -125,8 +125,11 @@ export async function readImportFile(
   const width = columns.length;
   const fileRow = ({ line, cells: all }: CsvRow): FileRow => {
     const cells = trimmed(all, width);
-    const fault = `the row has ${counted(cells.length, 'cell')}, but the first line has ${width}`;
-    return { line, cells, fault: cells.length === width ? undefined : fault };
+    const isFaulty = cells.length !== width;
+    const fault = isFaulty
+      ? `the row has ${counted(cells.length, 'cell')}, but the first line has ${width}`
+      : undefined;
+    return { line, cells, fault };
   };
   return { columns, rows: rows.map(fileRow) };
 }

@@ -164,9 +164,8 @@ export function showImport(context: ResourceContext, problem?: Problem): Reply {
 }
 
 /** Shows a preview of the file, or imports it if the admin confirmed a preview that is still correct. */
-export async function runImport(context: ResourceContext, form: Form): Promise<Reply> {
+async function importFile(context: ResourceContext, form: Form): Promise<Reply> {
   const { resource } = context;
-  assertImportable(resource);
   const upload = readUpload(form);
   const file = await readImportFile(upload.text, resource, context.request.requester.workInTurns());
   if ('faults' in file) return uploadPage(context, { faults: file.faults, pasted: upload.pasted });
@@ -191,4 +190,18 @@ export async function runImport(context: ResourceContext, form: Form): Promise<R
     return previewPage(context, { outcome, resource, file, labelOf }, upload, confirmation);
   }
   return redirectDone(context, list, doneText(outcome.counts));
+}
+
+/**
+ * Runs an import, or its preview, once there is a place for it.
+ * @throws Problem 404, 429 and 503, see `Slots`
+ */
+export async function runImport(context: ResourceContext, form: Form): Promise<Reply> {
+  assertImportable(context.resource);
+  const leave = await context.imports.enter(context.request.requester);
+  try {
+    return await importFile(context, form);
+  } finally {
+    leave();
+  }
 }

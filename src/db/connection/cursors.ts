@@ -49,7 +49,7 @@ const FREE_SEARCH = 500;
 const MIN_SEARCH = 50;
 /** What a stream counts at least (milliseconds), unless no connection is opened: PostgreSQL starts a process for that. */
 const MIN_CHARGE = 25;
-/** Maximum pause of an anonymous stream after a batch (milliseconds). */
+/** Maximum pause of a stream after a batch (milliseconds). */
 const MAX_PAUSE = 100;
 /** While other clients wait for a stream, a search of an anonymous client that takes longer (milliseconds) ends its stream. */
 const LONG_SEARCH = 2_000;
@@ -90,7 +90,7 @@ export function createCursors({ open, slowTimeout, presence, endless, guard }: C
     /** Total search time (milliseconds). */
     let searched = 0;
     let isUnconnected = false;
-    /** Whether clients are present that use other connections: anonymous streams leave them half of the time. */
+    /** Whether clients are present that use other connections: streams leave them half of the time. */
     const isShared = (): boolean => presence.hasOther(requester.key, performance.now());
     /** @returns the milliseconds of the search; 0 if there is none */
     const endSearch = (): number => {
@@ -165,7 +165,7 @@ export function createCursors({ open, slowTimeout, presence, endless, guard }: C
         rate.beginWait(bytes);
         yield decode(rows);
         rate.endWait();
-        if (isAnonymous && isShared()) await sleep(Math.min(took, MAX_PAUSE));
+        if (isShared()) await sleep(Math.min(took, MAX_PAUSE));
         if (isAnonymous && isFirst) await run((sql) => sql.unsafe(setTimeLimit(BATCH_TIMEOUT[origin])));
         isFirst = false;
       }

@@ -48,12 +48,14 @@ const CANCEL_DELAY = 30;
 const PREEMPTED = new Error('preempted');
 /** Milliseconds for which a preempted read starts again, so that a request ends even if others always need its connection. */
 const MAX_RESTARTED = 10_000;
+/** Milliseconds for which a client counts as present: one that asks every few seconds finds room, too. */
+const PRESENCE_TIME = 10_000;
 
 export class Runner {
   readonly #quick: Pool;
   readonly #brief: BriefReads;
   readonly #work: Pool;
-  readonly presence = new ClientPresence();
+  readonly presence = new ClientPresence(PRESENCE_TIME);
   readonly #heavy = new HeavyStatements(this.presence);
   readonly #scheduler = new Scheduler(this.presence, this.#heavy);
   readonly #isPipelined: boolean;

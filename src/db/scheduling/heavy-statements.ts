@@ -8,13 +8,14 @@ import { increment } from './slow-clients.ts';
 /** Mean milliseconds of a read from which it has a weight, and for the full weight. */
 const MIN_HEAVY = 1;
 const FULLY_HEAVY = 8;
-/** The same for a write, in characters of its values; also in bytes of the record that it returns. */
-const MIN_WRITE = 8 * 1024;
-const FULL_WRITE = 64 * 1024;
+/** The same for a write, in characters of its values. */
+const MIN_WRITE = 2 * 1024;
+const FULL_WRITE = 16 * 1024;
 /** The same for a write of several records, in records. */
 const MIN_ROWS = 10;
 const FULL_ROWS = 100;
-/** Milliseconds for which the writes of a client are heavy after one whose record was large: the next one may be as large. */
+/** Bytes of a record from which the next write of the client is heavy, and for how many milliseconds: it may be as large. */
+const LARGE_RECORD = 64 * 1024;
 const LARGE_FOR = 1_000;
 /** Maximum weight of the reads, and of the writes, that one client runs at once. */
 const MAX_OF_CLIENT = 1;
@@ -68,7 +69,7 @@ export class HeavyStatements {
   noteWritten(key: string, rows: readonly RawRow[]): void {
     let size = 0;
     for (const row of rows) for (const cell of row) size += cell?.length ?? 0;
-    if (size > FULL_WRITE) remember(this.#largeWrites, key);
+    if (size > LARGE_RECORD) remember(this.#largeWrites, key);
   }
 
   /**

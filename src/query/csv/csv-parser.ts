@@ -11,7 +11,7 @@ export interface CsvRow {
 const UNQUOTED = /[^",\r\n]*/y;
 
 /** Characters to read before yielding to other requests. */
-const YIELD_INTERVAL = 65_536;
+const YIELD_INTERVAL = 16_384;
 
 /** The number of line breaks in a part of a text. */
 function countLineBreaks(text: string, from: number, to: number): number {

@@ -18,6 +18,7 @@ import { checkStatement, type CompositeReferenceCheck } from '../../query/statem
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { checkBody, KEY_PART } from './checked-body.ts';
 import type { Browsing } from './browsing.ts';
+import type { ListPlan } from '../../query/plan.ts';
 import type { Selection } from '../../query/selection.ts';
 import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
 import type { JsonFields } from './json-fields.ts';
@@ -105,8 +106,13 @@ export function createBulk(
   browsing: Browsing,
   models: readonly Model[],
 ) {
-  /** Runs the statement, and rolls it back unless it matches the expected number of records. Returns how many changed. */
+  /**
+   * Runs the statement, and rolls it back unless it matches the expected number of records. It would lock all of them to find
+   * another number, so they are counted before.
+   * @returns how many changed
+   */
   async function apply(
+    plan: ListPlan,
     statement: Statement<BulkCounts>,
     { expected, begin, end }: BulkTerms,
     resource: AdminResource,
@@ -115,6 +121,7 @@ export function createBulk(
   ): Promise<number> {
     try {
       return await database.transaction(async (transaction) => {
+        if ((await transaction.run(countStatement(plan))) !== expected) throw countChanged();
         await begin?.(transaction);
         const { matched, attempted, done, results } = await transaction.run(statement);
         if (matched !== expected) throw countChanged();
@@ -240,7 +247,7 @@ export function createBulk(
       terms: BulkTerms,
     ): Promise<number> {
       const plan = browsing.plan(resource, selection);
-      await apply(bulkDeleteStatement(plan, caller, resource.recording), terms, resource);
+      await apply(plan, bulkDeleteStatement(plan, caller, resource.recording), terms, resource);
       return terms.expected;
     },
 
@@ -262,7 +269,7 @@ export function createBulk(
       const { changes, later } = await check(resource, fields, caller);
       if (changes.length === 0) return 0;
       const statement = bulkUpdateStatement(plan, changes, later, caller, resource.recording);
-      return apply(statement, terms, resource, changes, later);
+      return apply(plan, statement, terms, resource, changes, later);
     },
   };
 }
