@@ -115,17 +115,21 @@ export async function startService(
   resources: readonly Resource[] = shipped,
   options: Partial<Omit<VitrineOptions, 'resources'>> & {
     prepare?: (sql: Sql) => Promise<unknown> | undefined;
+    /** Parameters of the service's database address. */
+    parameters?: Record<string, string>;
   } = {},
 ): Promise<TestService> {
-  const { prepare, ...settings } = options;
+  const { prepare, parameters = {}, ...settings } = options;
   const database = await createDatabase();
   await prepare?.(database.sql);
   const lines: Record<string, unknown>[] = [];
   const log = (text: string): void => {
     for (const line of text.trimEnd().split('\n')) lines.push(JSON.parse(line) as Record<string, unknown>);
   };
+  const databaseUrl = new URL(database.url);
+  for (const [name, value] of Object.entries(parameters)) databaseUrl.searchParams.set(name, value);
   const vitrine = await createVitrine({
-    databaseUrl: database.url,
+    databaseUrl: databaseUrl.href,
     resources,
     port: 0,
     log,

@@ -36,7 +36,7 @@ export interface SiegeOptions extends Partial<ServiceOptions> {
 /** Measures a fresh service without an attack and under one. */
 export async function besiege(
   stage: Stage,
-  jobs: (port: number) => readonly Job[],
+  jobs: (port: number) => readonly Job[] | Promise<readonly Job[]>,
   {
     finish = 0,
     ramp = stage.either(RAMP.full, RAMP.short),
@@ -47,7 +47,7 @@ export async function besiege(
 ): Promise<Siege> {
   stage.hire(0);
   const service = await stage.service(options);
-  const planned = jobs(service.port);
+  const planned = await jobs(service.port);
   stage.hire(planned.length);
   await stage.probe(service, stage.either(1, 0.3)); // verifies the writers' passwords and warms up
   const reference = await stage.probe(service, stage.either(3, 0.6));

@@ -1,4 +1,5 @@
 // Logs in by the API.
+import { attemptLogin, openBrowser, type Browser } from '../../test/admin/support.ts';
 import { PASSWORD } from '../rows.ts';
 import { askOnce, type Answer } from './connection.ts';
 
@@ -22,3 +23,16 @@ export const logIn = (
     { path: '/api/diary/', headers: { 'X-Forwarded-For': address, Authorization: basic(name, password) } },
     limit,
   );
+
+/** The address of an honest admin. */
+export const HONEST = { 'x-forwarded-for': '198.51.100.10' };
+
+/** Logs in to the admin area. */
+export async function openAdmin(port: number, name: string): Promise<Browser> {
+  const base = `http://127.0.0.1:${port}`;
+  const browser = openBrowser({ base });
+  const { status } = await attemptLogin({ base }, name, PASSWORD, browser, HONEST);
+  if (status !== 303) throw new Error(`the login of ${name} was answered with ${status}`);
+  await browser.get('/admin/-/account/', HONEST); // its form has the session's token
+  return browser;
+}

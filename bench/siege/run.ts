@@ -9,6 +9,7 @@ import { compile } from '../../test/compile.ts';
 import { watchHost } from './host.ts';
 import { HEAD, isHeld, lines, report, type Result } from './report.ts';
 import type { Scenario } from './scenario.ts';
+import { admins } from './scenarios/admins.ts';
 import { bodies } from './scenarios/bodies.ts';
 import { database } from './scenarios/database.ts';
 import { details } from './scenarios/details.ts';
@@ -43,6 +44,7 @@ const SCENARIOS: readonly Scenario[] = [
   ...disclosure,
   ...database,
   ...details,
+  ...admins,
 ];
 /** How often a scenario that is over a limit is tried: the speed of a shared machine can change between two measurements. */
 const TRIES = 3;

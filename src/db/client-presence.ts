@@ -8,8 +8,11 @@ export class ClientPresence {
   #since = -Infinity;
   #othersUntil = -Infinity;
 
-  /** @param presenceTime milliseconds for which a client counts as present after its last request */
-  constructor(presenceTime = 1_000) {
+  /**
+   * @param presenceTime milliseconds for which a client counts as present after its last request. For PostgreSQL these are many, so
+   * that a client that asks every few seconds finds room, too.
+   */
+  constructor(presenceTime = 10_000) {
     this.#presenceTime = presenceTime;
   }
 

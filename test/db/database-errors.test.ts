@@ -153,34 +153,40 @@ test('requests are 503 as long as the database refuses connections', async () =>
   }
 });
 
-test('a service writes again after its database was read-only for a while', async () => {
-  const service = await startService([user, note]);
-  const database = new URL(service.url).pathname.slice(1);
-  const setReadOnly = async (state: string): Promise<void> => {
-    await service.sql.unsafe(`alter database ${database} set default_transaction_read_only = ${state}`);
-  };
-  const write = () =>
-    service.request('/api/note/', { method: 'POST', user: 'bob', body: { message: 'new' } });
-  const many = () => Promise.all(Array.from({ length: 16 }, write));
-  try {
-    await service.addUser('bob');
-    await setReadOnly('on');
-    await service.sql`select pg_terminate_backend(pid) from pg_stat_activity
+for (const [where, parameters] of [
+  ['', {}],
+  [' behind a pooler', { prepare: 'false' }],
+] as const)
+  test(`a service writes again after its database was read-only for a while${where}`, async () => {
+    const service = await startService([user, note], { parameters });
+    const database = new URL(service.url).pathname.slice(1);
+    const setReadOnly = async (state: string): Promise<void> => {
+      await service.sql.unsafe(`alter database ${database} set default_transaction_read_only = ${state}`);
+    };
+    const write = () =>
+      service.request('/api/note/', { method: 'POST', user: 'bob', body: { message: 'new' } });
+    const many = () => Promise.all(Array.from({ length: 16 }, write));
+    try {
+      // With this, errors name the parameters of their statement, as those of functions name the function.
+      await service.sql.unsafe(`alter database ${database} set log_parameter_max_length_on_error = -1`);
+      await service.addUser('bob');
+      await setReadOnly('on');
+      await service.sql`select pg_terminate_backend(pid) from pg_stat_activity
       where datname = current_database() and application_name = 'vitrine'`;
-    for (const answer of await many()) assertProblem(answer, 503);
-    assert.equal((await service.request('/api/note/')).status, 200);
-    await setReadOnly('off');
-    await write(); // may use an old connection
-    for (const { status } of await many()) assert.equal(status, 201);
-    await eventually(async () => {
-      const { count } = await service.sql`select from pg_stat_activity
+      for (const answer of await many()) assertProblem(answer, 503);
+      assert.equal((await service.request('/api/note/')).status, 200);
+      await setReadOnly('off');
+      await write(); // may use an old connection
+      for (const { status } of await many()) assert.equal(status, 201);
+      await eventually(async () => {
+        const { count } = await service.sql`select from pg_stat_activity
         where datname = current_database() and application_name = 'vitrine'`;
-      return count <= 9;
-    }, 'the end of the old connections');
-  } finally {
-    await service.close();
-  }
-});
+        return count <= 9;
+      }, 'the end of the old connections');
+    } finally {
+      await service.close();
+    }
+  });
 
 test('PostgreSQL ends a statement after 10 seconds, and a wait for a lock after 5', async () => {
   const service = await startService([user, note], {

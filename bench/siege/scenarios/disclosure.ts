@@ -3,12 +3,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { PASSWORD } from '../../rows.ts';
-import { attemptLogin, fieldsOf, openBrowser, type Browser } from '../../../test/admin/support.ts';
+import { fieldsOf, type Browser } from '../../../test/admin/support.ts';
+import { HONEST, openAdmin } from '../log-in.ts';
 import { atMost, holds, type Scenario } from '../scenario.ts';
 import { ADMINS } from '../world.ts';
 import type { Stage } from '../stage.ts';
-
-const HONEST = { 'x-forwarded-for': '198.51.100.10' };
 
 interface ApiAnswer {
   readonly status: number;
@@ -35,15 +34,6 @@ async function ask(
     signal: AbortSignal.timeout(15_000),
   });
   return { status: response.status, text: await response.text(), etag: response.headers.get('etag') };
-}
-
-async function openAdmin(port: number, name: string): Promise<Browser> {
-  const base = `http://127.0.0.1:${port}`;
-  const browser = openBrowser({ base });
-  const { status } = await attemptLogin({ base }, name, PASSWORD, browser, HONEST);
-  if (status !== 303) throw new Error(`the login of ${name} was answered with ${status}`);
-  await browser.get('/admin/-/account/', HONEST); // its form has the session's token
-  return browser;
 }
 
 const MARK = 'zebra-crossing';

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DECEIVING, HEAVY, heavyPath, WARMED } from '../heavy.ts';
 import { encode, openConnection } from '../connection.ts';
+import { PASSWORD } from '../../rows.ts';
 import { addresses, besiege, holdRow, readRow, refusalRows, writeRows } from '../besiege.ts';
 import type { Flood } from '../jobs.ts';
 import { atLeast, atMost, median, type Scenario } from '../scenario.ts';
@@ -9,6 +10,7 @@ import { running } from '../stage.ts';
 import { uncancelable } from './uncancelable.ts';
 
 const ATTACKER = '203.0.113.1';
+const AS_USER = { Authorization: `Basic user7:${PASSWORD}` };
 
 const heavy = (port: number, more: Partial<Flood>): Flood => ({
   kind: 'flood',
@@ -161,6 +163,19 @@ export const fairness: readonly Scenario[] = [
     addresses: addresses(5_000),
     requests: [{ path: '/api/message/?id__lte=20000', headers: { Accept: 'application/x-ndjson' } }],
   })),
+  heavyScenario(
+    'streams-and-filters',
+    '3 connections of one user, a stream beside slow filters',
+    [6, 50, 0],
+    () => ({
+      connections: 3,
+      addresses: addresses(1),
+      requests: [
+        { path: '/api/message/', headers: { ...AS_USER, Accept: 'application/x-ndjson' } },
+        ...HEAVY.map(({ path }) => ({ path, headers: AS_USER })),
+      ],
+    }),
+  ),
   heavyScenario('small-pages', '20 connections, pages for browsers of 40 records', [5, 50, 0], () => ({
     connections: 20,
     requests: [{ path: '/api/message/?limit=40', headers: { Accept: 'text/html' } }],

@@ -36,6 +36,7 @@ interface Attack {
   /** @param ids the keys of ten records with a megabyte of JSON each */
   readonly requests: (ids: readonly number[]) => readonly RequestShape[];
   readonly from?: readonly string[];
+  readonly connections?: number;
   /** A trigger that lets each insert or update of these records take so many milliseconds. */
   readonly slow?: { readonly on: 'insert' | 'update'; readonly milliseconds: number };
   /** The most times the reference that a read by id may take. */
@@ -47,7 +48,15 @@ const slowTrigger = ({ on, milliseconds }: NonNullable<Attack['slow']>): string 
     $$ begin perform pg_sleep(${milliseconds} / 1000.0); return null; end $$;
   create trigger slow after ${on} on value for each row execute function slow()`;
 
-const scenario = ({ name, title, requests, from = ONE_ADDRESS, slow, limit }: Attack): Scenario => ({
+const scenario = ({
+  name,
+  title,
+  requests,
+  from = ONE_ADDRESS,
+  connections = CONNECTIONS,
+  slow,
+  limit,
+}: Attack): Scenario => ({
   name,
   title,
   async run(stage) {
@@ -61,7 +70,7 @@ const scenario = ({ name, title, requests, from = ONE_ADDRESS, slow, limit }: At
         {
           kind: 'flood',
           port,
-          connections: CONNECTIONS,
+          connections,
           addresses: from,
           requests: requests(large.map(({ id }) => id)),
         },
@@ -94,6 +103,33 @@ export const heavyStatements: readonly Scenario[] = [
     requests: () => users.map(postBy),
     from: addresses(CONNECTIONS),
     limit: 12,
+  }),
+  scenario({
+    name: 'posts-of-8-kilobytes',
+    title: 'one user with 20 connections that creates records with 8 KB of text',
+    requests: () => [
+      {
+        method: 'POST',
+        path: '/api/value/',
+        headers: asUser(7),
+        body: { before: '{"text":"', repeat: 'x', times: 8_000, after: '"}' },
+      },
+    ],
+    limit: 6,
+  }),
+  scenario({
+    name: 'unstorable-json',
+    title: 'one user with 5 connections whose JSON of 1 MB cannot be stored',
+    requests: ([id]) => [
+      {
+        method: 'PATCH',
+        path: `/api/value/${id}/`,
+        headers: asUser(7),
+        body: { before: '{"json":[', repeat: String.raw`"\ud800",`, times: 110_000, after: '1]}' },
+      },
+    ],
+    connections: 5,
+    limit: 10,
   }),
   scenario({
     name: 'large-patches',

@@ -27,12 +27,17 @@ interface Asked {
 }
 
 /** One client that asks over and over. */
-async function ask(port: number, { headers, ...parts }: OwnRequest, seconds: number): Promise<Asked> {
+async function ask(
+  port: number,
+  { headers, ...parts }: OwnRequest,
+  seconds: number,
+  pause = PAUSE,
+): Promise<Asked> {
   const request = encode({ ...parts, headers: { 'X-Forwarded-For': NEIGHBOR, ...headers } });
   const times: number[] = [];
   let failures = 0;
   let connection: Connection | undefined;
-  for (const until = performance.now() + seconds * 1000; performance.now() < until; await sleep(PAUSE)) {
+  for (const until = performance.now() + seconds * 1000; performance.now() < until; await sleep(pause)) {
     const started = performance.now();
     if (!connection?.isOpen()) connection = openConnection(port);
     const answer = await connection.ask(request).catch(() => undefined);
@@ -52,6 +57,8 @@ interface Neighborhood {
   readonly clients: number;
   /** The addresses that the requests of the others take in turn; else each of these clients keeps its own. */
   readonly from?: readonly string[];
+  /** Milliseconds between two requests of the neighbor; else PAUSE. */
+  readonly pause?: number;
   /** The most times the reference that the neighbor's median may take. */
   readonly limit: number;
 }
@@ -74,17 +81,17 @@ const floodOf = (
 const networks = (count: number): string[] =>
   Array.from({ length: count }, (_, n) => `2001:db8:${(n >> 8).toString(16)}:${(n & 0xff).toString(16)}::1`);
 
-const neighborhood = ({ name, title, own, others, clients, from, limit }: Neighborhood): Scenario => ({
+const neighborhood = ({ name, title, own, others, clients, from, pause, limit }: Neighborhood): Scenario => ({
   name,
   title,
   async run(stage: Stage) {
     const { port } = await stage.service();
     const seconds = stage.either(8, 3);
     await ask(port, own, 1); // warms up
-    const before = await ask(port, own, stage.either(3, 1));
+    const before = await ask(port, own, stage.either(3, 1), pause);
     const attack = await stage.attack(floodOf(port, clients, others, from));
     await sleep(stage.either(RAMP.full, RAMP.short));
-    const during = await ask(port, own, seconds);
+    const during = await ask(port, own, pause === undefined ? seconds : 2 * seconds, pause);
     await attack.stop();
     const note = `${during.median.toFixed(1)} ms, reference ${before.median.toFixed(1)} ms`;
     return [
@@ -226,6 +233,20 @@ export const neighbors: readonly Scenario[] = [
     others: { path: '/api/message/?limit=300', headers: { Accept: 'text/html' } },
     clients: 60,
     limit: 60,
+  }),
+  neighborhood({
+    name: 'rare-requests',
+    title:
+      'one user with 20 connections that reads pages of 1,000 records, and a client that asks every 1.1 s',
+    own: { path: '/api/message/1/' },
+    others: {
+      path: '/api/message/?limit=1000&id__gt={n}',
+      headers: { Authorization: `Basic user7:${PASSWORD}` },
+    },
+    clients: 20,
+    from: ['10.2.0.1'],
+    pause: 1_100,
+    limit: 10,
   }),
   neighborhood({
     name: 'costly-values',

@@ -64,6 +64,7 @@ export class BriefReads {
       maxPending: 1_000, // `mayJoin` limits what is sent. Statements of lost connections count, too.
       deadline,
       guard,
+      isDirect: true,
       onReadOnly,
       onAnswer: (statement, rows, milliseconds) => {
         const { shape } = statement;

@@ -54,10 +54,12 @@ const READ_ONLY_ROUTINES = /^PreventCommand(IfReadOnly|DuringRecovery)$/;
 /**
  * Whether the connection is read-only. It may stay so when the database takes changes again, or the address leads to another
  * server: only a new connection helps. A function, or the server of a foreign table, may fail with the same SQLSTATE.
+ * @param isDirect whether errors do not name the parameters of their statement, which would look like one of a function: behind a
+ * pooler, the service cannot ask for that
  */
-export function isReadOnlyError(error: Error): boolean {
+export function isReadOnlyError(error: Error, isDirect = false): boolean {
   const { code, routine = '', where } = error as Partial<DatabaseError>;
-  return code === '25006' && where === undefined && READ_ONLY_ROUTINES.test(routine);
+  return code === '25006' && READ_ONLY_ROUTINES.test(routine) && (!isDirect || where === undefined);
 }
 
 /** Whether it is a deadlock or a serialization failure. A single statement was rolled back whole and may be sent again. */

@@ -62,6 +62,8 @@ export interface PoolOptions {
   readonly onAnswer?: (statement: BoundSql, rows: readonly RawRow[], milliseconds: number) => void;
   /** Runs after a statement that has delayed those behind it. */
   readonly onSlow?: (statement: BoundSql) => void;
+  /** See `isReadOnlyError`. */
+  readonly isDirect?: boolean;
   /** Runs after an answer that the connection is read-only. */
   readonly onReadOnly?: () => void;
   /** Runs repeatedly while a statement delays those behind it. */

@@ -48,14 +48,12 @@ const CANCEL_DELAY = 30;
 const PREEMPTED = new Error('preempted');
 /** Milliseconds for which a preempted read starts again, so that a request ends even if others always need its connection. */
 const MAX_RESTARTED = 10_000;
-/** Milliseconds for which a client counts as present: one that asks every few seconds finds room, too. */
-const PRESENCE_TIME = 10_000;
 
 export class Runner {
   readonly #quick: Pool;
   readonly #brief: BriefReads;
   readonly #work: Pool;
-  readonly presence = new ClientPresence(PRESENCE_TIME);
+  readonly presence = new ClientPresence();
   readonly #heavy = new HeavyStatements(this.presence);
   readonly #scheduler = new Scheduler(this.presence, this.#heavy);
   readonly #isPipelined: boolean;
@@ -79,7 +77,7 @@ export class Runner {
     };
     this.#timeLimits = new TimeLimits(slowTimeout);
     const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
-    const common = { open, deadline: DEADLINE, guard, onReadOnly };
+    const common = { open, deadline: DEADLINE, guard, isDirect: isPipelined, onReadOnly };
     this.#brief = new BriefReads({
       ...common,
       open: openBrief,
@@ -180,10 +178,8 @@ export class Runner {
     const { key } = requester;
     const { record } = statement;
     const weight = this.#heavy.weightOfWrite(statement, key);
-    return this.#runIn('write', statement, requester, { weight, record }).then((rows) => {
-      this.#heavy.noteWritten(key, rows);
-      return rows;
-    });
+    const note = (rows: RawRow[]): RawRow[] => this.#heavy.noteWritten(key, rows);
+    return this.#runIn('write', statement, requester, { weight, record }).then(note);
   }
 
   #runIn(

@@ -65,11 +65,12 @@ export class HeavyStatements {
     return Math.max(weightBetween(size, MIN_WRITE, FULL_WRITE), weightBetween(rows, MIN_ROWS, FULL_ROWS));
   }
 
-  /** Remembers a client whose write has returned a large record. */
-  noteWritten(key: string, rows: readonly RawRow[]): void {
+  /** Remembers a client whose write has returned a large record. @returns the rows */
+  noteWritten(key: string, rows: RawRow[]): RawRow[] {
     let size = 0;
     for (const row of rows) for (const cell of row) size += cell?.length ?? 0;
     if (size > LARGE_RECORD) remember(this.#largeWrites, key);
+    return rows;
   }
 
   /**
