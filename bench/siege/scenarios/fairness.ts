@@ -25,13 +25,13 @@ function heavyScenario(
   name: string,
   title: string,
   [reads, writes, failures]: readonly [reads: number, writes: number, failures: number],
-  job: (port: number) => Partial<Flood>,
+  jobs: (port: number) => Partial<Flood> | readonly Partial<Flood>[],
 ): Scenario {
   return {
     name,
     title,
     async run(stage) {
-      const siege = await besiege(stage, (port) => [heavy(port, job(port))]);
+      const siege = await besiege(stage, (port) => [jobs(port)].flat().map((job) => heavy(port, job)));
       return [
         readRow(siege, reads),
         ...writeRows(stage, siege, writes, failures),
@@ -167,14 +167,10 @@ export const fairness: readonly Scenario[] = [
     'streams-and-filters',
     '3 connections of one user, a stream beside slow filters',
     [6, 50, 0],
-    () => ({
-      connections: 3,
-      addresses: addresses(1),
-      requests: [
-        { path: '/api/message/', headers: { ...AS_USER, Accept: 'application/x-ndjson' } },
-        ...HEAVY.map(({ path }) => ({ path, headers: AS_USER })),
-      ],
-    }),
+    () => [
+      { requests: [{ path: '/api/message/', headers: { ...AS_USER, Accept: 'application/x-ndjson' } }] },
+      { connections: 2, requests: HEAVY.map(({ path }) => ({ path, headers: AS_USER })) },
+    ],
   ),
   heavyScenario('small-pages', '20 connections, pages for browsers of 40 records', [5, 50, 0], () => ({
     connections: 20,
