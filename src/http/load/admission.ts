@@ -75,7 +75,7 @@ export class Admission {
   #isScheduled = false;
   #iteration = 0;
   /** The clients that have asked while the process was busy. */
-  readonly #presence = new ClientPresence(1_000);
+  readonly #presence = new ClientPresence();
 
   /** Number of queued requests. */
   get waiting(): number {
