@@ -50,6 +50,24 @@ describe('heavy statements', () => {
   ] as [string, WorkClass, [string, number][], number][])
     test(what, async () => assert.equal(await runAll(name, starts), running));
 
+  for (const [when, isAlone, running] of [
+    ['has been alone for a second', true, 9],
+    ['was not', false, 7],
+  ] as const)
+    test(`short writes of a client that ${when} leave ${10 - running} connections once one has ended`, async () => {
+      const presence = new ClientPresence();
+      presence.note(isAlone ? 'ada' : 'bob', performance.now() - 1_500);
+      const scheduler = new Scheduler(presence);
+      const entered = Array.from({ length: 20 }, () =>
+        scheduler.enter('write', { ...SERVICE, key: 'ada', origin: 'user' }),
+      );
+      assert.equal(scheduler.state.write.running, 7);
+      scheduler.leave((await entered[0]) as RunningStatement);
+      assert.equal(scheduler.state.write.running, running);
+      for (const one of entered.slice(1)) scheduler.leave((await one) as RunningStatement);
+      scheduler.close();
+    });
+
   test('of one kind weigh at most 1 for a client, or are one', () => {
     const presence = new ClientPresence();
     presence.note('ada', performance.now());

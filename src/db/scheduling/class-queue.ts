@@ -74,6 +74,8 @@ export class ClassQueue {
   refused = 0;
   /** The mean duration of a statement (milliseconds). */
   #mean: number;
+  /** When the latest statement that was short has ended. */
+  #movedAt = -Infinity;
 
   constructor(name: WorkClass, slowClients: SlowClients, heavy: HeavyStatements) {
     this.name = name;
@@ -145,11 +147,19 @@ export class ClassQueue {
     if (this.weighed && !this.#heavy.mayStart(this.weighed, key, weight, caller)) return false;
     if (this.#needsCooldown(caller) && this.#slowClients.isCoolingDown(key, this.name)) return false;
     if (this.#isRead && (this.#slowClients.overruns.get(key) ?? 0) >= maxSlow(origin)) return false;
-    const uncontested = this.#mean < MAX_UNCONTESTED_MEAN ? (this.share.uncontested ?? 0) : 0;
-    if (this.running < uncontested) return true;
+    if (this.running < this.#uncontestedFor(key)) return true;
     const own = this.#runningOf.get(key) ?? 0;
     if (own >= this.#maxRunning(caller)) return false;
     return own === 0 || this.share.leavesRoom !== true || own * 2 < this.share.max - this.running;
+  }
+
+  /** How many statements may run while the client may have more than its maximum. One that comes later finds a connection. */
+  #uncontestedFor(key: string): number {
+    const { uncontested = 0, max } = this.share;
+    if (this.#mean >= MAX_UNCONTESTED_MEAN) return 0;
+    if (uncontested === 0 || this.running < uncontested) return uncontested;
+    const isMoving = performance.now() - this.#movedAt < MAX_UNCONTESTED_MEAN;
+    return isMoving && this.#heavy.isAlone(key) ? max - 1 : uncontested;
   }
 
   /** Whether as many writes of the same record are running as may. */
@@ -221,6 +231,7 @@ export class ClassQueue {
     const isLost = milliseconds >= LOST_AFTER;
     this.queueOf(caller).correct(caller.key, (isLost ? 0 : milliseconds) - expected);
     if (isLost) return;
+    if (milliseconds < MAX_UNCONTESTED_MEAN) this.#movedAt = performance.now();
     const counted = this.name === 'write' ? Math.min(milliseconds, MAX_COUNTED_WRITE) : milliseconds;
     this.#mean = Math.max(MIN_MEAN, this.#mean + (counted - this.#mean) * NEWEST);
   }

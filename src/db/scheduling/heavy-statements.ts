@@ -58,6 +58,11 @@ export class HeavyStatements {
     this.#presence = presence;
   }
 
+  /** Whether no other client has been present for some time. */
+  isAlone(key: string): boolean {
+    return this.#presence.isAlone(key, performance.now());
+  }
+
   weightOfWrite({ values, rows = 1 }: Pick<SentStatement, 'values' | 'rows'>, key: string): number {
     let size = 0;
     for (const value of values) size += value?.length ?? 0;
