@@ -18,7 +18,7 @@ export interface BoundSql {
   readonly fixed?: boolean | undefined;
   /** The result has several records and may be large. */
   readonly isPage?: boolean | undefined;
-  /** PostgreSQL may go on with a part of it for long after it was to be canceled. */
+  /** PostgreSQL may go on with a part of it for long after it was to be canceled. It is planned for its values each time. */
   readonly mayBlock?: boolean | undefined;
   /**
    * The same read for connections that clients share: the first value is null if a record or page might be large. Left out if none

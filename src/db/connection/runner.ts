@@ -293,7 +293,8 @@ export class Runner {
     }
   }
 
-  #isPrepared({ shape, fixed }: ShapedStatement): boolean {
-    return fixed === true || this.#shapes.prepare(shape);
+  /** For what may block, PostgreSQL must know the values: the plan of a prepared statement may compare with each of them. */
+  #isPrepared({ shape, fixed, mayBlock }: ShapedStatement): boolean {
+    return fixed === true || (mayBlock !== true && this.#shapes.prepare(shape));
   }
 }

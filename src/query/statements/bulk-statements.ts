@@ -20,7 +20,7 @@ import {
   type Recording,
 } from './history-sql.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
-import { fromWhere } from './page-statements.ts';
+import { fromWhere, mayBlock } from './page-statements.ts';
 import type { Author, Change } from './change.ts';
 import { compositeReferenceSql, type CompositeReferenceCheck } from './check-statements.ts';
 
@@ -129,8 +129,10 @@ export const estimateStatement = (plan: ListPlan): Statement<number> =>
   });
 
 /** Counts the records that the plan matches. */
-export const countStatement = (plan: ListPlan): Statement<number> =>
-  createStatement(sql`select count(*)${fromWhere(plan)}`, oneCell(number));
+export const countStatement = (plan: ListPlan): Statement<number> => ({
+  ...createStatement(sql`select count(*)${fromWhere(plan)}`, oneCell(number)),
+  mayBlock: mayBlock(plan),
+});
 
 /** Ordinary dates: not infinite, and within the years 1 to 9999. */
 const CALENDAR_RANGE = { gte: '0001-01-01', lte: '9999-12-31' } as const;

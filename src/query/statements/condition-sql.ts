@@ -161,3 +161,17 @@ export function conditionSql(where: Condition | AnyOf): Fragment {
     operator === 'is' ? isState(column, bare, values) : compared(column, bare, operator, values);
   return negated ? sql`(${condition}) is not true` : condition;
 }
+
+/** Characters of a text up to which a pattern is matched in a few milliseconds at most. */
+const MAX_SHORT = 1000;
+
+/**
+ * Whether PostgreSQL may take long for one value, and cannot be canceled meanwhile: it matches a long text, searches JSON or an
+ * array, or compares a value that it reads whole with several others.
+ */
+export function isUncancelable({ operator, column, values }: Condition): boolean {
+  const { type, storedLength = Infinity } = column;
+  if (type.input.json === 'json') return operator !== 'is';
+  if (operator === 'like' || operator === 'ilike') return type.long === true && storedLength > MAX_SHORT;
+  return values.length > 1 && isReadWhole(column);
+}

@@ -13,9 +13,9 @@ import {
 } from '../../db/fragment.ts';
 import { type RawRow, type Statement, isTrue, text } from '../../db/rows.ts';
 import { partsOf, reference, type Model, foreignReference } from '../../db/schema/model.ts';
-import { conditionSql } from './condition-sql.ts';
+import { conditionSql, isUncancelable } from './condition-sql.ts';
 import type { RowOutput } from './record-json.ts';
-import { isByKey, ROOT, type Condition, type ListPlan, type Ordering } from '../plan.ts';
+import { isByKey, ROOT, type ListPlan, type Ordering } from '../plan.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 
 /** PostgreSQL's largest OFFSET. */
@@ -68,14 +68,6 @@ export function bind({ where, offset }: ListPlan, parameters: Parameters): Bound
     offset: offset === 0n ? EMPTY : parameters.take(sql` offset ${skipped}::int8`),
   };
 }
-
-/** Characters of a text up to which a pattern is matched in a few milliseconds at most. */
-const MAX_SHORT = 1000;
-
-/** Whether PostgreSQL may take long for one value, and cannot be canceled meanwhile: it matches a long text, or searches JSON or an array. */
-const isUncancelable = ({ operator, column: { type, storedLength = Infinity } }: Condition): boolean =>
-  (type.input.json === 'json' && operator !== 'is') ||
-  (type.long === true && (operator === 'like' || operator === 'ilike') && storedLength > MAX_SHORT);
 
 /** Whether a condition of the plan may block its connection. */
 export const mayBlock = ({ where }: ListPlan): boolean =>
