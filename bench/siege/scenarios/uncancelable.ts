@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { addresses, besiege, readRow } from '../besiege.ts';
 import { atMost, type Scenario } from '../scenario.ts';
 import { running } from '../stage.ts';
+import { timeAlone, watchStatements } from '../statements.ts';
 
 interface Comparison {
   readonly name: string;
@@ -24,24 +25,8 @@ const uncancelableScenario = ({ name, title, insert, table, filters, condition }
     const [record] = await sql.unsafe<{ id: number }[]>(insert);
     const id = record?.id ?? 0;
     const requests = filters.map((filter) => ({ path: `/api/${table}/?id=${id}&${filter}` }));
-    const begun = performance.now();
-    await sql.unsafe(`select 1 from ${table} where id = ${id} and ${condition}`);
-    const alone = performance.now() - begun;
-    let longest = 0;
-    let most = 0;
-    let isOver = false;
-    // Other statements are shorter. Those of the attack cannot be told by their text, which PostgreSQL cuts.
-    const looks = (async () => {
-      while (!isOver) {
-        const [row] = await sql<{ ms: number | null; count: number }[]>`
-          select (extract(epoch from max(clock_timestamp() - query_start)) * 1000)::float8 as ms, count(*)::int
-          from pg_stat_activity where datname = current_database() and application_name = 'vitrine'
-            and state = 'active' and query_start < clock_timestamp() - interval '30 ms'`;
-        longest = Math.max(longest, row?.ms ?? 0);
-        most = Math.max(most, row?.count ?? 0);
-        await sleep(50);
-      }
-    })();
+    const alone = await timeAlone(sql, `select 1 from ${table} where id = ${id} and ${condition}`);
+    const watch = watchStatements(sql);
     try {
       const siege = await besiege(stage, (port) => [
         { kind: 'flood', port, connections: 20, addresses: addresses(20), keepsAddress: true, requests },
@@ -53,16 +38,15 @@ const uncancelableScenario = ({ name, title, insert, table, filters, condition }
         atMost(
           'ratio',
           'longest statement',
-          16,
-          longest / alone,
+          4,
+          watch.longest() / alone,
           '×',
-          `${Math.round(longest)} ms, alone ${Math.round(alone)} ms`,
+          `${Math.round(watch.longest())} ms, alone ${Math.round(alone)} ms`,
         ),
-        atMost('count', 'such statements at once', 8, most),
+        atMost('count', 'such statements at once', 8, watch.most()),
       ];
     } finally {
-      isOver = true;
-      await looks;
+      await watch.end();
       await sql`delete from ${sql(table)} where id = ${id}`;
     }
   },
