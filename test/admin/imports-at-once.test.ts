@@ -53,6 +53,8 @@ describe('imports at once', () => {
     const answers = await whilePreviewing([ada, ada], async () => {
       const refused = await preview(ada);
       assert.equal(refused.status, 429);
+      assert.equal(refused.headers.get('retry-after'), '10');
+      assert.match(refused.text, /type="file"/);
       assert.match(visibleText(refused.text), /Your earlier imports are still running\. Try again when they/);
       assert.equal((await preview(bea, crlf('title', 'Two'))).status, 200);
     });

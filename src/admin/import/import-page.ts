@@ -1,5 +1,5 @@
 // The import pages: takes a CSV file, shows a preview, and imports the file after confirmation.
-import { BodyProblem, notFound, type Problem } from '../../errors.ts';
+import { BodyProblem, notFound, Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import {
@@ -193,12 +193,16 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
 }
 
 /**
- * Runs an import, or its preview, once there is a place for it.
- * @throws Problem 404, 429 and 503, see `Slots`
+ * Runs an import, or its preview, once there is a slot for it; otherwise shows the upload page with 429 or 503.
+ * @throws Problem 404
  */
 export async function runImport(context: ResourceContext, form: Form): Promise<Reply> {
   assertImportable(context.resource);
-  const leave = await context.imports.enter(context.request.requester);
+  const leave = await context.imports.enter(context.request.requester).catch((error: unknown) => {
+    if (error instanceof Problem) return error;
+    throw error;
+  });
+  if (leave instanceof Problem) return showImport(context, leave);
   try {
     return await importFile(context, form);
   } finally {
