@@ -145,6 +145,14 @@ describe('an admin whom another transaction moves into a deletion while it start
     assert.equal((await service.sql`select from "user" where id = ${admin}`).count, 1);
   });
 
+  test('by becoming an admin', async () => {
+    const path = '/admin/user/-/bulk/';
+    const [first, second] = [await service.addUser('ida'), await service.addUser('ira')];
+    const fields = hiddenFields(await openConfirmation(path, [first, second]), 'confirm');
+    await deleteDuring(`update "user" set admin = true where id = ${second}`, path, fields);
+    assert.equal((await service.sql`select from "user" where id in (${first}, ${second})`).count, 2);
+  });
+
   test('by a filter', async () => {
     const admin = await service.addUser('hanna', { admin: true });
     const other = await service.addUser('other');

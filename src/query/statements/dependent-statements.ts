@@ -153,12 +153,9 @@ export interface FlagColumn {
   readonly column: Column;
 }
 
-/** Keeps other transactions from changing the records whose flag is true. */
-export const lockFlaggedStatement = ({ model, column }: FlagColumn): Statement<void> =>
-  createStatement(
-    sql`select from ${table(model.table)} where ${identifier(column.field)} for no key update`,
-    () => undefined,
-  );
+/** Waits until no other transaction changes records of a model, and lets none change them until this one has ended. */
+export const lockModelStatement = ({ table: name }: Model): Statement<void> =>
+  createStatement(sql`lock table ${table(name)} in share row exclusive mode`, () => undefined);
 
 /**
  * Whether deleting the records that the plan matches would delete a record whose boolean column is true.

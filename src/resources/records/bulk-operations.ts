@@ -12,7 +12,7 @@ import {
   countStatement,
   type BulkCounts,
 } from '../../query/statements/bulk-statements.ts';
-import { lockFlaggedStatement, type FlagColumn } from '../../query/statements/dependent-statements.ts';
+import { lockModelStatement, type FlagColumn } from '../../query/statements/dependent-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
 import { checkStatement, type CompositeReferenceCheck } from '../../query/statements/check-statements.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
@@ -213,7 +213,7 @@ export function createBulk(
 
     /**
      * A guard for the transaction that deletes a selection: it fails with Problem 409 if that would delete an admin. Other
-     * transactions cannot change the admins until the transaction has ended.
+     * transactions cannot change users until the transaction has ended, not even those who are about to become admins.
      * @returns undefined if no deletion of these records can reach the user model
      */
     adminGuard(
@@ -225,7 +225,7 @@ export function createBulk(
       if (!admin || !mayReach(resource.model, models, admin.model)) return undefined;
       const plan = browsing.plan(resource, selection);
       return async ({ run }) => {
-        await run(lockFlaggedStatement(admin));
+        await run(lockModelStatement(admin.model));
         if (await mayReachFlagged(run, models, plan, admin))
           throw new Problem(409, 'The deletion now includes an admin. Nothing was deleted.');
       };
