@@ -319,6 +319,15 @@ test('after a write that a read-only server refuses, no pool keeps its connectio
       const now = await sessions();
       return before.every((pid) => !now.includes(pid));
     }, 'the end of the read-only sessions');
+    const opened = async (): Promise<number> => {
+      const [row] = await service.sql<{ sessions: number }[]>`select sessions::int from pg_stat_database
+        where datname = current_database()`;
+      return row?.sessions ?? 0;
+    };
+    const already = await opened();
+    for (let tries = 0; tries < 60; tries += 1)
+      assert.equal((await service.request('/api/note/', options)).status, 503);
+    assert.ok((await opened()) - already < 60, 'not every such write replaces the connections');
   } finally {
     await service.close();
   }

@@ -38,6 +38,10 @@ export interface ConnectionOptions {
 const MAX_PREPARED = 400;
 const MAX_PREPARED_LENGTH = 512 * 1024;
 
+/** How often all connections may be replaced at once, and milliseconds until they may be once more. */
+const MAX_REPLACED = 8;
+const REPLACE_PAUSE = 1_000;
+
 /** Records that a connection prepares a statement. */
 export function notePrepared(connection: Connection, text: string): void {
   const { prepared } = connection;
@@ -55,6 +59,9 @@ export class PoolConnections {
   /** Connections that were replaced and still owe answers. */
   readonly #retired = new Set<Connection>();
   #isClosed = false;
+  /** How often all may be replaced, as of a time. */
+  #spared = MAX_REPLACED;
+  #sparedAt = performance.now();
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
@@ -100,7 +107,17 @@ export class PoolConnections {
     if (index >= 0) this.#options.onFree();
   }
 
+  isCurrent(connection: Connection): boolean {
+    return this.#current.includes(connection);
+  }
+
+  /** Replaces all of them, unless that was done often lately: on a server that stays read-only, every write asks for it. */
   replaceAll(): void {
+    const now = performance.now();
+    const spared = Math.min(MAX_REPLACED, this.#spared + (now - this.#sparedAt) / REPLACE_PAUSE);
+    this.#spared = spared < 1 ? spared : spared - 1;
+    this.#sparedAt = now;
+    if (spared < 1) return;
     for (const connection of [...this.#current]) this.replace(connection, connection.underway === 0);
   }
 

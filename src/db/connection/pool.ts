@@ -223,7 +223,8 @@ export class Pool {
     if (isConnectionError(error)) {
       if (query.state) unanswered.add(error);
       this.#connections.replace(connection, true);
-    } else if (isReadOnlyError(error, this.#options.isDirect)) this.#options.onReadOnly?.();
+    } else if (isReadOnlyError(error, this.#options.isDirect) && this.#connections.isCurrent(connection))
+      this.#options.onReadOnly?.();
     this.#finish(job, connection);
     // If the connection was lost, it is unknown whether the statement took effect, even if it was canceled.
     job.reject(isConnectionError(error) ? error : (job.canceled ?? error));
