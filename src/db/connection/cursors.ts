@@ -49,8 +49,9 @@ const FREE_SEARCH = 500;
 const MIN_SEARCH = 50;
 /** What a stream counts at least (milliseconds), unless no connection is opened: PostgreSQL starts a process for that. */
 const MIN_CHARGE = 25;
-/** Maximum pause of a stream after a batch (milliseconds). */
+/** Maximum pause of a stream after a batch (milliseconds), and the least that is worth a timer: shorter ones add up. */
 const MAX_PAUSE = 100;
+const MIN_PAUSE = 5;
 /** While other clients wait for a stream, a search of an anonymous client that takes longer (milliseconds) ends its stream. */
 const LONG_SEARCH = 2_000;
 
@@ -68,6 +69,18 @@ export interface CursorOptions {
   readonly endless: EndlessStatements;
   /** For a replica. */
   readonly guard?: ServerGuard | undefined;
+}
+
+/**
+ * Pauses a stream once that is worth a timer.
+ * @param owed milliseconds
+ * @returns the milliseconds that it still owes
+ */
+async function pause(owed: number): Promise<number> {
+  if (owed < MIN_PAUSE) return owed;
+  const begun = performance.now();
+  await sleep(owed);
+  return Math.max(0, owed - (performance.now() - begun));
 }
 
 /** @returns a function that reads the rows of a statement in batches, in a transaction on a dedicated connection */
@@ -89,6 +102,8 @@ export function createCursors({ open, slowTimeout, presence, endless, guard }: C
     let searchingSince: number | undefined;
     /** Total search time (milliseconds). */
     let searched = 0;
+    /** Milliseconds that the stream has still to pause. */
+    let owed = 0;
     let isUnconnected = false;
     /** Whether clients are present that use other connections: streams leave them half of the time. */
     const isShared = (): boolean => presence.hasOther(requester.key, performance.now());
@@ -165,7 +180,7 @@ export function createCursors({ open, slowTimeout, presence, endless, guard }: C
         rate.beginWait(bytes);
         yield decode(rows);
         rate.endWait();
-        if (isShared()) await sleep(Math.min(took, MAX_PAUSE));
+        if (isShared()) owed = await pause(owed + Math.min(took, MAX_PAUSE));
         if (isAnonymous && isFirst) await run((sql) => sql.unsafe(setTimeLimit(BATCH_TIMEOUT[origin])));
         isFirst = false;
       }
