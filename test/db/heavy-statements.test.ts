@@ -149,20 +149,22 @@ describe('heavy statements', () => {
     const presence = new ClientPresence();
     const heavy = new HeavyStatements(presence);
     const now = performance.now();
-    for (const key of ['ada', 'bob', 'eve']) presence.note(key, now);
+    for (const key of ['ada', 'bob', 'eve', 'dan', 'gil', 'fay']) presence.note(key, now);
     for (const key of ['ada', 'bob'])
       for (let count = 0; count < 4; count += 1) {
         assert.ok(heavy.mayStart('writes', key, 0.25));
         heavy.begin('writes', key, 0.25);
       }
-    assert.ok(!heavy.mayStart('writes', 'eve', 1), 'all together weigh 2');
-    heavy.end('writes', 'ada', 0.25);
-    assert.ok(heavy.mayStart('writes', 'eve', 1));
-    heavy.begin('writes', 'eve', 1);
     assert.ok(!heavy.mayStart('writes', 'ada', 0.25));
-    heavy.end('writes', 'eve', 1);
-    assert.ok(heavy.mayStart('writes', 'ada', 0.25));
-    assert.ok(!heavy.mayStart('writes', 'ada', 1));
+    assert.ok(heavy.mayStart('writes', 'eve', 1), 'light ones count for their client alone');
+    heavy.begin('writes', 'eve', 1);
+    heavy.begin('writes', 'dan', 0.75);
+    assert.ok(heavy.mayStart('writes', 'gil', 0.75), 'a client with none only needs some room');
+    heavy.begin('writes', 'gil', 1);
+    assert.ok(!heavy.mayStart('writes', 'fay', 0.75), 'the heavy ones of all weigh more than 2');
+    assert.ok(heavy.mayStart('writes', 'fay', 0.5), 'a light one does not wait for those of others');
+    heavy.end('writes', 'gil', 1);
+    assert.ok(heavy.mayStart('writes', 'fay', 0.75));
   });
 
   test('a read weighs more the longer it takes, and a write the more it sends', () => {

@@ -4,7 +4,7 @@ import { addresses, besiege, holdRow, readRow, writeRows } from '../besiege.ts';
 import { encode, openConnection, type Connection } from '../connection.ts';
 import { PASSWORD } from '../../rows.ts';
 import type { Flood, RequestShape } from '../jobs.ts';
-import { atMost, median, type Scenario } from '../scenario.ts';
+import { atMost, median, type Row, type Scenario } from '../scenario.ts';
 import type { Stage } from '../stage.ts';
 
 const NEIGHBOR = '198.51.100.20';
@@ -59,9 +59,36 @@ interface Neighborhood {
   readonly from?: readonly string[];
   /** Milliseconds between two requests of the neighbor; else PAUSE. */
   readonly pause?: number;
+  /** How the others ask. */
+  readonly flood?: Pick<Flood, 'abandonAfter' | 'stagger'>;
+  /** Whether the records of `LOCKED` are locked meanwhile. */
+  readonly isLocked?: boolean;
   /** The most times the reference that the neighbor's median may take. */
   readonly limit: number;
 }
+
+/** Records and their users, who are none of the honest ones. */
+const LOCKED = [101, 102, 103];
+
+/** Runs something while somebody else holds the records locked. */
+async function whileLocked<T>({ world }: Stage, run: () => Promise<T>): Promise<T> {
+  const own = await world.sql.reserve();
+  try {
+    await own`begin`;
+    await own`select from message where id = any(${LOCKED}) for update`;
+    return await run();
+  } finally {
+    await own`rollback`;
+    own.release();
+  }
+}
+
+const changeOfLocked = (user: number, body: RequestShape['body'] = '{"content":"{n}"}'): RequestShape => ({
+  method: 'PUT',
+  path: `/api/message/${user}/`,
+  headers: { 'Content-Type': 'application/json', Authorization: `Basic user${user}:${PASSWORD}` },
+  body,
+});
 
 const floodOf = (
   port: number,
@@ -81,25 +108,30 @@ const floodOf = (
 const networks = (count: number): string[] =>
   Array.from({ length: count }, (_, n) => `2001:db8:${(n >> 8).toString(16)}:${(n & 0xff).toString(16)}::1`);
 
-const neighborhood = ({ name, title, own, others, clients, from, pause, limit }: Neighborhood): Scenario => ({
+const neighborhood = ({ name, title, isLocked = false, ...rest }: Neighborhood): Scenario => ({
   name,
   title,
-  async run(stage: Stage) {
-    const { port } = await stage.service();
-    const seconds = stage.either(8, 3);
-    await ask(port, own, 1); // warms up
-    const before = await ask(port, own, stage.either(3, 1), pause);
-    const attack = await stage.attack(floodOf(port, clients, others, from));
-    await sleep(stage.either(RAMP.full, RAMP.short));
-    const during = await ask(port, own, pause === undefined ? seconds : 2 * seconds, pause);
-    await attack.stop();
-    const note = `${during.median.toFixed(1)} ms, reference ${before.median.toFixed(1)} ms`;
-    return [
-      atMost('ratio', 'median of the neighbor', limit, during.median / before.median, '×', note),
-      atMost('count', 'refused', 25, 100 * during.failures, '%', `of ${during.count}`),
-    ];
-  },
+  run: (stage) => (isLocked ? whileLocked(stage, () => askBeside(stage, rest)) : askBeside(stage, rest)),
 });
+
+async function askBeside(
+  stage: Stage,
+  { own, others, clients, from, pause, flood, limit }: Omit<Neighborhood, 'name' | 'title'>,
+): Promise<Row[]> {
+  const { port } = await stage.service();
+  const seconds = stage.either(8, 3);
+  await ask(port, own, 1); // warms up
+  const before = await ask(port, own, stage.either(3, 1), pause);
+  const attack = await stage.attack({ ...floodOf(port, clients, others, from), ...flood });
+  await sleep(stage.either(RAMP.full, RAMP.short));
+  const during = await ask(port, own, pause === undefined ? seconds : 2 * seconds, pause);
+  await attack.stop();
+  const note = `${during.median.toFixed(1)} ms, reference ${before.median.toFixed(1)} ms`;
+  return [
+    atMost('ratio', 'median of the neighbor', limit, during.median / before.median, '×', note),
+    atMost('count', 'refused', 25, 100 * during.failures, '%', `of ${during.count}`),
+  ];
+}
 
 const largeRecord: Scenario = {
   name: 'large-record',
@@ -173,33 +205,13 @@ const userPages: Scenario = {
   },
 };
 
-/** Records and their users, who are none of the honest ones. */
-const LOCKED = [101, 102, 103];
-
 const lockedRows: Scenario = {
   name: 'locked-rows',
   title: '3 users whose records somebody else holds locked, with 4 changes each',
   async run(stage) {
     const jobs = (port: number): Flood[] =>
-      LOCKED.map((user) => ({
-        ...floodOf(port, 4, {
-          method: 'PUT',
-          path: `/api/message/${user}/`,
-          headers: { 'Content-Type': 'application/json', Authorization: `Basic user${user}:${PASSWORD}` },
-          body: '{"content":"{n}"}',
-        }),
-        addresses: [`10.1.${user}.1`],
-      }));
-    const own = await stage.world.sql.reserve();
-    try {
-      await own`begin`;
-      await own`select from message where id = any(${LOCKED}) for update`;
-      const siege = await besiege(stage, jobs);
-      return writeRows(stage, siege, 500);
-    } finally {
-      await own`rollback`;
-      own.release();
-    }
+      LOCKED.map((user) => ({ ...floodOf(port, 4, changeOfLocked(user)), addresses: [`10.1.${user}.1`] }));
+    return whileLocked(stage, async () => writeRows(stage, await besiege(stage, jobs), 500));
   },
 };
 
@@ -210,14 +222,14 @@ const bulkPost: RequestShape = {
   body: { before: '[', repeat: '{"string":"bulk"},', times: 999, after: '{"string":"bulk"}]' },
 };
 /** A change of the record that belongs to the second user. */
-const changeBy = (user: number): OwnRequest => ({
+const changeBy = (user: number, content = 'changed'): OwnRequest => ({
   method: 'PUT',
   path: '/api/message/2/',
   headers: {
     'Content-Type': 'application/json',
     Authorization: `Basic ${Buffer.from(`user${user}:${PASSWORD}`).toString('base64')}`,
   },
-  body: '{"content":"changed"}',
+  body: JSON.stringify({ content }),
 });
 
 export const neighbors: readonly Scenario[] = [
@@ -226,6 +238,20 @@ export const neighbors: readonly Scenario[] = [
   userSearches,
   userPages,
   lockedRows,
+  neighborhood({
+    name: 'locked-large-rows',
+    title:
+      'changes of 3 KB beside 3 users with 4 changes of 17 KB each of records that somebody else holds locked',
+    own: changeBy(2, 'x'.repeat(3000)),
+    others: LOCKED.map((user) =>
+      changeOfLocked(user, { before: '{"content":"{n}', repeat: 'x', times: 16_500, after: '"}' }),
+    ),
+    clients: 12,
+    from: LOCKED.map((user) => `10.1.${user}.1`),
+    flood: { abandonAfter: 450, stagger: 40 },
+    isLocked: true,
+    limit: 20,
+  }),
   neighborhood({
     name: 'browser-pages',
     title: '60 addresses with pages of 300 records for browsers, and one with small ones',

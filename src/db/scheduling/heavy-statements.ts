@@ -19,8 +19,9 @@ const LARGE_RECORD = 64 * 1024;
 const LARGE_FOR = 1_000;
 /** Maximum weight of the reads, and of the writes, that one client runs at once. */
 const MAX_OF_CLIENT = 1;
-/** The same of the writes of all clients. The only write of a client may exceed it. */
+/** The same of the writes of all clients, of those that weigh more than half. */
 const MAX_WRITES = 2;
+const MAX_LIGHT = 0.5;
 /** Milliseconds after which a statement has no weight: it probably waits for a lock. A slow read is limited by its class. */
 export const WEIGHTLESS_AFTER = 400;
 /** Milliseconds that a read may be overtaken by others of its client that weigh less. */
@@ -38,8 +39,8 @@ export const weightOfRead = ({ mean = 0, pipelinedMean }: Pick<Shape, 'mean' | '
 
 /**
  * While several clients are present, the reads of a client that run at the same time weigh at most 1 together, and so do its writes;
- * but one read always may run, and one write while all writes weigh less than their maximum. Otherwise a client with 20 connections
- * would have all processors of PostgreSQL.
+ * but one read always may run, and one write if it is light, or the heavier ones of all clients weigh less than their maximum.
+ * Otherwise a client with 20 connections would have all processors of PostgreSQL.
  */
 export class HeavyStatements {
   readonly #presence: ClientPresence;
@@ -52,6 +53,7 @@ export class HeavyStatements {
   readonly #held = new Map<string, Map<object, number>>();
   /** When a client last wrote a large record. */
   readonly #largeWrites: RecentEvents = new Map();
+  /** The weight of the heavier writes of all clients, in thousandths. */
   #writes = 0;
 
   constructor(presence: ClientPresence) {
@@ -89,8 +91,9 @@ export class HeavyStatements {
     const running = this.#weights[kind].get(key) ?? 0;
     if (kind === 'writes') {
       // A client with none of them only needs some room, or others with lighter writes would always take it.
-      const room = running === 0 ? 1 : thousandths(weight);
-      return this.#writes + room <= thousandths(MAX_WRITES) && hasRoom(running, weight);
+      const shared = sharedWeight(weight);
+      const isCrowded = this.#writes + (running === 0 ? 1 : shared) > thousandths(MAX_WRITES);
+      return !(shared > 0 && isCrowded) && hasRoom(running, weight);
     }
     const mayStart = hasRoom(running, weight) && !this.#overtakes(key, now, waiting);
     if (!mayStart && waiting) this.#hold(key, now, waiting);
@@ -98,11 +101,15 @@ export class HeavyStatements {
   }
 
   begin(kind: HeavyKind, key: string, weight: number): void {
-    if (weight > 0) this.#add(kind, key, thousandths(weight));
+    if (weight === 0) return;
+    increment(this.#weights[kind], key, thousandths(weight));
+    if (kind === 'writes') this.#writes += sharedWeight(weight);
   }
 
   end(kind: HeavyKind, key: string, weight: number): void {
-    if (weight > 0) this.#add(kind, key, -thousandths(weight));
+    if (weight === 0) return;
+    increment(this.#weights[kind], key, -thousandths(weight));
+    if (kind === 'writes') this.#writes -= sharedWeight(weight);
   }
 
   /** Reports that a statement no longer waits. */
@@ -123,14 +130,12 @@ export class HeavyStatements {
     if (held.size === 0) this.#held.set(key, held);
     if (!held.has(waiting)) held.set(waiting, now);
   }
-
-  #add(kind: HeavyKind, key: string, weight: number): void {
-    increment(this.#weights[kind], key, weight);
-    if (kind === 'writes') this.#writes += weight;
-  }
 }
 
 const thousandths = (weight: number): number => Math.round(weight * 1_000);
+
+/** What a write counts for other clients, in thousandths. */
+const sharedWeight = (weight: number): number => (weight > MAX_LIGHT ? thousandths(weight) : 0);
 
 /** @param running thousandths */
 const hasRoom = (running: number, weight: number): boolean =>
