@@ -90,8 +90,8 @@ const track = {
   },
 } satisfies Resource;
 
-// Chinook's eleventh table, playlist_track, lists the tracks of each playlist. Its primary key has two columns (playlist_id and
-// track_id), so a row has no single `id` for a URL, and the table cannot be served.
+// Chinook's eleventh table, playlist_track, is left out. It lists the tracks of each playlist, and its primary key has two
+// columns (playlist_id and track_id). The README shows its resource.
 const playlist = {
   model: 'playlist',
   primaryKey: { type: 'integer', column: 'playlist_id' },
