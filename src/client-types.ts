@@ -22,7 +22,7 @@ export interface ClientOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Replaces the global `fetch`. */
   readonly fetch?: typeof fetch | undefined;
-  /** Maximum retries, each after `Retry-After` (at most 600 s). 0 when absent. Of writes after a 429 only: a 503 may have written. */
+  /** Maximum retries (default 0), each after `Retry-After`, up to 600 s. A write is not retried after a 503, which may have written. */
   readonly retries?: number | undefined;
 }
 
@@ -271,7 +271,7 @@ interface Deletes<R extends WrittenResource> {
   readonly delete: (id: KeyOf<R>, options?: ChangeOptions) => Promise<void>;
 }
 
-/** Whether `methods` of the resource lists the method, or has no list, or none whose values are known. */
+/** Whether the resource allows the method: `methods` lists it, is absent, or has values that TypeScript does not know. */
 type Allows<R extends WrittenResource, M extends string> = R extends { methods: readonly (infer Listed)[] }
   ? M extends Listed
     ? true

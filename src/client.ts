@@ -137,9 +137,9 @@ interface Sent {
 type Send = (path: string, sent?: Sent) => Promise<Response>;
 
 const POSITION = 'vitrine-position';
-/** Stands for a position that the client does not know. Like every text that is no position, it leads to the primary. */
+/** Sent when a write's position is unknown. The service sends reads with an invalid position to the primary. */
 const UNKNOWN = 'unknown';
-/** The service reads no more positions than these. */
+/** Maximum positions that the service reads from a request. With more, the client sends `UNKNOWN` instead of all of them. */
 const MAX_POSITIONS = 22;
 
 function createSend({ baseUrl, credentials, headers = {}, fetch: given, retries = 0 }: ClientOptions): Send {
@@ -153,7 +153,7 @@ function createSend({ baseUrl, credentials, headers = {}, fetch: given, retries 
   let positions: readonly (readonly [position: string, came: number])[] = [];
   let clock = 0;
 
-  /** Notes the position of a write. It covers those that came before this write was sent, not those of writes at the same time. */
+  /** Notes the position of a write. It replaces positions received before the write was sent; those of concurrent writes stay. */
   function note(position: string, sent: number): void {
     const others = positions.filter(([other, came]) => came > sent && other !== position);
     const isLong = others.length >= MAX_POSITIONS;

@@ -24,7 +24,7 @@ export interface Settings {
   readonly databaseUrl: string | undefined;
   /** Replicas of the database, which answer reads. */
   readonly databaseReadUrl: readonly string[];
-  /** How old the state of a replica may be that answers reads (seconds). */
+  /** The maximum lag of a replica that answers reads (seconds). */
   readonly maxLag: number;
   /** Path of the registry file, or undefined for the shipped registry. */
   readonly resources: string | undefined;
@@ -259,7 +259,7 @@ function readValue(variable: string, environment: Environment): [name: string, v
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Whether the environment has the setting of a variable in the other way: as its value, or as the name of a file. */
+/** Whether the environment sets the same setting by its other variable: X_FILE for X, or X for X_FILE. */
 export function isOverridden(name: string, environment: Environment): boolean {
   const isSetting = (variable: string): boolean => Object.hasOwn(SETTINGS, variable);
   const other = isSetting(name) ? fileVariable(name) : name.replace(/_FILE$/, '');

@@ -27,7 +27,7 @@ export class Problem extends Error {
   }
 }
 
-/** A problem with the body as a whole. A page may name what the body holds: `The file ${predicate}`. */
+/** A problem with the body as a whole. A page can replace its subject: `The file ${predicate}`. */
 export class BodyProblem extends Problem {
   /** The message without its subject, such as `is not UTF-8.` */
   readonly predicate: string;
@@ -85,7 +85,7 @@ export function badQuery(errors: FieldErrors): Problem {
   });
 }
 
-/** A 400 for invalid body fields. @param note about the whole body */
+/** A 400 for invalid body fields. @param note a sentence about the whole body, with a leading space */
 export const badBody = (errors: FieldErrors, note = ''): Problem =>
   new Problem(400, `The body has fields that cannot be used.${note}`, {
     errors: firstErrors(errors, 'fields'),

@@ -5,7 +5,7 @@ import { reportError, runProgram } from './commands/program.ts';
 // A closed pipe (`vitrine --help | head`) must not crash the process.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
-// By default the first one opens Node.js's debugger to every account of the machine, and the second one ends the process.
+// By default SIGUSR1 opens Node.js's debugger to every account of the machine, and SIGUSR2 ends the process.
 for (const signal of ['SIGUSR1', 'SIGUSR2'] as const) process.on(signal, () => undefined);
 
 /** Runs when the event loop is empty before the command has finished, for example because of a promise that never settles. */

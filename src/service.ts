@@ -23,10 +23,11 @@ import type { Site } from './http/api/site.ts';
 import { createSqlCache } from './db/sql-cache.ts';
 import { checkRegistry } from './resources/check/check-registry.ts';
 import { createCursorTokens } from './query/cursors/cursor-token.ts';
-import { createListing, type ListingSite } from './resources/records/listing.ts';
+import { createListing, type ListingSite } from './resources/records/api-listing.ts';
 import { createOperations, type Operations } from './resources/records/operations.ts';
 import { HISTORY, SECRET, SYSTEM_TABLES, SESSION } from './resources/definition/system-tables.ts';
-import { checkPanels, type Panel } from './resources/definition/panel.ts';
+import { checkPanels } from './resources/check/check-panels.ts';
+import type { Panel } from './resources/definition/panel.ts';
 import { createPasswords } from './resources/passwords/password-hashing.ts';
 import type { Resource } from './resources/definition/resource.ts';
 import {

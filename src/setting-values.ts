@@ -65,14 +65,14 @@ export function parseDatabaseUrl(text: string): string {
     throw new Error(`has an unknown sslmode: use one of ${SSL_MODES.join(', ')}`);
   const targets = first.searchParams.getAll('target_session_attrs');
   if (!targets.every((target) => WRITABLE.includes(target)))
-    throw new Error('has a target_session_attrs other than read-write and primary');
+    throw new Error('must have read-write or primary as its target_session_attrs, if any');
   if (servers.length > 1 && targets.length === 0)
     throw new Error('names several servers, and so needs ?target_session_attrs=read-write');
   // The driver does not know `allow`. Like `prefer`, it accepts what the server offers.
   return text.replace(/([?&]sslmode=)allow(?=&|#|$)/g, '$1prefer');
 }
 
-/** Replicas: each address leads to one server, so that a position that it reports is that of the next statement. */
+/** Parses the addresses of replicas. Each must lead to one server: a position read from it must hold for the next statement. */
 export function parseReadUrls(text: string): string[] {
   // A comma within an address is part of its password.
   const urls = text.split(/,(?=\s*(?:postgres(?:ql)?:|$))/).map((url) => url.trim());

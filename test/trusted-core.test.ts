@@ -40,7 +40,7 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
       'query/entries/',
       'query/cursors/',
       'resources/users/',
-      'resources/records/listing.ts',
+      'resources/records/api-listing.ts',
     ],
   ],
   ['makes a piece of SQL without the builder', /\btext: \[/, ['db/fragment.ts']],

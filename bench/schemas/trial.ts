@@ -44,7 +44,7 @@ const LOGIN = `{
   read: 'admin', access: 'admin', exclude: ['password'],
 }`;
 
-async function loadResources(file: string): Promise<Resource[]> {
+async function loadRegistryFile(file: string): Promise<Resource[]> {
   const module = (await import(pathToFileURL(file).href)) as { default: Resource[] };
   return module.default;
 }
@@ -82,7 +82,7 @@ export async function tryOut(source: Source, workshop: Workshop): Promise<Trial>
     if (printed.code !== 0) throw new Error(`introspect: ${printed.stderr}`);
     await writeFile(settings.RESOURCES, printed.stdout);
     const { tables, views } = await countRelations(sql);
-    const resources = await loadResources(settings.RESOURCES);
+    const resources = await loadRegistryFile(settings.RESOURCES);
     const isView = await viewsOf(sql);
     const commented = printed.stdout.match(/^ {2}\/\/ .*nothing proves/gm)?.length ?? 0;
     say(`${resources.length} of ${tables + views} served`);
@@ -127,7 +127,7 @@ async function serveToAll(settings: Settings, text: string, file: string): Promi
   if (check.code !== 0) faults.push(`check: ${check.stderr}`);
   await writeFile(file, text.replace(/^ {2}\/\/ (?!.*nothing proves)/gm, '  '));
   const all = { ...settings, RESOURCES: file };
-  let resources = await loadResources(file);
+  let resources = await loadRegistryFile(file);
   const checked = await command(['check'], all);
   // The likely key of a view may be wrong.
   const wrong = [...checked.stderr.matchAll(/^ {2}- (\w+): primaryKey: \w+ is not unique/gm)].map(

@@ -56,6 +56,7 @@ export function report(results: readonly Result[], postgres: string): string {
     '',
     '- "×" compares with the same client on the same service just before the attack, for rates before and after it. Values under attack are the median of three rounds of 4 s.',
     '- "event loop held" is processor time of the main thread between two turns of the loop, so waiting for a core does not count.',
+    '- "longest statement" is processor time of one process of PostgreSQL, for the same reason.',
     '- Attackers, client, service and PostgreSQL share the cores of one machine.',
     `- The host of this virtual machine took at most ${number(100 * Math.max(...results.map(({ stolen }) => stolen)))} % of its processor time during an attack. The speed of the machine still changes, so an attack over a limit is repeated up to twice; its row says so.`,
     '',

@@ -52,7 +52,7 @@ export function pageOf(context: AdminContext, route: AdminRoute): RoutedPage {
     : bind(LIST_PAGES[route.page], { ...context, ...route });
 }
 
-/** The page of a name in an address, except the one that an address without a name leads to. */
+/** Finds a page by its name in the URL. The page `unnamed` has no name there. @throws Problem 404 */
 function pageNamed<Name extends string>(
   pages: Readonly<Record<Name, unknown>>,
   name: string | undefined,

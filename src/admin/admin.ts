@@ -59,8 +59,8 @@ function redirectToLogin(request: ApiRequest): Reply {
   const page = path.replace(/-\/(logout|sessions|bulk)\/?$/, '');
   const next = withBasePath(method === 'POST' ? page : `${path}${query === '' ? '' : `?${query}`}`);
   const hasEnded = readCookie(request, 'session') !== undefined;
-  const undone = /-\/logout\/?$/.test(path) ? 'out' : 'undone';
-  return redirect(loginAddress(next, method === 'POST' ? undone : hasEnded ? 'ended' : undefined));
+  const postReason = /-\/logout\/?$/.test(path) ? 'out' : 'undone';
+  return redirect(loginAddress(next, method === 'POST' ? postReason : hasEnded ? 'ended' : undefined));
 }
 
 type EditRoute = AdminResourceRoute & { readonly page: 'add' | 'record' };

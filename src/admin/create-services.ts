@@ -1,8 +1,9 @@
 // Builds the services that the pages of the admin area work with.
-import { createBrowsing, createEntryStatements } from '../resources/records/browsing.ts';
+import { createBrowsing, createEntryStatements } from '../resources/records/admin-listing.ts';
 import { createBulk } from '../resources/records/bulk-operations.ts';
 import { createOperations } from '../resources/records/operations.ts';
-import { createPanels, type Panel } from '../resources/definition/panel.ts';
+import type { Panel } from '../resources/definition/panel.ts';
+import { createPanels } from '../resources/serve/panels.ts';
 import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY } from '../resources/definition/system-tables.ts';
 import { serveForAdmin, type AdminResource } from '../resources/serve/admin-resource.ts';

@@ -6,7 +6,7 @@ import { openDatabase, type Database } from '../db/connection/database.ts';
 import { startEmbedded, type EmbeddedDatabase } from '../db/connection/embedded.ts';
 import { databaseFault } from '../db/connection/database-errors.ts';
 import { StartError } from '../errors.ts';
-import { loadResources, samplesNotice, type ResourceFile } from '../resources/load-registry.ts';
+import { loadRegistryFile, samplesNotice, type RegistryFile } from '../resources/load-registry.ts';
 
 /** A mistake on the command line: exit code 2. The message leaves out the command's name. */
 export class UsageError extends Error {}
@@ -80,9 +80,9 @@ export function refuseArguments(args: readonly string[]): void {
  * Loads the registry of the settings, and says when that is the shipped one.
  * @throws StartError when the file cannot be loaded
  */
-export function loadRegistry({ resources }: Settings, io: Io): Promise<ResourceFile> {
+export function loadRegistry({ resources }: Settings, io: Io): Promise<RegistryFile> {
   if (resources === undefined) printMessage(io, samplesNotice());
-  return loadResources(resources);
+  return loadRegistryFile(resources);
 }
 
 /**

@@ -1,3 +1,4 @@
+// `vitrine introspect`: prints a registry for the tables and views of an existing database.
 import { catalogStatement } from '../db/schema/catalog.ts';
 import type { Database } from '../db/connection/database.ts';
 import { relationsStatement, SCHEMAS, type Relation } from '../db/schema/relations.ts';

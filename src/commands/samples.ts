@@ -1,3 +1,4 @@
+// The sample records of the shipped registry.
 import { randomBytes } from 'node:crypto';
 import type { Operations } from '../resources/records/operations.ts';
 import { parseJsonFields } from '../resources/records/json-fields.ts';

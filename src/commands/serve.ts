@@ -13,7 +13,7 @@ import { memoryWarning } from '../http/load/overload.ts';
 import { superviseWorkers } from '../workers/supervisor.ts';
 import { joinParent, type WorkerLink } from '../workers/worker-link.ts';
 import { openEmbedded, refuseArguments, parse, print, type Io } from './command.ts';
-import { open, refusal, type RunningService } from './session.ts';
+import { open, refusal, type RunningService } from './running-service.ts';
 import { INHERITED } from './env-file.ts';
 import { serveWatching, WATCHED_BY_PARENT } from './watch.ts';
 
@@ -130,7 +130,7 @@ async function run(settings: Settings, link?: WorkerLink): Promise<void> {
     const { service, embedded, logger } = running;
     if (!link) ignoreHangup(logger);
     const listen = (): Promise<Listener> =>
-      openListener(service, settings, logger, passed, otherPort(settings), leads);
+      openListener(service, settings, logger, { passed, portHint: otherPort(settings), isFirst: leads });
     if (!isSocketInherited(passed)) server = await listen();
     warnIfForeign(logger);
     site = await service.prepare({ warns: leads });

@@ -6,7 +6,7 @@ import { StartError } from '../errors.ts';
 import { shown } from '../http/observability/log-text.ts';
 import { decodeUtf8 } from '../http/message/text-decoding.ts';
 import { parse, print, UsageError, type Io } from './command.ts';
-import { withService } from './session.ts';
+import { withService } from './running-service.ts';
 
 const HELP = `
 Usage: vitrine user add NAME [--admin] [--set COLUMN=VALUE]...

@@ -1,4 +1,4 @@
-// Statements that PostgreSQL still runs after the service has given them up: it cannot cancel the comparison of large values.
+// Waits for abandoned statements that PostgreSQL still runs: it cannot cancel the comparison of large values.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BoundSql } from './fragment.ts';
 import type { RawRow } from './rows.ts';
@@ -25,8 +25,8 @@ export class EndlessStatements {
   }
 
   /**
-   * Resolves when a process has ended the statement that was given up, or when PostgreSQL does not say.
-   * @param process PostgreSQL's number of the process
+   * Resolves when a process has ended its abandoned statement, or when PostgreSQL does not answer.
+   * @param process the process ID of the PostgreSQL backend
    */
   async ended(process: number): Promise<void> {
     let failures = 0;

@@ -9,7 +9,7 @@ const EVENTS_PER_DELAY = 500;
 /** Maximum number of remembered keys. */
 const MAX_KEYS = 1_000;
 
-interface Record {
+interface Entry {
   /** Delays that good events have not undone yet. */
   delays: number;
   /** Milliseconds, as of `performance.now`. */
@@ -17,24 +17,24 @@ interface Record {
 }
 
 export class Exclusions<K> {
-  readonly #records = new RecentMap<K, Record>(MAX_KEYS);
+  readonly #entries = new RecentMap<K, Entry>(MAX_KEYS);
 
   isExcluded(key: K): boolean {
-    const record = this.#records.get(key);
-    return record !== undefined && performance.now() < record.until;
+    const entry = this.#entries.get(key);
+    return entry !== undefined && performance.now() < entry.until;
   }
 
   noteDelay(key: K): void {
-    const record = this.#records.get(key) ?? { delays: 0, until: 0 };
-    record.until = performance.now() + Math.min(FIRST * 2 ** record.delays, LONGEST);
-    record.delays += 1;
-    this.#records.set(key, record);
+    const entry = this.#entries.get(key) ?? { delays: 0, until: 0 };
+    entry.until = performance.now() + Math.min(FIRST * 2 ** entry.delays, LONGEST);
+    entry.delays += 1;
+    this.#entries.set(key, entry);
   }
 
   noteSuccess(key: K): void {
-    const record = this.#records.get(key);
-    if (!record) return;
-    record.delays -= 1 / EVENTS_PER_DELAY;
-    if (record.delays <= 0) this.#records.delete(key);
+    const entry = this.#entries.get(key);
+    if (!entry) return;
+    entry.delays -= 1 / EVENTS_PER_DELAY;
+    if (entry.delays <= 0) this.#entries.delete(key);
   }
 }

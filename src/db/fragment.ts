@@ -18,7 +18,7 @@ export interface BoundSql {
   readonly fixed?: boolean | undefined;
   /** The result has several records and may be large. */
   readonly isPage?: boolean | undefined;
-  /** PostgreSQL may go on with a part of it for long after it was to be canceled. It is planned for its values each time. */
+  /** PostgreSQL may keep running a part of it long after a cancel request. It is not prepared, so PostgreSQL plans it for its values. */
   readonly mayBlock?: boolean | undefined;
   /**
    * The same read for connections that clients share: the first value is null if a record or page might be large. Left out if none
@@ -36,8 +36,8 @@ export interface BoundSql {
 
 /**
  * The SQL of a read that leaves out what might be large. A function, because most requests need one of the texts.
- * @param isSummed whether the records of a page may have the bytes together, which takes PostgreSQL longer to check; else each may
- * have an equal share
+ * @param isSummed true: the limit applies to the sum of a page's records, which takes PostgreSQL longer to check; false: to each
+ * record, with an equal share
  */
 export type SmallSql = (isSummed: boolean) => string;
 
@@ -66,6 +66,10 @@ export const literal = (text: string): Fragment => raw(`'${text.replaceAll("'", 
 
 /** A quoted table name from `schema.table` or `table`. */
 export const table = (name: string): Fragment => join(name.split('.').map(identifier), '.');
+
+/** A quoted name, and a quoted name of a table, as text. */
+export const quotedName = (name: string): string => identifier(name).text.join('');
+export const quotedTable = (name: string): string => table(name).text.join('');
 
 /**
  * A parameter, sent as text and cast in SQL. The driver's own serializers change some values: with `$1::boolean`, 'true'

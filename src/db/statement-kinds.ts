@@ -8,7 +8,7 @@
  */
 export type StatementKind = 'quick' | 'read' | 'write';
 
-/** The caller may not run this read, because statements of its shape are costly. */
+/** Thrown instead of running a costly read, if the caller set `refuseCostly`. */
 export class CostlyStatement extends Error {}
 
 export interface RunOptions {

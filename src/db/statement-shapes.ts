@@ -20,7 +20,7 @@ export const OVERRUN = 300;
 /** Time limit of an attempt (milliseconds): a costly shape may be brief with the values of this client. */
 export const ATTEMPT = 150;
 /** A run shorter than this (milliseconds) makes a shape varied for VARIED_FOR milliseconds. */
-export const QUICK = ATTEMPT / 3;
+export const CHEAP_RUN = ATTEMPT / 3;
 const VARIED_FOR = 10 * 60_000;
 /** A new shape is proven if the highest cost in its plan is below this (milliseconds). */
 const SAFE = 50;
@@ -43,8 +43,8 @@ export interface Shape {
   isEstimate: boolean;
   /** Whether a statement of this shape has completed, or its plan shows that it cannot take long. */
   isProven: boolean;
-  /** Time of the last quick run (milliseconds of `performance.now`). */
-  quickAt: number;
+  /** Time of the last run shorter than CHEAP_RUN (milliseconds of `performance.now`). */
+  cheapAt: number;
   uses: number;
   /** The number of uses of all shapes at the last use of this one. */
   latest: number;
@@ -77,7 +77,7 @@ export const newShape = (text: string, isFixed = false): Shape => ({
   mean: undefined,
   isEstimate: false,
   isProven: false,
-  quickAt: -Infinity,
+  cheapAt: -Infinity,
   uses: 0,
   latest: 0,
   isPrepared: false,
@@ -170,7 +170,7 @@ export class Shapes {
    */
   measure(shape: Shape, milliseconds: number, isComplete: boolean): void {
     const { mean = milliseconds } = shape;
-    if (isComplete && milliseconds < QUICK) shape.quickAt = performance.now();
+    if (isComplete && milliseconds < CHEAP_RUN) shape.cheapAt = performance.now();
     if (isComplete || milliseconds > mean) shape.mean = mean + (milliseconds - mean) * NEWEST_WEIGHT;
     const isException = isComplete && milliseconds >= COSTLY && milliseconds < OVERRUN && mean < CHEAP_MEAN;
     if (isException && !shape.isEstimate && shape.isProven && classify(shape) !== 'slow') {
@@ -196,7 +196,7 @@ export function classify({ cost, isEstimate, isProven }: Shape): 'brief' | 'read
 }
 
 /** Whether the cost of a shape depends on the values: one of its statements was quick recently. */
-export const isVaried = ({ quickAt }: Shape): boolean => performance.now() - quickAt < VARIED_FOR;
+export const isVaried = ({ cheapAt }: Shape): boolean => performance.now() - cheapAt < VARIED_FOR;
 
 interface Plan {
   readonly 'Total Cost'?: number;

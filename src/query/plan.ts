@@ -120,8 +120,8 @@ function resolvePath(
     const part = parts[index] ?? '';
     const next: Column | undefined = target && visibility.find(target, part);
     const isOperator = !next && index === parts.length - 1 && OPERATORS.has(part);
-    // A model that the caller may not see and a column that does not exist give the same answer. An operator enters no other model,
-    // so it must not reach `joinable`, whose calls tell `Listing.needsCaller` which levels the query uses.
+    // A hidden model and a missing column give the same answer. An operator enters no model, so it skips `joinable`:
+    // `Listing.needsCaller` records these calls.
     if (!target || isOperator || !visibility.joinable(target) || !next)
       return { alias, column, rest: parts.slice(index) };
     if (index > MAX_PATH_KEYS) return { fault: `must follow at most ${MAX_PATH_KEYS} foreign keys` };
@@ -155,9 +155,9 @@ function planFilter(
   if ('fault' in parsed) return parsed;
   const { values } = parsed;
   let fault = budget.digits.take(parsed.addedDigits);
-  if (operator === 'like' || operator === 'ilike') fault = budget.takePatterns(values);
+  if (operator === 'like' || operator === 'ilike') fault ??= budget.takePatterns(values);
   if (operator === 'contains')
-    fault ??= column.elements ? budget.takeElements(parsed.elements) : budget.takeJson(values);
+    fault ??= column.elements ? budget.takeElements(parsed.elementCount) : budget.takeJson(values);
   return fault === undefined ? { alias, column, operator, values, negated: filter.negated } : { fault };
 }
 

@@ -7,7 +7,7 @@ import { StartError } from '../errors.ts';
 import shipped from './registry.ts';
 
 /** The exports of a registry file, unchecked. */
-export interface ResourceFile {
+export interface RegistryFile {
   /** The default export. */
   readonly registry: unknown;
   /** The export `panels`; an empty array when absent. */
@@ -38,7 +38,7 @@ export function samplesNotice(): string {
  * Loads a registry file, or the shipped registry when no file is set.
  * @throws StartError when the file cannot be loaded
  */
-export async function loadResources(file: string | undefined): Promise<ResourceFile> {
+export async function loadRegistryFile(file: string | undefined): Promise<RegistryFile> {
   if (file === undefined) return { registry: shipped, panels: [] };
   const path = resolve(file);
   if (!['.ts', '.mts', '.js', '.mjs'].includes(extname(path)))
@@ -94,7 +94,7 @@ interface Exports {
 }
 
 /** Importing a CommonJS file puts its exports under the default export. */
-function exportsOf(module: Exports): ResourceFile {
+function exportsOf(module: Exports): RegistryFile {
   const { default: registry } = module;
   const isCommonJs = typeof registry === 'object' && registry !== null && 'default' in registry;
   const { default: found, panels } = isCommonJs ? (registry as Exports) : module;

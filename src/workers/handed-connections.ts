@@ -1,20 +1,20 @@
-// Gives the connections that a process was handed, and has not accepted when it ends, to the other processes. Node.js keeps them
-// open without reading them, so that their clients would wait for as long as they want.
+// When a process ends, passes the connections that it had not accepted yet to the other processes. Node.js would keep them open
+// and unread, so their clients would wait forever.
 import type { Worker } from 'node:cluster';
 
-/** What Node.js sends to hand over a connection, and what comes back. It is not documented: without it, nothing happens here. */
+/** Node.js's undocumented messages for handing over a connection (`act`, `seq`, `ack`). Without them, nothing happens here. */
 interface ClusterMessage {
   readonly act?: unknown;
   readonly seq?: number;
   readonly ack?: number;
 }
 
-/** Milliseconds in which the last answers of a process that has ended are read. */
+/** Milliseconds to wait for replies that an ended process had already sent. */
 const LAST_ANSWERS = 100;
 
 /** @param child a process that `cluster` has just started */
-export function keepHandedConnections(child: Worker['process']): void {
-  /** The numbers of the messages without an answer. */
+export function redistributeConnections(child: Worker['process']): void {
+  /** The sequence numbers of connections that the process has not accepted yet. */
   const handed = new Set<number>();
   const send = child.send.bind(child) as (...parts: unknown[]) => boolean;
   child.send = (message: ClusterMessage, ...rest: unknown[]): boolean => {

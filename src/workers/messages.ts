@@ -40,8 +40,9 @@ export type ToParent =
   /** It serves. The text says where. */
   | { readonly kind: 'ready'; readonly text: string }
   | { readonly kind: 'batch'; readonly batch: Batch }
-  /** It waits to hash a password; it has done so, or waits no longer. */
+  /** It asks for a slot to hash a password. */
   | { readonly kind: 'slot'; readonly id: number; readonly priority: PriorityClass }
+  /** It has hashed the password, or its client has disconnected. */
   | { readonly kind: 'release'; readonly id: number }
   | { readonly kind: 'answer'; readonly id: number; readonly data: unknown }
   /** Its last metrics, before it ends. */

@@ -31,7 +31,7 @@ interface SupervisorOptions {
   readonly onReady: (text: string) => void;
 }
 
-/** The place of one process. */
+/** One of the WORKERS: its current process, and when the next one starts after a crash. */
 interface Place {
   readonly number: number;
   current: Worker | undefined;
@@ -110,7 +110,7 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
     void worker.ended.then((ending) => {
       running.delete(worker);
       hub.forget(worker);
-      if (hasLostSocket(worker)) return end(1);
+      if (reportLostSocket(worker)) return end(1);
       const place = places[number - 1];
       if (isStarted && !stopping.signal.aborted && place?.current === worker) replace(place, worker, ending);
     });
@@ -118,10 +118,10 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
   }
 
   /**
-   * Whether the passed socket is unusable. Node.js closes it in this process when no other process listens on it, so that only the
+   * Logs and returns whether the passed socket is unusable. Node.js closes it in this process when no other process listens on it, so that only the
    * program that passed it can pass it again.
    */
-  function hasLostSocket(ended: Worker): boolean {
+  function reportLostSocket(ended: Worker): boolean {
     if (passed === undefined || stopping.signal.aborted || ended.readyAt() === undefined) return false;
     if ([...running].some(({ isServing }) => isServing())) return false;
     const message =
@@ -146,7 +146,7 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
 
   /**
    * Starts all processes, one after the other.
-   * @returns how one of them ended that never served
+   * @returns the ending of a process that ended before it served; undefined if all serve
    * @throws StartError if one of them could not be started
    */
   async function startAll(): Promise<Ending | undefined> {
@@ -154,13 +154,13 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
     for (const place of places) {
       if (stopping.signal.aborted) return undefined;
       place.current = start(place, place.number === 1);
-      const name = await place.current.ready;
-      if (name === undefined) {
+      const readyText = await place.current.ready;
+      if (readyText === undefined) {
         const ending = await place.current.ended;
         if (ending.wasStarted) return ending;
         throw new StartError(`Process ${place.number} of WORKERS ${ending.reason}.`);
       }
-      text ??= name;
+      text ??= readyText;
     }
     if (stopping.signal.aborted) return undefined;
     isStarted = true;
@@ -176,9 +176,9 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
     for (const place of places) {
       if (stopping.signal.aborted) return;
       const next = start(place, place.number === 1);
-      const name = await next.ready;
+      const readyText = await next.ready;
       if (stopping.signal.aborted) return;
-      if (name === undefined) {
+      if (readyText === undefined) {
         const { reason } = await next.ended;
         return logger.error({ message: `not reloaded: the new process has ended (${reason})` });
       }

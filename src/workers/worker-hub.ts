@@ -1,4 +1,4 @@
-// Passes on what the processes of WORKERS share: counts, places for hashing, and questions.
+// Connects the processes of WORKERS: passes on counts and questions, and grants slots for hashing passwords.
 import type { Settings } from '../config.ts';
 import { sumMetrics } from '../http/observability/metrics-sum.ts';
 import { createGate, GATE_LIMITS } from '../resources/passwords/password-gate.ts';
@@ -7,7 +7,7 @@ import type { Worker, WorkerMessage } from './worker.ts';
 
 /** Milliseconds that a process may take to answer a question. */
 const MAX_ANSWER_TIME = 1_000;
-/** Milliseconds after which a process that does not give back a place to hash loses it. The costliest hash takes a few seconds. */
+/** Milliseconds after which a process loses a hashing slot that it has not released. The costliest hash takes a few seconds. */
 const MAX_HASH_TIME = 15_000;
 
 type Question = Extract<WorkerMessage, { kind: 'question' }>;
@@ -24,7 +24,7 @@ export function createWorkerHub(
   /** The parent counts as well, so that a new process can start with what the others know. */
   const state = createSharedState(settings);
   const gate = createGate(GATE_LIMITS);
-  /** Ends the wait for a place, or the hashing, of a process, by its number of the request. */
+  /** By process and request id: cancels the wait for a hashing slot, or frees the slot. */
   const releases = new WeakMap<Worker, Map<number, () => void>>();
   const answers = new Map<number, (data: unknown) => void>();
   /** The latest known metrics of each process. */
@@ -35,7 +35,7 @@ export function createWorkerHub(
   const others = (worker: Worker): readonly Worker[] =>
     workers().filter((one) => one !== worker && one.hasJoined());
 
-  /** Waits for a place to hash. */
+  /** Sends a hashing slot to the process as soon as one is free, or a refusal. */
   function giveSlot(worker: Worker, { id, priority }: Extract<WorkerMessage, { kind: 'slot' }>): void {
     const held = releases.get(worker) ?? new Map<number, () => void>();
     releases.set(worker, held);
@@ -83,11 +83,9 @@ export function createWorkerHub(
         else silent.push(worker);
       }),
     );
-    const [known, stale] = [[...latestMetrics], (worker: Worker) => silent.includes(worker)];
-    return sumMetrics(
-      [ownMetrics(), ...known.filter(([worker]) => !stale(worker)).map(([, text]) => text)],
-      [endedMetrics, ...known.filter(([worker]) => stale(worker)).map(([, text]) => text)],
-    );
+    const texts = (isSilent: boolean): string[] =>
+      [...latestMetrics].flatMap(([worker, text]) => (silent.includes(worker) === isSilent ? [text] : []));
+    return sumMetrics([ownMetrics(), ...texts(false)], [endedMetrics, ...texts(true)]);
   }
 
   async function answerQuestion(worker: Worker, question: Question): Promise<void> {
@@ -118,7 +116,7 @@ export function createWorkerHub(
       for (const batch of state.recent()) worker.send({ kind: 'batch', batch });
     },
 
-    /** Frees the places of a process that has ended. Keeps what it has counted, so that no sum decreases. */
+    /** Frees the hashing slots of a process that has ended. Keeps its metrics, so that no sum decreases. */
     forget(worker: Worker): void {
       const last = latestMetrics.get(worker);
       latestMetrics.delete(worker);

@@ -58,7 +58,7 @@ test('a trigger may free a record of those that depend on it, and if it does not
       const page = await ada.get(`/admin/parent/${id}/delete/`);
       assert.match(
         readable(page),
-        /Must first be changed or deleted by a trigger of the database, or it cannot be deleted 1 record of Kid, by “P” It will be/,
+        /A database trigger must change or delete these first, or it cannot be deleted 1 record of Kid, by “P” It will be/,
       );
       const answer = await ada.post(`/admin/parent/${id}/delete/`, hiddenFields(page, 'confirm'));
       assert.equal(answer.status, status);

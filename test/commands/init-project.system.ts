@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import ts from 'typescript';
 import { checkRegistry } from '../../src/resources/check/check-registry.ts';
-import { loadResources } from '../../src/resources/load-registry.ts';
+import { loadRegistryFile } from '../../src/resources/load-registry.ts';
 import { INSTALLATION, listening, run, start, temporaryFolder, type Ended } from '../process/support.ts';
 import { request } from '../support.ts';
 
@@ -49,7 +49,7 @@ describe('a project made with the packed archive alone', { timeout: 600_000 }, (
   });
 
   test('its registry has no fault, and its types fit', async () => {
-    const { registry } = await loadResources(join(project, 'resources.js'));
+    const { registry } = await loadRegistryFile(join(project, 'resources.js'));
     assert.deepEqual(checkRegistry(registry, { access: 'default', userModel: 'user' }), []);
     const program = ts.createProgram([join(project, 'resources.js')], {
       noEmit: true,

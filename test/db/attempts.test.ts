@@ -15,7 +15,7 @@ const varied = (): Shape => ({
   ...newShape('select'),
   cost: 1_000,
   isProven: true,
-  quickAt: performance.now(),
+  cheapAt: performance.now(),
 });
 const brief = (): Shape => ({ ...newShape('select'), cost: 1, isProven: true });
 

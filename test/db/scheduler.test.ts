@@ -59,7 +59,7 @@ describe('slow statements of anonymous clients', () => {
   test('delay the next attempt of their client, even if its last attempt was fast', async () => {
     const scheduler = new Scheduler();
     const alive = setInterval(() => undefined, 100);
-    const shape = { ...newShape('select'), cost: 1_000, isProven: true, quickAt: performance.now() };
+    const shape = { ...newShape('select'), cost: 1_000, isProven: true, cheapAt: performance.now() };
     const fast = await scheduler.enter('attempt', anonymous('mallory'), shape);
     assert.ok(fast);
     scheduler.leave(fast, true);
@@ -135,7 +135,7 @@ test('a shape that is costly for other clients is tried for a moment, in which i
   const shape = { ...newShape('select'), cost: 1_000, isProven: true };
   const anonymous = (key: string): Requester => ({ ...SERVICE, key, origin: 'anonymous' });
   assert.equal(scheduler.classOf(shape, anonymous('alice')), 'slow', 'it was never brief');
-  shape.quickAt = performance.now();
+  shape.cheapAt = performance.now();
   assert.equal(scheduler.classOf(shape, anonymous('alice')), 'attempt');
   for (const isOver of [true, false]) {
     const running = await scheduler.enter('attempt', anonymous('mallory'), shape);
@@ -177,7 +177,7 @@ test('a client with brief reads does not wait behind all clients with long reads
 
 test('attempts use no connection of unknown reads, and clients with a brief last attempt come first', async () => {
   const scheduler = new Scheduler();
-  const shape = { ...newShape('select'), cost: 1_000, isProven: true, quickAt: performance.now() };
+  const shape = { ...newShape('select'), cost: 1_000, isProven: true, cheapAt: performance.now() };
   const anonymous = (key: string): Requester => ({ ...SERVICE, key, origin: 'anonymous' });
   const enter = async (key: string): Promise<RunningStatement> => {
     const running = await scheduler.enter('attempt', anonymous(key), shape);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { DEFAULTS } from '../../src/config.ts';
-import { loadResources } from '../../src/resources/load-registry.ts';
+import { loadRegistryFile } from '../../src/resources/load-registry.ts';
 import { requireRegistry } from '../../src/service.ts';
 import { folderWith } from '../process/support.ts';
 import { basic, cheapHash, commandPath, startService, type TestService } from '../support.ts';
@@ -24,7 +24,7 @@ describe(PAGE, () => {
   before(async () => {
     const [code = ''] = codeBlocks(PAGE, 'ts');
     const folder = await folderWith({ 'resources.ts': code });
-    const { registry } = await loadResources(join(folder, 'resources.ts'));
+    const { registry } = await loadRegistryFile(join(folder, 'resources.ts'));
     service = await startService(requireRegistry(registry, DEFAULTS));
     for (const username of ['ada', 'bob']) {
       const password = await cheapHash(`pw-${username}`);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { DEFAULTS } from '../../src/config.ts';
 import type { Resource } from '../../src/index.ts';
-import { loadResources } from '../../src/resources/load-registry.ts';
+import { loadRegistryFile } from '../../src/resources/load-registry.ts';
 import { requireRegistry } from '../../src/service.ts';
 import { cheapHash, createDatabase, startService } from '../support.ts';
 import '../typescript.ts';
@@ -50,7 +50,7 @@ describe('the registries of the pages', () => {
     assert.ok(example && others.length === 0, `${page} has one registry`);
     const file = join(directory, `${page.replace('/', '-')}.ts`);
     await writeFile(file, example.code);
-    return requireRegistry((await loadResources(file)).registry, DEFAULTS);
+    return requireRegistry((await loadRegistryFile(file)).registry, DEFAULTS);
   }
 
   test('that of README.md is read by the command, wherever the file lies', async () => {

@@ -163,7 +163,7 @@ describe('admission', () => {
     network,
     countedFor: undefined,
     uncharged: 0,
-    isLong: false,
+    wasCharged: false,
   });
   const enter = (admission: Admission, network: string): Promise<void> | undefined =>
     admission.enter(requestOf(network), performance.now());
@@ -271,7 +271,7 @@ describe('admission', () => {
     admission.charge('ada', 2_000);
     const now = performance.now();
     await admission.enter(requestOf('ada'), now);
-    await admission.heavySlot({ key: 'user 2', network: 'bob' });
+    await admission.heavyTurn({ key: 'user 2', network: 'bob' });
     await turn();
     assert.ok((await startedOfFive(admission, 'ada', now + 1_500)) <= 1);
   });
@@ -322,7 +322,7 @@ describe('admission', () => {
       admission.chargeWork(request, 5);
     };
 
-    test('for work in a slot', async () => {
+    test('for work in a turn', async () => {
       const { admission, charges } = spied();
       const request = requestOf('ada');
       await admission.enter(request, performance.now());
@@ -330,12 +330,12 @@ describe('admission', () => {
       await turn();
       assert.equal(charges.length, 1);
       work(admission, request);
-      assert.equal(charges.length, 2, 'the slot is over');
+      assert.equal(charges.length, 2, 'the turn is over');
     });
 
-    test('for a request that has to wait again after its slot', async () => {
+    test('for a request that has to wait again after its turn', async () => {
       const { admission, charges } = spied();
-      // All of them start in the iteration of the event loop in which the slot begins.
+      // All of them start in the iteration of the event loop in which the turn begins.
       for (let count = 0; count < 33; count += 1) void enter(admission, `client ${count}`);
       const request = requestOf('ada');
       await admission.enter(request, performance.now());
@@ -402,7 +402,7 @@ describe('admission', () => {
     let turns = 0;
     let latest = -Infinity;
     const all = ['ada', 'ada', 'ada', 'bob'].map(async (name) => {
-      await admission.heavySlot({ key: name, network: name });
+      await admission.heavyTurn({ key: name, network: name });
       assert.ok(turns - latest > 1);
       latest = turns;
       order.push(name);
@@ -423,11 +423,11 @@ describe('admission', () => {
       return () => (isListening = false);
     };
     const done: string[] = [];
-    const slot = (name: string): Promise<void> =>
-      admission.heavySlot({ key: name, network: name }).then(() => void done.push(name));
-    const first = slot('ada');
-    const left = admission.heavySlot({ key: 'bob', network: 'bob', onGone }, 1_000_000);
-    const last = slot('eve');
+    const turn = (name: string): Promise<void> =>
+      admission.heavyTurn({ key: name, network: name }).then(() => void done.push(name));
+    const first = turn('ada');
+    const left = admission.heavyTurn({ key: 'bob', network: 'bob', onGone }, 1_000_000);
+    const last = turn('eve');
     assert.equal(admission.waiting, 3);
     leave();
     assert.equal(admission.waiting, 2);
@@ -439,11 +439,11 @@ describe('admission', () => {
 
   test('refuses late heavy work with 429 if its client waits for itself, else with 503', async () => {
     const admission = new Admission();
-    const slot = (name: string): Promise<void> => admission.heavySlot({ key: name, network: name });
-    const busy = slot('mallory').then(() => {
+    const turn = (name: string): Promise<void> => admission.heavyTurn({ key: name, network: name });
+    const busy = turn('mallory').then(() => {
       for (const end = performance.now() + 2_100; performance.now() < end;);
     });
-    const late = ['ada', 'ada', 'ada', 'bob'].map((name) => slot(name).catch((error: unknown) => error));
+    const late = ['ada', 'ada', 'ada', 'bob'].map((name) => turn(name).catch((error: unknown) => error));
     const statuses = (await Promise.all(late)).map((error) =>
       error instanceof Problem ? error.status : 200,
     );

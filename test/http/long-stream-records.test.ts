@@ -9,7 +9,7 @@ import { buildModels } from '../../src/db/schema/build-models.ts';
 import { parseListQuery } from '../../src/query/parse/grammar.ts';
 import { planList } from '../../src/query/plan.ts';
 import { recordJson } from '../../src/query/statements/record-json.ts';
-import { exportStatement } from '../../src/query/statements/bulk-statements.ts';
+import { exportStatement } from '../../src/query/statements/export-statement.ts';
 import { openExport } from '../../src/resources/records/record-export.ts';
 import { serveResources, visibilityFor } from '../../src/resources/serve/served-resource.ts';
 import { startService, type TestService } from '../support.ts';

@@ -114,7 +114,7 @@ describe('a failed login of an unknown user', () => {
 
   test('costs as much as new hashes if there are no users', async () => {
     const passwords = createPasswords();
-    await passwords.imitate([]);
+    await passwords.matchCosts([]);
     assert.equal(passwords.isCurrent(await passwords.hash('x')), true);
     assert.equal(await passwords.verify(undefined, 'x'), false);
   });

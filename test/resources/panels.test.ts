@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { createVitrine, StartError, type Panel } from '../../src/index.ts';
-import { loadResources } from '../../src/resources/load-registry.ts';
+import { loadRegistryFile } from '../../src/resources/load-registry.ts';
 import shipped from '../../src/resources/registry.ts';
 import { EXECUTABLE } from '../process/support.ts';
 import '../typescript.ts';
@@ -56,14 +56,14 @@ describe('panels of a registry', () => {
     test(`are exported as panels by ${name}`, async () => {
       const file = join(directory, name);
       await writeFile(file, text);
-      const { registry, panels } = await loadResources(file);
+      const { registry, panels } = await loadRegistryFile(file);
       assert.deepEqual(panels, expected);
       assert.deepEqual(registry, [{ model: 'note', columns: { message: { type: 'text' } } }]);
     });
   }
 
   test('are empty for the shipped registry', async () => {
-    assert.deepEqual(await loadResources(undefined), { registry: shipped, panels: [] });
+    assert.deepEqual(await loadRegistryFile(undefined), { registry: shipped, panels: [] });
   });
 
   test('are checked by vitrine check', async () => {

@@ -9,7 +9,7 @@ import { withBasePath, keyOfSegment } from '../../http/message/base-path.ts';
 import { pageLinks, type PageLinks } from '../../http/api/page-links.ts';
 import { OPENAPI_PATH } from '../../http/api/api-routes.ts';
 import { firstParameters, parseParameters } from '../../query/parse/grammar.ts';
-import type { RecordPage } from '../../resources/records/listing.ts';
+import type { RecordPage } from '../../resources/records/api-listing.ts';
 import {
   meets,
   type Caller,

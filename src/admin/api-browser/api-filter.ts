@@ -59,7 +59,7 @@ export function parameterChips(
   });
   return html`${
     chips.length > 0 &&
-    html`<ul class="chips" aria-label="LinkParameters">
+    html`<ul class="chips" aria-label="Parameters">
       ${chips} ${more > 0 && html`<li>and ${more} more</li>`}
     </ul>`
   }`;

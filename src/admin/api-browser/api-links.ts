@@ -1,3 +1,4 @@
+// URLs of the API, and curl commands for them.
 import { withBasePath, keySegment } from '../../http/message/base-path.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';

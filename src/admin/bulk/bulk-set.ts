@@ -21,7 +21,7 @@ import { ruleErrors } from '../fields/rule-errors.ts';
 import { typedField } from '../fields/form-body.ts';
 import {
   takesAnyText,
-  isTickBox,
+  isCheckbox,
   noChoice,
   nullName,
   typedValues,
@@ -95,7 +95,7 @@ async function valuePage(
     renderLongTexts(new Map([[column, typed]])),
   ]);
   const isRequired =
-    !column.nullable && !takesAnyText(column) && !column.type.element && !isTickBox(column, false);
+    !column.nullable && !takesAnyText(column) && !column.type.element && !isCheckbox(column, false);
   const field = {
     column,
     typed,

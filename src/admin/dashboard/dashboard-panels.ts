@@ -1,7 +1,8 @@
 // Shows the panels that the registry adds to the start page.
 import { isClientGone } from '../../db/scheduling/requester.ts';
 import type { Logger } from '../../http/observability/logger.ts';
-import { TimeoutError, PanelFault, type Panel, type PanelTable } from '../../resources/definition/panel.ts';
+import type { Panel, PanelTable } from '../../resources/definition/panel.ts';
+import { PanelFault, TimeoutError } from '../../resources/serve/panels.ts';
 import { chart, formatNumber } from './chart.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
@@ -44,7 +45,7 @@ function failureText(error: unknown): string {
   return 'This panel could not be loaded. See the log for details.';
 }
 
-/** What the log has already: all who waited for a panel get the same error. */
+/** Errors that are logged already: all requests that wait for a panel get the same error object. */
 const logged = new WeakSet<Error>();
 
 /** @param error a function of the registry may throw any value */

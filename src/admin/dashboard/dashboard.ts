@@ -3,7 +3,7 @@ import { isClientGone } from '../../db/scheduling/requester.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
-import { withTimeout } from '../../resources/definition/panel.ts';
+import { withTimeout } from '../../resources/serve/panels.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { changeOf, formerName } from '../history/history-entry.ts';
 import { html, type Content, type Html } from '../web/html.ts';

@@ -1,6 +1,6 @@
 // Turns the values of a form into the JSON body of a write, and runs the write.
 import type { Column } from '../../db/schema/model.ts';
-import { TOO_MANY } from '../../db/types/array-types.ts';
+import { TOO_MANY_ELEMENTS } from '../../db/types/array-types.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { BrokenRule } from '../../resources/records/conflicts.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
@@ -9,7 +9,7 @@ import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import { jsonFieldInTurns, type JsonField } from '../../resources/records/json-fields.ts';
 import { typedPassword } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
-import { lengthFault } from './form-bounds.ts';
+import { tooLongFault } from './form-bounds.ts';
 import type { Form } from '../web/form-data.ts';
 import { ruleErrors } from './rule-errors.ts';
 import {
@@ -33,11 +33,11 @@ export async function typedField(
   column: Column,
   { text, isNull }: Typed,
 ): Promise<JsonField | { readonly fault: string }> {
-  const fault = lengthFault(column, text);
+  const fault = tooLongFault(column, text);
   if (fault !== undefined) return { fault };
   if (text === '' && (isNull || !takesEmpty(column)))
     return column.nullable ? NULL : { fault: 'is required' };
-  if (column.type.element && !text.startsWith('[')) return { fault: TOO_MANY };
+  if (column.type.element && !text.startsWith('[')) return { fault: TOO_MANY_ELEMENTS };
   if (column.references && column.type.parse(text, column).fault !== undefined)
     return { fault: 'does not match exactly one record: choose one of the records' };
   return jsonFieldInTurns(column, text);

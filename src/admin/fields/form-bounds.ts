@@ -28,13 +28,13 @@ function maxLengthOf(column: Column): number {
 }
 
 /** The fault of a text that is too long for its column's field. `boundedForm` may already have truncated it. */
-export function lengthFault(column: Column, text: string): string | undefined {
+export function tooLongFault(column: Column, text: string): string | undefined {
   const most = maxLengthOf(column);
   return text.length > most ? `must be at most ${grouped(most)} characters here` : undefined;
 }
 
 /**
- * Keeps the fields of these columns and truncates long values, to one character more than `lengthFault` accepts. JSON is not
+ * Keeps the fields of these columns and truncates long values, to one character more than `tooLongFault` accepts. JSON is not
  * truncated, so that the user does not lose it.
  * @throws Problem 400 for a control field that is too long, and for too many of them
  */

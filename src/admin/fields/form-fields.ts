@@ -5,14 +5,14 @@ import {
   hasNullBox,
   hidesDefault,
   takesAnyText,
-  isTickBox,
+  isCheckbox,
   noChoice,
   nullName,
   textsOf,
   type Typed,
   type TypedValues,
 } from './form-values.ts';
-import { arrayAsTyped } from '../web/array-lines.ts';
+import { arrayToText } from '../web/array-lines.ts';
 import { attributes, html, htmlInPieces, PIECE, type Content, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
 import { fieldErrors } from '../web/widgets.ts';
@@ -50,7 +50,7 @@ export async function renderLongTexts(typed: TypedValues): Promise<ReadonlyMap<C
   const rendered = new Map<Column, Html>();
   for (const [column, { text }] of typed)
     if (text.length > PIECE)
-      rendered.set(column, await htmlInPieces(column.type.element ? arrayAsTyped(text, column) : text));
+      rendered.set(column, await htmlInPieces(column.type.element ? arrayToText(text, column) : text));
   return rendered;
 }
 
@@ -143,11 +143,11 @@ export function fieldControl(field: Field): Html {
     name: column.key,
     // No `required`: the browser would stop at the first empty field, while the service reports all errors at once. Only the
     // browser can reject half a date, which it would send as an empty value, so the form is not `novalidate`.
-    'aria-required': isRequired && !isTickBox(column, isNew) ? 'true' : undefined,
+    'aria-required': isRequired && !isCheckbox(column, isNew) ? 'true' : undefined,
     'aria-invalid': errors && errors.length > 0 ? 'true' : undefined,
     'aria-describedby': described === '' ? undefined : described,
   });
-  if (isTickBox(column, isNew))
+  if (isCheckbox(column, isNew))
     return html`<input${common}
       type="checkbox"
       value="true"
@@ -162,7 +162,7 @@ export function fieldControl(field: Field): Html {
       ? selectOf(field, references.options.map(({ id: key, label }) => [key, label]), common) // prettier-ignore
       : referenceInput(field, common);
   }
-  const text = column.type.element ? arrayAsTyped(typed.text, column) : typed.text;
+  const text = column.type.element ? arrayToText(typed.text, column) : typed.text;
   const lines = text.split('\n', MAX_LINES).length;
   if (control === 'textarea' || (control === 'text' && (hasBreaks || typed.text.length > 500))) {
     const isCode = column.type.input.json === 'json';

@@ -22,7 +22,7 @@ import { fieldRow, renderLongTexts, type Field } from './form-fields.ts';
 import {
   hidesDefault,
   takesAnyText,
-  isTickBox,
+  isCheckbox,
   KEPT,
   mustHaveText,
   originIn,
@@ -66,7 +66,7 @@ export function editableColumns(
 
 /** Whether the field must have a value. A text that was empty before may stay empty. */
 function isRequired(column: Column, isNew: boolean, stored: TypedValues | undefined): boolean {
-  if (column.nullable || column.type.element || isTickBox(column, isNew)) return false;
+  if (column.nullable || column.type.element || isCheckbox(column, isNew)) return false;
   if (isNew) return !column.hasDefault || !(hidesDefault(column) || takesEmpty(column));
   return !takesAnyText(column) || (mustHaveText(column) && stored?.get(column)?.text !== '');
 }

@@ -6,7 +6,7 @@ import { digestKey, sizeKey } from '../../query/entries/preview-sql.ts';
 import { textOfColumn, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
 import type { Form } from '../web/form-data.ts';
-import { typedAsArray } from '../web/array-lines.ts';
+import { textToArray } from '../web/array-lines.ts';
 
 /** The value of one column in a form. With `isNull`, an empty text means NULL. */
 export interface Typed {
@@ -22,7 +22,7 @@ export type TypedValues = ReadonlyMap<Column, Typed>;
 /** The name of the checkbox that distinguishes NULL from an empty text. No column can have this name. */
 export const nullName = ({ key }: Column): string => `${key}__null`;
 
-/** Whether the column accepts any text, including an empty one. */
+/** Whether the column holds free text, not one of a set of choices. `takesEmpty` says whether the text may be empty. */
 export const takesAnyText = ({ type, labels, choices }: Column): boolean =>
   type.operators.has('ilike') && !labels && !choices;
 
@@ -63,7 +63,7 @@ export const hasNullBox = (column: Column, isNew: boolean): boolean =>
   takesAnyText(column) && (column.nullable || (isNew && hidesDefault(column)));
 
 /** Whether a boolean is a checkbox. Otherwise it is a select, which can also be empty. */
-export const isTickBox = (column: Column, isNew: boolean): boolean =>
+export const isCheckbox = (column: Column, isNew: boolean): boolean =>
   column.type.input.control === 'checkbox' &&
   !column.nullable &&
   !(isNew && column.hasDefault && column.initial === undefined);
@@ -102,11 +102,11 @@ export function typedValues(form: Form, columns: readonly Column[], isNew: boole
         const isNull = form.get(column.key) === undefined || sent === noChoice(column);
         return [column, { text: isNull ? '' : withoutReturns(sent), isNull }];
       }
-      const ticked = isTickBox(column, isNew) ? String(sent === 'true') : sent;
+      const ticked = isCheckbox(column, isNew) ? String(sent === 'true') : sent;
       const trimmed = hasTime(column) ? toApiFormat(ticked.trim()) : ticked.trim();
       if (column.type.element) {
         const empty = column.nullable || (isNew && hidesDefault(column)) ? '' : '[]';
-        const array = typedAsArray(withoutReturns(trimmed), column, empty);
+        const array = textToArray(withoutReturns(trimmed), column, empty);
         return [column, { text: array, isNull: array === '' }];
       }
       const text = takesAnyText(column) ? withoutReturns(ticked) : trimmed;
@@ -134,8 +134,8 @@ export function storedValues({ fields }: RecordEntry, columns: readonly Column[]
   return new Map(
     columns.map((column) => {
       const text = textOfColumn(fields, column);
-      // Clearing a field means NULL, unless the stored value was the empty text.
       const truncatedDigest = textOfField(fields, digestKey(column)) ?? undefined;
+      // Clearing a field means NULL, unless the stored value was the empty text.
       return [column, { text: text ?? '', isNull: text !== '', truncatedDigest }];
     }),
   );

@@ -1,4 +1,4 @@
-// Keeps a form from being done twice, for instance by a double click.
+// Processes a form only once, even if it is sent twice, for instance by a double click.
 import { createHash, randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { Operations } from '../../resources/records/operations.ts';
@@ -7,8 +7,8 @@ import type { Form } from '../web/form-data.ts';
 import { html, PIECE, type Html } from '../web/html.ts';
 
 const FIELD = '_form';
-/** Characters that take as long to hash as the calls for one text. */
-const TEXT = 100;
+/** The fixed cost of hashing one text, as a number of characters that take equally long. */
+const TEXT_COST = 100;
 
 /** A hidden field with a random token, for a form that must run only once. */
 export const submitOnceField = (): Html =>
@@ -24,7 +24,7 @@ export async function submissionDigest({ get, entries }: Form): Promise<string |
   let hashed = 0;
   for (const text of entries.filter(([name]) => name !== '_save').flat()) {
     hash.update(`${text.length};`);
-    hashed += TEXT;
+    hashed += TEXT_COST;
     for (let at = 0; at < text.length; at += PIECE) {
       const piece = text.slice(at, at + PIECE);
       // UTF-16, because a piece may end between two surrogates.
@@ -50,10 +50,10 @@ export async function addOnce(
   const digest = await submissionDigest(form);
   if (digest === undefined) return { id: (await add(operations)).id, isRepeated: false };
   return inTransaction(async (operationsInTransaction, transaction) => {
-    const earlier = await sessions.whatWasDone(transaction, token, digest);
+    const earlier = await sessions.submittedResult(transaction, token, digest);
     if (earlier !== undefined) return { id: earlier, isRepeated: true };
     const { id } = await add(operationsInTransaction);
-    await sessions.noteDone(transaction, token, digest, id);
+    await sessions.noteResult(transaction, token, digest, id);
     return { id, isRepeated: false };
   });
 }

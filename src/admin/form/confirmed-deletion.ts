@@ -36,7 +36,7 @@ export interface DeletionPage {
 /** A deletion of one record or of several. */
 export interface Deletion {
   readonly selection: Selection;
-  /** What the page shows; a reply of another kind if there is nothing to delete. */
+  /** What the page shows, or a redirect if there is nothing to delete. */
   readonly page: () => Promise<DeletionPage | Reply>;
   /** How the records have changed since the form was made; undefined if they have not. */
   readonly changeSince: (form: Form) => Promise<string | undefined>;

@@ -73,8 +73,8 @@ function item(context: AdminContext, dependents: Dependents, selection: Selectio
   return html`<li>${link === undefined ? what : html`<a href="${link}">${what}</a>`}, by “${titles}”</li>`;
 }
 
-/** Whether a trigger runs before the deletion that these dependents would prevent, and may delete or change them first. */
-const mayBeFreed = ({ resource }: ResourceContext, { path }: Dependents): boolean =>
+/** Whether a trigger may delete or change these dependents first, so that they do not prevent the deletion. */
+const canBeFreedByTrigger = ({ resource }: ResourceContext, { path }: Dependents): boolean =>
   [resource.model, ...path.flatMap(({ references }) => references ?? [])].some(
     (model) => model.hasDeleteTriggers,
   );
@@ -92,7 +92,7 @@ function group(title: string, items: readonly Html[], className?: string): Html 
 
 /**
  * Lists the records that a deletion would affect: those that prevent it, are deleted with it, or lose their reference.
- * @param count the number of records to delete, for the words
+ * @param count the number of records to delete, to choose singular or plural
  * @param isRefused whether the database has refused the deletion because of a table outside the registry
  */
 export async function effectsOf(
@@ -120,13 +120,13 @@ export async function effectsOf(
   const items = (some: readonly Dependents[]): Html[] => some.map((one) => item(context, one, selection));
   const itemsOf = (effect: Dependents['effect']): Html[] => items(all.filter((one) => one.effect === effect));
   const dependents = all.filter(({ effect }) => effect === 'restrict');
-  const freed = isRefused ? [] : dependents.filter((one) => mayBeFreed(context, one));
+  const freed = isRefused ? [] : dependents.filter((one) => canBeFreedByTrigger(context, one));
   const found = items(dependents.filter((one) => !freed.includes(one)));
   const restricting = isRefused && found.length === 0 ? [unknown] : found;
   const cascading = itemsOf('cascade');
   const isAlone = all.length === 0 && restricting.length === 0;
   const view = html`${group(cannotDelete, restricting, 'forbidding')}
-  ${group(`Must first be changed or deleted by a trigger of the database, or ${it} cannot be deleted`, items(freed))}
+  ${group(`A database trigger must change or delete these first, or ${it} cannot be deleted`, items(freed))}
   ${group(`Deleted with ${it}`, cascading)}
   ${group(`Kept, but no longer linked to ${it}`, itemsOf('setNull'))}
   ${isAlone && html`<p class="effects">No known records refer to ${records}.</p>`}`;

@@ -2,7 +2,7 @@
 import { notFound } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { EntryPage } from '../../resources/records/browsing.ts';
+import type { EntryPage } from '../../resources/records/admin-listing.ts';
 import { textOfColumn } from '../../resources/records/record-entry.ts';
 import { keyText } from '../../db/schema/composite-key.ts';
 import { parseId } from '../../resources/records/read-record.ts';

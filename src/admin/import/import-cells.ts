@@ -39,8 +39,8 @@ const MAX_CELL_LENGTH = 1024 * 1024;
 type CellField = JsonField | { readonly fault: string };
 
 /**
- * Converts the text of a cell to a JSON field, at once unless it is JSON. Booleans accept every spelling that filters accept,
- * because spreadsheets write them in capitals.
+ * Converts the text of a cell to a JSON field. Returns a promise only for a JSON column, whose text may be long. Booleans accept every
+ * spelling that filters accept, because spreadsheets write them in capitals.
  */
 export function cellField(column: Column, text: string | null): CellField | Promise<CellField> {
   if (text === null) return NULL;

@@ -1,6 +1,6 @@
 // Parses an imported CSV file and checks its form, but not its values.
 import { findColumn, type Column } from '../../db/schema/model.ts';
-import type { Rest } from '../../db/scheduling/requester.ts';
+import type { YieldIfDue } from '../../db/scheduling/requester.ts';
 import { parseCsvInTurns, type CsvRow } from '../../query/csv/csv-parser.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { counted, grouped, shortened } from '../web/display-text.ts';
@@ -90,7 +90,7 @@ function readHeader(
 export async function readImportFile(
   text: string,
   resource: AdminResource,
-  rest: Rest,
+  yieldIfDue: YieldIfDue,
 ): Promise<ImportFile | { readonly faults: readonly string[] }> {
   if (text === '') return { faults: ['Choose a file or paste its text.'] };
   const bytes = Buffer.byteLength(text);
@@ -99,7 +99,7 @@ export async function readImportFile(
       faults: [`The file must be at most ${grouped(MAX_FILE_BYTES)} bytes (got ${grouped(bytes)}).`],
     };
   // The first line, and one row more than the limit to notice that there are too many.
-  const parsed = await parseCsvInTurns(text, { rows: MAX_ROWS + 2, cells: MAX_CELLS }, rest);
+  const parsed = await parseCsvInTurns(text, { rows: MAX_ROWS + 2, cells: MAX_CELLS }, yieldIfDue);
   if (parsed === 'tooManyCells')
     return {
       faults: [`The file must have at most ${grouped(MAX_CELLS)} cells. Split it into several files.`],

@@ -8,7 +8,7 @@ import {
   fetchRecords,
   matchedRecordsStatement,
   openCursor,
-  placedRecordsStatement,
+  recordsInOrderStatement,
   type MatchedRecord,
 } from '../../query/statements/records-by-key.ts';
 import {
@@ -80,21 +80,21 @@ function keyOfRow(
 async function parseKeys(resource: AdminResource, { columns, rows }: ImportFile) {
   const ids: (string | undefined)[] = [];
   /** The rows with a valid key. */
-  const places: number[] = [];
+  const rowIndexes: number[] = [];
   const keys: string[] = [];
-  for (const [place, row] of rows.entries()) {
-    if (place % KEYS_AT_ONCE === KEYS_AT_ONCE - 1) await setImmediate();
+  for (const [rowIndex, row] of rows.entries()) {
+    if (rowIndex % KEYS_AT_ONCE === KEYS_AT_ONCE - 1) await setImmediate();
     const id = keyOfRow(columns, row, resource.model.primaryKey);
     const key = id === undefined ? undefined : parseId(resource, id);
     ids.push(id);
     if (key === undefined) continue;
-    places.push(place);
+    rowIndexes.push(rowIndex);
     keys.push(key);
   }
-  return { ids, places, keys };
+  return { ids, rowIndexes, keys };
 }
 
-/** The end of the group of rows that begins at a place. */
+/** The end of the group of rows that begins at an index. */
 function endOfGroup(start: number, total: number, found: ReadonlyMap<number, MatchedRecord>): number {
   let end = start;
   for (let bytes = 0; end < total && end - start < GROUP_SIZE; end += 1) {
@@ -106,29 +106,29 @@ function endOfGroup(start: number, total: number, found: ReadonlyMap<number, Mat
 
 /**
  * Opens a cursor over records.
- * @param places the rows of the records
+ * @param rowIndexes the rows of the records
  * @returns a function that reads the records of the rows from `start` to before `end`, group after group
  */
 async function openRecords(
   run: Transaction['run'],
   { model, output }: AdminResource,
   { columns }: ImportFile,
-  places: readonly number[],
+  rowIndexes: readonly number[],
   keys: readonly string[],
 ): Promise<(start: number, end: number) => Promise<ReadonlyMap<number, JsonFields>>> {
   if (keys.length === 0) return () => Promise.resolve(new Map());
   const read = output.filter((column) => column === model.primaryKey || columns.includes(column));
-  await run(openCursor(placedRecordsStatement(model, read, keys), CURSOR));
+  await run(openCursor(recordsInOrderStatement(model, read, keys), CURSOR));
   const records = new Map<number, JsonFields>();
   let next = 0;
   return async (start, end) => {
-    for (const place of records.keys()) if (place < start) records.delete(place);
+    for (const rowIndex of records.keys()) if (rowIndex < start) records.delete(rowIndex);
     let last = next;
-    while ((places[last] ?? Infinity) < end) last += 1;
+    while ((rowIndexes[last] ?? Infinity) < end) last += 1;
     while (next < last) {
       const fetched = await run(fetchRecords(CURSOR, last - next));
       for (const { index, json } of fetched) {
-        records.set(places[index] ?? -1, await parseRecord(json));
+        records.set(rowIndexes[index] ?? -1, await parseRecord(json));
         next = index + 1;
       }
       // The last records may have been deleted meanwhile.
@@ -139,7 +139,7 @@ async function openRecords(
 }
 
 /**
- * Finds the records that the rows identify. They are as they were before the import.
+ * Yields the rows in groups, each row with the record that its key identifies. The records are as they were before the import.
  * @param isLocked whether to lock them until the end of the transaction
  */
 export async function* matchRows(
@@ -151,19 +151,19 @@ export async function* matchRows(
   const { may, model } = resource;
   const { primaryKey } = model;
   const { columns, rows } = file;
-  const { ids, places, keys } = await parseKeys(resource, file);
+  const { ids, rowIndexes, keys } = await parseKeys(resource, file);
   const found = new Map<number, MatchedRecord>();
   if (keys.length > 0)
     for (const record of await run(
       matchedRecordsStatement(model, columns, keys, isLocked && may.has('change')),
     ))
-      found.set(places[record.index] ?? -1, record);
-  const present = places.flatMap((place, index) => (found.has(place) ? [index] : []));
+      found.set(rowIndexes[record.index] ?? -1, record);
+  const present = rowIndexes.flatMap((rowIndex, index) => (found.has(rowIndex) ? [index] : []));
   const recordsOf = await openRecords(
     run,
     resource,
     file,
-    present.map((index) => places[index] ?? -1),
+    present.map((index) => rowIndexes[index] ?? -1),
     present.map((index) => keys[index] ?? ''),
   );
   const isGenerated = primaryKey.parts?.some((part) => !isSettable(part, resource)) ?? !hasNaturalKey(model);
@@ -172,16 +172,16 @@ export async function* matchRows(
 
   function match(
     row: FileRow,
-    cell: string | undefined,
+    sentId: string | undefined,
     record: JsonFields | undefined,
-    key: string,
+    storedId: string,
   ): MatchedRow {
-    if (cell === undefined) {
+    if (sentId === undefined) {
       const errors = row.fault === undefined ? undefined : { [WHOLE_ROW]: [row.fault] };
       return { row, id: undefined, record: undefined, errors };
     }
-    const parsed = primaryKey.type.parse(cell, primaryKey);
-    const id = record ? key : primaryKey.parts ? cell : (parsed.value ?? cell);
+    const parsed = primaryKey.type.parse(sentId, primaryKey);
+    const id = record ? storedId : primaryKey.parts ? sentId : (parsed.value ?? sentId);
     const line = lines.get(id);
     lines.set(id, line ?? row.line);
     const isMissing = !record && isGenerated;
@@ -195,8 +195,8 @@ export async function* matchRows(
     const records = await recordsOf(start, end);
     const group = rows.slice(start, end);
     yield group.map((row, offset) => {
-      const place = start + offset;
-      return match(row, ids[place], records.get(place), found.get(place)?.id ?? '');
+      const rowIndex = start + offset;
+      return match(row, ids[rowIndex], records.get(rowIndex), found.get(rowIndex)?.id ?? '');
     });
     start = end;
   }

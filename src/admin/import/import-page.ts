@@ -65,12 +65,12 @@ function changesText({ counts }: ImportOutcome): string {
   return `${parts.filter(Boolean).join(' and ')} ${last === 1 ? 'record' : 'records'}`;
 }
 
-/** @param refusal the state of the password confirmation; undefined if none is needed */
+/** @param confirmation its `errors` are empty before the first attempt; undefined if no confirmation is needed */
 function applyForm(
   { csrf }: AdminContext,
   { outcome, resource: { name } }: Preview,
   { text }: Upload,
-  refusal: ConfirmationRefusal | undefined,
+  confirmation: ConfirmationRefusal | undefined,
 ): Html {
   return html`<form
     method="post"
@@ -82,7 +82,7 @@ function applyForm(
     <input type="hidden" name="_csv" value="${Buffer.from(text).toString('base64')}" />
     <input type="hidden" name="_digest" value="${outcome.digest}" />
     ${submitOnceField()}
-    ${refusal && confirmationField(refusal.errors, 'Needed to change what users may do.', true)}
+    ${confirmation && confirmationField(confirmation.errors, 'Needed to change what users may do.', true)}
     <div class="buttons">
       <button class="primary">Import: ${changesText(outcome)}</button>
       <a class="button" href="${links.action(name, 'import')}">Choose another file</a>
@@ -101,15 +101,15 @@ async function previewPage(
   context: ResourceContext,
   preview: Preview,
   upload: Upload,
-  refusal?: ConfirmationRefusal,
+  confirmation?: ConfirmationRefusal,
 ): Promise<Reply> {
   const { outcome, resource } = preview;
   const { counts } = outcome;
   const isFaulty = counts.faulty > 0;
-  const isRefused = refusal !== undefined && Object.keys(refusal.errors).length > 0;
+  const isRefused = confirmation !== undefined && Object.keys(confirmation.errors).length > 0;
   const isOutdated = upload.digest !== undefined && !isRefused;
   const next = (): Content => {
-    if (counts.new + counts.changed > 0) return applyForm(context, preview, upload, refusal);
+    if (counts.new + counts.changed > 0) return applyForm(context, preview, upload, confirmation);
     return html`<p class="empty">
       No changes to import: the records already match the file.
       <a href="${links.list(resource.name)}">Back to the list</a>
@@ -128,7 +128,7 @@ async function previewPage(
       <a href="#file">upload the file again</a>.
     </p>`
   }
-  ${isRefused && errorSummary(refusal.errors, PASSWORD_LABELS)} ${summaryOf(preview)}
+  ${isRefused && errorSummary(confirmation.errors, PASSWORD_LABELS)} ${summaryOf(preview)}
   ${
     isFaulty
       ? await faultyRows(context, preview, upload)
@@ -138,7 +138,7 @@ async function previewPage(
     title: `Import preview: ${resource.title}`,
     crumbs: crumbsOf(resource),
     kind: 'form',
-    status: isRefused ? refusal.status : isOutdated ? 409 : 200,
+    status: isRefused ? confirmation.status : isOutdated ? 409 : 200,
     body,
   });
 }
@@ -169,9 +169,8 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
   const upload = readUpload(form);
   const file = await readImportFile(upload.text, resource, context.request.requester.workInTurns());
   if ('faults' in file) return uploadPage(context, { faults: file.faults, pasted: upload.pasted });
-  const needsNoPassword = !hasPrivilegeColumn(context, file.columns);
-  const refusal =
-    needsNoPassword || upload.digest === undefined ? undefined : await confirmCaller(context, form);
+  const mustConfirm = hasPrivilegeColumn(context, file.columns);
+  const refusal = mustConfirm && upload.digest !== undefined ? await confirmCaller(context, form) : undefined;
   const isWanted = ({ counts, digest }: ImportOutcome): boolean =>
     counts.faulty === 0 && digest === upload.digest && !refusal;
   const outcome = await runImportFile(
@@ -186,7 +185,7 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
     return redirectDone(context, list, 'The file was submitted twice and imported once.');
   if (!isWanted(outcome)) {
     const labelOf = await referenceLabels(context, outcome);
-    const confirmation = needsNoPassword ? undefined : (refusal ?? { errors: {}, status: 200 });
+    const confirmation = mustConfirm ? (refusal ?? { errors: {}, status: 200 }) : undefined;
     return previewPage(context, { outcome, resource, file, labelOf }, upload, confirmation);
   }
   return redirectDone(context, list, doneText(outcome.counts));

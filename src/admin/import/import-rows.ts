@@ -3,7 +3,7 @@ import type { Transaction } from '../../db/connection/transactions.ts';
 import type { Column } from '../../db/schema/model.ts';
 import { addError, Problem, type FieldErrors } from '../../errors.ts';
 import { equalValuesStatement } from '../../query/statements/conflict-statements.ts';
-import { placedRecordsStatement } from '../../query/statements/records-by-key.ts';
+import { recordsInOrderStatement } from '../../query/statements/records-by-key.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { checkBody, parseField } from '../../resources/records/checked-body.ts';
 import { type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
@@ -98,8 +98,8 @@ export function createImporter(
   async function complete(record: JsonFields, id: string): Promise<JsonFields> {
     const key = missing.length > 0 ? parseId(resource, id) : undefined;
     if (key === undefined) return record;
-    const [rest] = await run(placedRecordsStatement(model, missing, [key]));
-    return rest ? new Map([...record, ...(await parseRecord(rest.json))]) : record;
+    const [other] = await run(recordsInOrderStatement(model, missing, [key]));
+    return other ? new Map([...record, ...(await parseRecord(other.json))]) : record;
   }
 
   async function write(

@@ -55,7 +55,10 @@ export async function runImportFile(
   try {
     await inTransaction(async (operations, transaction) => {
       const { run, send } = transaction;
-      if (digest !== undefined && (await sessions.whatWasDone(transaction, token, digest)) !== undefined) {
+      if (
+        digest !== undefined &&
+        (await sessions.submittedResult(transaction, token, digest)) !== undefined
+      ) {
         outcome = 'alreadyDone';
         return;
       }
@@ -101,7 +104,7 @@ export async function runImportFile(
       outcome = tally.outcome();
       if (!isWanted(outcome)) throw new Rollback();
       await assertSession(context);
-      if (digest !== undefined) await sessions.noteDone(transaction, token, digest, 'imported');
+      if (digest !== undefined) await sessions.noteResult(transaction, token, digest, 'imported');
     });
   } catch (error) {
     if (!(error instanceof Rollback)) throw error;

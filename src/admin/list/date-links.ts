@@ -80,7 +80,7 @@ function periodsWithin(period: Period | undefined, first: string, last: string):
 /**
  * Links to the periods between the first and the last record of a list.
  * @param isLarge whether the table is too large to read every row: then the column needs an index
- * @returns undefined without such a column, if a large table has no index on it, if there is nothing to choose, or if the query is
+ * @returns undefined if the resource has no column for date links, if a large table has no index on it, if there is nothing to choose, or if the query is
  * too long to repeat
  */
 export async function dateLinks(

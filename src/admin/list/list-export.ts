@@ -1,6 +1,6 @@
 // Exports the records of a list as a CSV or JSON file.
 import type { Reply } from '../../http/message/message.ts';
-import { exportStatement } from '../../query/statements/bulk-statements.ts';
+import { exportStatement } from '../../query/statements/export-statement.ts';
 import { csvRow } from '../../query/csv/csv-rows.ts';
 import { recordJson } from '../../query/statements/record-json.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';

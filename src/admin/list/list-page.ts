@@ -2,7 +2,7 @@
 import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { EntryPage } from '../../resources/records/browsing.ts';
+import type { EntryPage } from '../../resources/records/admin-listing.ts';
 import type { Count } from '../../query/selection.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { dateLinks } from './date-links.ts';

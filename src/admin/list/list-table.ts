@@ -1,6 +1,7 @@
 // The table of a list: headings that sort, and rows to open or select.
 import { hasAddress } from '../../resources/records/checked-body.ts';
 import type { Column } from '../../db/schema/model.ts';
+import { MAX_ORDERINGS } from '../../query/parse/grammar.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { isVisible, keyIn, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
@@ -53,7 +54,7 @@ function heading(
   const state = position < 0 ? undefined : descends ? 'descending' : 'ascending';
   const cellAttributes = attributes({ class: className, 'aria-sort': position === 0 ? state : undefined });
   return html`<th scope="col" ${cellAttributes}>
-    ${hasLinks ? html`<a href="${sortedBy([...next, ...others].slice(0, 8))}">${column.title}</a>` : column.title}${
+    ${hasLinks ? html`<a href="${sortedBy([...next, ...others].slice(0, MAX_ORDERINGS))}">${column.title}</a>` : column.title}${
       state &&
       html`<span class="sort"
         ><span aria-hidden="true">${descends ? '▼' : '▲'}${present.length > 1 && position + 1}</span

@@ -8,6 +8,7 @@ import { readCookie, setCookie } from '../web/cookies.ts';
 import type { AdminContext, Services } from '../web/admin-context.ts';
 import { ANONYMOUS_LIMIT, readForm, type Form } from '../web/form-data.ts';
 import { attributes, html } from '../web/html.ts';
+import { isParkedId } from '../web/parked-forms.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
 import {
@@ -138,7 +139,7 @@ export function showLoginFor(request: ApiRequest, parked: string): Reply {
 /** The id of a parked form, from the login form. */
 function parkedId(form: Form): string | undefined {
   const id = form.get('_parked');
-  return id !== undefined && /^[\w-]{22}$/.test(id) ? id : undefined;
+  return id !== undefined && isParkedId(id) ? id : undefined;
 }
 
 /** Verifies a name and a password. A client that disconnects leaves the queue. @throws Unauthorized; Problem 429, 503 */

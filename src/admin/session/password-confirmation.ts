@@ -1,4 +1,4 @@
-// Decides when an admin must confirm a change with the own password, verifies it, and checks new passwords.
+// Decides when admins must confirm a change with their own password, verifies it, and checks new passwords.
 import { findColumn, type Column } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';

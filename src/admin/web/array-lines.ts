@@ -33,7 +33,7 @@ export function linesOf(source: string): string[] | undefined {
 }
 
 /** The text of an array in a form. An empty field means NULL where the column allows it. @param source the array as JSON */
-export function arrayAsTyped(source: string, column: Column): string {
+export function arrayToText(source: string, column: Column): string {
   const lines = linesOf(source);
   return lines && (lines.length > 0 || !column.nullable) ? lines.join('\n') : source;
 }
@@ -43,7 +43,7 @@ export function arrayAsTyped(source: string, column: Column): string {
  * @param empty what an empty field means
  * @returns the text itself for JSON, and for more lines than an array may have
  */
-export function typedAsArray(text: string, { type: { element } }: Column, empty: string): string {
+export function textToArray(text: string, { type: { element } }: Column, empty: string): string {
   if (text === '') return empty;
   if (!element || text.startsWith('[')) return text;
   const all = text.split('\n', MAX_LINES + 1);

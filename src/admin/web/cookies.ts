@@ -16,7 +16,7 @@ const PATH = '/admin/';
 
 /**
  * Finds one cookie without reading the others, of which a client can send thousands. Another site of the same domain can set a
- * cookie of this name too, and browsers may send that one first, so of two different values none counts.
+ * cookie of this name too, and browsers may send that one first, so two different values are ignored.
  * @returns empty if there are several
  */
 function cookie({ headers }: ApiRequest, name: string): string | undefined {
@@ -62,8 +62,8 @@ export function readCookie(request: ApiRequest, name: CookieName): string | unde
 }
 
 /**
- * The position of the last write, for `Replicas.reading`. Of several positions none counts, but the browser has written, so the
- * result is then empty: like every text that is no position, it leads to the primary.
+ * The position of the last write, for `Replicas.reading`. Cookies with different values give the empty text, which leads to the
+ * primary like any invalid position: the browser has written, but it is not known which position is right.
  */
 export const readPosition = (request: ApiRequest): string | undefined => sentCookie(request, 'position');
 

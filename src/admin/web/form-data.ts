@@ -5,7 +5,7 @@ import type { ApiRequest } from '../../http/message/message.ts';
 import { readMultipart, tooManyFields } from '../../http/api/multipart.ts';
 import { essenceOf } from '../../http/message/text-decoding.ts';
 import { decodeForm } from '../../query/parse/grammar.ts';
-import { LONGEST_FORM } from '../../resources/records/browsing.ts';
+import { LONGEST_FORM } from '../../resources/records/admin-listing.ts';
 
 /** The fields of a submitted form, in its order. */
 export interface Form {
@@ -68,7 +68,7 @@ export async function readForm(request: ApiRequest, { bytes, fields }: FormLimit
   if (essence !== 'application/x-www-form-urlencoded')
     throw new Problem(
       415,
-      `The body must be a form, not ${essence === '' ? 'of an unknown type' : essence.slice(0, 100)}.`,
+      `The Content-Type must be multipart/form-data or application/x-www-form-urlencoded (got ${essence === '' ? 'none' : essence.slice(0, 100)}).`,
     );
   const decoded = decodeForm((await request.body(bytes)).toString('latin1'), fields);
   if (!decoded) throw tooManyFields(fields);

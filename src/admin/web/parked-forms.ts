@@ -13,8 +13,8 @@ const MAX_PER_USER = 20;
 /** Passwords are never kept. The CSRF token belongs to the expired session. */
 const DROPPED_FIELDS = new Set(['_csrf', ...PASSWORD_FIELDS]);
 
-/** The form of an id. */
-const ID = /^[\w-]{22}$/;
+/** Whether a text can be the id of a parked form. */
+export const isParkedId = (id: string): boolean => /^[\w-]{22}$/.test(id);
 
 interface ParkedForm {
   /** The digest of the session's token. */
@@ -71,7 +71,7 @@ export function createParking(siblings?: Siblings) {
 
     /** Fetches a form that another process has kept. */
     async fetch(id: string | undefined): Promise<void> {
-      if (!siblings || id === undefined || parked.has(id) || !ID.test(id)) return;
+      if (!siblings || id === undefined || parked.has(id) || !isParkedId(id)) return;
       const [found] = (await siblings.ask('form', id)) as readonly SentForm[];
       if (!found) return;
       const { session, user, expires, entries } = found;

@@ -1,6 +1,6 @@
 // The labels of records of any resources, with one query for each resource.
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import type { Browsing } from '../../resources/records/browsing.ts';
+import type { Browsing } from '../../resources/records/admin-listing.ts';
 
 /** The label of a record; undefined for a deleted one, and for a resource that the admin area does not show. */
 export type RecordLabels = (resource: AdminResource | undefined, id: string) => string | undefined;

@@ -67,7 +67,7 @@ const writes = ({ access, methods }: ServedResource): boolean =>
 const withoutTable = (resources: readonly Resource[], { catalog }: Schema): Resource[] =>
   resources.filter((resource) => !catalog.has(tableOf(resource)));
 
-function databaseWarnings({ settings, resources, schema, databaseInfo, isEmbedded }: RiskInput): Warning[] {
+function databaseRisks({ settings, resources, schema, databaseInfo, isEmbedded }: RiskInput): Warning[] {
   const { isSuperuser, tables } = databaseInfo;
   const hasUsers = hasLogins(resources, settings);
   const isOpen = tables.some(({ name, isChangeable }) => name === HISTORY.model && isChangeable);
@@ -173,7 +173,7 @@ function speedWarnings({ resources, served, adminResources, schema, databaseInfo
 
 /** All warnings, the most serious first. Errors are reported elsewhere: see `compareSchema`. */
 export const warningsOf = (input: RiskInput): Warning[] => [
-  ...databaseWarnings(input),
+  ...databaseRisks(input),
   ...accessWarnings(input),
   ...speedWarnings(input),
 ];

@@ -12,7 +12,7 @@ interface KeyReport {
   readonly warnings: readonly Warning[];
 }
 
-/** Whether a unique index has the columns of the key, as on a materialized view. It takes several rows with NULL. */
+/** Whether a unique index has the columns of the key, as on a materialized view. Such an index allows several rows with NULL. */
 const hasUniqueIndex = ({ primaryKey, wholeUniques }: Model): boolean => {
   const parts = partsOf(primaryKey);
   return wholeUniques.some(

@@ -7,7 +7,7 @@ import {
   type Catalog,
   type CatalogTable,
 } from '../../db/schema/catalog.ts';
-import { identifier, table } from '../../db/fragment.ts';
+import { quotedName, quotedTable } from '../../db/fragment.ts';
 import type { Relation } from '../../db/schema/relations.ts';
 import type { KeyTypeName } from '../../db/types/column-types.ts';
 import { isSecret } from './model-names.ts';
@@ -111,18 +111,13 @@ function asKey(found: CatalogTable, fields: readonly string[]): Key | KeylessTab
   if (fault === undefined) return { fields, type };
   if (!isSingle)
     return { fault: `its key (${fields.join(', ')}) ${fault}`, help: 'A unique NOT NULL column would help.' };
-  const text = column?.type === 'bytea' ? `encode(${quoted(field)}, 'hex')` : `${quoted(field)}::text`;
+  const text =
+    column?.type === 'bytea' ? `encode(${quotedName(field)}, 'hex')` : `${quotedName(field)}::text`;
   return {
     fault: `its key ${field} is ${column?.printed ?? '?'}, which no key type supports`,
     help: `It can be read through a view: create view ${quotedTable(`${found.name}_view`)} as select ${text} as record_key, * from ${quotedTable(found.name)}.`,
   };
 }
-
-/** A column as SQL takes it. */
-const quoted = (field: string): string => identifier(field).text.join('');
-
-/** A table as SQL takes it. */
-const quotedTable = (name: string): string => table(name).text.join('');
 
 function withoutKey({ name, columns, indexes }: CatalogTable): KeylessTable {
   const isNullable = (field: string): boolean =>
@@ -135,7 +130,7 @@ function withoutKey({ name, columns, indexes }: CatalogTable): KeylessTable {
   const added = ['id', 'row_id'].find((field) => !has(field)) ?? 'record_id';
   const changes =
     nullable.length > 0
-      ? nullable.map((field) => `alter column ${quoted(field)} set not null`).join(', ')
+      ? nullable.map((field) => `alter column ${quotedName(field)} set not null`).join(', ')
       : `add column ${added} bigint generated always as identity primary key`;
   return {
     fault: 'it has no key: neither a primary key nor unique NOT NULL columns',

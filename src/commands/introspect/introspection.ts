@@ -79,7 +79,7 @@ export const hasServableName = (relation: Relation): boolean =>
   !relation.name.includes('.') && !(relation.isHidden && relation.schema.includes('.'));
 
 /** A relation with its key, or why it cannot be served, and what would help. */
-function serve(relation: Relation, catalog: Catalog, read: ReadRelations): Omit<Served, 'model'> | string {
+function servable(relation: Relation, catalog: Catalog, read: ReadRelations): Omit<Served, 'model'> | string {
   const found = hasServableName(relation) ? catalog.get(tableName(relation)) : undefined;
   if (SYSTEM_TABLES.some(({ model }) => model === relation.name))
     return 'the name is reserved for a system table of the service. Rename it to serve it.';
@@ -145,7 +145,7 @@ function triggerNote({ effect, trigger }: TriggerFinding, name: string): string 
 const keyNote = ({ trigger }: TriggerFinding, field: string): string =>
   `The trigger ${trigger} may fill the key ${field}, but clients must send it: a default in SQL would help.`;
 
-function describe(one: Served, served: readonly Served[]): IntrospectedResource {
+function introspectRelation(one: Served, served: readonly Served[]): IntrospectedResource {
   const { relation, found, model, key, isProven, proposedFrom = [] } = one;
   const columns: IntrospectedColumn[] = [];
   const notes: string[] = [];
@@ -270,7 +270,7 @@ export function introspect(relations: readonly Relation[], catalog: Catalog): In
     relations.some((other) => other.name === name && other.schema !== schema && !other.isPartition);
   for (const relation of relations.filter(({ isPartition }) => !isPartition)) {
     const name = tableName(relation);
-    const found = serve(relation, catalog, read);
+    const found = servable(relation, catalog, read);
     const count = partitions.get(pathOf(relation)) ?? 0;
     partitions.delete(pathOf(relation));
     if (typeof found === 'string') {
@@ -295,5 +295,5 @@ export function introspect(relations: readonly Relation[], catalog: Catalog): In
       `${plural(count, 'partition')} of ${root} ${count === 1 ? 'is' : 'are'} not served: that table was not read.`,
     );
   const keyed = withColumnKeys(served);
-  return { resources: keyed.map((one) => describe(one, keyed)), notes, remarks };
+  return { resources: keyed.map((one) => introspectRelation(one, keyed)), notes, remarks };
 }

@@ -53,8 +53,9 @@ function withoutColumns(
   return {
     ...one,
     isAddable:
-      (one.isAddable && isView(catalog.get(one.table))) ||
-      (one.isAddable && !one.columns.some((column) => !isKept(column.name) && isRequired(column))),
+      one.isAddable &&
+      (isView(catalog.get(one.table)) ||
+        !one.columns.some((column) => !isKept(column.name) && isRequired(column))),
     columns: one.columns.filter(({ name }) => isKept(name)),
     foreignKeys: Object.fromEntries(
       Object.entries(one.foreignKeys).filter(([name, { columns }]) => isKept(name) && columns.every(isKept)),

@@ -1,4 +1,4 @@
-// Likely keys of views that nothing proves: those of the tables where their columns come from.
+// Proposes keys for views without a proven key: the keys of the tables where their columns come from.
 import { isKey, type CatalogTable } from '../../db/schema/catalog.ts';
 import type { ColumnOrigin, Relation } from '../../db/schema/relations.ts';
 
@@ -67,7 +67,7 @@ function keyIn({ found, fields }: Source): readonly string[] | undefined {
   return keys[0]?.fields.map((field) => fields.get(field) ?? field);
 }
 
-/** Whether each row of the table belongs to one row of the other, whose key the view has, and identifies it. */
+/** Whether `one` has at most one row for each row of `other` (its foreign key is unique), and the view has the key of `other`. */
 const extendsKeyOf = (one: Source, other: Source): boolean =>
   keyIn(other) !== undefined &&
   one.found.foreignKeys.some(({ target, fields }) => target === other.found.name && isKey(one.found, fields));
@@ -87,7 +87,8 @@ function targetsOf({ found }: Source, tables: ReadonlyMap<string, CatalogTable>)
 }
 
 /**
- * The key that a view probably has. A table adds nothing to it if another one refers to it: the row there determines its row.
+ * The key that a view probably has: the keys of its source tables together. A table that another source table refers to is left
+ * out, because the referring row determines its row.
  */
 export function proposedKey(view: Relation, relations: ReadRelations): ProposedKey | undefined {
   const sources = sourcesOf(view, relations);

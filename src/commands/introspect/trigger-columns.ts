@@ -1,4 +1,4 @@
-// What the triggers of a table make of a column of a new record, as far as their source shows it.
+// Finds out from the source of a table's triggers whether they fill or change a column of a new record.
 import type { Trigger } from '../../db/schema/relations.ts';
 
 /**
@@ -86,7 +86,7 @@ const isUnclear = (tokens: readonly string[]): boolean =>
 const mentionsWord = (text: string, field: string): boolean =>
   new RegExp(`(?<!\\w)${field.replace(/[^\w]/g, '\\$&')}(?!\\w)`, 'iu').test(text);
 
-/** What a trigger makes of a column; undefined if it does not set it. */
+/** The effect of a trigger on a column; undefined if it does not set it. */
 function effectOf(
   { language, source, arguments: given, isConditional }: Trigger,
   field: string,
@@ -118,7 +118,7 @@ function effectOf(
   return values.length > 0 ? 'changed' : undefined;
 }
 
-/** What the triggers make of a column, and the trigger that shows it; undefined if none sets it. */
+/** The effect of the triggers on a column, and the trigger that has it; undefined if none sets the column. */
 export function triggerEffect(triggers: readonly Trigger[], field: string): TriggerFinding | undefined {
   const found = triggers.flatMap((trigger) => {
     const effect = effectOf(trigger, field);

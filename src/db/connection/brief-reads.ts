@@ -4,7 +4,7 @@ import { withoutLarge } from '../fragment.ts';
 import { weightOfRead, type HeavyStatements } from '../scheduling/heavy-statements.ts';
 import type { RawRow } from '../rows.ts';
 import { Exclusions } from '../exclusions.ts';
-import { increment } from '../scheduling/slow-clients.ts';
+import { increment } from '../counts.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import type { Shape } from '../statement-shapes.ts';
 import { isConnectionError, isDatabaseError, QUERY_CANCELED } from './database-errors.ts';

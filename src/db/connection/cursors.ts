@@ -65,7 +65,7 @@ export interface CursorOptions {
    */
   readonly slowTimeout: number;
   readonly presence: ClientPresence;
-  /** Says when PostgreSQL has ended a search that was given up, which keeps its slot until then. */
+  /** Says when PostgreSQL has ended an abandoned search, which keeps its slot until then. */
   readonly endless: EndlessStatements;
   /** For a replica. */
   readonly guard?: ServerGuard | undefined;

@@ -54,8 +54,8 @@ const READ_ONLY_ROUTINES = /^PreventCommand(IfReadOnly|DuringRecovery)$/;
 /**
  * Whether the connection is read-only. It may stay so when the database takes changes again, or the address leads to another
  * server: only a new connection helps. A function, or the server of a foreign table, may fail with the same SQLSTATE.
- * @param isDirect whether errors do not name the parameters of their statement, which would look like one of a function: behind a
- * pooler, the service cannot ask for that
+ * @param isDirect whether no pooler is in between. Then `where` is set only by functions, because the service turns
+ * `log_parameter_max_length_on_error` off
  */
 export function isReadOnlyError(error: Error, isDirect = false): boolean {
   const { code, routine = '', where } = error as Partial<DatabaseError>;

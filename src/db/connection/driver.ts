@@ -51,10 +51,10 @@ function withoutTarget(address: string): string {
 const unreplicated = new WeakSet<postgres.Sql>();
 
 /**
- * Whether the last statement of a client was committed, and a request to cancel ended its wait for a synchronous standby.
+ * Returns and clears the mark of a client whose last commit did not wait for a synchronous standby, because it was canceled.
  * PostgreSQL reports success, but a failover may undo the change.
  */
-export const wasUnreplicated = (sql: postgres.Sql): boolean => unreplicated.delete(sql);
+export const takeUnreplicated = (sql: postgres.Sql): boolean => unreplicated.delete(sql);
 
 /** Opens a client with one connection, to a server that is chosen when it connects. */
 function openOn(
@@ -151,7 +151,7 @@ export function cancelOnServer(query: Query): Promise<unknown> {
   return canceller ? canceller(query) : Promise.resolve();
 }
 
-/** PostgreSQL's number of the process that runs a statement, once the statement was sent. */
+/** The process ID of the PostgreSQL backend that runs a statement, once the statement was sent. */
 export const processOf = ({ state }: Query): number | undefined =>
   (state as { readonly pid?: number } | null)?.pid;
 
@@ -185,7 +185,7 @@ export interface DedicatedConnection {
   readonly abort: (reason: Error) => void;
   /** Whether it has ended, so that `run` would reject. */
   readonly isLost: () => boolean;
-  /** PostgreSQL's number of the process, while a statement is running. */
+  /** The process ID of the PostgreSQL backend, while a statement is running. */
   readonly process: () => number | undefined;
   /** @param timeout seconds after which the connection is closed even if a statement is running */
   readonly end: (timeout: number) => Promise<void>;
@@ -222,7 +222,7 @@ export function openDedicated(open: OpenClient): DedicatedConnection {
         const query = start(sql);
         running = query as unknown as Query;
         void Promise.resolve(query)
-          .then((rows) => (wasUnreplicated(sql) ? reject(connectionLost()) : resolve(rows)), reject)
+          .then((rows) => (takeUnreplicated(sql) ? reject(connectionLost()) : resolve(rows)), reject)
           .finally(() => {
             // The next statement may have begun already.
             if (running === (query as unknown as Query)) running = undefined;

@@ -38,7 +38,7 @@ export interface ConnectionOptions {
 const MAX_PREPARED = 400;
 const MAX_PREPARED_LENGTH = 512 * 1024;
 
-/** How often all connections may be replaced at once, and milliseconds until they may be once more. */
+/** A token bucket: how often all connections may be replaced in a row, and milliseconds until one more time is allowed. */
 const MAX_REPLACED = 8;
 const REPLACE_PAUSE = 1_000;
 
@@ -59,9 +59,9 @@ export class PoolConnections {
   /** Connections that were replaced and still owe answers. */
   readonly #retired = new Set<Connection>();
   #isClosed = false;
-  /** How often all may be replaced, as of a time. */
-  #spared = MAX_REPLACED;
-  #sparedAt = performance.now();
+  /** The tokens that are left, and when they were counted. */
+  #tokens = MAX_REPLACED;
+  #tokensAt = performance.now();
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
@@ -114,10 +114,10 @@ export class PoolConnections {
   /** Replaces all of them, unless that was done often lately: on a server that stays read-only, every write asks for it. */
   replaceAll(): void {
     const now = performance.now();
-    const spared = Math.min(MAX_REPLACED, this.#spared + (now - this.#sparedAt) / REPLACE_PAUSE);
-    this.#spared = spared < 1 ? spared : spared - 1;
-    this.#sparedAt = now;
-    if (spared < 1) return;
+    const tokens = Math.min(MAX_REPLACED, this.#tokens + (now - this.#tokensAt) / REPLACE_PAUSE);
+    this.#tokens = tokens < 1 ? tokens : tokens - 1;
+    this.#tokensAt = now;
+    if (tokens < 1) return;
     for (const connection of [...this.#current]) this.replace(connection, connection.underway === 0);
   }
 

@@ -1,4 +1,4 @@
-// The options of a pool, its statements and their counters, how one is sent, and whether it may have taken effect when its answer is lost.
+// The types of a pool: its options, its counters, and a job, which is one statement from the call to its answer. Also sends a job.
 import type postgres from 'postgres';
 import type { BoundSql } from '../fragment.ts';
 import type { Histogram } from '../histogram.ts';
@@ -22,7 +22,7 @@ export interface Execution {
   readonly rows: Promise<RawRow[]>;
   /** Ends the statement, on the server too if it has a connection to itself. `rows` then rejects with the reason. */
   readonly cancel: (reason: Error) => void;
-  /** PostgreSQL's number of the process that runs it, once it was sent. */
+  /** The process ID of the PostgreSQL backend that runs it, once it was sent. */
   readonly process: () => number | undefined;
 }
 
@@ -101,7 +101,7 @@ export interface Sent {
 
 /**
  * Sends a statement; with a follow-up, both in one transaction.
- * @param onNext is told each further query: a request to cancel must name the one that is running
+ * @param onNext receives each further query, because a request to cancel must name the running one
  */
 export function sendAll(
   sql: postgres.Sql,

@@ -8,7 +8,7 @@ import {
   isStalePrepared,
   connectionLost,
   processOf,
-  wasUnreplicated,
+  takeUnreplicated,
   withoutGaps,
   type Query,
 } from './driver.ts';
@@ -186,7 +186,7 @@ export class Pool {
     answer.then(
       (rows) => {
         const isValid = !job.required || hasReached(connection.reached, job.required);
-        if (isAnswer(rows) && isValid && !wasUnreplicated(connection.sql))
+        if (isAnswer(rows) && isValid && !takeUnreplicated(connection.sql))
           this.#succeed(job, connection, withoutGaps(rows));
         else this.#fail(job, connection, query, isValid ? connectionLost() : new WrongServer());
       },

@@ -9,8 +9,8 @@ import type { Shape } from '../statement-shapes.ts';
  */
 const LARGE_FOR = 10_000;
 /**
- * How many times the bytes of its JSON a value's size may be taken for: an array of short numbers is stored longer, and a
- * compressed value above a limit counts as large.
+ * Maximum ratio of the size that SQL computes for a value to the bytes of its JSON. An array of short numbers takes more bytes in
+ * storage, and a compressed value above a limit counts as large.
  */
 const MAX_OVERHEAD = 256;
 /** Maximum large records that are remembered for one shape. */
@@ -20,7 +20,7 @@ const MAX_LARGE = 1_000;
 export const isLeftOut = ({ isPage, small }: BoundSql, rows: readonly RawRow[]): boolean =>
   (isPage === true || small !== undefined) && rows[0]?.[0] === null;
 
-/** The first value of an answer is nearly all of it, but for a long page, whose records may be rows of their own. */
+/** The first value is nearly the whole answer, except on a long page, where each record may be a separate row. */
 const isLarge = (statement: BoundSql, rows: readonly RawRow[]): boolean =>
   (rows[0]?.[0]?.length ?? 0) > LARGE ||
   (statement.isPage === true && rows.length > 1) ||

@@ -1,4 +1,4 @@
-// Runs each statement on one of two pools, by its kind, its cost and its requester.
+// Runs each statement on one of three pools, by its kind, its cost and its requester.
 import { OVERLOADED } from '../../errors.ts';
 import { ClientPresence } from '../client-presence.ts';
 import { HeavyStatements, weightOfRead } from '../scheduling/heavy-statements.ts';
@@ -71,7 +71,7 @@ export class Runner {
 
   constructor({ open, openBrief, isPipelined, slowTimeout, guard }: RunnerOptions) {
     this.#isPipelined = isPipelined;
-    // Reads of the other pools would stay behind the writes on a server that has become a standby. A replica always is one.
+    // The server has become a standby. All pools reconnect, so that reads do not stay on it. A replica is always a standby.
     const onReadOnly = (): void => {
       if (!guard) [this.#quick, this.#brief, this.#work].forEach((pool) => pool.reconnect());
     };
@@ -284,7 +284,7 @@ export class Runner {
       return await rows;
     } catch (error) {
       const number = running && isUnanswered(error) ? process() : undefined;
-      if (running && number !== undefined) running.endless = this.endless.ended(number);
+      if (running && number !== undefined) running.stopped = this.endless.ended(number);
       throw error;
     } finally {
       clearTimeout(timer);

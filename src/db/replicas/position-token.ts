@@ -11,7 +11,7 @@ import {
 } from 'node:crypto';
 import type { Reached } from '../connection/server-guard.ts';
 
-/** What a client has written, as it says. */
+/** The position after a client's last write, from its token. */
 export interface WrittenPosition {
   /** Undefined if it is not known, so that only the primary has it for certain. */
   readonly reached: Reached | undefined;
@@ -40,8 +40,8 @@ const MAX_LENGTH = 1_450;
 const NO_TIMELINE = 0;
 
 /**
- * Tokens are encrypted with a random vector: how far the write-ahead log has grown, or that it has not, would tell the client of a
- * refused write how much PostgreSQL did before it refused, which depends on hidden data.
+ * Tokens are encrypted with a random initialization vector. A readable position would reveal how much PostgreSQL wrote before it
+ * refused a write, and that depends on hidden data.
  * @param secret that all processes on the database share
  * @param identity of the database, so that a copy of it with the same secret does not take its positions
  */

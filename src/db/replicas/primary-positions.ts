@@ -3,7 +3,7 @@ import type { Database } from '../connection/database.ts';
 import type { Reached } from '../connection/server-guard.ts';
 import { DURABLE, WRITTEN } from './server-state.ts';
 
-/** The primary had made this durable at a time at the earliest (milliseconds of `performance.now`). */
+/** A durable position of the primary, read at `at` or just after it (milliseconds of `performance.now`). */
 interface Sample extends Reached {
   readonly at: number;
 }
@@ -47,7 +47,7 @@ export class PrimaryPositions {
   }
 
   /**
-   * What a replica must have, so that its state is at most so old.
+   * The position that a replica must have replayed for its state to be at most this old.
    * @param age milliseconds
    * @returns undefined if the primary has not answered for that time
    */

@@ -11,13 +11,13 @@ import {
 import { sendStatement, type DedicatedConnection } from '../connection/driver.ts';
 import { hasReached, WrongServer, type Reached, type ServerGuard } from '../connection/server-guard.ts';
 import type { PrimaryPositions } from './primary-positions.ts';
-import { differs, replicaQuestion, type Identity, type ReplicaAnswer } from './server-state.ts';
+import { identityMismatch, replicaQuestion, type Identity, type ReplicaAnswer } from './server-state.ts';
 
 /** Milliseconds in which a replica must say how far it is. */
 const ASK_TIMEOUT = 2_000;
 /**
- * Milliseconds after its last answer, and after it did not answer, in which a replica is the reason that reads wait on it, and not
- * their number. Statements without an answer are abandoned by then.
+ * A refused read is blamed on the replica, not on the number of reads, in two cases: its last answer is older than LATE, or it
+ * failed to answer within RECOVERY (milliseconds). Statements without an answer are abandoned within RECOVERY.
  */
 const LATE = 1_000;
 const RECOVERY = 15_000;
@@ -145,10 +145,10 @@ export class Replica implements ServerGuard {
       return isDatabaseError(error) && !isTemporarilyUnavailable(error) ? this.#fault : undefined;
     }
     this.#update();
-    return differs(this.#answer, this.#options.identity);
+    return identityMismatch(this.#answer, this.#options.identity);
   }
 
-  /** Whether a statement that is sent now would be answered by a server that has reached a state, as far as is known. */
+  /** Whether the replica may answer reads now, and is known to have replayed what is required. */
   has(required: Reached): boolean {
     const isReady = this.#isInRotation && performance.now() >= this.#pausedUntil;
     return isReady && this.#answer !== undefined && hasReached(this.#reachedIn(this.#answer), required);
@@ -192,7 +192,7 @@ export class Replica implements ServerGuard {
   #reachedIn(answer: ReplicaAnswer): Reached | undefined {
     const { isStandby, position } = answer;
     const timeline = answer.timeline ?? this.#options.primary.latest?.timeline;
-    const isRight = isStandby && differs(answer, this.#options.identity) === undefined;
+    const isRight = isStandby && identityMismatch(answer, this.#options.identity) === undefined;
     return isRight && position !== undefined && timeline !== undefined ? { timeline, position } : undefined;
   }
 
@@ -201,7 +201,7 @@ export class Replica implements ServerGuard {
     const answer = this.#answer;
     if (!answer) return this.#fault;
     const { identity, primary, maxLag } = this.#options;
-    const difference = differs(answer, identity);
+    const difference = identityMismatch(answer, identity);
     if (difference !== undefined) return difference;
     if (!answer.isStandby) return 'it is not a standby';
     const reached = this.#reachedIn(answer);
@@ -221,7 +221,7 @@ export class Replica implements ServerGuard {
     const reason = this.#reason();
     this.#isInRotation = reason === undefined;
     // One line each way, and one more if it turns out to be another server than at the start.
-    const difference = this.#answer && differs(this.#answer, this.#options.identity);
+    const difference = this.#answer && identityMismatch(this.#answer, this.#options.identity);
     const status = reason === undefined ? 'in' : (difference ?? 'out');
     if (status === this.#status) return;
     this.#status = status;

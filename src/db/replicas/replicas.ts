@@ -53,7 +53,7 @@ const IDLE_AFTER = 5_000;
  */
 const EXPIRY = 10 * 60_000;
 
-/** Statuses of writes that were refused because of who sends them, or how many, whatever is stored. */
+/** Statuses of writes that were refused without looking at stored data: for who sent them, or how many. */
 const REFUSED_UNSEEN: ReadonlySet<number> = new Set([401, 403, 429]);
 
 /** Without replicas. */

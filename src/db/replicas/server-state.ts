@@ -81,7 +81,7 @@ export const replicaQuestion = ({ system }: Identity): Statement<ReplicaAnswer> 
   system === undefined ? REPLICA_ONLY : REPLICA;
 
 /** Why a server is not a replica of the database; undefined if it is one. */
-export function differs(answer: Identity, own: Identity): string | undefined {
+export function identityMismatch(answer: Identity, own: Identity): string | undefined {
   if (answer.system !== own.system)
     return `it belongs to another system (system identifier ${answer.system}, not ${own.system})`;
   return answer.database === own.database ? undefined : 'it is another database of the same server';

@@ -34,13 +34,13 @@ export class AlternatingQueue<T> {
   /**
    * Takes the next entry. The caller must then call `begin` on the queue of its client.
    * @param mayRun skips clients for whose oldest entry it is false
-   * @param isHeld whether an entry that may not run lets later ones of its client pass
+   * @param mayBePassed whether later entries of the same client may overtake an entry that may not run
    */
-  shift(mayRun: (entry: T) => boolean, isHeld?: (entry: T) => boolean): T | undefined {
+  shift(mayRun: (entry: T) => boolean, mayBePassed?: (entry: T) => boolean): T | undefined {
     this.#isOthersTurn = !this.#isOthersTurn;
     const take = (isUser: boolean): T | undefined => {
       const queue = this.of(isUser);
-      return queue.size === 0 ? undefined : queue.shift(mayRun, isHeld);
+      return queue.size === 0 ? undefined : queue.shift(mayRun, mayBePassed);
     };
     return take(!this.#isOthersTurn) ?? take(this.#isOthersTurn);
   }

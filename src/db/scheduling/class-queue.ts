@@ -4,7 +4,8 @@ import { TOO_MANY } from '../../errors.ts';
 import type { HeavyKind, HeavyStatements } from './heavy-statements.ts';
 import type { Requester } from './requester.ts';
 import type { Shape } from '../statement-shapes.ts';
-import { increment, type SlowClients } from './slow-clients.ts';
+import { increment } from '../counts.ts';
+import type { SlowClients } from './slow-clients.ts';
 import { LOST_AFTER, READ_CLASSES, SHARES, type Share, type WorkClass } from './work-class.ts';
 import type { TimeQueue } from './time-queue.ts';
 
@@ -74,8 +75,8 @@ export class ClassQueue {
   refused = 0;
   /** The mean duration of a statement (milliseconds). */
   #mean: number;
-  /** When the latest statement that was short has ended. */
-  #movedAt = -Infinity;
+  /** When a short statement last ended. */
+  #shortEndedAt = -Infinity;
 
   constructor(name: WorkClass, slowClients: SlowClients, heavy: HeavyStatements) {
     this.name = name;
@@ -153,13 +154,16 @@ export class ClassQueue {
     return own === 0 || this.share.leavesRoom !== true || own * 2 < this.share.max - this.running;
   }
 
-  /** How many statements may run while the client may have more than its maximum. One that comes later finds a connection. */
+  /**
+   * The number of running statements below which the client may exceed its own maximum. A connection stays free for a client that
+   * comes later.
+   */
   #uncontestedFor(key: string): number {
     const { uncontested = 0, max } = this.share;
     if (this.#mean >= MAX_UNCONTESTED_MEAN) return 0;
     if (uncontested === 0 || this.running < uncontested) return uncontested;
-    const isMoving = performance.now() - this.#movedAt < MAX_UNCONTESTED_MEAN;
-    return isMoving && this.#heavy.isAlone(key) ? max - 1 : uncontested;
+    const areWritesShort = performance.now() - this.#shortEndedAt < MAX_UNCONTESTED_MEAN;
+    return areWritesShort && this.#heavy.isAlone(key) ? max - 1 : uncontested;
   }
 
   /** Whether as many writes of the same record are running as may. */
@@ -231,7 +235,7 @@ export class ClassQueue {
     const isLost = milliseconds >= LOST_AFTER;
     this.queueOf(caller).correct(caller.key, (isLost ? 0 : milliseconds) - expected);
     if (isLost) return;
-    if (milliseconds < MAX_UNCONTESTED_MEAN) this.#movedAt = performance.now();
+    if (milliseconds < MAX_UNCONTESTED_MEAN) this.#shortEndedAt = performance.now();
     const counted = this.name === 'write' ? Math.min(milliseconds, MAX_COUNTED_WRITE) : milliseconds;
     this.#mean = Math.max(MIN_MEAN, this.#mean + (counted - this.#mean) * NEWEST);
   }

@@ -1,7 +1,7 @@
-/** A queue with one list of entries per client. Subclasses decide which client is next. */
+/** A queue with one list of entries per client. */
 export abstract class ClientQueue<T> {
-  /** The entries of each client, the oldest first. */
-  protected readonly waiting = new Map<string, Set<T>>();
+  /** The entries of each client, the oldest first. Subclasses decide which client is next. */
+  protected readonly byClient = new Map<string, Set<T>>();
   #size = 0;
 
   get size(): number {
@@ -10,47 +10,47 @@ export abstract class ClientQueue<T> {
 
   /** How many clients have entries. */
   get clients(): number {
-    return this.waiting.size;
+    return this.byClient.size;
   }
 
   /** How many entries a client has. */
   sizeOf(key: string): number {
-    return this.waiting.get(key)?.size ?? 0;
+    return this.byClient.get(key)?.size ?? 0;
   }
 
   push(key: string, entry: T): void {
-    const entries = this.waiting.get(key);
+    const entries = this.byClient.get(key);
     if (entries) entries.add(entry);
-    else this.waiting.set(key, new Set([entry]));
+    else this.byClient.set(key, new Set([entry]));
     this.#size += 1;
   }
 
   /** @returns whether the entry was in the queue */
   remove(key: string, entry: T): boolean {
-    const entries = this.waiting.get(key);
+    const entries = this.byClient.get(key);
     if (!entries?.delete(entry)) return false;
     this.#size -= 1;
-    if (entries.size === 0) this.waiting.delete(key);
+    if (entries.size === 0) this.byClient.delete(key);
     return true;
   }
 
   /** The oldest entry of a client. */
   protected first(key: string): T | undefined {
-    return this.waiting.get(key)?.values().next().value;
+    return this.byClient.get(key)?.values().next().value;
   }
 
   /**
    * The oldest entry of a client that may run.
-   * @param isHeld whether an entry that may not run lets later ones of its client pass
+   * @param mayBePassed whether later entries of the same client may overtake an entry that may not run
    */
   protected firstReady(
     key: string,
     mayRun: (entry: T) => boolean,
-    isHeld: (entry: T) => boolean,
+    mayBePassed: (entry: T) => boolean,
   ): T | undefined {
-    for (const entry of this.waiting.get(key) ?? []) {
+    for (const entry of this.byClient.get(key) ?? []) {
       if (mayRun(entry)) return entry;
-      if (!isHeld(entry)) return undefined;
+      if (!mayBePassed(entry)) return undefined;
     }
     return undefined;
   }
@@ -58,7 +58,7 @@ export abstract class ClientQueue<T> {
   /** The most entries of one client. */
   get longest(): number {
     let most = 0;
-    for (const { size } of this.waiting.values()) most = Math.max(most, size);
+    for (const { size } of this.byClient.values()) most = Math.max(most, size);
     return most;
   }
 
@@ -66,7 +66,7 @@ export abstract class ClientQueue<T> {
   protected longestKey(count: number): string | undefined {
     let longest: string | undefined;
     let most = count;
-    for (const [key, { size }] of this.waiting) if (size > most) [longest, most] = [key, size];
+    for (const [key, { size }] of this.byClient) if (size > most) [longest, most] = [key, size];
     return longest;
   }
 
@@ -74,13 +74,13 @@ export abstract class ClientQueue<T> {
   takeFromLongest(count: number): T | undefined {
     const longest = this.longestKey(count);
     if (longest === undefined) return undefined;
-    const newest = [...(this.waiting.get(longest) ?? [])].at(-1);
+    const newest = [...(this.byClient.get(longest) ?? [])].at(-1);
     if (newest !== undefined) this.remove(longest, newest);
     return newest;
   }
 
   /** All entries, in no particular order. */
   *entries(): Iterable<readonly [key: string, entry: T]> {
-    for (const [key, entries] of this.waiting) for (const entry of entries) yield [key, entry];
+    for (const [key, entries] of this.byClient) for (const entry of entries) yield [key, entry];
   }
 }

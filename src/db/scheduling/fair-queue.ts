@@ -14,14 +14,14 @@ export class FairQueue<T> extends ClientQueue<T> {
    * @param mayRun skips clients for which it is false, with their oldest entries
    */
   shift(mayRun: (key: string, oldest: T) => boolean): T | undefined {
-    for (const [key, entries] of this.waiting) {
+    for (const [key, entries] of this.byClient) {
       const entry = this.first(key);
       if (entry === undefined || !mayRun(key, entry)) continue;
       this.remove(key, entry);
       // The client moves to the end of the order, unless no other client waits.
       if (entries.size > 0 && this.clients > 1) {
-        this.waiting.delete(key);
-        this.waiting.set(key, entries);
+        this.byClient.delete(key);
+        this.byClient.set(key, entries);
       }
       return entry;
     }

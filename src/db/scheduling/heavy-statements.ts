@@ -3,7 +3,7 @@ import type { ClientPresence } from '../client-presence.ts';
 import type { RawRow, SentStatement } from '../rows.ts';
 import type { Shape } from '../statement-shapes.ts';
 import { isRecent, remember, type RecentEvents } from './recent-events.ts';
-import { increment } from './slow-clients.ts';
+import { increment } from '../counts.ts';
 
 /** Mean milliseconds of a read from which it has a weight, and for the full weight. */
 const MIN_HEAVY = 1;
@@ -14,8 +14,9 @@ const FULL_WRITE = 16 * 1024;
 /** The same for a write of several records, in records. */
 const MIN_ROWS = 10;
 const FULL_ROWS = 100;
-/** Bytes of a record from which the next write of the client is heavy, and for how many milliseconds: it may be as large. */
+/** Bytes of a written record above which the client's next writes count as heavy, because they may be as large. */
 const LARGE_RECORD = 64 * 1024;
+/** Milliseconds for which they do. */
 const LARGE_FOR = 1_000;
 /** Maximum weight of the reads, and of the writes, that one client runs at once. */
 const MAX_OF_CLIENT = 1;
@@ -82,7 +83,7 @@ export class HeavyStatements {
 
   /**
    * Whether a client may start a statement of this weight now.
-   * @param waiting stands for a statement that waits otherwise, see `leave`
+   * @param waiting identifies the statement if it has to wait; `leave` ends the wait
    */
   mayStart(kind: HeavyKind, key: string, weight: number, waiting?: object): boolean {
     if (weight === 0) return true;

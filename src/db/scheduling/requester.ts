@@ -16,15 +16,15 @@ export interface Requester {
    * @returns undefined if it may go on at once
    */
   readonly resume: () => Promise<void> | undefined;
-  /** Begins work that may block the event loop for long: it must call the result again and again. */
-  readonly workInTurns: () => Rest;
+  /** Begins work that may block the event loop for long. The work must call the returned function often. */
+  readonly workInTurns: () => YieldIfDue;
 }
 
 /**
  * Lets other clients run if the caller has worked for some milliseconds since the last time.
  * @returns undefined if it may go on at once
  */
-export type Rest = () => Promise<void> | undefined;
+export type YieldIfDue = () => Promise<void> | undefined;
 
 const nothing = (): void => undefined;
 

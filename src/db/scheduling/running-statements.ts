@@ -4,7 +4,8 @@ import { ATTEMPT, classify, COSTLY, OVERRUN, type Shape } from '../statement-sha
 import type { ClassQueue, QueueClient } from './class-queue.ts';
 import type { ClassQueues } from './class-queues.ts';
 import { WEIGHTLESS_AFTER, type HeavyStatements } from './heavy-statements.ts';
-import { increment, type SlowClients } from './slow-clients.ts';
+import { increment } from '../counts.ts';
+import type { SlowClients } from './slow-clients.ts';
 
 /**
  * Milliseconds that an attempt may take while other attempts wait. A client whose last attempt was fast gets the full time.
@@ -38,10 +39,10 @@ export interface RunningStatement {
   preempt?: () => void;
   /** What it counts as in `HeavyStatements`. */
   weight: number;
-  /** Whether it was a read that took too long for its class. PostgreSQL may need a while to end it. */
-  isEnded: boolean;
-  /** Resolves when PostgreSQL no longer runs a statement that was given up. It keeps its place until then. */
-  endless?: Promise<void>;
+  /** Whether it is a read that was preempted because it took too long for its class. */
+  tookTooLong: boolean;
+  /** Resolves when PostgreSQL has stopped an abandoned statement. The statement counts as running until then. */
+  stopped?: Promise<void>;
   /** The set that contains it while it may still turn out to take too long. */
   watched: Set<RunningStatement> | undefined;
 }
@@ -81,7 +82,7 @@ export class RunningStatements {
     return unwatch(running) === this.#attempts;
   }
 
-  /** Takes the weight of statements that have taken long: they no longer keep others of their kind from starting. */
+  /** Removes the weight of statements that have taken long, so that others of their kind may start. */
   liftWeights(now: number): void {
     const latest = now - WEIGHTLESS_AFTER;
     for (const statements of [this.#reads, this.#writes])
@@ -91,7 +92,7 @@ export class RunningStatements {
       }
   }
 
-  /** Ends what it counts for, once. */
+  /** Stops counting the statement's weight. Further calls do nothing. */
   endWeight(running: RunningStatement): void {
     const { initialQueue, caller, weight } = running;
     if (initialQueue.weighed) this.#heavy.end(initialQueue.weighed, caller.key, weight);
@@ -105,7 +106,7 @@ export class RunningStatements {
       const { since, caller, preempt } = attempt;
       if (now - since < (caller.isPreferred === true ? ATTEMPT : crowded)) continue;
       unwatch(attempt);
-      attempt.isEnded = true;
+      attempt.tookTooLong = true;
       this.#slowClients.failAttempt(caller.key);
       preempt?.();
     }
@@ -165,7 +166,7 @@ export class RunningStatements {
             since: running.since,
             isProven: shape?.isProven === true,
           });
-        running.isEnded = true;
+        running.tookTooLong = true;
         running.preempt();
         continue;
       }

@@ -4,8 +4,9 @@ import { ClientPresence } from '../client-presence.ts';
 import { HeavyStatements } from './heavy-statements.ts';
 import { LoopClock } from './loop-clock.ts';
 import { ClientGone, SERVICE, type Requester } from './requester.ts';
-import { classify, isVaried, QUICK, type Shape } from '../statement-shapes.ts';
-import { increment, SlowClients } from './slow-clients.ts';
+import { classify, isVaried, CHEAP_RUN, type Shape } from '../statement-shapes.ts';
+import { increment } from '../counts.ts';
+import { SlowClients } from './slow-clients.ts';
 import type { ClassQueue, QueueClient, WaitingStatement, Demand } from './class-queue.ts';
 import { ClassQueues, type ClassState } from './class-queues.ts';
 import { RunningStatements, type RunningStatement } from './running-statements.ts';
@@ -122,7 +123,7 @@ export class Scheduler {
       queue,
       expected,
       weight: caller.weight ?? 0,
-      isEnded: false,
+      tookTooLong: false,
       watched: undefined,
     };
     this.#running.add(running);
@@ -130,14 +131,14 @@ export class Scheduler {
   }
 
   /**
-   * Takes back the connection of a statement that has ended; of an `endless` one, once PostgreSQL has ended it.
+   * Takes back the connection of a statement that has ended; of an abandoned one, once PostgreSQL has stopped it.
    * @param isComplete whether it was answered
    */
   leave(running: RunningStatement, isComplete = false): void {
     const { shape, caller, since, initialQueue, queue, isAnonymous, expected } = running;
     const milliseconds = this.clock.now() - since;
     const isAttempt = this.#running.remove(running);
-    const isWasted = isAttempt && !isComplete && milliseconds >= QUICK;
+    const isWasted = isAttempt && !isComplete && milliseconds >= CHEAP_RUN;
     if (isWasted) this.#slowClients.failAttempt(caller.key);
     else if (isAttempt && isComplete) this.#slowClients.passAttempt(caller.key);
     const isSlow = queue.name === 'slow';
@@ -146,8 +147,8 @@ export class Scheduler {
       this.#queues.leave(queue, caller, milliseconds, expected);
       if (hasOverrun) increment(this.#slowClients.overruns, caller.key, -1);
     };
-    if (running.endless)
-      void running.endless.then(() => {
+    if (running.stopped)
+      void running.stopped.then(() => {
         giveBack();
         this.#queues.startNext();
       });
@@ -155,9 +156,10 @@ export class Scheduler {
     const now = performance.now();
     if (milliseconds < LOST_AFTER && isComplete) this.#answeredAt = now;
     // PostgreSQL cannot cancel every statement. If it answers others, this is probably one of those, or its connection was lost.
-    const isEndless = milliseconds >= LOST_AFTER && shape !== undefined && now - this.#answeredAt < LIVELY;
-    if (isAnonymous && isEndless) this.#coolDown(running, milliseconds, false, BUSY_IF_ENDLESS);
-    else if (isAnonymous && milliseconds < LOST_AFTER && (isSlow || isWasted || running.isEnded))
+    const isUncancelable =
+      milliseconds >= LOST_AFTER && shape !== undefined && now - this.#answeredAt < LIVELY;
+    if (isAnonymous && isUncancelable) this.#coolDown(running, milliseconds, false, BUSY_IF_ENDLESS);
+    else if (isAnonymous && milliseconds < LOST_AFTER && (isSlow || isWasted || running.tookTooLong))
       this.#coolDown(running, milliseconds, hasOverrun && milliseconds >= SUSPICIOUS);
     if (shape && mustMove(initialQueue.name, this.classOf(shape, caller))) this.#reclassify();
     this.#queues.startNext();

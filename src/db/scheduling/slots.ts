@@ -2,7 +2,7 @@
 import { Problem, unavailable } from '../../errors.ts';
 import { FairQueue } from './fair-queue.ts';
 import { ClientGone, type Requester } from './requester.ts';
-import { increment } from './slow-clients.ts';
+import { increment } from '../counts.ts';
 
 /** Milliseconds that a client waits for a slot, unless the limits say another time. */
 const MAX_WAIT = 2_000;
@@ -51,7 +51,7 @@ export class Slots {
   readonly #waiting = new FairQueue<Entry>();
   /** How many slots each client has. */
   readonly #takenBy = new Map<string, number>();
-  /** How many of them it is about to give back. */
+  /** How many of its slots each client is about to give back. */
   readonly #ending = new Map<string, number>();
   readonly #holders = new Map<Holder, Origin>();
   /** Until when clients may take no slot. */
@@ -69,7 +69,7 @@ export class Slots {
   /**
    * Takes a slot, after a short wait if none is free.
    * @param holder work that may be ended for clients that wait; without it nothing ends the work
-   * @returns gives the slot back, with an argument once it resolves; further calls do nothing
+   * @returns a function that gives the slot back: at once, or when the promise passed to it resolves. Further calls do nothing
    * @throws Problem 429 for a client in its cooldown or with all slots it may have, 503 when none becomes free; ClientGone
    */
   async enter(requester: Requester, holder?: Holder): Promise<(end?: Promise<void>) => void> {

@@ -123,10 +123,3 @@ export class SlowClients {
     setTimeout(end, length).unref();
   }
 }
-
-/** Adds to a client's count; a count of 0 is removed, so that the map does not grow. */
-export function increment(counts: Map<string, number>, key: string, by: number): void {
-  const count = (counts.get(key) ?? 0) + by;
-  if (count > 0) counts.set(key, count);
-  else counts.delete(key);
-}

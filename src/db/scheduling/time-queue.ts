@@ -28,7 +28,7 @@ const MIN_COST = 0.01;
  */
 export class TimeQueue<T> extends ClientQueue<T> {
   readonly #known = new Map<string, KnownClient>();
-  /** The waiting clients that are known, and the others in order of arrival: finding the next one skips the others. */
+  /** The waiting clients that are known, and the new ones in order of arrival: a search for one kind does not visit the other. */
   readonly #waitingKnown = new Set<string>();
   readonly #waitingNew = new Set<string>();
   /** How many entries have begun. */
@@ -50,7 +50,7 @@ export class TimeQueue<T> extends ClientQueue<T> {
     const start = this.#usedBy(key) + own * mean;
     let sameKind = own;
     let otherKind = 0;
-    for (const [other, entries] of this.waiting) {
+    for (const [other, entries] of this.byClient) {
       if (other === key) continue;
       if (this.#known.has(other) !== isKnown) otherKind += entries.size;
       else if (!isKnown) sameKind += 1;
@@ -63,15 +63,15 @@ export class TimeQueue<T> extends ClientQueue<T> {
   }
 
   override push(key: string, entry: T): void {
-    const client = this.waiting.has(key) ? undefined : this.#known.get(key);
+    const client = this.byClient.has(key) ? undefined : this.#known.get(key);
     if (client) client.used = Math.max(this.#virtualTime, client.used);
-    if (!this.waiting.has(key)) (client ? this.#waitingKnown : this.#waitingNew).add(key);
+    if (!this.byClient.has(key)) (client ? this.#waitingKnown : this.#waitingNew).add(key);
     super.push(key, entry);
   }
 
   override remove(key: string, entry: T): boolean {
     const isRemoved = super.remove(key, entry);
-    if (isRemoved && !this.waiting.has(key)) {
+    if (isRemoved && !this.byClient.has(key)) {
       this.#waitingKnown.delete(key);
       this.#waitingNew.delete(key);
     }
@@ -81,10 +81,10 @@ export class TimeQueue<T> extends ClientQueue<T> {
   /**
    * Takes the next entry. The caller must then call `begin`.
    * @param mayRun skips clients for whose oldest entry it is false
-   * @param isHeld whether an entry that may not run lets later ones of its client pass
+   * @param mayBePassed whether later entries of the same client may overtake an entry that may not run
    */
-  shift(mayRun: (entry: T) => boolean, isHeld: (entry: T) => boolean = () => false): T | undefined {
-    const isReady = (key: string): boolean => this.firstReady(key, mayRun, isHeld) !== undefined;
+  shift(mayRun: (entry: T) => boolean, mayBePassed: (entry: T) => boolean = () => false): T | undefined {
+    const isReady = (key: string): boolean => this.firstReady(key, mayRun, mayBePassed) !== undefined;
     let least = Infinity;
     let known: string | undefined;
     for (const key of this.#waitingKnown) {
@@ -99,7 +99,7 @@ export class TimeQueue<T> extends ClientQueue<T> {
     }
     const next = this.#lead >= 0 ? (newClient ?? known) : (known ?? newClient);
     if (next === undefined) return undefined;
-    const entry = this.firstReady(next, mayRun, isHeld);
+    const entry = this.firstReady(next, mayRun, mayBePassed);
     if (entry === undefined) return undefined;
     this.#taken = next;
     this.remove(next, entry);
@@ -138,7 +138,7 @@ export class TimeQueue<T> extends ClientQueue<T> {
   /** A client that waits keeps the value from when it began to wait. */
   #usedBy(key: string): number {
     const used = this.#known.get(key)?.used ?? this.#virtualTime;
-    return this.waiting.has(key) ? used : Math.max(this.#virtualTime, used);
+    return this.byClient.has(key) ? used : Math.max(this.#virtualTime, used);
   }
 
   /**
@@ -154,7 +154,7 @@ export class TimeQueue<T> extends ClientQueue<T> {
     let oldest: string | undefined;
     let least = Infinity;
     for (const [key, client] of this.#known) {
-      if (client.lastServed >= least || !isWanted(client) || this.waiting.has(key)) continue;
+      if (client.lastServed >= least || !isWanted(client) || this.byClient.has(key)) continue;
       [oldest, least] = [key, client.lastServed];
     }
     return oldest;

@@ -1,5 +1,5 @@
-// Finds the tables that a deletion can reach along cascading foreign keys, from PostgreSQL's catalog.
-import { sql, table, value, valueList, type Fragment } from '../fragment.ts';
+// Checks in PostgreSQL's catalog whether a deletion can cascade to a table in a way that the registry does not show.
+import { quotedTable, sql, value, valueList, type Fragment } from '../fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../rows.ts';
 import { ORIGINS } from './catalog-sql.ts';
 import type { Column, Model } from './model.ts';
@@ -11,17 +11,15 @@ export interface Edge {
   readonly target: Model;
 }
 
-const quoted = (name: string): string => table(name).text.join('');
-
-const relation = (model: Model): Fragment => sql`to_regclass(${value(quoted(model.table))})`;
+const relation = (model: Model): Fragment => sql`to_regclass(${value(quotedTable(model.table))})`;
 
 /**
- * Whether a deletion can reach the rows of a table or view along cascading foreign keys, without the registry's foreign keys
- * alone leading to it. A view's rows are those of the tables behind it, and a partition's rows are those of its parents.
+ * Whether deleting rows of `from` can also delete rows of `to` in a way that the registry does not show: along a foreign key that
+ * it lacks, or through another table with the same rows (a table behind a view, a parent of a partition).
  * @param known the cascading foreign keys of the registry
  */
 export function reachesTableStatement(from: Model, known: readonly Edge[], to: Model): Statement<boolean> {
-  const names = (tables: readonly string[]): Fragment => valueList(tables.map(quoted));
+  const names = (tables: readonly string[]): Fragment => valueList(tables.map(quotedTable));
   const query = sql`
 with recursive known (key) as (
   select f.oid

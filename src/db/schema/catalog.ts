@@ -9,7 +9,7 @@ import {
 } from './catalog-sql.ts';
 import type { OnDelete } from './model.ts';
 import { HAS_XMIN } from './engine.ts';
-import { sql, table, valueList } from '../fragment.ts';
+import { quotedTable, sql, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json } from '../rows.ts';
 
 export interface CatalogColumn {
@@ -132,7 +132,7 @@ export type Catalog = ReadonlyMap<string, CatalogTable>;
 /** Reads the catalog of the tables. */
 export function catalogStatement(names: readonly string[]): Statement<Catalog> {
   const tables = [...new Set(names)];
-  const quoted = tables.map((name) => table(name).text.join(''));
+  const quoted = tables.map(quotedTable);
   const query = sql`
 with wanted as (
   select name, to_regclass(quoted) as relation

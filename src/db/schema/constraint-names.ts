@@ -1,5 +1,5 @@
 // Finds names of constraints that the registry mentions and no rule of the database has.
-import { sql, table, valueList } from '../fragment.ts';
+import { quotedTable, sql, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json } from '../rows.ts';
 
 /** The name of a constraint, and the table whose writes it may refuse. */
@@ -13,7 +13,7 @@ export interface ConstraintName {
  * or its partitions have them. Triggers can break rules of other tables, and raise errors with any name in their source.
  */
 export function unknownConstraintsStatement(names: readonly ConstraintName[]): Statement<number[]> {
-  const quoted = names.map((one) => table(one.table).text.join(''));
+  const quoted = names.map((one) => quotedTable(one.table));
   const query = sql`
 select coalesce(json_agg(w.n - 1 order by w.n), '[]')
 from unnest(${valueList(quoted)}, ${valueList(names.map(({ name }) => name))}) with ordinality as w(quoted, name, n)

@@ -17,7 +17,7 @@ import {
   type CompositeForeignKey,
   type ModelDefinition,
 } from './model-definition.ts';
-import { identifier, table as tableName } from '../fragment.ts';
+import { quotedName, quotedTable } from '../fragment.ts';
 import type { OnDelete } from './model.ts';
 
 /** A statement that creates what is missing, and what it creates. */
@@ -28,8 +28,6 @@ export interface SchemaChange {
   readonly name: string;
 }
 
-const quote = (name: string): string => identifier(name).text.join('');
-const quoteTable = (name: string): string => tableName(name).text.join('');
 const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
 const ON_DELETE_SQL: Record<OnDelete, string> = {
@@ -63,7 +61,7 @@ function columnClause(
   // Two changes within a second must have different versions.
   const isExact = name === version && column.type === 'datetime';
   const declared = isExact ? 'timestamp' : type.declare(declaredFacts(column, type));
-  return `${quote(fieldOf(name, column))} ${declared}${defaultClause(column, type)}${isNullable(column) ? '' : ' not null'}`;
+  return `${quotedName(fieldOf(name, column))} ${declared}${defaultClause(column, type)}${isNullable(column) ? '' : ' not null'}`;
 }
 
 /**
@@ -82,18 +80,18 @@ export function missingSchema(definitions: readonly ModelDefinition[], catalog: 
     const isMissing = ([name, column]: [string, ColumnDefinition]): boolean =>
       !found?.columns.some(({ field }) => field === fieldOf(name, column));
     if (!found) {
-      const fields = keyFieldsOf(definition).map(quote);
+      const fields = keyFieldsOf(definition).map(quotedName);
       const clauses = keyNamesOf(definition)
         ? [...columns.map(clause), `primary key (${fields.join(', ')})`]
         : [`${fields.join('')} ${KEYS[keyTypeOf(definition)]}`, ...columns.map(clause)];
-      const statement = `create table ${quoteTable(table)} (\n  ${clauses.join(',\n  ')}\n)`;
+      const statement = `create table ${quotedTable(table)} (\n  ${clauses.join(',\n  ')}\n)`;
       tables.push({ statement, kind: 'table', name: table });
     } else if (!isTable(found)) continue;
     else {
       const addable = columns.filter(isMissing).filter(([, column]) => isAddable(column));
       tables.push(
         ...addable.map((column): SchemaChange => ({
-          statement: `alter table ${quoteTable(table)} add column ${clause(column)}`,
+          statement: `alter table ${quotedTable(table)} add column ${clause(column)}`,
           kind: 'column',
           name: `${table}.${fieldOf(...column)}`,
         })),
@@ -125,13 +123,13 @@ function missingIndex(
   if (column.unique) {
     return found && isUnique(found, field)
       ? []
-      : created(`alter table ${quoteTable(table)} add unique (${quote(field)})`);
+      : created(`alter table ${quotedTable(table)} add unique (${quotedName(field)})`);
   }
   if (!column.index && column.type !== 'foreignKey') return [];
   const there = found?.indexes.some(({ partial, fields }) => !partial && fields[0] === field);
   // Only a GIN index finds the arrays that contain an element.
   const method = column.type === 'array' ? ' using gin' : '';
-  return there ? [] : created(`create index on ${quoteTable(table)}${method} (${quote(field)})`);
+  return there ? [] : created(`create index on ${quotedTable(table)}${method} (${quotedName(field)})`);
 }
 
 function missingForeignKey(
@@ -184,7 +182,7 @@ function missingCompositeIndex(
   const indexes = found ? found.indexes : [key];
   if (indexes.some((index) => !index.partial && sameFields(first(index.fields), fields.toSorted())))
     return [];
-  const statement = `create index on ${quoteTable(table)} (${fields.map(quote).join(', ')})`;
+  const statement = `create index on ${quotedTable(table)} (${fields.map(quotedName).join(', ')})`;
   return [{ statement, kind: 'index', name: `${table}.${fields.join()}` }];
 }
 
@@ -207,8 +205,8 @@ function foreignKeyChange(
     (one) => sameFields(one.fields.toSorted(), fields.toSorted()) && !others.includes(one.target ?? ''),
   );
   if (isThere) return [];
-  const list = (names: readonly string[]): string => `(${names.map(quote).join(', ')})`;
-  const statement = `alter table ${quoteTable(table)} add foreign key ${list(fields)} references ${quoteTable(tableOf(target))} ${list(keyFieldsOf(target))} on delete ${ON_DELETE_SQL[onDelete]}${nulled.length > 0 ? ` ${list(nulled)}` : ''}`;
+  const list = (names: readonly string[]): string => `(${names.map(quotedName).join(', ')})`;
+  const statement = `alter table ${quotedTable(table)} add foreign key ${list(fields)} references ${quotedTable(tableOf(target))} ${list(keyFieldsOf(target))} on delete ${ON_DELETE_SQL[onDelete]}${nulled.length > 0 ? ` ${list(nulled)}` : ''}`;
   return [{ statement, kind: 'foreign key', name: `${table}.${fields.join()}` }];
 }
 

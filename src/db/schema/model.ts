@@ -76,7 +76,7 @@ export interface Model {
   readonly foreignKeys: readonly Column[];
   /** The columns of each unique index, by the index's name. */
   readonly uniques: ReadonlyMap<string, readonly Column[]>;
-  /** The unique indexes of all rows and of columns alone: a query for the values of their columns uses them. */
+  /** The columns of each unique index that is neither partial nor on expressions. A query by these columns can use it. */
   readonly wholeUniques: readonly (readonly Column[])[];
   /** The names of the columns in the database that each check or exclusion constraint uses, by its name. */
   readonly rules: ReadonlyMap<string, readonly string[]>;

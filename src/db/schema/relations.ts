@@ -1,6 +1,6 @@
 // Reads relations and their comments for `introspect`, and facts about the database for `check`.
 import { DEFAULTS_FROM_SEQUENCES, VIEW_ORIGIN } from './catalog-sql.ts';
-import { raw, sql, table, valueList } from '../fragment.ts';
+import { quotedTable, raw, sql, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json, oneCell } from '../rows.ts';
 
 /** A trigger that runs for each row before its INSERT. */
@@ -196,7 +196,7 @@ export interface DatabaseInfo {
 
 /** Reads facts about the database and its tables; missing tables are left out. */
 export function databaseInfoStatement(tables: readonly string[]): Statement<DatabaseInfo> {
-  const quoted = tables.map((name) => table(name).text.join(''));
+  const quoted = tables.map(quotedTable);
   const query = sql`
 select json_build_object(
   'database', current_database(),

@@ -18,7 +18,7 @@ import { scanJson } from './json-scanner.ts';
 /** Maximum elements of an array in a body. Parsing more would block the event loop. */
 export const MAX_ELEMENTS = 10_000;
 const NOT_ARRAY = 'must be an array';
-export const TOO_MANY = `must have at most ${MAX_ELEMENTS.toLocaleString('en-US')} elements`;
+export const TOO_MANY_ELEMENTS = `must have at most ${MAX_ELEMENTS.toLocaleString('en-US')} elements`;
 
 /** Parses one element from its JSON text; the value of `null` is null. */
 type ParseElement = (source: string) => Parsed | null;
@@ -89,7 +89,7 @@ class ElementParser {
 function parseArray(source: string, nullable: boolean, parse: ParseElement): Parsed {
   if (!source.startsWith('[')) return { fault: NOT_ARRAY };
   const elements = jsonElements(source, MAX_ELEMENTS);
-  return elements ? new ElementParser(parse, nullable).parse(elements) : { fault: TOO_MANY };
+  return elements ? new ElementParser(parse, nullable).parse(elements) : { fault: TOO_MANY_ELEMENTS };
 }
 
 const isNull = (source: string): boolean => source === 'null';

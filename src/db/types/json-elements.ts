@@ -18,7 +18,7 @@ function endOfString(text: string, from: number): number {
   }
 }
 
-/** The position after the number, literal or object that starts at `from`. An object ends anywhere, because no element is one. */
+/** The position after the number, literal or object that starts at `from`. For an object the position is arbitrary: no array type has objects as elements. */
 function endOfScalar(text: string, from: number): number {
   if (text[from] === '"') return endOfString(text, from);
   let at = from + 1;

@@ -175,11 +175,11 @@ type Steps = Generator<undefined, JsonFacts | undefined>;
 /** Lets other work run before a scan goes on. */
 type Pause = () => Promise<unknown> | undefined;
 
-async function finishInTurns(steps: Steps, rest: Pause): Promise<JsonFacts | undefined> {
+async function finishInTurns(steps: Steps, yieldIfDue: Pause): Promise<JsonFacts | undefined> {
   for (;;) {
     const { done, value } = steps.next();
     if (done === true) return value;
-    const pause = rest();
+    const pause = yieldIfDue();
     if (pause) await pause;
   }
 }
@@ -198,15 +198,18 @@ export const scanFields = (text: string, onField: OnField): boolean =>
 export const isShortJson = (text: string): boolean => text.length < VALUES_PER_TURN;
 
 /** Like `scanJson`, in many iterations of the event loop for a long text. */
-export const scanJsonInTurns = (text: string, rest: Pause = setImmediate): Promise<JsonFacts | undefined> =>
-  finishInTurns(scanSteps(text, VALUES_PER_TURN), rest);
+export const scanJsonInTurns = (
+  text: string,
+  yieldIfDue: Pause = setImmediate,
+): Promise<JsonFacts | undefined> => finishInTurns(scanSteps(text, VALUES_PER_TURN), yieldIfDue);
 
 /** Like `scanFields`, in many iterations of the event loop for a long text. */
 export const scanFieldsInTurns = async (
   text: string,
   onField: OnField,
-  rest: Pause = setImmediate,
-): Promise<boolean> => (await finishInTurns(scanSteps(text, VALUES_PER_TURN, onField), rest)) !== undefined;
+  yieldIfDue: Pause = setImmediate,
+): Promise<boolean> =>
+  (await finishInTurns(scanSteps(text, VALUES_PER_TURN, onField), yieldIfDue)) !== undefined;
 
 /** Scans a text, and yields after so many values. */
 function* scanSteps(text: string, valuesPerStep: number, onField?: OnField): Steps {

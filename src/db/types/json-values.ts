@@ -198,7 +198,7 @@ export function checkJson(value: unknown, source: string): Parsed {
   }
   return facts.hasHugeNumber
     ? {
-        fault: `has a number that is too large or too small: with an exponent, at most ${MAX_WRITTEN} digits when written without it`,
+        fault: `has a number that is too large or too small: a number with an exponent must have at most ${MAX_WRITTEN} digits when written without one`,
       }
     : withDigits(source, facts.addedDigits);
 }

@@ -1,5 +1,5 @@
 // The type of the HTML pages of the API. `admin/api-browser` makes them, from which `http` must not import.
-import type { Counting, RecordPage } from '../../resources/records/listing.ts';
+import type { Counting, RecordPage } from '../../resources/records/api-listing.ts';
 import type { Caller, ServedResource } from '../../resources/serve/served-resource.ts';
 import type { ApiRequest, Area, Reply } from '../message/message.ts';
 

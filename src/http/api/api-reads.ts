@@ -3,7 +3,12 @@ import type { AccessLevel } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { CostlyStatement } from '../../db/statement-kinds.ts';
 import { Problem } from '../../errors.ts';
-import { COUNTINGS, type Counting, type Listing, type RecordPage } from '../../resources/records/listing.ts';
+import {
+  COUNTINGS,
+  type Counting,
+  type Listing,
+  type RecordPage,
+} from '../../resources/records/api-listing.ts';
 import { readRecord } from '../../resources/records/read-record.ts';
 import { NO_CHUNKS } from '../../resources/records/record-export.ts';
 import {
@@ -123,7 +128,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
 
   async function indexAsHtml(request: ApiRequest): Promise<Reply> {
     const caller = await optionalCaller(request);
-    await request.requester.slotForPage(indexWeight);
+    await request.requester.turnForPage(indexWeight);
     return pages.index(request, caller);
   }
 
@@ -138,7 +143,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
         counting,
         format: 'html',
       });
-      await request.requester.slotForPage(lengthOf(page.objects) + resource.output.length * COLUMN_WEIGHT);
+      await request.requester.turnForPage(lengthOf(page.objects) + resource.output.length * COLUMN_WEIGHT);
       return page;
     });
   }
@@ -224,7 +229,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
       if (format === 'html' && !isJsonLink) {
         const record = await listingFor(request).preview(resource, id);
         caller ??= await optionalCaller(request);
-        await request.requester.slotForPage(record.length);
+        await request.requester.turnForPage(record.length);
         return pages.record(request, resource, caller, record);
       }
       if (!caller && request.headers.authorization !== undefined) request.queueAsUser();

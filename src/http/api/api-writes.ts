@@ -39,7 +39,7 @@ const requiresAbsence = ({ headers }: ApiRequest): boolean => headers['if-none-m
  * Writes a record that has one of the versions of `If-Match`, and none of `If-None-Match`. The write may find a later version than
  * the one that is compared with `If-None-Match`; only `If-Match` rules that out.
  */
-async function writeVersion<T>(
+async function writeWithPreconditions<T>(
   { headers }: ApiRequest,
   current: () => Promise<string | undefined>,
   write: (versions: Versions) => Promise<T>,
@@ -195,7 +195,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
           return createdReply(request, resource, created);
         }
         const current = () => run.version(resource, id);
-        const record = await writeVersion(request, current, (versions) =>
+        const record = await writeWithPreconditions(request, current, (versions) =>
           run.update(resource, id, fields, caller, versions, isStrict(request)),
         );
         return json(200, record.json, { ETag: entityTag(record.version), ...handling(request) });
@@ -209,7 +209,9 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
         await (body ??= ignoreBody(request));
         const run = operations(request.requester);
         const current = () => run.version(resource, id);
-        await writeVersion(request, current, (versions) => run.remove(resource, id, caller, versions));
+        await writeWithPreconditions(request, current, (versions) =>
+          run.remove(resource, id, caller, versions),
+        );
       });
       return json(200, '{"deleted": 1}');
     },

@@ -35,7 +35,7 @@ function createOpenApiReply(resources: ServedResources): Api['openapi'] {
     // The document differs by caller, so caches must revalidate it by its ETag.
     const caching = { ETag: entityTag(version), ...(isAnonymous ? { 'Cache-Control': 'no-cache' } : {}) };
     if (noneMatchLists(headers['if-none-match'], version)) return { status: 304, headers: caching, body: '' };
-    if (body.length > LARGE_DOCUMENT) await request.requester.slotForDocument();
+    if (body.length > LARGE_DOCUMENT) await request.requester.turnForDocument();
     return { ...json(200, body, caching), isKept: true };
   };
 }

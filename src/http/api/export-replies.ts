@@ -1,5 +1,5 @@
 // Responses for the formats of a collection other than JSON and HTML.
-import { csvHead, type RecordPage } from '../../resources/records/listing.ts';
+import { csvHead, type RecordPage } from '../../resources/records/api-listing.ts';
 import type { ServedResource } from '../../resources/serve/served-resource.ts';
 import { MEDIA_TYPES } from './negotiation.ts';
 import { joinBody, type Reply } from '../message/message.ts';

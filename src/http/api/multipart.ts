@@ -1,6 +1,6 @@
 // Parses multipart/form-data (RFC 7578), with every part header that the RFC allows. Node's own parser accepts only what
 // browsers send.
-import type { Rest } from '../../db/scheduling/requester.ts';
+import type { YieldIfDue } from '../../db/scheduling/requester.ts';
 import { Problem } from '../../errors.ts';
 import { decodeBody, parameterOf } from '../message/text-decoding.ts';
 
@@ -96,7 +96,7 @@ const decode = (text: string): string =>
 
 /**
  * The fields of a multipart form. Files become text.
- * @param rest lets other requests run in between
+ * @param yieldIfDue lets other requests run in between
  * @param only decodes and returns only the fields of this name; the others may hold any bytes
  * @throws Problem 400; 413 for too many fields
  */
@@ -104,13 +104,13 @@ export async function readMultipart(
   bytes: Buffer,
   contentType: string,
   maxFields: number,
-  rest: Rest,
+  yieldIfDue: YieldIfDue,
   only?: string,
 ): Promise<Field[]> {
   const steps = readParts(bytes, contentType, maxFields, only);
   for (;;) {
     const { done, value } = steps.next();
     if (done) return value;
-    await rest();
+    await yieldIfDue();
   }
 }

@@ -102,7 +102,7 @@ const PROGRAM_PATHS: ReadonlySet<string> = new Set(['/healthz', '/readyz', METRI
 export const isNegotiated = ({ method, path }: Pick<ApiRequest, 'method' | 'path'>): boolean =>
   (method === 'GET' || method === 'HEAD') && !PROGRAM_PATHS.has(path) && !isAdminPath(path);
 
-/** Whether the client gets HTML: this decides about errors, caching, and whether a long query waits for a slot. */
+/** Whether the client gets HTML: this decides about errors, caching, and whether a long query waits for a turn. */
 export const wantsHtml = (request: Pick<ApiRequest, 'method' | 'path' | 'headers'>): boolean =>
   isNegotiated(request) && negotiate(request.headers.accept, COLLECTION_FORMATS) === 'html';
 

@@ -2,7 +2,7 @@
 import { Problem } from '../../errors.ts';
 import { withBasePath } from '../message/base-path.ts';
 import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
-import type { RecordPage } from '../../resources/records/listing.ts';
+import type { RecordPage } from '../../resources/records/api-listing.ts';
 import type { ServedResource } from '../../resources/serve/served-resource.ts';
 
 /** URLs of the next and previous page, without the origin; an empty string where there is no such page. */

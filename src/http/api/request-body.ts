@@ -161,8 +161,9 @@ export async function readJsonText(request: ApiRequest): Promise<string> {
   const coding = (headers['content-encoding'] ?? '').trim().toLowerCase();
   if (coding !== '' && coding !== 'identity') throw new Problem(415, 'The body must not be compressed.');
   const bytes = await request.body();
-  const rest = request.requester.workInTurns();
-  if (isMultipart) return onlyData(await readMultipart(bytes, contentType, MAX_FIELDS, rest, 'data'))[1];
+  const yieldIfDue = request.requester.workInTurns();
+  if (isMultipart)
+    return onlyData(await readMultipart(bytes, contentType, MAX_FIELDS, yieldIfDue, 'data'))[1];
   const text = decodeBody(bytes);
   if (isJson || text.startsWith('{') || text.startsWith('[')) return text;
   const { value } = onlyData(decodeField(text, 'data', 2));

@@ -8,7 +8,7 @@ import { Unauthorized } from '../message/message.ts';
 import type { Authentication } from './authentication.ts';
 import { clientNetworkOf } from './request-origin.ts';
 
-/** What to call when a connection closes. It has one listener, however many requests came on it at once. */
+/** The callbacks for the end of each connection. A connection has one listener for all of its requests. */
 const callbacks = new WeakMap<Socket, Set<() => void>>();
 
 function onClose(socket: Socket, callback: () => void): () => void {
@@ -19,7 +19,7 @@ function onClose(socket: Socket, callback: () => void): () => void {
     callbacks.set(socket, all);
     socket.once('close', () => all.forEach((call) => call()));
   }
-  // The event of a socket that is closed already does not come again.
+  // A closed socket does not emit `close` again.
   if (socket.destroyed) queueMicrotask(callback);
   return () => all.delete(callback);
 }

@@ -65,7 +65,7 @@ export function createAuthentication(
     sampledAt = Date.now();
     await users
       .sampleCosts()
-      .then(passwords.imitate)
+      .then(passwords.matchCosts)
       .catch(() => undefined);
   }
   const firstSample = sample();

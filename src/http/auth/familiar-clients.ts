@@ -25,8 +25,6 @@ const MAX_SHARED = 512;
 const userKey = (network: string, userId: string): string => `${network} ${userId}`;
 const nameKey = (network: string, name: string): string => `${network} ${countedName(name)}`;
 
-export type FamiliarClients = ReturnType<typeof createFamiliarClients>;
-
 /**
  * Logins of the last day, by network. Bounded.
  * @param share receives each login and each renewal, for the other processes

@@ -41,8 +41,8 @@ export interface AdmissionRequest extends HasNetwork {
   countedFor: string | undefined;
   /** Milliseconds of work for it that are not charged yet. */
   uncharged: number;
-  /** Whether its work was charged, or had a slot. */
-  isLong: boolean;
+  /** Whether its work was charged, or had a turn. */
+  wasCharged: boolean;
 }
 
 /**
@@ -53,11 +53,11 @@ export interface AdmissionRequest extends HasNetwork {
  */
 export class Admission {
   readonly #usage = new ClientUsage(MAX_USAGE);
-  /** The request that works in the present slot for heavy work, whose time `HeavyWork` measures. */
-  #inSlot: AdmissionRequest | undefined;
+  /** The request that works in the present turn of heavy work, whose time `HeavyWork` measures. */
+  #inTurn: AdmissionRequest | undefined;
   readonly #heavy = new HeavyWork((network, took) => {
-    this.#inSlot = undefined;
-    // A long request works in many slots, during which its client is present.
+    this.#inTurn = undefined;
+    // A long request works in many turns, during which its client is present.
     this.#presence.note(network, performance.now());
     if (took >= MIN_CHARGED) this.charge(network, took);
   });
@@ -105,11 +105,11 @@ export class Admission {
     const key = request.network;
     if (this.isBusy(now) && this.#usage.isCostly(key, now)) {
       this.#notePresence(key, now);
-      if (this.#isAlone(key, now)) return this.enterAgain(request, now);
+      if (this.#maySkipHeavyQueue(key, now)) return this.enterAgain(request, now);
       this.#assertMayWait(key, now);
-      return this.#heavy.waitForSlot({ key, network: key }).then(() => {
-        const queued = this.#enterAs(request, performance.now());
-        if (!queued) this.beginSlot(request);
+      return this.#heavy.waitForTurn({ key, network: key }).then(() => {
+        const queued = this.#startOrQueue(request, performance.now());
+        if (!queued) this.beginTurn(request);
         return queued;
       });
     }
@@ -120,7 +120,7 @@ export class Admission {
   enterAgain(request: AdmissionRequest, now: number): Promise<void> | undefined {
     if (this.isBusy(now)) {
       this.#notePresence(request.network, now);
-      return this.#enterAs(request, now);
+      return this.#startOrQueue(request, now);
     }
     this.#start(now);
     return undefined;
@@ -153,22 +153,22 @@ export class Admission {
 
   /**
    * Resolves when work that blocks the event loop for long may start. One such task runs at a time, and clients get equal time.
-   * The caller must do the work synchronously once it has the slot.
+   * The caller must do the work synchronously once it has the turn.
    * @param bytes held while waiting, unless they are counted elsewhere
    * @throws Refusal if the wait would be too long
    */
-  heavySlot(client: HeavyClient, bytes?: number): Promise<void> {
-    return this.#heavy.waitForSlot(client, bytes);
+  heavyTurn(client: HeavyClient, bytes?: number): Promise<void> {
+    return this.#heavy.waitForTurn(client, bytes);
   }
 
-  /** Records that the slot that has begun is for work of this request. */
-  beginSlot(request: AdmissionRequest): void {
-    this.#inSlot = request;
-    request.isLong = true;
+  /** Records that the turn that has begun is for work of this request. */
+  beginTurn(request: AdmissionRequest): void {
+    this.#inTurn = request;
+    request.wasCharged = true;
   }
 
-  isInSlot(request: AdmissionRequest): boolean {
-    return request === this.#inSlot;
+  isInTurn(request: AdmissionRequest): boolean {
+    return request === this.#inTurn;
   }
 
   /** Reports that a client's work has held the event loop for long. */
@@ -179,17 +179,17 @@ export class Admission {
 
   /** Reports that work for a request has held the event loop. Brief pieces of its work add up. */
   chargeWork(request: AdmissionRequest, milliseconds: number): void {
-    if (this.isInSlot(request)) return;
+    if (this.isInTurn(request)) return;
     request.uncharged += milliseconds;
     if (request.uncharged < MIN_CHARGED) return;
     this.charge(request.network, request.uncharged);
     request.uncharged = 0;
-    request.isLong = true;
+    request.wasCharged = true;
   }
 
   /** Reports that a request is over. */
-  end({ network, isLong }: AdmissionRequest): void {
-    if (!isLong) this.#waiting.note(network, false);
+  end({ network, wasCharged }: AdmissionRequest): void {
+    if (!wasCharged) this.#waiting.note(network, false);
   }
 
   /** Reports that a client disconnected after its request had started. */
@@ -197,8 +197,8 @@ export class Admission {
     this.charge(network, ABANDONED_CHARGE);
   }
 
-  /** Whether no other client is present, and few requests of this one wait: another client that comes waits for them, too. */
-  #isAlone(key: string, now: number): boolean {
+  /** Whether a costly client may skip the queue of heavy work: no other client is present, which would wait behind many requests. */
+  #maySkipHeavyQueue(key: string, now: number): boolean {
     const own = this.#waiting.sizeOf(key) + this.#heavy.sizeOf({ key, network: key });
     return own < MAX_WAITING_AMONG_OTHERS && this.#presence.isAlone(key, now);
   }
@@ -208,7 +208,7 @@ export class Admission {
     this.#presence.note(key, now);
   }
 
-  #enterAs(request: AdmissionRequest, now: number): Promise<void> | undefined {
+  #startOrQueue(request: AdmissionRequest, now: number): Promise<void> | undefined {
     const key = request.network;
     if (this.#waiting.size === 0 && this.#hasRoom(now) && this.#mayStart(key, now)) {
       this.#start(now, request);
@@ -231,9 +231,9 @@ export class Admission {
 
   #assertMayWait(key: string, now: number): void {
     const waiting = this.#waiting.sizeOf(key);
-    const isAlone = !this.#presence.hasSeveral(now) && this.#waiting.size === waiting;
+    const isOnlyClient = !this.#presence.hasSeveral(now) && this.#waiting.size === waiting;
     const own = waiting + this.#heavy.sizeOf({ key, network: key });
-    if (own >= (isAlone ? MAX_WAITING_ALONE : MAX_WAITING_AMONG_OTHERS)) throw TOO_MANY;
+    if (own >= (isOnlyClient ? MAX_WAITING_ALONE : MAX_WAITING_AMONG_OTHERS)) throw TOO_MANY;
     if (this.waiting >= MAX_WAITING) this.#makeRoomFor(waiting);
   }
 

@@ -9,8 +9,8 @@ interface Handle {
 }
 
 /**
- * Limits how long closing connections holds the event loop. The system frees what a connection has received when it is closed,
- * which takes milliseconds if a client has sent thousands of packets that nobody read.
+ * Limits how long the event loop is busy with closing connections. When a connection is closed, the system frees what it has
+ * received. This takes milliseconds if a client has sent thousands of packets that were not read.
  */
 export class ClosingTurns {
   readonly #turns = new Turns();

@@ -90,7 +90,7 @@ export class HeavyWork {
    * @throws Refusal if the wait would be too long: 429 if the client's own tasks are the reason, else 503
    * @throws ClientGone if the client disconnects
    */
-  waitForSlot(client: HeavyClient, bytes = 0): Promise<void> {
+  waitForTurn(client: HeavyClient, bytes = 0): Promise<void> {
     const { key, network } = client;
     const own = this.sizeOf(client);
     const isAlone = this.#waiting.clients === (own > 0 ? 1 : 0);
@@ -154,7 +154,7 @@ export class HeavyWork {
   #refuseLate(now: number): void {
     const latest = now - (this.#waiting.clients > 1 ? MAX_WAIT : MAX_WAIT_ALONE);
     const late = [...this.#waiting.entries()].filter(([, , { since }]) => since < latest);
-    // A client with further tasks waits for itself, as in `waitForSlot`.
+    // A client with further tasks waits for itself, as in `waitForTurn`.
     const reasons = late.map(([queue, key]) => (queue.sizeOf(key) > 1 ? TOO_MANY : OVERLOADED));
     late.forEach(([queue, key, task], index) => {
       queue.remove(key, task);

@@ -79,7 +79,7 @@ export class OpenConnections extends ClientQueue<Socket> {
     let one: Socket | undefined;
     let searched = 0;
     // A copy of thousands of sockets for each new connection would occupy the garbage collector.
-    for (const socket of this.waiting.get(key) ?? []) {
+    for (const socket of this.byClient.get(key) ?? []) {
       one = socket;
       if (searched++ < SEARCHED && !this.#isBusy(socket)) break;
     }

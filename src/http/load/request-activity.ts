@@ -13,7 +13,7 @@ interface ActiveRequest extends HasNetwork {
 export class RequestActivity implements AdmissionRequest {
   countedFor: string | undefined;
   uncharged = 0;
-  isLong = false;
+  wasCharged = false;
   /** Whether the request was admitted, so that work for it has started. */
   hasStarted = false;
   readonly #request: ActiveRequest;

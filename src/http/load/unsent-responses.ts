@@ -1,7 +1,7 @@
 // Limits the memory of responses that clients are slow to read, and disconnects clients that read too slowly.
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { increment } from '../../db/scheduling/slow-clients.ts';
+import { increment } from '../../db/counts.ts';
 import { ByteBudget, totalFor } from './byte-budget.ts';
 import { widestNetwork } from '../message/client-networks.ts';
 import type { HasNetwork } from '../message/message.ts';

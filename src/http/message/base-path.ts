@@ -1,4 +1,4 @@
-// The path under which the service is mounted (`BASE_PATH`): removed from requests, and added to every address in answers.
+// The path under which the service is mounted (`BASE_PATH`): removed from requests, and added to every URL in responses.
 import { StartError } from '../../errors.ts';
 
 let basePath = '';
@@ -27,22 +27,22 @@ export function useBasePath(path: string): () => void {
 /** A path of the service as responses and links contain it. */
 export const withBasePath = (path: string): string => basePath + path;
 
-/** The path of an address without the base path; `''`, which no route has, for an address outside of it. */
+/** The path of a request without the base path; `''`, which no route has, for a path outside of it. */
 export function withoutBasePath(address: string): string {
   if (basePath === '') return address;
   if (address === basePath) return '/';
   return address.startsWith(`${basePath}/`) ? address.slice(basePath.length) : '';
 }
 
-/** A record's key as a segment of an address. A comma stays as it is where nothing else is encoded, so that `12,34` is legible. */
+/** A record's key as a segment of a URL path. A comma stays as it is where nothing else is encoded, so that `12,34` is legible. */
 export function keySegment(id: string): string {
   const legible = encodeURIComponent(id).replaceAll('%2C', ',');
   return legible.includes('%') ? encodeURIComponent(id) : legible;
 }
 
 /**
- * The key that a segment of an address names: the text of `id`, percent-encoded. The text of a key of several columns is
- * percent-encoded already and may also stand as it is.
+ * The key in a segment of a URL path: the percent-encoded `id`. A key of several columns is itself percent-encoded text, so it is
+ * also accepted without a second encoding.
  * @param isComposite whether the key has several columns
  * @returns undefined for invalid percent-encoding
  */

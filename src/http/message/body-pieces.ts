@@ -1,8 +1,9 @@
 // Divides a long body into pieces that are neither too long for one turn of the event loop nor too short to be worth one.
 import type { WholeBody } from './message.ts';
 
-/** Characters of a piece of a text, which must be encoded, too, and bytes of other pieces. */
+/** Maximum characters of a piece of a text. It is smaller than BYTES_PIECE, because text must also be encoded. */
 const TEXT_PIECE = 65_536;
+/** Maximum bytes of a piece of buffers. */
 const BYTES_PIECE = 262_144;
 
 function* piecesOfText(text: string): Iterable<string> {

@@ -20,12 +20,12 @@ export interface HasNetwork {
 /** The client of a request over HTTP. */
 export interface WebRequester extends Requester {
   /**
-   * Waits for a slot to render a page, if rendering so many bytes of records would delay other clients. The caller must render
-   * synchronously once it has the slot.
+   * Waits for a turn to render a page, if rendering so many bytes of records would delay other clients. The caller must render
+   * synchronously once it has the turn.
    */
-  readonly slotForPage: (bytes: number) => Promise<void> | undefined;
-  /** Waits for a slot to send a large document that the service keeps. */
-  readonly slotForDocument: () => Promise<void>;
+  readonly turnForPage: (bytes: number) => Promise<void> | undefined;
+  /** Waits for a turn to send a large document that the service keeps. */
+  readonly turnForDocument: () => Promise<void>;
 }
 
 /** A request as handlers see it. The methods do work only when they are called. */

@@ -9,6 +9,7 @@ import type { ReplicaState } from '../../db/replicas/replica.ts';
 import { watchEventLoop } from './event-loop-delay.ts';
 import { MetricsText, EXPOSITION_TYPE, type Labels, type Metric, type Sample } from './metrics-exposition.ts';
 import type { Reply } from '../message/message.ts';
+import { increment } from '../../db/counts.ts';
 import { isForeignWorker, type Siblings } from '../../processes.ts';
 import type { Pressure } from '../load/pressure.ts';
 import { methodNotAllowed, type Route } from '../api/api-routes.ts';
@@ -60,9 +61,6 @@ function readVersion(): string {
     return 'unknown'; // a bundle has no package.json
   }
 }
-
-const increment = (counts: Map<number, number>, key: number): unknown =>
-  counts.set(key, (counts.get(key) ?? 0) + 1);
 
 const byStatus = (counts: ReadonlyMap<number, number>, labels: Labels): Sample[] =>
   [...counts].map(([status, count]) => [{ ...labels, status: String(status) }, count]);
@@ -209,7 +207,7 @@ export function createMetrics({ database, replicas, logins, pressure, siblings }
     output.add(
       ['gauge', 'vitrine_build_info', 'Version of the service and of Node.js.', [[build, 1]]],
       ['gauge', 'vitrine_processes', 'Processes that serve.', 1],
-      restartMetric(0),
+      restartMetric(0), // declares the counter: the supervisor adds the restarts
     );
     writeRequests(output);
     const { failed, throttled } = logins();
@@ -256,7 +254,7 @@ export function createMetrics({ database, replicas, logins, pressure, siblings }
       limited += 1;
     },
     /** Counts input that was not a valid HTTP request. */
-    unreadable: (status: number): void => void increment(unreadable, status),
+    unreadable: (status: number): void => increment(unreadable, status),
     /** The metrics of this process. */
     text: write,
     /** The response with all metrics. @throws Problem 405, 503 */

@@ -1,6 +1,7 @@
 // The OpenAPI parameters of a collection: filters, ordering, paging, and the headers of requests.
 import type { Operator, JsonSchema } from '../../db/types/column-type.ts';
 import { namedColumns, type Column } from '../../db/schema/model.ts';
+import { MAX_CHARACTERS } from '../../query/parse/query-budget.ts';
 import type { Visibility } from '../../query/plan.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 import { refTo } from './openapi-shared.ts';
@@ -17,7 +18,7 @@ export const FILTER_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   'Filter.boolean': repeatable({ type: 'boolean' }),
   'Filter.pattern': {
     description: 'An SQL pattern: `%` matches any text, `_` any character.',
-    ...repeatable({ type: 'string', maxLength: 256 }),
+    ...repeatable({ type: 'string', maxLength: MAX_CHARACTERS }),
   },
   'Filter.in': { type: 'string', description: 'Values separated by commas, quoted as in CSV.' },
   'Filter.array': {

@@ -2,6 +2,8 @@
 import { ACCESS_LEVELS } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import { badQuery } from '../../errors.ts';
+import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
+import { MAX_HEADERS } from '../message/request-target.ts';
 import { problemReply, UNAUTHORIZED } from '../message/message.ts';
 
 /** A reference to a component of the document. */
@@ -25,12 +27,12 @@ const PROBLEMS: Readonly<Record<string, readonly [status: number, description: s
   Conflict: [409, 'Another record has the same unique value, or other records refer to this one.'],
   Changed: [412, 'The record does not have the version that `If-Match` names.'],
   TooLarge: [413, 'The body is too large.'],
-  TooLong: [414, 'The query string is longer than 8,192 bytes.'],
+  TooLong: [414, `The query string is longer than ${MAX_QUERY_BYTES.toLocaleString('en-US')} bytes.`],
   Unsupported: [415, 'The body is not in a supported format.'],
   Throttled: [429, 'Too many failed logins or requests.'],
   HeadersTooLarge: [
     431,
-    'The URL and headers are too large, there are more than 199 headers, or `If-Match` or `If-None-Match` is too long.',
+    `The URL and headers are too large, there are more than ${MAX_HEADERS} headers, or \`If-Match\` or \`If-None-Match\` is too long.`,
   ],
   Failed: [500, 'An internal error; the log has its cause under `requestId`.'],
   Unavailable: [

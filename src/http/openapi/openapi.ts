@@ -4,6 +4,13 @@ import { createHash } from 'node:crypto';
 import { ACCESS_LEVELS, type AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import {
+  MAX_CHARACTERS,
+  MAX_ELEMENTS,
+  MAX_JSON_VALUES,
+  MAX_PATTERNS,
+} from '../../query/parse/query-budget.ts';
+import { MAX_JOINED_TABLES } from '../../query/plan.ts';
+import {
   visibilityFor,
   type Caller,
   type ServedResource,
@@ -40,8 +47,8 @@ parameter \`_filters\`. The rules:
 \`in\` takes values separated by commas; a value with a comma or a double quote is quoted as in CSV. \`is\` takes \`null\`,
 and for booleans also \`true\` and \`false\`. \`like\` and \`ilike\` take SQL patterns: \`%\` matches any text, \`_\` any character.
 \`contains\` takes elements of an array, separated by commas as for \`in\`, or a JSON value.
-A query can have at most 20 patterns, with 256 characters in total, look for at most 50 values in JSON, and join at most 20
-tables.
+A query can have at most ${MAX_PATTERNS} patterns with ${MAX_CHARACTERS} characters in total, look for at most
+${MAX_JSON_VALUES} values in JSON and ${MAX_ELEMENTS} elements of arrays, and join at most ${MAX_JOINED_TABLES} tables.
 
 A **body** is a JSON object, or a form whose field \`data\` holds one. The foreign key \`user\` is sent as \`user_id\`.
 `.trim();

@@ -68,7 +68,7 @@ export class Peer {
     });
     if (!this.#hasBegun) {
       this.#hasBegun = true;
-      return this.#waitForArrival();
+      return this.#letNodeNoticeDisconnect();
     }
     return !previous || previous.writableFinished ? undefined : this.#wait(previous);
   }
@@ -111,10 +111,10 @@ export class Peer {
   }
 
   /**
-   * Delays the first request by an iteration of the event loop, in which Node notices clients that have already disconnected.
-   * After a burst there are many, and their requests must cost next to nothing.
+   * Delays the first request until Node has had a whole iteration of the event loop to notice that the client has disconnected.
+   * After a burst many clients have, and their requests must cost next to nothing.
    */
-  #waitForArrival(): Promise<boolean> {
+  #letNodeNoticeDisconnect(): Promise<boolean> {
     return new Promise((resolve) => {
       setImmediate(() => setImmediate(() => resolve(!this.#socket.destroyed)));
     });

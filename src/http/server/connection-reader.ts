@@ -45,7 +45,7 @@ export const hasIgnoredMuch = (socket: Socket, length: number): boolean =>
 /** The network of a request's client, which may be behind a proxy. */
 export type RequestNetwork = (request: IncomingMessage) => string;
 
-export interface PipelinedExchange {
+export interface RequestAndResponse {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
 }
@@ -63,7 +63,7 @@ function compact(bytes: Buffer): Buffer {
  * Feeds Node's parser in pieces that complete at most one request, in turn with other clients. Node itself would parse a whole
  * packet at once, which can hold thousands of small requests, chunks or headers.
  */
-export class Reader {
+export class ConnectionReader {
   readonly #socket: HttpSocket;
   readonly #clientOf: RequestNetwork;
   /** The network of the client of the latest unanswered request; without one, that of the connection. */
@@ -167,7 +167,7 @@ export class Reader {
     this.#resume();
   }
 
-  begin({ request, response }: PipelinedExchange): void {
+  begin({ request, response }: RequestAndResponse): void {
     this.#latest = request;
     this.#countFor(this.#clientOf(request));
     this.#unanswered.add(request, () => {

@@ -1,8 +1,8 @@
-// One request in progress: provides what handlers use, waits for slots, and detects that its client disconnects.
+// One request in progress: provides what handlers use, waits for turns, and detects that its client disconnects.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { hasMoreParameters } from '../../query/parse/grammar.ts';
 import type { Settings } from '../../config.ts';
-import { ClientGone, type Requester, type Rest } from '../../db/scheduling/requester.ts';
+import { ClientGone, type Requester, type YieldIfDue } from '../../db/scheduling/requester.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import { RequestActivity } from '../load/request-activity.ts';
 import type { Admission } from '../load/admission.ts';
@@ -23,16 +23,16 @@ import { confirmPresence, probe } from '../message/half-closed-clients.ts';
 import type { Pressure } from '../load/pressure.ts';
 import { isAdminPath, splitTarget } from '../message/request-target.ts';
 
-/** Bodies larger than this (bytes) wait for a slot before they are processed. */
+/** Bodies larger than this (bytes) wait for a turn before they are processed. */
 const LARGE_BODY = 16_384;
-/** Records larger than this (bytes) wait for a slot before they become an HTML page, which takes much longer for each byte. */
+/** Records larger than this (bytes) wait for a turn before they become an HTML page, which takes much longer for each byte. */
 const LARGE_PAGE = 2_048;
 /** Milliseconds of work after which other clients may run. */
 const MAX_WORK = 4;
 /** Bodies and queries of more characters than this take their turn before they are parsed. */
 const LONG_INPUT = 1_024;
 
-/** A long query waits for a slot if it is for a page, or has more parameters than this. A valid query has fewer. */
+/** A long query waits for a turn if it is for a page, or has more parameters than this. A valid query has fewer. */
 const MANY_PARAMETERS = 100;
 
 /** The parts of the service that every request uses. */
@@ -69,8 +69,8 @@ export class Exchange implements ApiRequest, WebRequester {
   readonly #services: ExchangeServices;
   readonly #number: number;
   #network: string | undefined;
-  /** Whether work for it has held the event loop for long, or its query has waited for a slot. */
-  isCostly = false;
+  /** Whether an error response is delayed: the work for the request, or its query, was expensive. */
+  pacesErrors = false;
   #isProbing = false;
   #callbacks: (() => void)[] | undefined;
 
@@ -141,7 +141,7 @@ export class Exchange implements ApiRequest, WebRequester {
   async body(limit = this.#services.settings.maxBody): Promise<Buffer> {
     const reserve = this.#services.pressure.reserveBody(this.response, this);
     const bytes = await this.#receive(() => readBody(this.incoming, this.response, limit, reserve));
-    if (bytes.length > LARGE_BODY) await this.#heavySlot();
+    if (bytes.length > LARGE_BODY) await this.#heavyTurn();
     return bytes;
   }
 
@@ -232,42 +232,42 @@ export class Exchange implements ApiRequest, WebRequester {
     return this.activity.resume();
   }
 
-  /** Waits for a slot before a query is parsed, if parsing it or showing its errors would delay other clients. */
-  slotForQuery(): Promise<void> | undefined {
+  /** Waits for a turn before a query is parsed, if parsing it or showing its errors would delay other clients. */
+  turnForQuery(): Promise<void> | undefined {
     const isCostly =
       this.query.length > LONG_INPUT && (hasMoreParameters(this.query, MANY_PARAMETERS) || wantsHtml(this));
-    this.isCostly ||= isCostly;
-    return isCostly && !this.#services.admission.isInSlot(this.activity) ? this.#heavySlot() : undefined;
+    this.pacesErrors ||= isCostly;
+    return isCostly && !this.#services.admission.isInTurn(this.activity) ? this.#heavyTurn() : undefined;
   }
 
-  slotForPage(bytes: number): Promise<void> | undefined {
-    return bytes > LARGE_PAGE ? this.#heavySlot(bytes) : undefined;
+  turnForPage(bytes: number): Promise<void> | undefined {
+    return bytes > LARGE_PAGE ? this.#heavyTurn(bytes) : undefined;
   }
 
-  slotForDocument(): Promise<void> {
-    return this.#heavySlot();
+  turnForDocument(): Promise<void> {
+    return this.#heavyTurn();
   }
 
-  workInTurns(): Rest {
+  workInTurns(): YieldIfDue {
     let since = performance.now();
     return () => {
       if (performance.now() - since < MAX_WORK) return undefined;
-      return this.#heavySlot().then(() => void (since = performance.now()));
+      return this.#heavyTurn().then(() => void (since = performance.now()));
     };
   }
 
   /** @param bytes held while waiting; those of bodies are counted elsewhere */
-  async #heavySlot(bytes?: number): Promise<void> {
+  async #heavyTurn(bytes?: number): Promise<void> {
     const { admission } = this.#services;
     this.pause();
-    await admission.heavySlot(this, bytes);
+    await admission.heavyTurn(this, bytes);
     const confirmation = this.confirmPresence();
     if (confirmation) {
       await confirmation;
-      await admission.heavySlot(this, bytes);
+      await admission.heavyTurn(this, bytes);
     }
     if (this.response.closed) throw new ClientGone();
-    admission.beginSlot(this.activity);
+    admission.beginTurn(this.activity);
   }
 
   confirmPresence(): Promise<void> | undefined {

@@ -20,7 +20,7 @@ import {
   releaseReader,
   resumePipelined,
   track,
-} from './pipelining.ts';
+} from './connection-readers.ts';
 import { networkOf } from './parser-turns.ts';
 import { createRefuse, mayWait, parseProblem, targetOf, type ParseError } from './unreadable-requests.ts';
 import { ignoreUpgrades, keepDraining } from './upgrade-requests.ts';

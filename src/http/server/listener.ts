@@ -22,6 +22,8 @@ import { createHttpServer, listen, listenWith, type RunningServer } from './http
 const FIRST_PASSED = 3;
 /** Milliseconds until another attempt at a port that the previous process may still use. */
 const RETRY_INTERVAL = 250;
+/** Failed attempts before a warning. */
+const WARN_AFTER = 8;
 /** Maximum connections to the address of METRICS. */
 const METRICS_CONNECTIONS = 32;
 
@@ -122,7 +124,7 @@ async function openMetrics(
       try {
         return logged(await open());
       } catch (error) {
-        if (tries === 8)
+        if (tries === WARN_AFTER)
           logger.warn({
             message: `cannot listen for metrics on ${hostAndPort(host, port)}, retrying: ${(error as Error).message}`,
           });
@@ -138,20 +140,24 @@ async function openMetrics(
   return { url: '', close };
 }
 
+interface ListenerOptions {
+  /** File descriptor of the passed socket. */
+  readonly passed?: number | undefined;
+  /** Ends the message if the port is in use. */
+  readonly portHint?: string | undefined;
+  /** Whether no other process of the service has logged the address of the metrics. */
+  readonly isFirst?: boolean;
+}
+
 /**
  * Listens on the passed socket or else on HOST and PORT, and on the metrics' own address if there is one.
- * @param passed file descriptor of the passed socket
- * @param portHint ends the message if the port is in use
- * @param isFirst whether no other process of the service has logged the address of the metrics
  * @throws StartError if an address cannot be opened
  */
 export async function openListener(
   endpoints: Endpoints,
   settings: Settings,
   logger: Logger,
-  passed?: number,
-  portHint?: string,
-  isFirst = true,
+  { passed, portHint, isFirst = true }: ListenerOptions = {},
 ): Promise<Listener> {
   const { host, port } = settings;
   const metrics = await openMetrics(endpoints, settings, logger, passed, isFirst);

@@ -105,7 +105,7 @@ export function createHandler(options: HandlerOptions): Handler {
     });
   }
 
-  function finish(exchange: Exchange, reply: Reply): void | Promise<void> {
+  function compressAndSend(exchange: Exchange, reply: Reply): void | Promise<void> {
     if (reply.status === 304) return sendReply(exchange, withKnownTag(exchange, reply), 'Accept-Encoding');
     if (!isCompressible(exchange, reply))
       return sendReply(exchange, reply, isShared(reply) ? 'Accept-Encoding' : undefined);
@@ -139,7 +139,7 @@ export function createHandler(options: HandlerOptions): Handler {
     return sent.then((bytes) => end(exchange, reply.status, bytes));
   }
 
-  function answer(exchange: Exchange): Reply | Promise<Reply> {
+  function dispatch(exchange: Exchange): Reply | Promise<Reply> {
     assertUnambiguous(exchange.incoming);
     if (exchange.path !== METRICS_PATH || !mayReadMetrics(exchange.incoming, settings))
       return route(exchange, site());
@@ -161,19 +161,19 @@ export function createHandler(options: HandlerOptions): Handler {
    */
   function enter(exchange: Exchange): Promise<void> | undefined {
     const settled = arrivals.settled();
-    return settled ? settled.then(() => enterPresent(exchange)) : enterPresent(exchange);
+    return settled ? settled.then(() => confirmAndEnter(exchange)) : confirmAndEnter(exchange);
   }
 
   /** Health checks skip admission, but wait for arrivals: otherwise a stream of them on new connections would delay all others. */
   const enterHealthCheck = (): Promise<void> =>
     arrivals.settled()?.then(() => healthChecks.next()) ?? healthChecks.next();
 
-  function enterPresent(exchange: Exchange): Promise<void> | undefined {
+  function confirmAndEnter(exchange: Exchange): Promise<void> | undefined {
     const confirmation = admission.isBusy(performance.now()) ? exchange.confirmPresence() : undefined;
-    return confirmation ? confirmation.then(() => enterNow(exchange)) : enterNow(exchange);
+    return confirmation ? confirmation.then(() => admit(exchange)) : admit(exchange);
   }
 
-  function enterNow(exchange: Exchange): Promise<void> | undefined {
+  function admit(exchange: Exchange): Promise<void> | undefined {
     if (exchange.response.closed) throw new ClientGone();
     pressure.assertRoom(site()?.pages.isAsset(exchange.path) === true);
     return exchange.activity.enter();
@@ -186,12 +186,12 @@ export function createHandler(options: HandlerOptions): Handler {
       return work();
     } finally {
       const took = performance.now() - startedAt;
-      if (took >= MIN_PACED) exchange.isCostly = true;
+      if (took >= MIN_PACED) exchange.pacesErrors = true;
       admission.chargeWork(exchange.activity, took);
     }
   }
 
-  async function reply(exchange: Exchange): Promise<Reply> {
+  async function makeReply(exchange: Exchange): Promise<Reply> {
     try {
       if (hasTooManyHeaders(exchange.incoming)) throw TOO_MANY_HEADERS;
       const entering = isHealthCheck(exchange.path) ? enterHealthCheck() : enter(exchange);
@@ -201,9 +201,9 @@ export function createHandler(options: HandlerOptions): Handler {
       assertTagsFit(exchange.headers);
       const mustBeSendable = isRead(exchange.method);
       if (!mustBeSendable) pressure.assertWritable(exchange);
-      const slot = exchange.slotForQuery();
-      if (slot) await slot;
-      const made = await charged(exchange, () => answer(exchange)); // Runs synchronously up to the first SQL statement.
+      const turn = exchange.turnForQuery();
+      if (turn) await turn;
+      const made = await charged(exchange, () => dispatch(exchange)); // Runs synchronously up to the first SQL statement.
       if (mustBeSendable) pressure.assertSendable(made, exchange);
       return made;
     } catch (error) {
@@ -214,7 +214,7 @@ export function createHandler(options: HandlerOptions): Handler {
         await admission.refusals.next();
         if (exchange.response.closed) throw new ClientGone();
       }
-      if (mustPace(error, exchange.isCostly)) await exchange.peer.pace();
+      if (mustPace(error, exchange.pacesErrors)) await exchange.peer.pace();
       return charged(exchange, () => refuse(exchange, error));
     } finally {
       exchange.pause();
@@ -229,21 +229,21 @@ export function createHandler(options: HandlerOptions): Handler {
     return withPosition(exchange, made, position, exchange.isInAdminArea ? current?.admin : undefined);
   }
 
-  /** Not a part of `respond`, which would hold the whole reply in memory while its compressed form is sent. */
-  function finishPresent(exchange: Exchange, made: Reply): void | Promise<void> {
+  /** Not a part of `handle`, which would hold the whole reply in memory while its compressed form is sent. */
+  function sendIfConnected(exchange: Exchange, made: Reply): void | Promise<void> {
     if (exchange.response.closed) throw new ClientGone();
-    return charged(exchange, () => finish(exchange, made));
+    return charged(exchange, () => compressAndSend(exchange, made));
   }
 
-  async function respond(exchange: Exchange): Promise<void> {
+  async function handle(exchange: Exchange): Promise<void> {
     const { response } = exchange;
     try {
       const waiting = exchange.peer.waitForPrevious(response);
       if (waiting && !(await waiting)) throw new ClientGone();
-      await reply(exchange).then((made) => {
+      await makeReply(exchange).then((made) => {
         const complete = positioned(exchange, made);
-        const finish = (one: Reply): void | Promise<void> => finishPresent(exchange, one);
-        return complete instanceof Promise ? complete.then(finish) : finish(complete);
+        const sendComplete = (one: Reply): void | Promise<void> => sendIfConnected(exchange, one);
+        return complete instanceof Promise ? complete.then(sendComplete) : sendComplete(complete);
       });
     } catch (error) {
       if (isClientGone(error)) {
@@ -263,7 +263,7 @@ export function createHandler(options: HandlerOptions): Handler {
     }
   }
 
-  const answerTo = (incoming: IncomingMessage, response: ServerResponse): void => {
+  const onRequest = (incoming: IncomingMessage, response: ServerResponse): void => {
     metrics.begin();
     inFlight.begin();
     count += 1;
@@ -271,10 +271,10 @@ export function createHandler(options: HandlerOptions): Handler {
       mayWarn = false;
       logger.warn({ message: UNTRUSTED_PROXY });
     }
-    void respond(new Exchange(incoming, response, services, count));
+    void handle(new Exchange(incoming, response, services, count));
   };
 
-  return Object.assign(answerTo, {
+  return Object.assign(onRequest, {
     accepted: () => arrivals.accepted(),
     refuseMethod: (target: string): Reply => {
       try {

@@ -4,8 +4,8 @@ import type { Socket } from 'node:net';
 import { Problem } from '../../errors.ts';
 import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
 import type { Reply } from '../message/message.ts';
-import type { PipelinedExchange } from './connection-reader.ts';
-import { isAnswered } from './pipelining.ts';
+import type { RequestAndResponse } from './connection-reader.ts';
+import { isAnswered } from './connection-readers.ts';
 import { LINGER_TIME } from './send-response.ts';
 
 /** The error of a `clientError` event. */
@@ -51,7 +51,7 @@ export function parseProblem({ code, rawPacket }: ParseError, isRequestLine: boo
 }
 
 /** @param latest the latest request that the parser accepted on the connection */
-type Refuse = (reply: Reply, socket: Socket, latest: PipelinedExchange | undefined) => void;
+type Refuse = (reply: Reply, socket: Socket, latest: RequestAndResponse | undefined) => void;
 
 /**
  * Makes a function that sends a last reply on a connection and closes it. It waits for responses that are still in progress.

@@ -5,7 +5,7 @@ import { hasTooManyHeaders } from '../message/request-target.ts';
 import { END_OF_HEAD } from '../load/input-pieces.ts';
 import type { Turns } from '../load/turns.ts';
 import type { HttpSocket } from './connection-reader.ts';
-import { isAnswered, latestOf, releaseReader } from './pipelining.ts';
+import { isAnswered, latestOf, releaseReader } from './connection-readers.ts';
 
 /**
  * Continues the response in progress whenever the client has read. Node's HTTP server no longer does so after `Upgrade` or CONNECT.

@@ -1,5 +1,5 @@
 // Parses CSV. Large files are parsed in turns, so that other requests are served in between.
-import type { Rest } from '../../db/scheduling/requester.ts';
+import type { YieldIfDue } from '../../db/scheduling/requester.ts';
 
 export interface CsvRow {
   /** The line where the row starts, from 1. */
@@ -121,14 +121,18 @@ export function parseCsv(text: string): Exclude<ParsedCsv, 'tooManyCells'> {
 
 /**
  * Parses CSV as `parseCsv` does.
- * @param rest lets other requests run in between
+ * @param yieldIfDue lets other requests run in between
  * @returns also `tooManyCells`, as soon as there are more than the limit
  */
-export async function parseCsvInTurns(text: string, limits: CsvLimits, rest: Rest): Promise<ParsedCsv> {
+export async function parseCsvInTurns(
+  text: string,
+  limits: CsvLimits,
+  yieldIfDue: YieldIfDue,
+): Promise<ParsedCsv> {
   const steps = readCsv(text, limits);
   for (;;) {
     const { done, value } = steps.next();
     if (done) return value;
-    await rest();
+    await yieldIfDue();
   }
 }

@@ -26,10 +26,13 @@ import {
 import type { Boundary } from './cursor-token.ts';
 
 /** Maximum bytes of the values that a cursor holds: it is a part of a URL. */
-const MAX_KEYS = 2048;
+const MAX_KEY_BYTES = 2048;
 
-/** Maximum number of tables that all parts of a page read together. Eight columns and a key of one column make at most 18 parts. */
-const MAX_READ = 18 * (MAX_JOINED_TABLES + 1);
+/**
+ * Maximum number of tables that a page reads, over all conditions of `recordsAfter`. Eight columns and a key of one column make at
+ * most 18 conditions.
+ */
+const MAX_TABLES_READ = 18 * (MAX_JOINED_TABLES + 1);
 
 const canBeNull = ({ alias, column }: Ordering): boolean => alias !== ROOT || mayBeNull(column);
 
@@ -50,16 +53,16 @@ interface BoundaryKey {
  * The records after a boundary as conditions that exclude each other. The records of each come before those of the next one, and
  * an index on the columns finds where they begin. NULL is greater than every value, as in PostgreSQL.
  */
-function recordsAfter(places: readonly BoundaryKey[], isInclusive: boolean): Fragment[] {
-  const [first, ...rest] = places;
+function recordsAfter(bounds: readonly BoundaryKey[], isInclusive: boolean): Fragment[] {
+  const [first, ...rest] = bounds;
   if (!first) return isInclusive ? [raw('true')] : [];
   const { ordering, key } = first;
   const symbol = raw(ordering.descending ? '<' : '>');
   const column = columnOf(ordering);
-  if (places.length > 1 && isUniform(places.map((place) => place.ordering))) {
-    const keys = places.map((place) => place.key ?? raw('null'));
+  if (bounds.length > 1 && isUniform(bounds.map((bound) => bound.ordering))) {
+    const keys = bounds.map((bound) => bound.key ?? raw('null'));
     const all = sql`(${join(
-      places.map((place) => columnOf(place.ordering)),
+      bounds.map((bound) => columnOf(bound.ordering)),
       ', ',
     )}) ${symbol}`;
     return [sql`${all}${raw(isInclusive ? '=' : '')} (${join(keys, ', ')})`];
@@ -87,8 +90,8 @@ function mostConditions([first, ...rest]: readonly Ordering[]): number {
 function checkTables({ joins, orderings }: ListPlan): void {
   const conditions = Math.max(mostConditions(orderings), mostConditions(backward(orderings)));
   const count = conditions * (joins.length + 1);
-  if (count <= MAX_READ) return;
-  const fault = `makes a page with cursors read ${count} tables; at most ${MAX_READ} are allowed: order by fewer columns`;
+  if (count <= MAX_TABLES_READ) return;
+  const fault = `makes a page with cursors read ${count} tables; at most ${MAX_TABLES_READ} are allowed: order by fewer columns`;
   throw badQuery({ ordering: [fault] });
 }
 
@@ -127,12 +130,12 @@ export function keysetStatement(
   const isBackward = boundary?.isBackward === true;
   const orderings = isBackward ? backward(plan.orderings) : plan.orderings;
   const bound = bind(plan, parameters);
-  const places = boundary?.keys.flatMap((key, index): BoundaryKey[] => {
+  const bounds = boundary?.keys.flatMap((key, index): BoundaryKey[] => {
     const ordering = orderings[index];
     if (!ordering) return [];
     return [{ ordering, key: key === null ? undefined : parameters.take(typed(key, ordering.column)) }];
   });
-  const following = places && recordsAfter(places, boundary?.isInclusive === true);
+  const following = bounds && recordsAfter(bounds, boundary?.isInclusive === true);
   // Nothing comes after the key NULL, which a view may have.
   const after = following?.length === 0 ? [raw('false')] : following;
   const shape = [
@@ -181,7 +184,7 @@ function keysetSql(
   const rows = sql`select row_number() over (order by ${orderList(orderings, (_, index) => sql`p.${sortKey(index)}`)}) as n, ${keys} as keys, ${row.value} as text from ${inFull(plan, chosen)}${row.joins}`;
   const most = raw(String(maxBytes));
   // Texts past the byte limit become NULL, so that PostgreSQL does not keep them in memory. `offset 0` keeps it from computing them twice.
-  const bounded = sql`select n, case when octet_length(keys) <= ${raw(String(MAX_KEYS))} then keys else '[]' end as keys, case when sum(octet_length(text)) over (order by n) <= ${most} then text end as text from (${rows} offset 0) rows`;
+  const bounded = sql`select n, case when octet_length(keys) <= ${raw(String(MAX_KEY_BYTES))} then keys else '[]' end as keys, case when sum(octet_length(text)) over (order by n) <= ${most} then text end as text from (${rows} offset 0) rows`;
   const onPage = raw(`filter (where n <= ${plan.limit})`);
   const [first, last] = isBackward ? [raw(' desc'), EMPTY] : [EMPTY, raw(' desc')];
   const edge = (way: Fragment): Fragment => sql`(array_agg(keys order by n${way}) ${onPage})[1]`;

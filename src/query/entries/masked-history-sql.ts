@@ -20,8 +20,8 @@ const unescaped = (text: Fragment): Fragment => sql`replace(${text}, ${raw(`e'\\
 /** Maximum bytes of a value that is shown in full. A longer value is cut to a quarter of these bytes, in characters. */
 const MAX_VALUE_BYTES = raw('8192');
 /**
- * Maximum bytes of all values of a change that has only one side. The page of a deleted record links to a form with its values if
- * none is cut, so that the URL is not too long.
+ * Maximum bytes of all values of an added or deleted record. If none is cut, the page of a deleted record offers to add it again, with
+ * a URL that holds all values and must not be too long.
  */
 const MAX_CHANGE_BYTES = raw('32768');
 /** Maximum bytes of the values before an update, and of those after it. */
@@ -45,7 +45,7 @@ export function cutColumn(column: Column): Column {
 export const isCutInside = ({ field }: Column): boolean => Object.values(CUT_FIELDS).includes(field);
 
 /**
- * The maximum bytes of each value of a column that is shown in full. `m.count` is the number of its values.
+ * The size in bytes up to which a value of this column is shown in full. `m.count` is the number of its values.
  * @param other the column on the other side of the change, which is NULL for an added or deleted record
  */
 function shareOf(field: Fragment, other: Fragment): Fragment {

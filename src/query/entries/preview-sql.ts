@@ -7,8 +7,9 @@ import { ROOT } from '../plan.ts';
 
 /** Maximum bytes of all long values on one API page. They take about 30 ms to parse and indent. */
 const MAX_PAGE_BYTES = 256 * 1024;
-/** Maximum bytes of a value that is shown in full: at most the first, at least the second on a page with many values. */
+/** Values up to this size (bytes) are shown in full on a page with few values. */
 const MAX_FULL_BYTES = 4096;
+/** Values up to this size are shown in full on every page. */
 const MIN_FULL_BYTES = 64;
 /** The JSON key of a cut value's size in bytes. No column name starts with `#`. */
 export const sizeKey = ({ key }: Column): string => `#${key}`;

@@ -13,10 +13,10 @@ export const OPERATORS: ReadonlySet<string> = new Set<Operator>([
 export type FilterValues =
   | {
       readonly values: readonly string[];
-      /** The digits that exponents add to the values. */
+      /** The number of digits that exponents add to the values. */
       readonly addedDigits?: number;
-      /** The different elements that arrays must have. */
-      readonly elements?: number;
+      /** The number of different elements that arrays must have. */
+      readonly elementCount?: number;
     }
   | { readonly fault: string };
 
@@ -49,20 +49,20 @@ function inValues(text: string, column: Column): FilterValues {
 
 /** The value of `contains`: the elements that an array must have, or a JSON value. */
 function containedValue(text: string, column: Column): FilterValues {
-  const { element } = column.type;
-  const { elements } = column;
-  if (!element || !elements) return typedValue(text, column);
+  const { element: elementType } = column.type;
+  const { elements: elementFacts } = column;
+  if (!elementType || !elementFacts) return typedValue(text, column);
   const items = listItems(text);
   if ('fault' in items) return items;
   const parsed = allOf(
     items.values.map((item, index) => {
-      const value = valueOf(element.parse(item, elements));
+      const value = valueOf(elementType.parse(item, elementFacts));
       return 'fault' in value ? { fault: `element ${index + 1}: ${value.fault}` } : value;
     }),
   );
   if ('fault' in parsed) return parsed;
   const different = [...new Set(parsed.values)];
-  return { ...parsed, values: [arrayText(different)], elements: different.length };
+  return { ...parsed, values: [arrayText(different)], elementCount: different.length };
 }
 
 function valuesOfIs(text: string, column: Column): FilterValues {
@@ -90,14 +90,14 @@ const typedValue = (text: string, column: Column): FilterValues => valueOf(colum
 function allOf(results: readonly FilterValues[]): FilterValues {
   const values: string[] = [];
   let addedDigits = 0;
-  let elements = 0;
+  let elementCount = 0;
   for (const result of results) {
     if ('fault' in result) return result;
     values.push(...result.values);
     addedDigits += result.addedDigits ?? 0;
-    elements += result.elements ?? 0;
+    elementCount += result.elementCount ?? 0;
   }
-  return { values, addedDigits, elements };
+  return { values, addedDigits, elementCount };
 }
 
 /** The values of one filter as the database takes them: of the column's type, or as the operator requires. */

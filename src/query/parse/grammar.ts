@@ -5,7 +5,7 @@ import { percentDecode } from './percent-decoding.ts';
 /** Limits of one query: see docs/reading.md. */
 export const MAX_QUERY_BYTES = 8192;
 const MAX_FILTERS = 50;
-const MAX_ORDERINGS = 8;
+export const MAX_ORDERINGS = 8;
 
 export interface Parameter {
   readonly name: string;
@@ -67,7 +67,7 @@ function decodePart(part: string): DecodedParameter {
 }
 
 /**
- * The names and values of an `application/x-www-form-urlencoded` text, in order. A part that cannot be decoded is undefined.
+ * The names and values of an `application/x-www-form-urlencoded` text, in order. A name or a value that cannot be decoded is undefined.
  * @returns undefined if the form has more than `maxFields` fields
  */
 export function decodeForm(text: string, maxFields: number): DecodedParameter[] | undefined {
@@ -232,7 +232,7 @@ export function parseListQuery(
       if (values) values.push(value);
       else filters.set(name, [value]);
     }
-    // Other queries have an error, so they have no link.
+    // A query with more filters has an error, so its link is never used.
     const mayBeValid = encodedParts.length <= MAX_FILTERS;
     if (mayBeValid && (!isReserved || name === 'ordering')) {
       encodedParts.push(`${encode(name)}=${encode(value)}&`);

@@ -5,13 +5,13 @@ import { DigitBudget } from '../../db/types/exponents.ts';
  * Maximum total length of the patterns. PostgreSQL cannot cancel a match, which costs text length times pattern length.
  * With this limit, a text of 1 MB takes less than a second.
  */
-const MAX_CHARACTERS = 256;
+export const MAX_CHARACTERS = 256;
 /** Maximum number of patterns. Each reads the text once, and `ilike` copies it to lower case. */
-const MAX_PATTERNS = 20;
+export const MAX_PATTERNS = 20;
 /** Maximum number of JSON values in `contains` filters. PostgreSQL compares each with each value of the record, and cannot be canceled. */
-const MAX_JSON_VALUES = 50;
+export const MAX_JSON_VALUES = 50;
 /** Maximum number of array elements in `contains` filters. PostgreSQL compares each with each element of the record, and cannot be canceled. */
-const MAX_ELEMENTS = 100;
+export const MAX_ELEMENTS = 100;
 
 /** The number of scalars, arrays and objects in a JSON text. */
 const jsonValues = (json: string): number =>

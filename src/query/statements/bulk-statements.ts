@@ -1,4 +1,4 @@
-// Statements about all records that a plan matches: update, delete, count, the bounds of a column, export.
+// Statements about all records that a plan matches: update, delete, count, and the bounds of a column.
 import { EMPTY, exactText, identifier, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
 import {
   type RawRow,
@@ -160,53 +160,4 @@ export function boundsStatement(
     const [first, last] = [text(row?.[0]), text(row?.[1])];
     return first !== null && last !== null ? [first, last] : undefined;
   });
-}
-
-/** A record of an export, or a part of a long one. */
-export interface RecordPart {
-  readonly bytes: Buffer;
-  /** Whether it goes on with the record of the part before. */
-  readonly isContinued: boolean;
-}
-
-/** Bytes of a part. Records that are not longer have one part. */
-const PART_BYTES = 16_384;
-
-const partOf = ([bytes, number]: RawRow): RecordPart => ({
-  bytes: bytes ?? Buffer.alloc(0),
-  isContinued: number !== null,
-});
-
-/** The last place in the bytes `long` where a character begins, up to the given one. A character has at most 4 bytes. */
-function characterAt(place: Fragment): Fragment {
-  const begins = (back: number): Fragment =>
-    sql`get_byte(long, ${place} - ${raw(String(back))}) & 192 <> 128 then ${raw(String(back))}`;
-  return sql`${place} - case when ${place} >= octet_length(long) then 0 when ${begins(0)} when ${begins(1)} when ${begins(2)} else 3 end`;
-}
-
-/**
- * All records that the plan matches, on all pages. Rows are formatted after sorting. PostgreSQL divides long records, so that the
- * rows of a batch are never large. It divides bytes: finding a place in a text takes longer the farther it is. The parts are texts,
- * because the form of bytes depends on the settings of the database, and is longer.
- */
-export function exportStatement(
-  plan: ListPlan,
-  format: (alias: string) => Fragment,
-): Statement<readonly RecordPart[]> {
-  const order = plan.orderings.map(({ alias, column, descending }) =>
-    descending ? sql`${reference(alias, column)} desc` : reference(alias, column),
-  );
-  const rows = sql`select ${raw(ROOT)}.*${fromWhere(plan)} order by ${join(order, ', ')}`;
-  const size = raw(String(PART_BYTES));
-  // `offset 0` keeps PostgreSQL from computing a value once per use.
-  const texts = sql`(select ${format(ROOT)} as whole from (${rows}) ${raw(ROOT)} offset 0) texts`;
-  const long = sql`case when octet_length(whole) > ${size} then convert_to(whole, 'UTF8') end`;
-  const records = sql`(select whole, ${long} as long from ${texts} offset 0) records`;
-  const parts = sql`(select whole, long, generate_series(0, coalesce((octet_length(long) - 1) / ${size}, 0)) as n from ${records}) parts`;
-  const [first, next] = [characterAt(sql`n * ${size}`), characterAt(sql`(n + 1) * ${size}`)];
-  const part = sql`convert_from(substring(long from ${first} + 1 for ${next} - (${first})), 'UTF8')`;
-  return createStatement(
-    sql`select case when long is null then whole else ${part} end, nullif(n, 0) from ${parts}`,
-    (found) => found.map(partOf),
-  );
 }

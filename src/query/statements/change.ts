@@ -4,12 +4,12 @@ import type { Column } from '../../db/schema/model.ts';
 
 export interface Change {
   readonly column: Column;
-  /**
-   * The new value as text. For a password, `hash` has the new value. This is then null, or the salted digest of the sent text if
-   * that may be the stored hash itself.
-   */
+  /** The new value as text. For a password, see `hash`. */
   readonly value: string | null;
-  /** A password's new hash. */
+  /**
+   * A password's new hash. `value` is then null, or the salted digest of the sent text if the text may be the stored hash: then the
+   * column stays unchanged.
+   */
   readonly hash?: string;
 }
 

@@ -118,7 +118,7 @@ export interface CompositeReferenceCheck {
   readonly foreignKey: Column;
   /** The values of its columns. Undefined is the present value of the record. */
   readonly values: readonly (string | null | undefined)[];
-  /** The key of a new record, to which it may refer itself. */
+  /** The key of a new record, which may refer to itself; undefined for a stored record. */
   readonly ownKey: readonly string[] | undefined;
 }
 
@@ -134,14 +134,14 @@ export function compositeReferenceSql(
     const given = values[index];
     return given === undefined ? foreignReference(alias, part) : typed(given, part);
   });
-  const all = (conditions: readonly Fragment[], between: string): Fragment =>
+  const joined = (conditions: readonly Fragment[], between: string): Fragment =>
     sql`(${join(conditions, ` ${between} `)})`;
-  const nulls = all(
+  const nulls = joined(
     cells.map((cell) => sql`${cell} is null`),
     isFull ? 'and' : 'or',
   );
   const isSame = (other: (key: Column, index: number) => Fragment): Fragment =>
-    all(
+    joined(
       keys.map((key, index) => sql`${other(key, index)} = ${cells[index] ?? raw('null')}`),
       'and',
     );

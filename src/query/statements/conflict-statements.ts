@@ -1,5 +1,5 @@
 // Statements that explain conflicts: duplicates, referring records, faults of keys, and the constraint that a write violated.
-import { EMPTY, join, sql, table, value } from '../../db/fragment.ts';
+import { EMPTY, join, quotedTable, sql, table, value } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import { booleans, createStatement, isTrue, oneCell, text, type Statement } from '../../db/rows.ts';
 import { reference, typed, type Column, type Model } from '../../db/schema/model.ts';
@@ -83,7 +83,7 @@ export function ownConstraintStatement(
   model: Model,
   { schema, table: name, name: constraint }: ConstraintPlace,
 ): Statement<string | undefined> {
-  const root = sql`to_regclass(${value(table(model.table).text.join(''))})`;
+  const root = sql`to_regclass(${value(quotedTable(model.table))})`;
   const query = sql`with recursive
     place as (select c.oid from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = ${value(schema)} and c.relname = ${value(name)}),
     indexes (oid) as (

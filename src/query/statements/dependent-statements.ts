@@ -1,6 +1,16 @@
 // Statements about records that depend on others through foreign keys, for deletions and their preview.
 import { cast, castParts } from '../../db/types/column-types.ts';
-import { EMPTY, identifier, join, raw, sql, table, valueList, type Fragment } from '../../db/fragment.ts';
+import {
+  EMPTY,
+  identifier,
+  join,
+  quotedTable,
+  raw,
+  sql,
+  table,
+  valueList,
+  type Fragment,
+} from '../../db/fragment.ts';
 import { type Statement, createStatement, isTrue, json, numbers, oneCell } from '../../db/rows.ts';
 import type { Edge } from '../../db/schema/cascades.ts';
 import {
@@ -55,14 +65,14 @@ export interface DependentPath {
  * `setNull`, because the reference is lost too.
  */
 export function referencesStatement(tables: readonly string[]): Statement<CatalogReference[]> {
-  const quoted = tables.map((name) => table(name).text.join(''));
+  const quoted = tables.map(quotedTable);
   const query = sql`
 with wanted as (
-  select place, to_regclass(quoted) as relation from unnest(${valueList(quoted)}) with ordinality w (quoted, place)
+  select position, to_regclass(quoted) as relation from unnest(${valueList(quoted)}) with ordinality w (quoted, position)
 )
 select coalesce(json_agg(json_build_object(
-  'target', w.place,
-  'from', (select min(o.place) from wanted o where o.relation = f.conrelid),
+  'target', w.position,
+  'from', (select min(o.position) from wanted o where o.relation = f.conrelid),
   'schema', n.nspname,
   'table', c.relname,
   'onDelete', case f.confdeltype when 'c' then 'cascade' when 'n' then 'setNull' when 'd' then 'setNull' else 'restrict' end,
@@ -96,9 +106,11 @@ const KEYS = raw('"vitrine keys"');
 const DELETED = raw('"vitrine deleted"');
 
 /** The key `g` of one model's records that would be deleted. The case keeps other models' keys out of the cast. */
-const deletedKey = (place: number): Fragment => sql`case when g.place = ${raw(String(place))} then g.key end`;
+const deletedKey = (modelIndex: number): Fragment =>
+  sql`case when g.model_index = ${raw(String(modelIndex))} then g.key end`;
 
-const deletedKeys = ({ primaryKey }: Model, place: number): Fragment => cast(deletedKey(place), primaryKey);
+const deletedKeys = ({ primaryKey }: Model, modelIndex: number): Fragment =>
+  cast(deletedKey(modelIndex), primaryKey);
 
 /** The columns of a key as those of a `select`. */
 const keyList = (alias: string, { primaryKey }: Model): Fragment =>
@@ -117,18 +129,18 @@ const matchedKeys = (plan: ListPlan): Fragment =>
 
 /** The CTEs of the keys that the plan matches, and of all records that cascading foreign keys would delete. */
 function deletionClosure(plan: ListPlan, cascades: readonly Edge[], models: readonly Model[]): Fragment {
-  const place = (model: Model): Fragment => raw(String(models.indexOf(model)));
+  const modelIndex = (model: Model): Fragment => raw(String(models.indexOf(model)));
   const steps = cascades.map(
     ({ model, column, target }) =>
-      sql`select ${place(model)} as place, ${storedKey(
+      sql`select ${modelIndex(model)} as model_index, ${storedKey(
         model.primaryKey,
         partsOf(model.primaryKey).map((part) => sql`${reference('d', part)}::text`),
       )} as key from ${table(model.table)} d where ${foreignReference('d', column)} = ${deletedKeys(target, models.indexOf(target))}`,
   );
   const texts = matchedNames(plan.model).map((name) => sql`${name}::text`);
-  const first = sql`select ${place(plan.model)}, ${storedKey(plan.model.primaryKey, texts)} from ${KEYS}`;
-  const further = sql`select e.place, e.key from ${DELETED} g cross join lateral (${join(steps, ' union all ')}) e`;
-  return sql`with recursive ${matchedKeys(plan)}, ${DELETED} (place, key) as (${first}${steps.length > 0 ? sql` union ${further}` : EMPTY})`;
+  const first = sql`select ${modelIndex(plan.model)}, ${storedKey(plan.model.primaryKey, texts)} from ${KEYS}`;
+  const further = sql`select e.model_index, e.key from ${DELETED} g cross join lateral (${join(steps, ' union all ')}) e`;
+  return sql`with recursive ${matchedKeys(plan)}, ${DELETED} (model_index, key) as (${first}${steps.length > 0 ? sql` union ${further}` : EMPTY})`;
 }
 
 /**
@@ -142,7 +154,7 @@ export function deletesRecordStatement(
   model: Model,
   id: string,
 ): Statement<boolean> {
-  const isRecord = sql`g.place = ${raw(String(models.indexOf(model)))} and ${deletedKeys(model, models.indexOf(model))} = ${typed(id, model.primaryKey)}`;
+  const isRecord = sql`g.model_index = ${raw(String(models.indexOf(model)))} and ${deletedKeys(model, models.indexOf(model))} = ${typed(id, model.primaryKey)}`;
   const query = sql`${deletionClosure(plan, cascades, models)} select exists (select from ${DELETED} g where ${isRecord})`;
   return createStatement(query, oneCell(isTrue));
 }
@@ -170,9 +182,9 @@ export function deletesFlaggedStatement(
   { field }: Column,
 ): Statement<boolean> {
   const each = holders.map((model) => {
-    const place = models.indexOf(model);
-    const isSame = sql`${reference('d', model.primaryKey)} = ${deletedKeys(model, place)}`;
-    return sql`exists (select from ${DELETED} g join ${table(model.table)} d on ${isSame} where g.place = ${raw(String(place))} and d.${identifier(field)})`;
+    const modelIndex = models.indexOf(model);
+    const isSame = sql`${reference('d', model.primaryKey)} = ${deletedKeys(model, modelIndex)}`;
+    return sql`exists (select from ${DELETED} g join ${table(model.table)} d on ${isSame} where g.model_index = ${raw(String(modelIndex))} and d.${identifier(field)})`;
   });
   const query = sql`${deletionClosure(plan, cascades, models)} select ${join(each, ' or ')}`;
   return createStatement(query, oneCell(isTrue));
@@ -196,8 +208,8 @@ export function furtherDependentsStatement(
     const alreadyCounted = paths
       .filter(({ steps, unknownKey }) => !unknownKey && steps.at(-1)?.column === column)
       .map((path) => sql` and ${key} not in (select ${keyList('d', model)} ${endOf(path, plan.model)})`);
-    const place = models.indexOf(target);
-    const targets = sql`select ${join(castParts(deletedKey(place), target.primaryKey), ', ')} from ${DELETED} g where g.place = ${raw(String(place))}`;
+    const modelIndex = models.indexOf(target);
+    const targets = sql`select ${join(castParts(deletedKey(modelIndex), target.primaryKey), ', ')} from ${DELETED} g where g.model_index = ${raw(String(modelIndex))}`;
     return sql`(select count(*) from (select from ${table(model.table)} d where ${foreignReference('d', column)} in (${targets})${others}${join(alreadyCounted, '')} limit ${raw(String(cap + 1))}) c)`;
   });
   const query = sql`${deletionClosure(plan, cascades, models)} select array[${join(counts, ', ')}]::int8[]`;

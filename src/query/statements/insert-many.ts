@@ -92,20 +92,22 @@ export function existingStatement(references: readonly References[]): Statement<
  * Asks which of these combinations of values a stored record has.
  * @param columns of a unique index, which finds each combination
  * @param rows the values of the columns
- * @param orRepeated whether a row counts as stored that repeats an earlier one of the list
- * @param types whose types the values have, if not those of the columns
+ * @param countsRepeated whether a row that repeats an earlier row counts as stored
+ * @param valueTypes columns with the types of the values
  */
 export function storedStatement(
   model: Model,
   columns: readonly Column[],
   rows: readonly (readonly string[])[],
-  orRepeated = false,
-  types = columns,
+  {
+    countsRepeated = false,
+    valueTypes = columns,
+  }: { readonly countsRepeated?: boolean; readonly valueTypes?: readonly Column[] } = {},
 ): Statement<boolean[]> {
   const cell = (index: number): Fragment => raw(`v${index}`);
   const same = columns.map(
     (column, index) =>
-      sql`${reference('r', column)} = ${cast(sql`wanted.${cell(index)}`, types[index] ?? column)}`,
+      sql`${reference('r', column)} = ${cast(sql`wanted.${cell(index)}`, valueTypes[index] ?? column)}`,
   );
   const lists = columns.map((_, index) => valueList(rows.map((row) => row[index] ?? null)));
   const cells = join(
@@ -114,12 +116,14 @@ export function storedStatement(
   );
   const wanted = sql`unnest(${join(lists, ', ')}) with ordinality wanted (${cells}, position)`;
   const isStored = sql`exists (select from ${table(model.table)} r where ${join(same, ' and ')})`;
-  if (!orRepeated)
+  if (!countsRepeated)
     return createStatement(
       sql`select array(select ${isStored} from ${wanted} order by position)`,
       oneCell(booleans),
     );
-  const typedCells = columns.map((column, index) => cast(sql`wanted.${cell(index)}`, column));
+  const typedCells = columns.map((column, index) =>
+    cast(sql`wanted.${cell(index)}`, valueTypes[index] ?? column),
+  );
   const occurrence = sql`row_number() over (partition by ${join(typedCells, ', ')} order by position)`;
   return createStatement(
     sql`select array(select n > 1 or ${isStored} from (select wanted.*, ${occurrence} as n from ${wanted}) wanted order by position)`,
@@ -219,10 +223,11 @@ export function insertManyStatement(
       )
     : EMPTY;
   const rows = groups.reduce((sum, { size }) => sum + size, 0);
-  const count = value(isDryRun ? '-1' : String(rows));
+  // No count is -1, so a dry run that would succeed ends with the error.
+  const expectedCount = value(isDryRun ? '-1' : String(rows));
   // The error of the cast ends the statement, so that nothing is inserted.
   const inserted = raw('(select count(*) from inserted)');
-  const isComplete = sql`(case when not c.ok or ${inserted} = ${count}::int8 then '1' else ${INCOMPLETE.sql} end)::int8`;
+  const isComplete = sql`(case when not c.ok or ${inserted} = ${expectedCount}::int8 then '1' else ${INCOMPLETE.sql} end)::int8`;
   // All records are inserted first, so that the faults of the others take precedence.
   const last =
     unenforced.length > 0

@@ -197,8 +197,9 @@ export function countSql(rows: Fragment, limit: number): Fragment {
 }
 
 /**
- * The SQL of a page for connections that clients share, which skips large results; undefined if the page cannot be large. `summed`
- * adds up the sizes of all records. `shared` limits each record to an equal share, which PostgreSQL computes faster.
+ * The SQL of a page for shared connections. It returns NULL for a page of more than LARGE bytes; undefined if no page can be that
+ * large. With `isSummed`, PostgreSQL adds up the sizes of all records. Without it, each record may have an equal part of LARGE, which
+ * is faster to check.
  * @param compiled the SQL of the page with another output, which is only made once
  */
 export function smallSql(
@@ -209,7 +210,7 @@ export function smallSql(
   const { value: shown, size } = output.row;
   if (!size) return undefined;
   return (isSummed) =>
-    compiled(isSummed ? 'summed' : 'shared', () => {
+    compiled(isSummed ? 'summed' : 'each', () => {
       const isSmall = isSummed
         ? sql`sum(${size}) over () <= ${raw(String(LARGE))}`
         : sql`${size} <= ${raw(String(Math.floor(LARGE / (limit + 1))))}`;

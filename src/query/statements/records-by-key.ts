@@ -18,7 +18,7 @@ export interface MatchedRecord {
 }
 
 const wantedKeys = (ids: readonly string[]): Fragment =>
-  sql`unnest(${valueList(ids)}) with ordinality k (id, place)`;
+  sql`unnest(${valueList(ids)}) with ordinality k (id, position)`;
 
 const hasKey = ({ primaryKey }: Model): Fragment =>
   sql`${reference(ROOT, primaryKey)} = ${cast(raw('k.id'), primaryKey)}`;
@@ -40,10 +40,10 @@ export function matchedRecordsStatement(
   const bytes = sizes.length > 0 ? join(sizes, ' + ') : raw('0');
   const lock = raw(isLocked && isLockable ? ` for no key update of ${ROOT}` : '');
   return createStatement(
-    sql`select k.place::text, (${output(ROOT, primaryKey)})::text, (${bytes})::text from ${wantedKeys(ids)} join ${table(name)} ${raw(ROOT)} on ${hasKey(model)} order by ${reference(ROOT, primaryKey)}${lock}`,
+    sql`select k.position::text, (${output(ROOT, primaryKey)})::text, (${bytes})::text from ${wantedKeys(ids)} join ${table(name)} ${raw(ROOT)} on ${hasKey(model)} order by ${reference(ROOT, primaryKey)}${lock}`,
     (rows) =>
-      rows.map(([place, id, size]) => ({
-        index: number(place) - 1,
+      rows.map(([position, id, size]) => ({
+        index: number(position) - 1,
         id: textOf(id) ?? '',
         bytes: number(size) + columns.length * COLUMN_BYTES,
       })),
@@ -51,27 +51,27 @@ export function matchedRecordsStatement(
 }
 
 /** A record and the position of its id in a list, from 0. */
-export interface PlacedRecord {
+export interface IndexedRecord {
   readonly index: number;
   readonly json: string;
 }
 
-const placedRecords = (rows: readonly RawRow[]): PlacedRecord[] =>
-  rows.map(([place, json]) => ({ index: number(place) - 1, json: textOf(json) ?? '{}' }));
+const indexedRecords = (rows: readonly RawRow[]): IndexedRecord[] =>
+  rows.map(([position, json]) => ({ index: number(position) - 1, json: textOf(json) ?? '{}' }));
 
 /** No column of a table has this name. */
-const PLACE = raw('"#place"');
+const POSITION = raw('"#position"');
 
 /** The records with these ids, in the order of the list. The JSON is formatted after sorting. */
-export function placedRecordsStatement(
+export function recordsInOrderStatement(
   model: Model,
   columns: readonly Column[],
   ids: readonly string[],
-): Statement<PlacedRecord[]> {
-  const rows = sql`select k.place as ${PLACE}, ${raw(ROOT)}.* from ${wantedKeys(ids)} join ${table(model.table)} ${raw(ROOT)} on ${hasKey(model)} order by k.place`;
+): Statement<IndexedRecord[]> {
+  const rows = sql`select k.position as ${POSITION}, ${raw(ROOT)}.* from ${wantedKeys(ids)} join ${table(model.table)} ${raw(ROOT)} on ${hasKey(model)} order by k.position`;
   return createStatement(
-    sql`select ${PLACE}::text, ${recordJson(ROOT, columns)} from (${rows}) ${raw(ROOT)}`,
-    placedRecords,
+    sql`select ${POSITION}::text, ${recordJson(ROOT, columns)} from (${rows}) ${raw(ROOT)}`,
+    indexedRecords,
   );
 }
 
@@ -80,11 +80,11 @@ export function openCursor({ text, values }: Statement<unknown>, name: string): 
   return { text: `declare ${name} no scroll cursor for ${text}`, values, decode: () => undefined };
 }
 
-/** Reads further records from a cursor over `placedRecordsStatement`. */
-export const fetchRecords = (name: string, count: number): Statement<PlacedRecord[]> => ({
+/** Reads further records from a cursor over `recordsInOrderStatement`. */
+export const fetchRecords = (name: string, count: number): Statement<IndexedRecord[]> => ({
   text: `fetch ${count} from ${name}`,
   values: [],
-  decode: placedRecords,
+  decode: indexedRecords,
 });
 
 /** A record as PostgreSQL wrote it, and the version of its row. */

@@ -25,9 +25,9 @@ import { recordJson, rowVersion } from './record-json.ts';
 /** What the writing statements know of a resource. */
 export interface WriteTarget {
   readonly model: Model;
-  /** The columns of the record that a statement returns, as in the model: to compare them with others. */
+  /** The columns of the output as objects of the model, so that `includes` finds them. */
   readonly output: readonly Column[];
-  /** The same columns, as the output formats dates. */
+  /** The same columns with the date format of the output; copies if the format is not ISO. */
   readonly formatted: readonly Column[];
   /** The column with the key of the only user who may change or delete a record. */
   readonly owner: Column | undefined;

@@ -29,7 +29,10 @@ export interface Write {
   readonly id?: string;
   readonly changes?: readonly Change[];
   readonly checks?: readonly Check[];
-  /** Foreign keys that nothing else checks. The statement does so last, and ends with the error `isMissingReference`. */
+  /**
+   * Foreign keys that nothing else checks. The statement checks them last. If a record is missing, it ends with an error for which
+   * `isMissingReference` is true.
+   */
   readonly unenforced?: readonly Column[];
   /** Null for a command. */
   readonly author: Author | null;
@@ -63,14 +66,14 @@ export class WriteStatements {
 
   /** POST: inserts the record if all checks and the precondition hold. */
   readonly insert = (write: Write) =>
-    this.#rereading(this.#statement('insert', write, insertSql, readInserted), INSERTED_CELLS);
+    this.#withReread(this.#statement('insert', write, insertSql, readInserted), INSERTED_CELLS);
 
   /** POST of several records: inserts all of them, or none. */
   readonly insertMany = (many: InsertMany) => insertManyStatement(this.#target, many, this.#reread);
 
   /** PUT: finds and locks the row, decides, and updates it if that is allowed and a column differs. */
   readonly update = (write: Write) =>
-    this.#rereading(this.#statement('update', write, updateSql, readUpdated), UPDATED_CELLS, write.id);
+    this.#withReread(this.#statement('update', write, updateSql, readUpdated), UPDATED_CELLS, write.id);
 
   /** DELETE: finds and locks the row, decides, and deletes it if that is allowed. */
   readonly delete = (write: Write) => this.#statement('delete', write, deleteSql, readDeleted);
@@ -88,8 +91,8 @@ export class WriteStatements {
     return createStatement(sql`select ${isOwner} from ${rows}`, ([row]) => row && isTrue(row[0]));
   }
 
-  /** Adds to a statement that what it has written is read again where triggers may have changed it. */
-  #rereading<T>(statement: Statement<T>, cells: WrittenCells, id?: string): Statement<T> {
+  /** Makes a statement read again what it has written, if triggers may have changed it. */
+  #withReread<T>(statement: Statement<T>, cells: WrittenCells, id?: string): Statement<T> {
     const reread = this.#reread;
     return reread ? { ...statement, followUp: (rows) => reread(rows, cells, id) } : statement;
   }

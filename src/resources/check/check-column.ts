@@ -31,7 +31,7 @@ export const TOO_LONG = 'must have at most 63 bytes, because PostgreSQL truncate
 
 const COMMON_KEYS = ['type', 'null', 'default', 'unique', 'index', 'choices', 'column', 'label', 'help'];
 
-/** The faults of a value that must be an array of column names. `names` of the columns is undefined if they are unknown. */
+/** The faults of a value that must be an array of column names. @param names of all columns; undefined if they are unknown */
 export function checkNames(value: unknown, names: readonly string[] | undefined, key: string): KeyFault[] {
   if (value === undefined) return [];
   if (!Array.isArray(value)) return [{ key, text: 'must be an array of column names' }];
@@ -187,7 +187,7 @@ const isUnsafe = (value: unknown, { input }: ColumnType): boolean =>
   input.control === 'number' &&
   input.json === 'string';
 
-/** The error message of a value of a column, if any. Without a type, only what is wrong for the keys of every model. */
+/** Why a column cannot hold a value, if so. Without a type, rejects only values that no type of key accepts. */
 function faultOf(value: unknown, column: Loose, type: ColumnType | undefined): string | undefined {
   const source = jsonOf(value);
   const notJson = source === undefined ? 'cannot be written as JSON' : undefined;

@@ -7,8 +7,13 @@ import { KEY_TYPE_NAMES } from '../../db/types/column-types.ts';
 import { faultIf, type Fault, type KeyFault } from '../../errors.ts';
 import { checkAdminNames, checkAdminShape } from './check-admin.ts';
 import { checkColumn, checkNames, isText, isTooLong, NOT_TEXT, TOO_LONG } from './check-column.ts';
-import { checkCompositeKey, checkForeignKeysShape } from './check-several.ts';
-import { checkTogether, otherUserModel, OWNER_FAULT, type AccessSettings } from './check-together.ts';
+import { checkCompositeKey, checkForeignKeysShape } from './check-composite-keys.ts';
+import {
+  checkAcrossResources,
+  otherUserModel,
+  OWNER_FAULT,
+  type AccessSettings,
+} from './check-across-resources.ts';
 import { SYSTEM_PREFIX } from '../definition/system-tables.ts';
 import { METHODS } from '../definition/resource.ts';
 import { checkOrderings, serveResources } from '../serve/served-resource.ts';
@@ -62,7 +67,7 @@ export function checkRegistry(registry: unknown, settings: AccessSettings): Faul
     ...checkOrderings(serveResources(resources, models, settings)),
     ...checkAdminNames(resources, models),
   ];
-  const together = checkTogether(parts, settings);
+  const together = checkAcrossResources(parts, settings);
   const own = checked.flatMap(({ model, faults }) => faults.map((fault) => ({ model, ...fault })));
   return [
     ...own.filter((fault) => !together.some((other) => followsFrom(fault, other))),
@@ -71,7 +76,7 @@ export function checkRegistry(registry: unknown, settings: AccessSettings): Faul
   ];
 }
 
-/** Whether a fault may only be one because the type of its column is wrong, which is another fault. */
+/** Whether a fault may be only a consequence of another fault: the wrong type of the same column. */
 const followsFrom = (fault: Fault, { model, key }: Fault): boolean =>
   fault.model === model && key.endsWith('.type') && fault.key.startsWith(key.slice(0, -'type'.length));
 
@@ -126,7 +131,7 @@ function checkResource(entry: Loose): KeyFault[] {
     ...faultIf(
       entry['cache'] !== undefined && ['user', 'admin'].includes(String(entry['read'])),
       'cache',
-      'has no effect: only what anyone may read can be kept',
+      'has no effect, because caches may keep only what anyone may read: remove it',
     ),
     ...faultIf(
       entry['countLevel'] !== undefined && entry['maxCount'] === undefined,

@@ -1,10 +1,4 @@
-// Panels of the admin area's start page: their types, their checks, and running them with limits.
-import { setMaxListeners } from 'node:events';
-import type { Database } from '../../db/connection/database.ts';
-import { text } from '../../db/rows.ts';
-import { ClientGone, SERVICE, type Requester } from '../../db/scheduling/requester.ts';
-import { faultIf, type Fault } from '../../errors.ts';
-import { checkKeys, isObject, unknownKeys } from './check-keys.ts';
+// The types of the panels on the admin area's start page.
 
 /** A parameter's value. PostgreSQL converts it to the type that the statement needs. */
 type PanelValue = string | number | boolean | null;
@@ -18,7 +12,7 @@ export interface PanelContext {
     statement: string,
     values?: readonly PanelValue[],
   ) => Promise<Record<string, string | null>[]>;
-  /** Aborts when nobody waits for the panel anymore, or when it has taken too long. */
+  /** Aborts when no client waits for the panel, or when it has taken too long. */
   readonly signal: AbortSignal;
 }
 
@@ -37,7 +31,7 @@ export interface PanelSeries {
   readonly kind?: 'bar' | 'line';
 }
 
-type PanelContent = number | string | PanelTable | PanelSeries;
+export type PanelContent = number | string | PanelTable | PanelSeries;
 
 /** A part of the admin area's start page, exported by a registry file (see docs/admin.md). */
 export interface Panel {
@@ -45,207 +39,4 @@ export interface Panel {
   /** An explanation below the title. */
   readonly text?: string;
   readonly load: (context: PanelContext) => Promise<PanelContent>;
-}
-
-/** A panel has returned something that cannot be shown. */
-export class PanelFault extends Error {}
-
-/** Some work took longer than its timeout. */
-export class TimeoutError extends Error {}
-
-/** Milliseconds for one panel, including all of its statements. */
-const TIMEOUT = 5_000;
-/** Maximum points of a series, and rows of a table. */
-const MAX_ITEMS = 100;
-
-/** Waits for some work, at most so many milliseconds. A timeout does not cancel the work. @throws TimeoutError */
-export async function withTimeout<T>(milliseconds: number, work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new TimeoutError(`no result after ${milliseconds} ms`)), milliseconds);
-  });
-  try {
-    return await Promise.race([work, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-/**
- * Checks panels, which may be anything, since a registry file need not use types.
- * @returns all faults; none for a valid `Panel[]`
- */
-export function checkPanels(panels: unknown): Fault[] {
-  if (!Array.isArray(panels))
-    return [{ model: 'the registry', key: '', text: 'panels must be an array of panels' }];
-  const titles = panels.map((panel: unknown) => (isObject(panel) ? panel['title'] : undefined));
-  return Array.from(panels as unknown[], (panel, index) => {
-    const title = titles[index];
-    const isTitled = typeof title === 'string' && title.trim() !== '';
-    const model = `panel ${isTitled ? JSON.stringify(title) : index + 1}`;
-    if (!isObject(panel)) return [{ model, key: '', text: 'must be an object' }];
-    return [
-      ...unknownKeys(panel, ['title', 'text', 'load']),
-      ...faultIf(!isTitled, 'title', 'must be a non-empty string'),
-      ...faultIf(isTitled && titles.indexOf(title) < index, 'title', 'another panel has this title'),
-      ...checkKeys(panel, ['text'], (text) => typeof text === 'string', 'must be a string'),
-      ...faultIf(typeof panel['load'] !== 'function', 'load', 'must be a function'),
-    ].map((fault) => ({ model, ...fault }));
-  }).flat();
-}
-
-function assertKeys(object: Record<string, unknown>, ...known: readonly string[]): void {
-  const unknown = Object.keys(object).find((key) => !known.includes(key));
-  if (unknown !== undefined) throw new PanelFault(`${unknown}: there is no such key`);
-}
-
-function assertTable(table: Record<string, unknown>): void {
-  assertKeys(table, 'columns', 'rows');
-  const { columns, rows } = table;
-  const isList = Array.isArray(columns) && columns.length > 0;
-  // `every` skips the holes of a sparse array.
-  if (!isList || !Array.from(columns as unknown[]).every((name) => typeof name === 'string'))
-    throw new PanelFault('columns must be an array of strings');
-  if (!Array.isArray(rows)) throw new PanelFault('rows must be an array of rows');
-  if (rows.length > MAX_ITEMS) throw new PanelFault(`${rows.length} rows: at most ${MAX_ITEMS} are allowed`);
-  rows.forEach((row: unknown, index) => {
-    if (!Array.isArray(row) || row.length !== columns.length)
-      throw new PanelFault(
-        `rows[${index}] must be an array with one cell for each of the ${columns.length} columns`,
-      );
-    const isCell = (cell: unknown): boolean =>
-      cell === null || typeof cell === 'string' || typeof cell === 'boolean' || Number.isFinite(cell);
-    if (!Array.from(row as unknown[]).every(isCell))
-      throw new PanelFault(`rows[${index}] must have only strings, finite numbers, true, false and null`);
-  });
-}
-
-function assertSeries(content: Record<string, unknown>): void {
-  assertKeys(content, 'series', 'unit', 'kind');
-  const { series, unit, kind } = content;
-  if (!Array.isArray(series)) throw new PanelFault('series must be an array of points');
-  if (series.length > MAX_ITEMS)
-    throw new PanelFault(`${series.length} points: at most ${MAX_ITEMS} are allowed`);
-  if (unit !== undefined && typeof unit !== 'string') throw new PanelFault('unit must be a string');
-  if (kind !== undefined && kind !== 'bar' && kind !== 'line')
-    throw new PanelFault("kind must be 'bar' or 'line'");
-  Array.from(series as unknown[]).forEach((point, index) => {
-    if (!isObject(point) || typeof point['label'] !== 'string' || !Number.isFinite(point['value']))
-      throw new PanelFault(
-        `series[${index}] must have a string as its label and a finite number as its value`,
-      );
-    assertKeys(point, 'label', 'value');
-  });
-}
-
-/** @throws PanelFault */
-function checkContent(content: unknown): PanelContent {
-  if (typeof content === 'string') return content;
-  if (typeof content === 'number') {
-    if (!Number.isFinite(content)) throw new PanelFault(`${content} is not a finite number`);
-    return content;
-  }
-  if (!isObject(content) || 'series' in content === 'rows' in content)
-    throw new PanelFault('a panel must return a number, a string, { columns, rows } or { series }');
-  if ('rows' in content) assertTable(content);
-  else assertSeries(content);
-  return content as unknown as PanelTable | PanelSeries;
-}
-
-/** A parameter as text, so that PostgreSQL and not the driver converts it. */
-function parameter(value: unknown, index: number): string | null {
-  if (value === null) return null;
-  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
-    return String(value);
-  throw new Error(`the value of $${index + 1} must be a string, a number, true, false or null`);
-}
-
-async function readRows(
-  database: Pick<Database, 'transaction'>,
-  statement: string,
-  values: readonly (string | null)[],
-): Promise<Record<string, string | null>[]> {
-  const rows = await database.transaction(({ send }) => send(statement, values), 'panel');
-  const names = rows.columns?.map(({ name }) => name) ?? [];
-  const duplicate = names.find((name, index) => names.indexOf(name) !== index);
-  if (duplicate !== undefined)
-    throw new Error(`two columns of the statement are named ${JSON.stringify(duplicate)}`);
-  return rows.map((row) => Object.fromEntries(row.map((cell, index) => [names[index] ?? '', text(cell)])));
-}
-
-/** A panel that is loading, for all who have asked for it. */
-interface Run {
-  readonly content: Promise<PanelContent>;
-  /** How many clients wait for it. */
-  waiting: number;
-  readonly end: (reason: Error) => void;
-}
-
-export type Panels = ReturnType<typeof createPanels>;
-
-/**
- * The panels of a service. They see the same for every admin, so all who ask for a panel while it loads get the same content. It is
- * canceled when the last of them has disconnected.
- */
-export function createPanels(database: Pick<Database, 'for'>, list: readonly Panel[]) {
-  const runs = new Map<Panel, Run>();
-
-  function start(panel: Panel): Run {
-    const ending = new AbortController();
-    const { signal } = ending;
-    // Each of its statements listens.
-    setMaxListeners(0, signal);
-    const own = database.for({
-      ...SERVICE,
-      key: `panel ${panel.title}`,
-      onGone: (callback) => {
-        if (signal.aborted) callback();
-        else signal.addEventListener('abort', callback);
-        return () => signal.removeEventListener('abort', callback);
-      },
-    });
-    const runQuery: PanelContext['query'] = async (statement, values = []) => {
-      const parameters = Array.from(values, parameter);
-      signal.throwIfAborted();
-      return readRows(own, statement, parameters);
-    };
-    const query: PanelContext['query'] = (...call) => {
-      const rows = runQuery(...call);
-      // If one of several statements fails, the panel does not await the others. Their errors must not end the process.
-      rows.catch(() => undefined);
-      return rows;
-    };
-    const ended = new Promise<never>((_, reject) =>
-      signal.addEventListener('abort', () => reject(signal.reason as Error)),
-    );
-    // Inside a promise, because a function that is not async may throw synchronously.
-    const loaded = Promise.resolve().then(() => panel.load({ query, signal }));
-    const end = (reason: Error): void => {
-      if (runs.get(panel) === run) runs.delete(panel);
-      ending.abort(reason);
-    };
-    const content = withTimeout(TIMEOUT, Promise.race([loaded, ended]))
-      .then(checkContent)
-      .finally(() => end(new TimeoutError('the panel has already ended')));
-    const run: Run = { content, waiting: 0, end };
-    runs.set(panel, run);
-    return run;
-  }
-
-  return {
-    list,
-    /**
-     * The content of a panel.
-     * @throws PanelFault if the content is not valid, TimeoutError if it takes too long, what the panel's function throws; ClientGone
-     */
-    load(panel: Panel, requester: Pick<Requester, 'onGone'>): Promise<PanelContent> {
-      const run = runs.get(panel) ?? start(panel);
-      run.waiting += 1;
-      const stopListening = requester.onGone(() => {
-        run.waiting -= 1;
-        if (run.waiting === 0) run.end(new ClientGone());
-      });
-      return run.content.finally(stopListening);
-    },
-  };
 }

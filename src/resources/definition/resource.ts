@@ -95,7 +95,7 @@ export type ExcludedColumn<R extends WrittenResource> = R extends { exclude: rea
   ? C
   : never;
 
-/** The primary key as a column. A key of several columns is a text. */
+/** The primary key as a column. A composite key has the values (strings) and the operators of `uuid`. */
 export type KeyColumn<R extends WrittenResource> = R extends {
   primaryKey: { type: infer T extends KeyTypeName };
 }

@@ -4,7 +4,7 @@ import type { Resource } from './resource.ts';
 /** Names with this prefix are reserved for system tables. */
 export const SYSTEM_PREFIX = 'vitrine_';
 
-/** The log of changes. It has no length limits and no foreign keys, because entries outlive the records that they describe. */
+/** The log of changes. Values from records have no length limits and no foreign keys, because entries outlive the records. */
 export const HISTORY = {
   model: 'vitrine_history',
   primaryKey: { type: 'bigint' },

@@ -44,7 +44,7 @@ export function createEqualWork() {
     },
 
     /** Takes over the costs of the hashes of users. */
-    async imitate(used: readonly HashCosts[]): Promise<void> {
+    async matchCosts(used: readonly HashCosts[]): Promise<void> {
       let most: HashCosts | undefined;
       for (const one of used.toSorted((a, b) => workOf(b) - workOf(a))) {
         // The library cannot verify a hash whose costs it cannot hash with.

@@ -1,3 +1,4 @@
+// A queue that is fair between groups of clients, and between the clients of a group.
 import { FairQueue } from '../../db/scheduling/fair-queue.ts';
 
 /** Where an entry waits: groups take turns, and within a group its clients take turns. */

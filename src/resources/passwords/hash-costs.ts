@@ -1,3 +1,4 @@
+// The costs of new and of stored argon2 hashes.
 import type { Options } from '@node-rs/argon2';
 
 /** The parameters of an argon2 hash. They determine how long a verification takes. */

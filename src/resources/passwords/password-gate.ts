@@ -1,3 +1,4 @@
+// Limits how many password hashes run at once, and decides which client is next.
 import { ClientGone } from '../../db/scheduling/requester.ts';
 import { unavailable, type Problem } from '../../errors.ts';
 import { GroupedQueue, type QueuePosition } from './grouped-queue.ts';
@@ -87,7 +88,7 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
   }
 
   /**
-   * Strangers are grouped by network. Of several concurrent requests from one network, only the first gets the class
+   * Unknown clients are grouped by network. Of several concurrent requests from one network, only the first gets the class
    * `name`: otherwise an attacker could learn from response times which names have logged in.
    */
   function place({ client, priority, group = client, from, signal }: SlotRequest): Queued {
@@ -97,7 +98,7 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
     return { group: widestNetwork, client: network, priority: 'unknown', signal };
   }
 
-  /** How many requests of other classes are served before a new one with this many of its own class ahead. */
+  /** How many requests of other classes run before a new request. @param ahead the requests of its own class before it */
   function othersBefore(priority: PriorityClass, ahead: number): number {
     const [network, name] = [classes.network.queue.size, classes.name.queue.size];
     if (priority === 'new') return network + name;
@@ -162,7 +163,7 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
   function leave(priority: PriorityClass): void {
     running -= 1;
     classes[priority].running -= 1;
-    // Strangers get unreserved slots first, so that known clients do not starve them.
+    // Unknown clients get unreserved slots first, so that known clients do not starve them.
     for (const next of ['unknown', ...knownClasses, 'new'] as const) startNext(next);
   }
 

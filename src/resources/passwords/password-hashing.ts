@@ -1,3 +1,4 @@
+// Hashes and verifies passwords with argon2.
 import { hash, verify } from '@node-rs/argon2';
 import { createHash, randomBytes } from 'node:crypto';
 import { createEqualWork } from './equal-work.ts';
@@ -83,6 +84,6 @@ export function createPasswords(shared?: SharedGate) {
     },
 
     /** Lets failed logins cost as much as the costliest of these hashes. */
-    imitate: (used: readonly HashCosts[]): Promise<void> => equalWork.imitate(used),
+    matchCosts: (used: readonly HashCosts[]): Promise<void> => equalWork.matchCosts(used),
   };
 }

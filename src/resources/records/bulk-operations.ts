@@ -17,7 +17,7 @@ import type { Change } from '../../query/statements/change.ts';
 import { checkStatement, type CompositeReferenceCheck } from '../../query/statements/check-statements.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { checkBody, KEY_PART } from './checked-body.ts';
-import type { Browsing } from './browsing.ts';
+import type { Browsing } from './admin-listing.ts';
 import type { ListPlan } from '../../query/plan.ts';
 import type { Selection } from '../../query/selection.ts';
 import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
@@ -107,8 +107,8 @@ export function createBulk(
   models: readonly Model[],
 ) {
   /**
-   * Runs the statement, and rolls it back unless it matches the expected number of records. It would lock all of them to find
-   * another number, so they are counted before.
+   * Runs the statement, and rolls it back unless it matches the expected number of records. Counts them first, because the
+   * statement would lock all of them before it finds another number.
    * @returns how many changed
    */
   async function apply(
@@ -148,6 +148,7 @@ export function createBulk(
     fields: JsonFields,
     caller: Caller,
   ): Promise<{ changes: readonly Change[]; later: readonly CompositeReferenceCheck[] }> {
+    // Any id makes it an update; no record has the empty one.
     const body = await checkBody(fields, resource, { id: '', caller });
     const { changes, checks, errors } = body;
     addUnsettable(fields, resource, errors);

@@ -1,5 +1,5 @@
 // Checks the JSON body of a write against the columns of its resource.
-import { SERVICE, type Rest } from '../../db/scheduling/requester.ts';
+import { SERVICE, type YieldIfDue } from '../../db/scheduling/requester.ts';
 import type { Parsed } from '../../db/types/column-type.ts';
 import { hasNaturalKey, isKeyPart, isWholeKey, type Column, type Model } from '../../db/schema/model.ts';
 import { checkChoice } from '../../db/types/choices.ts';
@@ -114,7 +114,7 @@ export function checkKey(value: string, { castType }: Column): Parsed {
 }
 
 /** Checks one field. A PUT may keep a value that breaks a rule if the record has it already (see `Parsed`). */
-function checkColumn(
+function checkField(
   column: Column,
   [key, sent]: [string, JsonField],
   { excluded, loginName, model }: ServedResource,
@@ -204,13 +204,13 @@ function checkPart(column: Column, [key, field]: [string, JsonField], { checks, 
 
 /**
  * Checks all fields of a body, and collects all faults and the checks that only the database can make.
- * @param rest arrays take long
+ * @param yieldIfDue is called before each array, because checking arrays takes long
  */
 export async function checkBody(
   fields: JsonFields,
   resource: ServedResource,
   writing: Writing,
-  rest: Rest = SERVICE.workInTurns(),
+  yieldIfDue: YieldIfDue = SERVICE.workInTurns(),
 ): Promise<CheckedBody> {
   const { digits = new DigitBudget('body') } = writing;
   const body: CheckedBody = { changes: [], checks: [], hiddenReferences: [], later: [], errors: {}, digits };
@@ -221,7 +221,7 @@ export async function checkBody(
   if (id) checkId(id, resource, writing, body);
   if (!isUpdate && hasNaturalKey(model)) {
     // The client must send a natural key.
-    if (id) checkColumn(model.primaryKey, ['id', id], resource, false, body);
+    if (id) checkField(model.primaryKey, ['id', id], resource, false, body);
     else addError(body.errors, 'id', 'is required');
   }
   for (const column of model.columns) {
@@ -239,10 +239,10 @@ export async function checkBody(
       continue;
     }
     const field = sentFieldOf(column, fields, body.errors);
-    const pause = field && column.type.element ? rest() : undefined;
+    const pause = field && column.type.element ? yieldIfDue() : undefined;
     if (pause) await pause;
     if (field && isUpdate && isKeyPart(model, column)) checkPart(column, field, body);
-    else if (field) checkColumn(column, field, resource, isUpdate, body, writing.mayRead);
+    else if (field) checkField(column, field, resource, isUpdate, body, writing.mayRead);
     else if (!isUpdate && isMissing(column)) addError(body.errors, column.key, 'is required');
   }
   addUnknown(fields, known, body.errors);

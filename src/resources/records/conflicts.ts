@@ -30,13 +30,13 @@ export const UNIQUE_VIOLATION = '23505';
 const EXCLUSION_VIOLATION = '23P01';
 
 /**
- * Whether other records are the reason. Of several such reasons PostgreSQL names the one that it finds first: with hidden values or
- * references in a body, its name would tell which of them exist.
+ * Whether the rejection depends on other records. PostgreSQL names only the first such constraint, so the name would reveal which
+ * hidden values or references exist.
  */
-const isOfOthers = ({ code }: DatabaseError): boolean =>
+const involvesOtherRecords = ({ code }: DatabaseError): boolean =>
   code === UNIQUE_VIOLATION || code === EXCLUSION_VIOLATION || code === FOREIGN_KEY_VIOLATION;
 
-/** Whether a duplicate is the reason, or, for a body with hidden values, may be: those are checked in the order of their indexes. */
+/** Whether to report a duplicate. With hidden values also after an exclusion violation: it reveals that earlier indexes passed. */
 export const isDuplicate = ({ code }: DatabaseError, sendsHidden: boolean): boolean =>
   code === UNIQUE_VIOLATION || (sendsHidden && code === EXCLUSION_VIOLATION);
 
@@ -152,14 +152,14 @@ export const explainNew = (error: DatabaseError): unknown =>
     ? new Problem(409, 'A record that this one refers to does not exist.')
     : error;
 
-/** Whether a trigger wrote to another table what the database rejects. That of a view is the one that makes the record. */
-export const isElsewhere = (error: DatabaseError, model: Model): boolean =>
+/** Whether a trigger wrote the rejected row to another table. Never for a view, whose trigger writes the record itself. */
+export const isFromTrigger = (error: DatabaseError, model: Model): boolean =>
   model.isTable && isInFunction(error) && !isOfTable(model, error);
 
 /**
  * Explains why the database rejected a write. A rejected write leaves no trace, so clients could probe for hidden values one by
  * one. When a body contains hidden values, the explanation therefore depends only on visible ones.
- * @param outside the database outside of the transaction of the write, which the error ends
+ * @param outside runs queries after the error: if `database` is a transaction, the error has ended it
  * @returns a problem, or the error itself where there is no better explanation
  */
 export async function conflictProblem(
@@ -172,7 +172,7 @@ export async function conflictProblem(
   const { hiddenReferences, later } = body;
   const { model } = resource;
   const sendsHidden = setsHidden(changes, resource);
-  if (isDuplicate(error, sendsHidden) && (sendsHidden || !isElsewhere(error, model))) {
+  if (isDuplicate(error, sendsHidden) && (sendsHidden || !isFromTrigger(error, model))) {
     if (!sendsHidden) return conflict(duplicateErrors(duplicateColumns(model, error), attempt));
     // PostgreSQL names only one of several duplicates, and that one may be hidden. A query finds the visible ones.
     const errors = duplicateErrors(await visibleDuplicates(attempt, database), attempt);
@@ -186,8 +186,8 @@ export async function conflictProblem(
   if (sendsHidden) return isHidden ? unspecificConflict() : unexplained;
   const composite = violatedComposite(error, resource);
   if (!isOfTable(model, error) || !(composite || isHidden)) return unexplained;
-  // PostgreSQL names only the first that it finds, which depends on the hidden ones.
-  // Outside of a transaction, the records of this model that it has made do not exist yet.
+  // PostgreSQL names only the first missing reference. Which one is first depends on hidden references.
+  // `outside` does not see records that the open transaction has created, so references to this model cannot be checked there.
   const asked = outside === database ? later : later.filter((one) => one.foreignKey.references !== model);
   const missing = await findMissing(model, id, asked, outside);
   if (isHidden && missing.length === 0) {
@@ -216,7 +216,7 @@ export const unspecificConflict = (): Problem =>
 export class BrokenRule extends Problem {}
 
 /**
- * An error at each of these columns that the rule uses which refused a write.
+ * An error for each of the given columns that the violated rule uses.
  * @param text what the resource says about the rule
  */
 export function ruleFaults(
@@ -252,7 +252,7 @@ export function explainRule(
   explained: unknown,
   isHidden = false,
 ): unknown {
-  if (isHidden && isOfOthers(error)) return explained;
+  if (isHidden && involvesOtherRecords(error)) return explained;
   const problem = explained instanceof Problem ? explained : toProblem(error);
   if (!problem || problem.status >= 500) return explained;
   const { status, message, errors } = problem;

@@ -1,6 +1,6 @@
 // Creates several records with one statement: all of them, or none.
 import type { Database } from '../../db/connection/database.ts';
-import type { Rest } from '../../db/scheduling/requester.ts';
+import type { YieldIfDue } from '../../db/scheduling/requester.ts';
 import { valueList, type Fragment } from '../../db/fragment.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { DigitBudget } from '../../db/types/exponents.ts';
@@ -41,7 +41,7 @@ export interface ManyOptions {
   readonly holds: (caller: Caller) => Promise<boolean>;
 }
 
-/** One reference of a record, with where to find its key among those of its column. */
+/** A reference that a record makes: the record's position, its field, the error if it is missing, and the key that must exist. */
 interface Reference {
   readonly index: number;
   readonly key: string;
@@ -95,27 +95,27 @@ interface Group {
 async function groupRecords(
   records: readonly NewRecord[],
   { primaryKey, columns }: Model,
-  rest: Rest,
+  yieldIfDue: YieldIfDue,
 ): Promise<Group[]> {
   const used = new Set<Column>();
   for (const { changes } of records) {
     for (const { column } of changes) used.add(column);
-    const pause = rest();
+    const pause = yieldIfDue();
     if (pause) await pause;
   }
   const filled = [...used].filter((column) => column.nullable && !column.hasDefault && !column.isUnchecked);
-  const inOrder = [primaryKey, ...columns].filter((column) => used.has(column));
+  const orderedColumns = [primaryKey, ...columns].filter((column) => used.has(column));
   const groups = new Map<string, Group>();
   /** By the columns that a record itself has: records of one request are mostly alike. */
   const known = new Map<string, Group>();
   for (const [index, { changes }] of records.entries()) {
-    const pause = rest();
+    const pause = yieldIfDue();
     if (pause) await pause;
     const given = changes.map(({ column }) => column.key).join();
     let group = known.get(given);
     if (!group) {
       const own = new Set([...filled, ...changes.map(({ column }) => column)]);
-      const ordered = inOrder.filter((column) => own.has(column));
+      const ordered = orderedColumns.filter((column) => own.has(column));
       const shape = ordered.map(({ key }) => key).join();
       group = groups.get(shape) ?? { columns: ordered, positions: [] };
       groups.set(shape, group);
@@ -132,7 +132,7 @@ async function groupRecords(
 async function listsOf(
   { columns, positions }: Group,
   records: readonly NewRecord[],
-  rest: Rest,
+  yieldIfDue: YieldIfDue,
 ): Promise<InsertGroup> {
   const cells = new Map(
     columns.map((column) => [column, new Array<string | null>(positions.length).fill(null)]),
@@ -142,13 +142,13 @@ async function listsOf(
       const list = cells.get(column);
       if (list) list[row] = hash ?? value;
     }
-    const pause = rest();
+    const pause = yieldIfDue();
     if (pause) await pause;
   }
   const lists: Fragment[] = [];
   for (const values of cells.values()) {
     lists.push(valueList(values));
-    const pause = rest();
+    const pause = yieldIfDue();
     if (pause) await pause;
   }
   return { columns, lists, size: positions.length };
@@ -168,7 +168,7 @@ export async function createMany(
   { database, passwords, requester, mayRead, holds }: ManyOptions,
 ): Promise<InsertedRecord[]> {
   const { model } = resource;
-  const rest = requester.workInTurns();
+  const yieldIfDue = requester.workInTurns();
   const errors: FieldErrors = {};
   const references = new ReferenceChecks();
   const checked: CheckedBody[] = [];
@@ -177,7 +177,7 @@ export async function createMany(
   let faulty = 0;
   const writing = { id: undefined, caller, isStrict, mayRead, digits: new DigitBudget('body') };
   for (const [index, fields] of bodies.entries()) {
-    const pause = rest();
+    const pause = yieldIfDue();
     if (pause) await pause;
     if (faulty >= MAX_REPORTED)
       throw badBody(errors, ` The records from position ${index} on were not checked.`);
@@ -186,7 +186,7 @@ export async function createMany(
       addError(errors, String(index), 'must be an object of fields and values');
       continue;
     }
-    const body = await checkBody(fields, resource, writing, rest);
+    const body = await checkBody(fields, resource, writing, yieldIfDue);
     const names = Object.entries(body.errors);
     faulty += names.length;
     for (const [key, faults] of names)
@@ -209,7 +209,7 @@ export async function createMany(
     await addMissingOfMany(checked, indexes, resource, errors, database);
     if (Object.keys(errors).length > 0) throw badBody(inOrder(errors));
   }
-  const groups = await groupRecords(checked, model, rest);
+  const groups = await groupRecords(checked, model, yieldIfDue);
   const hashed = await hashMany(
     checked.map(({ changes }) => changes),
     passwords,
@@ -225,7 +225,7 @@ export async function createMany(
     const lists: InsertGroup[] = [];
     for (const { columns, positions } of groups) {
       const chosen = positions.filter((position) => position >= from && position < to);
-      if (chosen.length > 0) lists.push(await listsOf({ columns, positions: chosen }, records, rest));
+      if (chosen.length > 0) lists.push(await listsOf({ columns, positions: chosen }, records, yieldIfDue));
     }
     return lists;
   }
@@ -247,7 +247,7 @@ export async function createMany(
       });
       await database.run(trial, 'write');
     };
-    throw await manyConflicts(error, { records, resource, database, mayRead, rest, tryRecords });
+    throw await manyConflicts(error, { records, resource, database, mayRead, yieldIfDue, tryRecords });
   });
   if (result.records.length === 0) {
     references.addErrors(wanted, result.existing, errors);

@@ -102,7 +102,7 @@ const isDeclared = ({ model, from, fields }: UnknownKey): boolean =>
   );
 
 /** Foreign keys that refer to these models' tables and are not in the registry, whatever table they belong to. */
-async function unknownKeys(
+async function unregisteredForeignKeys(
   database: Database,
   targets: ReadonlySet<Model>,
   models: readonly Model[],
@@ -168,7 +168,7 @@ export async function countDependents(
   if (maxSteps === undefined) {
     const cascading = declared.filter(isCascade);
     const ends = new Set([plan.model, ...cascading.flatMap(({ steps }) => steps.at(-1)?.model ?? [])]);
-    for (const last of await unknownKeys(database, ends, models)) {
+    for (const last of await unregisteredForeignKeys(database, ends, models)) {
       const toModel = cascading.filter(({ steps }) => steps.at(-1)?.model === last.model);
       if (last.model === plan.model) paths.push({ steps: [], unknownKey: last });
       paths.push(...toModel.map(({ steps }) => ({ steps, unknownKey: last })));

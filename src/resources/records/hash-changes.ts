@@ -27,7 +27,7 @@ export function hashChanges(
   return hashMany([changes], passwords, client, resource).then(([hashed = []]) => hashed);
 }
 
-/** The same for several records, one after the other: each password waits for its turn, until the client disconnects. */
+/** Hashes the passwords of several writes, one after the other. A client that disconnects leaves the queue. */
 export async function hashMany(
   records: readonly (readonly Change[])[],
   passwords: Passwords,

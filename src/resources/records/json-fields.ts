@@ -1,5 +1,5 @@
 // Splits JSON into fields that keep their text, so that numbers lose no digits.
-import type { Rest } from '../../db/scheduling/requester.ts';
+import type { YieldIfDue } from '../../db/scheduling/requester.ts';
 import {
   isShortJson,
   scanFields,
@@ -90,11 +90,14 @@ export function parseJsonFields(text: string): JsonFields {
   return checkFields(text, fields, scanFields(text, add));
 }
 
-/** The same, in many iterations of the event loop for a long text, whose promise then rejects. @throws Problem 400 */
-export function parseJsonFieldsInTurns(text: string, rest?: Rest): JsonFields | Promise<JsonFields> {
+/** Like `parseJsonFields`, but parses long texts in many iterations of the event loop. @throws Problem 400, or rejects with it */
+export function parseJsonFieldsInTurns(
+  text: string,
+  yieldIfDue?: YieldIfDue,
+): JsonFields | Promise<JsonFields> {
   if (isShortJson(text)) return parseJsonFields(text);
   const { fields, add } = collectFields(text);
-  return scanFieldsInTurns(text, add, rest).then((isValid) => checkFields(text, fields, isValid));
+  return scanFieldsInTurns(text, add, yieldIfDue).then((isValid) => checkFields(text, fields, isValid));
 }
 
 /** Maximum fields of all records in one body. */
@@ -110,21 +113,25 @@ export type JsonBody =
  * @param maxRecords maximum elements of an array
  * @throws Problem 400
  */
-export async function parseJsonBodyInTurns(text: string, maxRecords: number, rest: Rest): Promise<JsonBody> {
+export async function parseJsonBodyInTurns(
+  text: string,
+  maxRecords: number,
+  yieldIfDue: YieldIfDue,
+): Promise<JsonBody> {
   const start = skipSpace(text, 0);
-  if (text[start] !== '[') return { record: await parseJsonFieldsInTurns(text, rest) };
-  if (!(await scanJsonInTurns(text, rest))) throw new Problem(400, 'The body is not valid JSON.');
+  if (text[start] !== '[') return { record: await parseJsonFieldsInTurns(text, yieldIfDue) };
+  if (!(await scanJsonInTurns(text, yieldIfDue))) throw new Problem(400, 'The body is not valid JSON.');
   const end = text.lastIndexOf(']');
   const records: (JsonFields | undefined)[] = [];
   let fieldsLeft = MAX_ALL_FIELDS;
   for (let at = skipSpace(text, start + 1); at < end;) {
-    const pause = rest();
+    const pause = yieldIfDue();
     if (pause) await pause;
     if (records.length === maxRecords)
       throw new Problem(400, `The body has more than ${maxRecords} records.`);
     const next = endOfValue(text, at);
     const isObject = text[at] === '{';
-    const fields = isObject ? await parseJsonFieldsInTurns(text.slice(at, next), rest) : undefined;
+    const fields = isObject ? await parseJsonFieldsInTurns(text.slice(at, next), yieldIfDue) : undefined;
     fieldsLeft -= fields?.size ?? 0;
     if (fieldsLeft < 0) throw new Problem(400, `The body has more than ${MAX_ALL_FIELDS} fields.`);
     records.push(fields);
@@ -226,14 +233,13 @@ export function jsonFieldOf(
   }
 }
 
-/** The same, in many iterations of the event loop for long JSON. */
+/** Like `jsonFieldOf`, but scans JSON in many iterations of the event loop. */
 export async function jsonFieldInTurns(
   column: Column,
   text: string,
-  rest?: Rest,
 ): Promise<JsonField | { readonly fault: string }> {
   if (column.type.input.json !== 'json') return jsonFieldOf(column, text);
-  return jsonField(text, await scanJsonInTurns(text, rest));
+  return jsonField(text, await scanJsonInTurns(text));
 }
 
 const jsonField = (text: string, facts: JsonFacts | undefined): JsonField | { readonly fault: string } =>

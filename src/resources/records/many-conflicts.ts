@@ -7,7 +7,7 @@ import {
   isRuleError,
   type DatabaseError,
 } from '../../db/connection/database-errors.ts';
-import type { Rest } from '../../db/scheduling/requester.ts';
+import type { YieldIfDue } from '../../db/scheduling/requester.ts';
 import { partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import { addError, badBody, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
@@ -20,7 +20,7 @@ import {
   explainRule,
   historyFault,
   isDuplicate,
-  isElsewhere,
+  isFromTrigger,
   missingReferences,
   locateError,
   UNIQUE_VIOLATION,
@@ -53,7 +53,7 @@ export interface RejectedRecords {
   readonly resource: ServedResource;
   readonly database: Pick<Database, 'run'>;
   readonly mayRead: (model: Model) => boolean;
-  readonly rest: Rest;
+  readonly yieldIfDue: YieldIfDue;
   /** Inserts the records between two positions without a lasting effect. It always throws: `isRolledBack` if it succeeds. */
   readonly tryRecords: (from: number, to: number) => Promise<void>;
 }
@@ -73,7 +73,7 @@ async function duplicateErrors({
   resource,
   database,
   mayRead,
-  rest,
+  yieldIfDue,
 }: RejectedRecords): Promise<FieldErrors> {
   const { model, output, owner } = resource;
   const errors: FieldErrors = {};
@@ -90,7 +90,7 @@ async function duplicateErrors({
     const earlier = new Set<string>();
     const distinct: { readonly index: number; readonly values: readonly string[] }[] = [];
     for (const [index, record] of records.entries()) {
-      const pause = rest();
+      const pause = yieldIfDue();
       if (pause) await pause;
       const values = valuesOf(record, columns);
       if (!values) continue;
@@ -104,7 +104,10 @@ async function duplicateErrors({
   for (const [columns, distinct] of sent) {
     const rows = distinct.map(({ values }) => values);
     // PostgreSQL also finds different texts of one value, such as 1.5 and 1.50.
-    const found = await database.run(storedStatement(model, columns, rows, true), 'write');
+    const found = await database.run(
+      storedStatement(model, columns, rows, { countsRepeated: true }),
+      'write',
+    );
     distinct.forEach(({ index }, at) => found[at] && add(index, columns));
   }
   return errors;
@@ -202,7 +205,7 @@ async function explain(
   const hidden = records.flatMap(({ hiddenReferences }, index) =>
     hiddenReferences.map((one) => ({ ...one, keys: one.keys.map((key) => nameOf(index, key)) })),
   );
-  if (isDuplicate(error, sendsHidden) && (sendsHidden || !isElsewhere(error, resource.model))) {
+  if (isDuplicate(error, sendsHidden) && (sendsHidden || !isFromTrigger(error, resource.model))) {
     const errors = await duplicateErrors(rejected);
     const isExplained = Object.keys(errors).length > 0;
     return !isExplained && sendsHidden && hidden.length > 0 ? unspecificConflict() : conflict(errors);

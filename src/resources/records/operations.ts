@@ -66,7 +66,7 @@ export type Operations = ReturnType<typeof createOperations>;
  * Operations that read and write one record. Each is one statement, which also runs the checks of a body. The operations check
  * ownership; access levels are up to the calling code.
  * @param requester the client that waits for the operations
- * @param outside the database outside of the transaction of the operations, which an error ends
+ * @param outside runs the queries that explain an error: if `database` is a transaction, the error has ended it
  */
 export function createOperations(
   database: Pick<Database, 'run'>,
@@ -137,7 +137,7 @@ export function createOperations(
   const version = async (resource: ServedResource, idText: string): Promise<string | undefined> =>
     (await findRecord(database, resource, idText))?.version;
 
-  /** @param absent the id that no record must have */
+  /** @param absent an id that must not exist yet */
   async function create(
     resource: ServedResource,
     fields: JsonFields,

@@ -1,4 +1,4 @@
-// Reads one record by its key, and knows the keys and versions that requests name.
+// Reads one record by its key, and parses the keys and versions in requests.
 import type { Database } from '../../db/connection/database.ts';
 import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
 import { splitKey, tooManyPlaces } from '../../db/schema/composite-key.ts';
@@ -28,19 +28,19 @@ export type RecordResult = FoundRecord;
 
 export const recordResult = (
   { json, version }: FoundRecord,
-  { shape, seal }: ServedResource,
+  { outputDigest, seal }: ServedResource,
 ): RecordResult => ({
   json,
-  version: `${seal.seal(version)}${shape}`,
+  version: `${seal.seal(version)}${outputDigest}`,
 });
 
 /** The versions that `If-Match` names; undefined when any version is allowed. */
 export type Versions = readonly string[] | undefined;
 
 /** The rows' versions among those that `If-Match` names. */
-export const rowVersions = ({ shape, seal }: ServedResource, versions: Versions): Versions =>
+export const rowVersions = ({ outputDigest, seal }: ServedResource, versions: Versions): Versions =>
   versions?.flatMap((version) =>
-    version.endsWith(shape) ? (seal.open(version.slice(0, -shape.length)) ?? []) : [],
+    version.endsWith(outputDigest) ? (seal.open(version.slice(0, -outputDigest.length)) ?? []) : [],
   );
 
 /** How to run the statement that reads a record by its key. A slow view must not hold up the statements behind it. */
@@ -63,7 +63,7 @@ export async function findRecord(
   return found && recordResult(found, resource);
 }
 
-/** The same, of a record that must exist. @throws Problem 404 */
+/** Reads a record that must exist. @throws Problem 404 */
 export async function readRecord(
   database: Pick<Database, 'run'>,
   resource: ServedResource,

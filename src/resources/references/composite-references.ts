@@ -1,4 +1,4 @@
-// Composite foreign keys, those of several columns, in bodies: what checks them before a write, and what explains a write that they refuse.
+// Checks composite foreign keys (of several columns) before a write, and explains writes that they reject.
 import type { Database } from '../../db/connection/database.ts';
 import { isOfTable, type DatabaseError } from '../../db/connection/database-errors.ts';
 import { arrayText } from '../../db/fragment.ts';
@@ -80,8 +80,8 @@ export interface CompositeReferenceChecks {
   readonly checks: Check[];
   readonly hiddenReferences: HiddenReference[];
   /**
-   * What the database checks. It names one of them, so the others are checked after a refused write, or with other faults. What no
-   * constraint enforces is checked before the write, see `isUnenforced`.
+   * References that a query can check. Where a constraint enforces them, the query runs only after a rejected write or with other
+   * faults, because PostgreSQL names just one. Where none does (see `isUnenforced`), it runs before the write.
    */
   readonly later: CompositeReferenceCheck[];
 }
@@ -153,7 +153,7 @@ function valueOf(column: Column, changes: readonly Change[], isUpdate: boolean):
   return isUpdate || column.hasDefault || column.generated ? undefined : null;
 }
 
-/** The checks of a body for many records that the database does not make, also by columns that the form does not show. */
+/** The reference checks of a bulk update that no constraint makes, including those for columns that the form does not show. */
 export const unenforcedOfMany = (
   body: Pick<CompositeReferenceChecks, 'changes' | 'later' | 'hiddenReferences'>,
   model: Model,
@@ -223,8 +223,8 @@ export interface PlacedMissing {
 }
 
 /**
- * The same for several new records, which may also refer to each other.
- * @param records what the bodies need checked, and their positions
+ * Finds the foreign keys of several new records that refer to no record. The records may refer to each other.
+ * @param records the positions of the records, and the references to check
  */
 export async function findMissingOfMany(
   records: readonly { readonly index: number; readonly later: readonly CompositeReferenceCheck[] }[],
@@ -253,7 +253,7 @@ export async function findMissingOfMany(
     if (complete.length === 0) continue;
     const rows = complete.map(({ values }) => values);
     const keys = partsOf(target.primaryKey);
-    const statement = storedStatement(target, keys, rows, false, partsOf(foreignKey));
+    const statement = storedStatement(target, keys, rows, { valueTypes: partsOf(foreignKey) });
     const found = await database.run(statement, 'write');
     for (const { index } of complete.filter((_, at) => found[at] !== true))
       missing.push({ index, foreignKey });

@@ -39,9 +39,10 @@ function nullIfReadOnly(error: unknown): null {
 }
 
 /**
- * Reads the secret, and creates it the first time.
- * @param hasTable whether the service can use the table; else, or on a replica without a secret, it is derived from the identity
- * of the database, or `fallback` where the service may not read that
+ * Reads the secret, and creates it the first time. Without the table, and on a replica without a secret, it is derived from the
+ * identity of the database.
+ * @param hasTable whether the service can use the table of secrets
+ * @param fallback the secret if the service may not read the identity either
  */
 export async function readSecret(
   database: Database,

@@ -1,9 +1,7 @@
 // The SQL that gives a database role the privileges of the service, for `vitrine schema`.
-import { identifier, table as tableName } from '../../db/fragment.ts';
+import { quotedName, quotedTable } from '../../db/fragment.ts';
 import type { DatabaseInfo } from '../../db/schema/relations.ts';
 import type { Privilege } from '../../db/schema/missing-privileges.ts';
-
-const quote = (name: string): string => identifier(name).text.join('');
 
 /** The schema of an unqualified table name when no database was read. */
 const DEFAULT_SCHEMA = 'public';
@@ -18,7 +16,7 @@ export function grantsFor(
   privileges: ReadonlyMap<string, readonly Privilege[]>,
   databaseInfo: DatabaseInfo | undefined,
 ): string[] {
-  const to = quote(role);
+  const to = quotedName(role);
   const found = (name: string) => databaseInfo?.tables.find((one) => one.name === name);
   const schemaOf = (name: string): string => {
     const parts = name.split('.');
@@ -26,7 +24,7 @@ export function grantsFor(
   };
   const tables = [...privileges].map(([name, granted]) => {
     const bare = name.split('.').at(-1) ?? name;
-    const qualified = tableName(`${schemaOf(name)}.${bare}`).text.join('');
+    const qualified = quotedTable(`${schemaOf(name)}.${bare}`);
     return {
       qualified,
       granted,
@@ -37,8 +35,8 @@ export function grantsFor(
     [...privileges.keys()].flatMap((name) => [schemaOf(name), ...(found(name)?.typeSchemas ?? [])]),
   );
   return [
-    ...(databaseInfo ? [`grant connect on database ${quote(databaseInfo.database)} to ${to}`] : []),
-    ...[...schemas].map((schema) => `grant usage on schema ${quote(schema)} to ${to}`),
+    ...(databaseInfo ? [`grant connect on database ${quotedName(databaseInfo.database)} to ${to}`] : []),
+    ...[...schemas].map((schema) => `grant usage on schema ${quotedName(schema)} to ${to}`),
     ...tables.flatMap(({ qualified, granted }) => [
       `revoke all on ${qualified} from ${to}`,
       `grant ${granted.join(', ').toLowerCase()} on ${qualified} to ${to}`,

@@ -1,6 +1,6 @@
 // The database privileges that the service needs on each table, and those that it revokes on its history.
 import type { Settings } from '../../config.ts';
-import { identifier, sql, value } from '../../db/fragment.ts';
+import { quotedName, sql, value } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell } from '../../db/rows.ts';
 import type { CatalogTable } from '../../db/schema/catalog.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
@@ -10,7 +10,7 @@ import { HISTORY, SESSION, SYSTEM_TABLES } from '../definition/system-tables.ts'
 import { ACTIONS, type AdminAction, type Method, type Resource } from '../definition/resource.ts';
 import { hasLogins, type ServedResource } from './served-resource.ts';
 
-const HISTORY_TABLE = identifier(HISTORY.model).text.join('');
+const HISTORY_TABLE = quotedName(HISTORY.model);
 
 /** Makes the history append-only: the service's role revokes its own right to change it. Superusers keep every right. */
 export const REVOKE_HISTORY_CHANGES = `revoke update, delete, truncate on ${HISTORY_TABLE} from current_user`;

@@ -162,7 +162,7 @@ async function applyMissing(
       });
     }
     // A role that may not create tables can still serve existing ones. `Schema.missing` names what it lacks.
-    await send('savepoint own');
+    await send('savepoint system_tables');
     const before = done.length;
     try {
       const changes = missingSchema(
@@ -172,7 +172,7 @@ async function applyMissing(
       for (const change of changes) await apply(change);
     } catch (error) {
       if (!isDatabaseError(error)) throw error;
-      await send('rollback to savepoint own');
+      await send('rollback to savepoint system_tables');
       done.length = before;
     }
     return { changes: done, schema: requireSchema(registered, await run(readTables), settings) };

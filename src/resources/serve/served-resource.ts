@@ -63,7 +63,7 @@ export interface ServedResource extends PageLimits {
   /** How the versions of its rows become those that clients see. */
   readonly seal: VersionSeal;
   /** A digest of the output's JSON keys and formats. It is part of each record's version, so ETags change with the registry. */
-  readonly shape: string;
+  readonly outputDigest: string;
   /** The record's JSON as SQL. */
   readonly plain: RowOutput;
   /** Reads one record by its key. */
@@ -114,7 +114,7 @@ export function visibilityFor(
   };
 }
 
-const columnSetDigest = (formatted: readonly Column[]): string =>
+const digestOf = (formatted: readonly Column[]): string =>
   `-${createHash('sha256')
     .update(formatted.map(({ key, type }) => (isIsoType(type) ? `${key} iso` : key)).join())
     .digest('hex')
@@ -182,7 +182,7 @@ export function serveResources(
       methods: new Set(definition.methods ?? (model.isTable ? METHODS : ['GET'])),
       output,
       formatted,
-      shape: columnSetDigest(formatted),
+      outputDigest: digestOf(formatted),
       plain,
       seal: model.version === 'xmin' ? PLAIN_VERSIONS : seal,
       byKey: recordStatement(model, plain, formatted),

@@ -172,12 +172,16 @@ export function createSessions(database: Database, sessions: Model, users: Model
      * @param form the submit-once token of the form
      * @returns the noted result, if any
      */
-    async whatWasDone(transaction: Transaction, token: string, form: string): Promise<string | undefined> {
+    async submittedResult(
+      transaction: Transaction,
+      token: string,
+      form: string,
+    ): Promise<string | undefined> {
       return (await readCompleted(transaction, token)).find(([completed]) => completed === form)?.[1];
     },
 
     /** Notes the result of a form, in the transaction that carries it out. */
-    async noteDone(transaction: Transaction, token: string, form: string, result: string): Promise<void> {
+    async noteResult(transaction: Transaction, token: string, form: string, result: string): Promise<void> {
       const done = [[form, result], ...(await readCompleted(transaction, token))].slice(0, MAX_COMPLETED);
       const hash = value(digest(token));
       const update = sql`update ${sessionTable} set done = ${value(JSON.stringify(done))} where token_hash = ${hash}`;

@@ -17,7 +17,7 @@ import { pageStatement } from '../../query/statements/page-statements.ts';
 import { recordStatement, type MakeRecordStatement } from '../../query/statements/records-by-key.ts';
 import type { RowOutput } from '../../query/statements/record-json.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
-import { pageTooLarge } from './listing.ts';
+import { pageTooLarge } from './api-listing.ts';
 import type { Count, Selection } from '../../query/selection.ts';
 import { createLookUp, LONGEST_NAME, wordsOf, type Found } from './look-up.ts';
 import { parseEntries, parseLargeEntry, type RecordEntry, type StoredEntry } from './record-entry.ts';

@@ -91,7 +91,10 @@ export function checkForeignKeysShape(
 }
 
 /** The faults of `foreignKeys` that depend on the resources that they refer to. */
-export function checkForeignKeysTogether(resource: Resource, resources: readonly Resource[]): KeyFault[] {
+export function checkForeignKeysAcrossResources(
+  resource: Resource,
+  resources: readonly Resource[],
+): KeyFault[] {
   return Object.entries(resource.foreignKeys ?? {}).flatMap(([name, foreignKey]) => {
     const key = `foreignKeys.${name}.references`;
     const target = resources.find(({ model }) => model === foreignKey.references);

@@ -4,7 +4,7 @@ import { fieldOf, keyFieldsOf, keyNamesOf, tableOf, typeOf } from '../../db/sche
 import { faultIf, type Fault, type FieldErrors, type KeyFault } from '../../errors.ts';
 import { checkOrderingLength } from '../../query/parse/grammar.ts';
 import { checkValues } from './check-column.ts';
-import { checkForeignKeysTogether } from './check-several.ts';
+import { checkForeignKeysAcrossResources } from './check-composite-keys.ts';
 import type { Resource } from '../definition/resource.ts';
 import { hasLogins, LOGIN_COLUMNS, neededUserModel } from '../serve/served-resource.ts';
 import { isKeyTypeKnown, isTableKnown, type PartialResource } from './partial-resource.ts';
@@ -20,7 +20,7 @@ export function otherUserModel(userModel: string): string {
 }
 
 /** The faults that need all resources to be found: of tables, foreign keys, owners and the user model. */
-export function checkTogether(parts: readonly PartialResource[], settings: AccessSettings): Fault[] {
+export function checkAcrossResources(parts: readonly PartialResource[], settings: AccessSettings): Fault[] {
   const resources = parts.map(({ resource }) => resource);
   const isKeyKnown = new Map(parts.map((part) => [part.resource.model, isKeyTypeKnown(part)]));
   const tables = tablesOf(parts);
@@ -29,12 +29,12 @@ export function checkTogether(parts: readonly PartialResource[], settings: Acces
     : undefined;
   const faults = parts.flatMap((part) =>
     [
-      ...checkFurther(part.resource, tables.get(part.resource)?.first, users),
+      ...checkSharedTable(part.resource, tables.get(part.resource)?.first, users),
       ...checkPasswords(part, tables.get(part.resource)),
       ...checkOrdering(part.resource),
       ...checkFields(part),
       ...checkForeignKeys(part, resources, isKeyKnown),
-      ...checkForeignKeysTogether(part.resource, resources),
+      ...checkForeignKeysAcrossResources(part.resource, resources),
       ...checkTargets(part.resource, resources, tables),
       ...checkOwner(part, settings.userModel, isKeyKnown),
     ].map((fault) => ({ model: part.resource.model, ...fault })),
@@ -66,10 +66,10 @@ function tablesOf(parts: readonly PartialResource[]): ReadonlyMap<Resource, Tabl
 }
 
 /**
- * The faults of a resource that is not the first of its table. It only reads, because checks, history and deletions belong to the
- * first one. Those of users also protect the logins.
+ * The faults of a resource that is not the first of its table. Only the first may write, because checks, history and deletions
+ * belong to it. The user model must be the first, because its checks also protect the logins.
  */
-function checkFurther(
+function checkSharedTable(
   resource: Resource,
   first: Resource | undefined,
   users: Resource | undefined,

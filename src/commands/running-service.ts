@@ -1,9 +1,10 @@
+// Opens and closes the service for `vitrine serve` and `vitrine user`.
 import type { Settings } from '../config.ts';
 import type { EmbeddedDatabase } from '../db/connection/embedded.ts';
 import { isDatabaseError, reasonOf } from '../db/connection/database-errors.ts';
 import { StartError } from '../errors.ts';
 import { createLogger, type Logger } from '../http/observability/logger.ts';
-import { loadResources, samplesNotice } from '../resources/load-registry.ts';
+import { loadRegistryFile, samplesNotice } from '../resources/load-registry.ts';
 import { openEmbedded } from './command.ts';
 import type { Panel } from '../resources/definition/panel.ts';
 import { createService, requireRegistry, type Prepared, type Service } from '../service.ts';
@@ -43,7 +44,9 @@ export async function open(
     () => logger.warn({ message: 'the registry file is still being loaded' }),
     SLOW_LOAD,
   );
-  const { registry, panels } = await loadResources(settings.resources).finally(() => clearTimeout(slowLoad));
+  const { registry, panels } = await loadRegistryFile(settings.resources).finally(() =>
+    clearTimeout(slowLoad),
+  );
   onLoaded?.();
   const resources = requireRegistry(registry, settings, panels);
   const embedded = settings.databaseUrl === undefined && !link ? await openEmbedded() : undefined;

@@ -1,20 +1,26 @@
-// Decides which connections a `Reader` reads instead of Node: those with pipelined requests, chunked bodies or costly networks.
+// The latest request of each connection, and the connections that a `ConnectionReader` reads instead of Node: those with pipelined
+// requests or chunked bodies, and those of networks that sent too many headers.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { Reader, type HttpSocket, type RequestNetwork, type PipelinedExchange } from './connection-reader.ts';
+import {
+  ConnectionReader,
+  type HttpSocket,
+  type RequestNetwork,
+  type RequestAndResponse,
+} from './connection-reader.ts';
 import { isInTurns, networkOf } from './parser-turns.ts';
 
 /** Returned from `onIncoming`, this pauses Node's parser (llhttp) after the headers. */
 const HPE_PAUSED = 21;
-export const isAnswered = ({ response }: PipelinedExchange): boolean =>
+export const isAnswered = ({ response }: RequestAndResponse): boolean =>
   response.writableFinished || response.closed;
 
 /** The latest request of each connection. */
-const latest = new WeakMap<Socket, PipelinedExchange>();
+const latest = new WeakMap<Socket, RequestAndResponse>();
 /** The readers of connections that are read in turns. */
-const readers = new WeakMap<Socket, Reader>();
+const readers = new WeakMap<Socket, ConnectionReader>();
 
-export const latestOf = (socket: Socket): PipelinedExchange | undefined => latest.get(socket);
+export const latestOf = (socket: Socket): RequestAndResponse | undefined => latest.get(socket);
 
 /** Registers a request. The server must call this first for every request. */
 export function track(request: IncomingMessage, response: ServerResponse): void {
@@ -28,8 +34,8 @@ export function track(request: IncomingMessage, response: ServerResponse): void 
 }
 
 /**
- * Gives a connection a `Reader` once its client pipelines requests or sends a chunked body. All others keep Node's own reader, which
- * is faster.
+ * Gives a connection a `ConnectionReader` once its client pipelines requests or sends a chunked body. All others keep Node's own
+ * reader, which is faster.
  * @param clientOf whose budget a request uses, and in whose turn the connection is read from then on
  */
 export function limitPipelining(server: Server, clientOf: RequestNetwork): void {
@@ -37,8 +43,8 @@ export function limitPipelining(server: Server, clientOf: RequestNetwork): void 
     const parser = socket.parser;
     const onIncoming = parser?.onIncoming;
     if (!parser || !onIncoming || readers.has(socket)) return;
-    const takeOver = (): Reader => {
-      const reader = new Reader(socket, clientOf);
+    const takeOver = (): ConnectionReader => {
+      const reader = new ConnectionReader(socket, clientOf);
       readers.set(socket, reader);
       return reader;
     };
@@ -80,7 +86,7 @@ export function discardInput(socket: Socket): boolean {
   let reader = readers.get(socket);
   if (reader?.isDiscarding) return false;
   if (!reader && !socket.destroyed) {
-    reader = new Reader(socket, () => networkOf(socket));
+    reader = new ConnectionReader(socket, () => networkOf(socket));
     readers.set(socket, reader);
     reader.start(undefined);
   }
