@@ -102,15 +102,11 @@ export class HeavyStatements {
   }
 
   begin(kind: HeavyKind, key: string, weight: number): void {
-    if (weight === 0) return;
-    increment(this.#weights[kind], key, thousandths(weight));
-    if (kind === 'writes') this.#writes += sharedWeight(weight);
+    this.#add(kind, key, weight, 1);
   }
 
   end(kind: HeavyKind, key: string, weight: number): void {
-    if (weight === 0) return;
-    increment(this.#weights[kind], key, -thousandths(weight));
-    if (kind === 'writes') this.#writes -= sharedWeight(weight);
+    this.#add(kind, key, weight, -1);
   }
 
   /** Reports that a statement no longer waits. */
@@ -130,6 +126,12 @@ export class HeavyStatements {
     const held = this.#held.get(key) ?? new Map<object, number>();
     if (held.size === 0) this.#held.set(key, held);
     if (!held.has(waiting)) held.set(waiting, now);
+  }
+
+  #add(kind: HeavyKind, key: string, weight: number, sign: 1 | -1): void {
+    if (weight === 0) return;
+    increment(this.#weights[kind], key, sign * thousandths(weight));
+    if (kind === 'writes') this.#writes += sign * sharedWeight(weight);
   }
 }
 
