@@ -62,6 +62,8 @@ export class PoolConnections {
   /** The tokens that are left, and when they were counted. */
   #tokens = MAX_REPLACED;
   #tokensAt = performance.now();
+  /** Replaces all when there is a token again. */
+  #replacement: NodeJS.Timeout | undefined;
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
@@ -111,13 +113,20 @@ export class PoolConnections {
     return this.#current.includes(connection);
   }
 
-  /** Replaces all of them, unless that was done often lately: on a server that stays read-only, every write asks for it. */
+  /** Replaces all of them; later, if that was done often lately: on a server that stays read-only, every write asks for it. */
   replaceAll(): void {
     const now = performance.now();
     const tokens = Math.min(MAX_REPLACED, this.#tokens + (now - this.#tokensAt) / REPLACE_PAUSE);
     this.#tokens = tokens < 1 ? tokens : tokens - 1;
     this.#tokensAt = now;
-    if (tokens < 1) return;
+    if (tokens < 1) {
+      if (this.#replacement) return;
+      this.#replacement = setTimeout(() => {
+        this.#replacement = undefined;
+        if (!this.#isClosed) this.replaceAll();
+      }, REPLACE_PAUSE).unref();
+      return;
+    }
     for (const connection of [...this.#current]) this.replace(connection, connection.underway === 0);
   }
 
