@@ -183,8 +183,10 @@ describe('the log', () => {
 });
 
 test('lines below LOG_LEVEL are not logged', async () => {
-  const service = await startService(shipped, { logLevel: 'error' });
+  const account: Resource = { model: 'account', columns: { pin: { type: 'password' } } };
+  const service = await startService([...shipped, account], { logLevel: 'error' });
   try {
+    await service.request('/api/account/');
     await service.request('/api/note/');
     await service.request('/nowhere');
     await service.sql`drop table note`;

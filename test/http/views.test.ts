@@ -316,6 +316,9 @@ describe('views and foreign tables', () => {
     assert.equal((await send('PUT', path, { name: 'd' }, { 'if-match': tag })).status, 412);
     assert.equal((await send('PUT', path, { revision: 7, name: 'e' })).status, 200);
     assert.equal((await service.sql`select from counted where revision = 2`).length, 1);
+    await service.sql`alter table counted disable trigger count`;
+    assert.equal((await send('PUT', path, { revision: 7, name: 'f' })).status, 200);
+    assert.equal((await service.sql`select from counted where revision = 2 and name = 'f'`).length, 1);
   });
 
   test('a slow view does not hold up other reads', async () => {
