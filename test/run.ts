@@ -1,5 +1,6 @@
 // Runs the tests on the server that TEST_DATABASE_URL names, or on an embedded PostgreSQL made for this run.
 // Further words choose test files: npm test -- test/http
+// With --load it runs only the tests that load the service or try many random cases (*.load.ts): npm run test:load
 // With --browser it runs only the tests that need a browser (*.browser.ts): npm run test:browser
 // With --system it runs only the tests that start the command, compilers or supervisors (*.system.ts): npm run test:system
 import { execFile, spawn } from 'node:child_process';
@@ -15,7 +16,7 @@ import { compile as compileTo } from './compile.ts';
 const given = process.env['TEST_DATABASE_URL'] || undefined;
 const words = process.argv.slice(2);
 const chosen = words.filter((word) => !word.startsWith('--'));
-const kind = ['browser', 'system'].find((name) => words.includes(`--${name}`)) ?? 'test';
+const kind = ['browser', 'system', 'load'].find((name) => words.includes(`--${name}`)) ?? 'test';
 const all = (await readdir('test', { recursive: true })).filter((file) => file.endsWith(`.${kind}.ts`));
 const files = all
   .map((file) => join('test', file))
@@ -23,12 +24,12 @@ const files = all
   .sort();
 if (files.length === 0) {
   process.stderr.write(
-    'No matching test files. Files *.browser.ts run with npm run test:browser, *.system.ts with npm run test:system.\n',
+    'No matching test files. Files *.load.ts run with npm run test:load, and *.browser.ts and *.system.ts likewise.\n',
   );
   process.exit(1);
 }
 /** The number of processes that share the files: each loads the service once. */
-const PROCESSES = kind === 'test' ? 12 : files.length;
+const PROCESSES = kind === 'test' || kind === 'load' ? 12 : files.length;
 
 /** Makes a folder that the embedded server can read, which runs as another user if this is root. */
 async function temporaryFolder(parent: string): Promise<string> {
