@@ -74,9 +74,17 @@ describe('a PUT that creates', () => {
     assert.deepEqual(other.json.errors, { at: ['must equal the value in the address'] });
   });
 
-  test('refuses an address that its columns would round', async () => {
-    const answer = await put('coarse/2026-02-02T10:00:00.1234,2026-01-01 10:00:00.5,10:11:12');
-    assert.equal(answer.status, 400, answer.text);
-    assert.deepEqual(answer.json.errors, { at: ['must have at most 3 decimal places of seconds (got 4)'] });
-  });
+  for (const [path, column, most, got] of [
+    ['coarse/2026-02-02T10:00:00.1234,2026-01-01,10:11:12', 'at', 3, 4],
+    ['coarse/2026-02-02T10:00:00,2026-01-01 10:00:00.5,10:11:12', 'whole', 0, 1],
+    ['coarse/2026-02-02T10:00:00,2026-01-01,10:11:12.1234567', 'clock', 6, 7],
+    ['reading/2026-02-02T02:00:00.1234567%2B02:00,b,1.5', 'at', 6, 7],
+    ['moment/2026-02-02T10:00:00.0000001', 'at', 6, 7],
+  ] as const)
+    test(`refuses /api/${path}/, which the column ${column} would round`, async () => {
+      const answer = await put(path);
+      assert.equal(answer.status, 400, answer.text);
+      const fault = `must have at most ${most} decimal places of seconds (got ${got})`;
+      assert.deepEqual(answer.json.errors, { [column]: [fault] });
+    });
 });

@@ -56,25 +56,29 @@ function withFraction(value: string, text: string): string {
   return value.replace(/(:\d\d)(?= BC$|$)/, `$1${fraction}`);
 }
 
-/** Refuses a value with more decimal places of seconds than the column keeps: PostgreSQL would round it to another key. */
-export function tooManyPlaces(value: string, { secondPlaces = 0 }: Facts): string | undefined {
-  const places = /:\d\d\.(\d*[1-9])/.exec(value)?.[1]?.length ?? 0;
-  return places > secondPlaces && secondPlaces > 0
+/** Refuses a text with more decimal places of seconds than the column keeps: PostgreSQL would round it to another key. */
+export function tooManyPlaces(text: string, { secondPlaces }: Facts): string | undefined {
+  if (secondPlaces === undefined) return undefined;
+  const places = /:\d\d\.(\d*[1-9])/.exec(text)?.[1]?.length ?? 0;
+  return places > secondPlaces
     ? `must have at most ${secondPlaces} decimal places of seconds (got ${places})`
     : undefined;
 }
 
+/** The texts of a key's columns, which may be more or fewer than the key has; undefined where one is not encoded correctly. */
+export const partTexts = (text: string, parts: readonly unknown[]): (string | undefined)[] =>
+  parts.length === 1 ? [text] : text.split(',', parts.length + 1).map(decodePart);
+
 /** Splits the text of a key into the values of its columns, as PostgreSQL takes them. */
 export function splitKey(text: string, parts: readonly KeyPart[]): readonly string[] | { fault: string } {
-  const isOnly = parts.length === 1;
-  const texts = isOnly ? [text] : text.split(',', parts.length + 1);
+  const texts = partTexts(text, parts);
   if (texts.length !== parts.length)
     return {
       fault: `must be ${parts.length} values separated by commas (${parts.map(({ key }) => key).join(',')})`,
     };
   const values: string[] = [];
   for (const [index, part] of parts.entries()) {
-    const decoded = isOnly ? text : decodePart(texts[index] ?? '');
+    const decoded = texts[index];
     const parsed: Parsed =
       decoded === undefined ? { fault: 'is not percent-encoded correctly' } : part.type.parse(decoded, part);
     if (parsed.fault !== undefined) return { fault: `${part.key}: ${parsed.fault}` };

@@ -1,7 +1,7 @@
 // Reads one record by its key, and parses the keys and versions in requests.
 import type { Database } from '../../db/connection/database.ts';
 import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
-import { splitKey, tooManyPlaces } from '../../db/schema/composite-key.ts';
+import { partTexts, splitKey, tooManyPlaces } from '../../db/schema/composite-key.ts';
 import { partsOf, type Column } from '../../db/schema/model.ts';
 import { addError, badBody, notFound, type FieldErrors } from '../../errors.ts';
 import type { FoundRecord } from '../../query/statements/records-by-key.ts';
@@ -93,9 +93,10 @@ export interface KeyField {
 export function keyFields(idText: string, primaryKey: Column): KeyField[] {
   const { parts } = primaryKey;
   const texts = parts ? splitKey(idText, parts) : [idText];
+  const sent = parts ? partTexts(idText, parts) : [idText];
   return partsOf(primaryKey).map((column, index) => {
     const text = 'fault' in texts ? '' : (texts[index] ?? '');
-    return { column, field: keyField(text, column), fault: tooManyPlaces(text, column) };
+    return { column, field: keyField(text, column), fault: tooManyPlaces(sent[index] ?? '', column) };
   });
 }
 
