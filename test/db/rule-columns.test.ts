@@ -14,6 +14,9 @@ const columns = {
   room: number,
   part: number,
   secret: number,
+  pair: number,
+  first_twin: number,
+  second_twin: number,
   needed: { type: 'integer', default: 'database' },
 } as const;
 const constraints = { booking_low: 'must not be negative' };
@@ -26,14 +29,23 @@ const shown: Resource = {
   databaseErrors: 'shown',
   constraints,
 };
-const TABLE = `create table booking (
+const TABLE = `create domain even as integer constraint is_even check (value % 2 = 0);
+  create domain tens as even constraint lohi check (value % 10 = 0);
+  create domain twin as integer constraint is_twin check (value > 0);
+  create table booking (
   id integer primary key generated always as identity, lo integer, high integer, room integer, part integer, secret integer,
+  pair tens, first_twin twin, second_twin twin,
   needed integer not null default 1,
   constraint lohi check (lo < high), constraint booking_low check (lo >= 0), constraint hidden check (secret > 0),
   constraint halves check (high <> secret), constraint no_overlap exclude using btree (room with =, part with =),
   constraint no_same exclude using btree (abs(high) with =));
   create function empty() returns trigger language plpgsql as $$
-  begin if new.part = 99 then new.needed := null; end if; return new; end $$;
+  begin
+    if new.part = 99 then new.needed := null; end if;
+    if new.part = 98 then raise 'not now' using errcode = 'check_violation', column = 'room', constraint = 'by_trigger'; end if;
+    if new.part = 97 then raise 'not there' using table = 'elsewhere', column = 'room'; end if;
+    return new;
+  end $$;
   create trigger empty before insert on booking for each row execute function empty();`;
 const TOGETHER = 'a rule of the database does not allow these values together';
 const ALONE = 'a rule of the database does not allow this value';
@@ -60,7 +72,12 @@ describe('the columns of a rule that refuses a write', () => {
         ['lohi', 400, 'POST', '', { low: 3, high: 2 }, { low: [TOGETHER], high: [TOGETHER] }],
         ['lohi', 400, 'PUT', '1/', { low: 9 }, { low: [TOGETHER], high: [TOGETHER] }],
         ['no_overlap', 409, 'POST', '', { room: 1, part: 1 }, { room: [TOGETHER], part: [TOGETHER] }],
-        ['no_same', 409, 'POST', '', { high: -7 }, undefined],
+        ['no_same', 409, 'POST', '', { high: -7 }, { high: [ALONE] }],
+        ['is_even', 400, 'POST', '', { pair: 3 }, { pair: [ALONE] }],
+        ['lohi', 400, 'POST', '', { pair: 4 }, { pair: [ALONE] }],
+        ['is_twin', 400, 'POST', '', { second_twin: 0 }, undefined],
+        ['by_trigger', 400, 'POST', '', { part: 98 }, { room: [ALONE] }],
+        ['elsewhere', 400, 'POST', '', { part: 97 }, undefined],
         ['hidden', 400, 'POST', '', { secret: -1 }, undefined],
         ['halves', 400, 'POST', '', { secret: 5, high: 5 }, { high: [TOGETHER] }],
         ['booking_low', 400, 'POST', '', { low: -1 }, { low: ['must not be negative'] }],
@@ -94,6 +111,22 @@ describe('the columns of a rule that refuses a write', () => {
           'the line',
         );
         assert.equal(line['column'], 'room, part');
+      });
+
+      test('are marked in the form with the name of the rule: a trigger, and a domain', async () => {
+        const root = await logIn(service, 'root');
+        const form = fieldsOf(await root.get('/admin/shown/-/add/'));
+        const byTrigger = await root.post('/admin/shown/-/add/', { ...form, part: '98' });
+        assert.deepEqual(invalidFields(byTrigger), ['room']);
+        assert.match(byTrigger.text, /not now \(by_trigger\)/);
+        const ofDomain = await root.post('/admin/shown/-/add/', { ...form, pair: '3' });
+        assert.deepEqual(invalidFields(ofDomain), ['pair']);
+        assert.match(ofDomain.text, /is_even/);
+      });
+
+      test('is named in the response by databaseErrors: shown alone', async () => {
+        const { json } = await send('POST', '', { part: 98 });
+        assert.equal(String(json.detail).endsWith('not now (by_trigger)'), isShown);
       });
     });
 });

@@ -9,6 +9,8 @@ export interface DatabaseError extends Error {
   readonly column_name?: string;
   readonly schema_name?: string;
   readonly table_name?: string;
+  /** The domain whose constraint was violated. postgres.js names the field so. */
+  readonly 'data type_name'?: string;
   /** Where it was raised, if not by the statement itself: the functions and statements of a trigger. */
   readonly where?: string;
   /** The PostgreSQL function that raised the error. Unlike the message, it is never translated. */
@@ -135,16 +137,18 @@ const LOST =
 /** Whether a function of a trigger raised the error, such as for a reference in another table. */
 export const isInFunction = ({ where }: DatabaseError): boolean => where !== undefined;
 
+/** Whether a trigger or a function raised the error with RAISE, so that it chose the names in it. */
+export const isRaised = ({ routine }: DatabaseError): boolean => routine === RAISED;
+
 /** The answer to a client for a database error, or undefined for an internal error. */
 export function toProblem(error: unknown): Problem | undefined {
   if (error instanceof LostWrite) return unavailable(LOST);
   if (!isDatabaseError(error)) return undefined;
   if (error.code === '42501' && error.routine === POLICY) return new Problem(400, VALUES_REFUSED);
   if (REFERENCES.test(error.code) && isInFunction(error)) return new Problem(409, NOT_ALLOWED);
-  const isRaised = error.routine === RAISED;
   const known =
     ANSWERS[error.code] ?? (error.code.length === 5 ? ANSWERS[error.code.slice(0, 2)] : undefined);
-  const answer = isRaised && (!known || NOT_RAISED.test(error.code)) ? ANSWERS['P0'] : known;
+  const answer = isRaised(error) && (!known || NOT_RAISED.test(error.code)) ? ANSWERS['P0'] : known;
   // For instance a database that accepts no connections (55000), or a role that lost its privilege to connect (42501).
   if (!answer)
     return error.code.length === 5 && isConnectionError(error) ? unavailable(UNAVAILABLE) : undefined;
@@ -159,8 +163,8 @@ const IN_FUNCTION = /^2[23]/;
 const RULES = /^(23000|23502|23514|23P01|44000|P0...)$/;
 
 /** Whether a rule of the database refused a write, other than a duplicate or a reference. */
-export const isRuleError = ({ code, routine, where }: DatabaseError): boolean =>
-  RULES.test(code) || routine === RAISED || (where !== undefined && IN_FUNCTION.test(code));
+export const isRuleError = (error: DatabaseError): boolean =>
+  RULES.test(error.code) || isRaised(error) || (isInFunction(error) && IN_FUNCTION.test(error.code));
 
 /** Nothing is found for a character that the database's encoding lacks. @throws any other error */
 export function undefinedIfUnencodable(error: unknown): undefined {

@@ -29,7 +29,7 @@ import {
   type ModelDefinition,
 } from './model-definition.ts';
 import { compositeType } from './composite-key.ts';
-import { foreignKeysOf, humanize, partsOf, type Column, type Model } from './model.ts';
+import { foreignKeysOf, humanize, partsOf, ruleKey, type Column, type Model } from './model.ts';
 
 /** The facts of one column. */
 type OwnFacts = Omit<Facts, 'parts'>;
@@ -274,7 +274,7 @@ export function buildModels(
       foreignKeys,
       ...rowFacts(definition, found, columns, first.get(tableOf(definition)) === definition),
       ...uniques,
-      rules: new Map(found?.rules.map(({ name, fields }) => [name, fields])),
+      rules: new Map(found?.rules.map(({ name, domain, fields }) => [ruleKey(name, domain), fields])),
     });
   }
   for (const definition of definitions) {

@@ -116,8 +116,12 @@ export interface CatalogTable {
   readonly columns: readonly CatalogColumn[];
   readonly indexes: readonly CatalogIndex[];
   readonly foreignKeys: readonly CatalogForeignKey[];
-  /** Check and exclusion constraints, with the columns that they use. */
-  readonly rules: readonly { readonly name: string; readonly fields: readonly string[] }[];
+  /** Check and exclusion constraints, also those of domains, with the columns that they use. `domain` is the name of the type. */
+  readonly rules: readonly {
+    readonly name: string;
+    readonly domain: string | null;
+    readonly fields: readonly string[];
+  }[];
   /** The role's privileges on the whole table: SELECT, INSERT, UPDATE, DELETE. */
   readonly privileges: readonly string[];
   /** The relations that this view reads with the role's own privileges (`security_invoker`) although it lacks them. */
@@ -246,10 +250,27 @@ select coalesce(json_agg(json_build_object(
     -- PostgreSQL has a copy for each partition of the referenced table.
     and not exists (select from pg_constraint o where o.oid = f.conparentid and o.conrelid = f.conrelid)),
   'rules', (
-    select coalesce(json_agg(json_build_object('name', o.conname, 'fields', array(
-      select a.attname from unnest(o.conkey) with ordinality as k(attnum, n)
-      join pg_attribute a on a.attrelid = o.conrelid and a.attnum = k.attnum order by k.n))), '[]')
-    from pg_constraint o where o.conrelid = c.oid and o.contype in ('c', 'x'))
+    -- Errors name the domain of the column or of its elements, also for a constraint of the domain below.
+    with recursive domains (type, named, domain) as (
+      select oid, typname, oid from pg_type where typtype = 'd'
+      union all select typarray, typname, oid from pg_type where typtype = 'd' and typarray > 0
+      union all select d.type, named, b.oid from domains d join pg_type t on t.oid = d.domain
+        join pg_type b on b.oid = t.typbasetype and b.typtype = 'd')
+    select coalesce(json_agg(json_build_object('name', name, 'domain', domain, 'fields', fields)), '[]') from (
+      select o.conname, null, array(
+        select a.attname from pg_attribute a
+        where a.attrelid = c.oid and (a.attnum = any(o.conkey) or exists (
+          -- The columns in the expressions of an exclusion constraint.
+          select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = o.conindid
+          and d.refclassid = 'pg_class'::regclass and d.refobjid = c.oid and d.refobjsubid = a.attnum))
+        order by a.attnum)
+      from pg_constraint o where o.conrelid = c.oid and o.contype in ('c', 'x')
+      union all
+      select o.conname, d.named, array_agg(a.attname)
+      from pg_attribute a join domains d on d.type = a.atttypid
+      join pg_constraint o on o.contypid = d.domain and o.contype = 'c'
+      where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+      group by o.conname, d.named) r (name, domain, fields))
 )), '[]')
 from wanted w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid = c.relnamespace`;
   return createStatement(

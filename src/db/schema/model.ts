@@ -78,9 +78,12 @@ export interface Model {
   readonly uniques: ReadonlyMap<string, readonly Column[]>;
   /** The columns of each unique index that is neither partial nor on expressions. A query by these columns can use it. */
   readonly wholeUniques: readonly (readonly Column[])[];
-  /** The names of the columns in the database that each check or exclusion constraint uses, by its name. */
+  /** The names of the columns in the database that each check or exclusion constraint uses, by its `ruleKey`. */
   readonly rules: ReadonlyMap<string, readonly string[]>;
 }
+
+/** Names a constraint of the table, or of a domain, whose constraints may have the same names. */
+export const ruleKey = (name = '', domain?: string | null): string => (domain ? `${domain}.${name}` : name);
 
 /** Whether its output may be NULL. */
 export const mayBeNull = ({ nullable, isUnchecked }: Column): boolean => nullable || isUnchecked === true;

@@ -1,11 +1,12 @@
 // Explains writes that the database rejects because of other records or of its rules.
 import type { Database } from '../../db/connection/database.ts';
-import type { Column, Model } from '../../db/schema/model.ts';
+import { ruleKey, type Column, type Model } from '../../db/schema/model.ts';
 import {
   duplicateColumns,
   isDatabaseError,
   isOfTable,
   isInFunction,
+  isRaised,
   isRuleError,
   toProblem,
   type DatabaseError,
@@ -86,10 +87,21 @@ export async function locateError<T>(error: T, model: Model, database: Run): Pro
   if (isDatabaseError(error) && isMissingReference(error)) return ofForeignKey(error, model);
   if (!isDatabaseError(error) || !model.isTable) return error;
   const located = isOfTable(model, error) ? error : await ofWholeTable(error, model, database);
-  const fields = isOfTable(model, located) ? model.rules.get(located.constraint_name ?? '') : undefined;
-  return fields === undefined || fields.length === 0
-    ? located
-    : changed(located, { column_name: fields.join(', ') });
+  const fields = violatedFields(located, model);
+  return fields.length === 0 ? located : changed(located, { column_name: fields.join(', ') });
+}
+
+/** The columns in the database that the violated rule uses, as far as they are known. */
+function violatedFields(error: DatabaseError, model: Model): readonly string[] {
+  const { constraint_name, column_name, table_name, 'data type_name': domain } = error;
+  const named = column_name === undefined ? [] : [column_name];
+  if (isRaised(error)) return table_name === undefined || isOfTable(model, error) ? named : [];
+  if (isInFunction(error)) return [];
+  const fields = model.rules.get(ruleKey(constraint_name, domain)) ?? [];
+  // The error does not say which of several columns has the value that the domain refuses.
+  if (domain !== undefined) return fields.length === 1 ? fields : [];
+  // A missing value has a column, and from PostgreSQL 18 on also a constraint.
+  return isOfTable(model, error) ? (model.rules.get(constraint_name ?? '') ?? named) : [];
 }
 
 /** The parts of a write that other records can conflict with. */
@@ -223,10 +235,7 @@ export function ruleFaults(
   error: DatabaseError,
   { model, columns, text }: { model: Model; columns: readonly Column[]; text?: string | undefined },
 ): FieldErrors {
-  if (!isOfTable(model, error) || isInFunction(error)) return {};
-  const { constraint_name, column_name } = error;
-  // A missing value has a column, and from PostgreSQL 18 on also a constraint.
-  const fields = model.rules.get(constraint_name ?? '') ?? (column_name === undefined ? [] : [column_name]);
+  const fields = violatedFields(error, model);
   const fault =
     text ??
     (fields.length === 1
@@ -266,5 +275,8 @@ export function explainRule(
   };
   if (text !== undefined) return shown(text);
   if (!isShown || explained instanceof Problem || !isRuleError(error)) return explained;
-  return error.message === '' ? explained : shown(`${message.replace(/\.$/, '')}: ${error.message}`);
+  if (error.message === '') return explained;
+  const { constraint_name: name = '' } = error;
+  const about = error.message.includes(name) ? '' : ` (${name})`;
+  return shown(`${message.replace(/\.$/, '')}: ${error.message}${about}`);
 }
