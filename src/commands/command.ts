@@ -1,4 +1,5 @@
 // What the commands share: arguments, output, and access to the database.
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { readSettings, variablesOf, type Settings } from '../config.ts';
@@ -6,6 +7,7 @@ import { openDatabase, type Database } from '../db/connection/database.ts';
 import { startEmbedded, type EmbeddedDatabase } from '../db/connection/embedded.ts';
 import { databaseFault } from '../db/connection/database-errors.ts';
 import { StartError } from '../errors.ts';
+import { ENV_FILE } from './env-file.ts';
 import { loadRegistryFile, samplesNotice, type RegistryFile } from '../resources/load-registry.ts';
 
 /** A mistake on the command line: exit code 2. The message leaves out the command's name. */
@@ -111,9 +113,17 @@ export async function withDatabase<T>(url: string, work: (database: Database) =>
   }
 }
 
-/** Starts the embedded PostgreSQL of the current folder. It says so first where this creates a database. */
-export function openEmbedded(): Promise<EmbeddedDatabase> {
+/**
+ * Starts the embedded PostgreSQL of the current folder. It says so first where this creates a database.
+ * @throws StartError in a project that has not been started: without its settings, the new database would be for other models
+ */
+export async function openEmbedded(): Promise<EmbeddedDatabase> {
   const folder = resolve('.data');
+  const hasSettings = existsSync(ENV_FILE) || process.env['RESOURCES'] !== undefined;
+  if (!existsSync(folder) && !hasSettings && existsSync(`${ENV_FILE}.example`))
+    throw new StartError(
+      `This folder has ${ENV_FILE}.example but no ${ENV_FILE}, so the settings are missing. Copy it: cp ${ENV_FILE}.example ${ENV_FILE}`,
+    );
   return startEmbedded(folder, [], () =>
     process.stderr.write(`vitrine: DATABASE_URL is not set: creating an embedded PostgreSQL in ${folder}\n`),
   );

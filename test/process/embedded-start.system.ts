@@ -3,7 +3,16 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { request } from '../support.ts';
-import { EXECUTABLE, serve, start, temporaryFolder, until, type Program } from './support.ts';
+import {
+  EXECUTABLE,
+  folderWith,
+  run,
+  serve,
+  start,
+  temporaryFolder,
+  until,
+  type Program,
+} from './support.ts';
 
 const PRINTED = /"admin".* password (\S+)$/m;
 
@@ -87,6 +96,16 @@ describe('a start with the embedded database', { timeout: 600_000 }, () => {
     const created = lines.findIndex((line) => line.includes('"message":"created tables user, '));
     assert.ok(created > 0 && created < first);
     assert.ok(!lines.some((line) => line.includes('no user may open the admin area')));
+  });
+
+  test('creates no database in a project without its .env, by any command', async () => {
+    const cwd = await folderWith({ '.env.example': 'RESOURCES=./resources.js\n' });
+    for (const words of [['serve'], ['user', 'add', 'joe', '--admin'], ['user', 'list']]) {
+      const { code, stderr } = await run(words, { cwd });
+      assert.equal(code, 1, stderr);
+      assert.match(stderr, /has \.env\.example but no \.env.*cp \.env\.example \.env/);
+    }
+    assert.deepEqual(await readdir(cwd), ['.env.example']);
   });
 
   test('prints the password of its user before any later step can fail', async () => {

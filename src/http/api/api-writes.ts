@@ -191,8 +191,15 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
         const fields = await body();
         const run = operations(request.requester);
         if (mayCreate(request, resource)) {
-          const created = await run.createAt(resource, id, fields, caller, isStrict(request));
-          return createdReply(request, resource, created);
+          try {
+            const created = await run.createAt(resource, id, fields, caller, isStrict(request));
+            return createdReply(request, resource, created);
+          } catch (error) {
+            // A write for which no version is allowed finds what takes precedence, such as another owner.
+            if (error instanceof Problem && error.status === 412)
+              await run.update(resource, id, new Map(), caller, []);
+            throw error;
+          }
         }
         const current = () => run.version(resource, id);
         const record = await writeWithPreconditions(request, current, (versions) =>
