@@ -1,7 +1,8 @@
 // `vitrine introspect`: prints a registry for the tables and views of an existing database.
-import { catalogStatement } from '../db/schema/catalog.ts';
+import { catalogStatement, type CatalogTable } from '../db/schema/catalog.ts';
 import type { Database } from '../db/connection/database.ts';
-import { relationsStatement, SCHEMAS, type Relation } from '../db/schema/relations.ts';
+import { isDatabaseError } from '../db/connection/database-errors.ts';
+import { hasNullStatement, relationsStatement, SCHEMAS, type Relation } from '../db/schema/relations.ts';
 import { StartError } from '../errors.ts';
 import { userRemark } from './introspect/existing-users.ts';
 import { introspect, hasServableName, tableName } from './introspect/introspection.ts';
@@ -37,6 +38,9 @@ const OPTIONS = {
   typescript: { type: 'boolean' },
 } as const;
 
+/** SQLSTATE of a read of a materialized view without data. */
+const NOT_POPULATED = '55000';
+
 const listed = (schemas: readonly string[]): string =>
   `${schemas.length === 1 ? 'schema' : 'schemas'} ${schemas.join(', ')}`;
 
@@ -67,6 +71,29 @@ async function readRelations(
   return { relations, unread: unread.map(({ name }) => name) };
 }
 
+/**
+ * Adds the keys of a materialized view: the columns of its unique indexes, if they have no NULL now. It cannot have a constraint
+ * that keeps NULL out.
+ */
+async function withProvenKeys(
+  relation: Relation,
+  found: CatalogTable | undefined,
+  database: Database,
+): Promise<Relation> {
+  if (relation.kind !== 'm' || !relation.isReadable || !found) return relation;
+  const keys: (readonly string[])[] = [];
+  for (const { unique, partial, fields } of found.indexes)
+    if (unique && !partial && !(await hasNull(found, fields, database))) keys.push(fields);
+  return { ...relation, keys };
+}
+
+/** A materialized view that was created without data has no rows, and cannot be asked. */
+const hasNull = ({ name }: CatalogTable, fields: readonly string[], database: Database): Promise<boolean> =>
+  runOnCatalog(database, hasNullStatement(name, fields)).catch((error: unknown) => {
+    if (isDatabaseError(error) && error.code === NOT_POPULATED) return false;
+    throw error;
+  });
+
 /** `vitrine introspect`: prints a registry for an existing database. */
 export async function introspectCommand(args: readonly string[], io: Io): Promise<void> {
   const parsed = parse(args, OPTIONS, HELP, io);
@@ -80,7 +107,10 @@ export async function introspectCommand(args: readonly string[], io: Io): Promis
     const { relations, unread } = await readRelations(database, schemas, table);
     const names = relations.filter(hasServableName).map(tableName);
     const catalog = await runOnCatalog(database, catalogStatement(names));
-    const { remarks, ...found } = servableIntrospection(introspect(relations, catalog), catalog);
+    const keyed: Relation[] = [];
+    for (const relation of relations)
+      keyed.push(await withProvenKeys(relation, catalog.get(tableName(relation)), database));
+    const { remarks, ...found } = servableIntrospection(introspect(keyed, catalog), catalog);
     const others =
       unread.length > 0 && table.length === 0 ? [`Not read: the ${listed(unread)} (--schema NAME).`] : [];
     const users = userRemark(found.resources, relations.map(tableName));

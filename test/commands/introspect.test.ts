@@ -406,6 +406,7 @@ describe('a database with several schemas', { timeout: 600_000 }, () => {
         create table south.event_2 partition of south.event for values from ('2025-01-01') to ('2026-01-01');
         create table south.visit (id integer primary key, name text) partition by range (id);
         create table south.visit_1 partition of south.visit for values from (0) to (10);
+        create table region_2 partition of south.visit for values from (10) to (20);
         alter table north.item enable row level security;
         insert into north.item (name) values ('a');
         insert into south.item (north_id) values (1)`,
@@ -422,12 +423,12 @@ describe('a database with several schemas', { timeout: 600_000 }, () => {
     });
     for (const line of [
       'south.event: its 3 partitions are served with it.',
-      'south.visit: its partition is served with it.',
+      'south.visit: its 2 partitions are served with it.',
       'north.item has row-level security: it applies to the database role of the service, not to its users.',
       'Not read: the schema public (--schema NAME).',
     ])
       assert.ok(stdout.includes(`\n// ${line}\n`), line);
-    assert.doesNotMatch(stdout, /event_1|visit_1/);
+    assert.doesNotMatch(stdout, /event_1|visit_1|region_2/);
     const objects = await readAll(database, file, resources.keys());
     assert.deepEqual(objects.get('south_item'), [{ id: 1, north_id: 1 }]);
   });
@@ -476,6 +477,8 @@ describe('the views of a database', { timeout: 600_000 }, () => {
         create view counted as select (select count(id) from book) as id, (select id) as shelf, isbn as own from book;
         create materialized view kept as select id, shelf from book;
         create unique index on kept (id);
+        create materialized view with_null as select isbn, code from book;
+        create unique index on with_null (code);
         create materialized view loose as select id, shelf from book;
         create table parent (id integer primary key);
         create table child () inherits (parent);
@@ -510,6 +513,7 @@ describe('the views of a database', { timeout: 600_000 }, () => {
       'nested',
       'joined',
       'loose',
+      'with_null',
       'families',
       'file',
     ])
@@ -520,6 +524,23 @@ describe('the views of a database', { timeout: 600_000 }, () => {
       { id: 1, id_2: 7 },
       { id: 2, id_2: 7 },
     ]);
+  });
+
+  test('have a key without data, and a foreign partition is named', async () => {
+    await database.sql
+      .unsafe(
+        `create materialized view unready as select id, isbn from book with no data;
+        create unique index on unready (id);
+        create table spread (id integer not null) partition by range (id);
+        create foreign table spread_1 partition of spread for values from (0) to (10) server files
+          options (filename '/dev/null')`,
+      )
+      .simple();
+    const { stdout, resources } = await introspect(database, '--table', 'unready', '--table', 'spread');
+    await database.sql`drop materialized view unready`;
+    await database.sql`drop table spread`;
+    assert.deepEqual(resources.get('unready')?.primaryKey, { type: 'integer' });
+    assert.match(stdout, /spread is a partitioned table with a foreign partition, and nothing proves/);
   });
 
   test('start with their comments removed', async () => {

@@ -115,7 +115,13 @@ function resourceWarnings(resource: ServedResource, adminResource: AdminResource
 function accessWarnings({ settings, resources, served, adminResources }: RiskInput): Warning[] {
   const { access: level } = settings;
   const who = level === 'user' ? 'every user' : 'every admin';
-  const open = resources.filter(({ access }) => access === undefined).map(({ model }) => model);
+  const isWritable = (model: string): boolean => {
+    const resource = served.get(model);
+    return resource !== undefined && writes(resource);
+  };
+  const open = resources
+    .filter(({ access, model }) => access === undefined && isWritable(model))
+    .map(({ model }) => model);
   return [
     ...warnIf(
       level !== 'default' && open.length > 0,

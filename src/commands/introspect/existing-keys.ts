@@ -1,12 +1,5 @@
 // The key of an existing table or view, as the registry can name it.
-import {
-  isKey,
-  isUnique,
-  sameFields,
-  VIEW_KINDS,
-  type Catalog,
-  type CatalogTable,
-} from '../../db/schema/catalog.ts';
+import { isKey, sameFields, VIEW_KINDS, type Catalog, type CatalogTable } from '../../db/schema/catalog.ts';
 import { quotedName, quotedTable } from '../../db/fragment.ts';
 import type { Relation } from '../../db/schema/relations.ts';
 import type { KeyTypeName } from '../../db/types/column-types.ts';
@@ -32,12 +25,16 @@ export interface ViewKey {
   readonly proposedFrom?: readonly string[];
 }
 
+/** What a relation is, for people. A table with a foreign partition is served like a foreign table. */
+export const kindOf = ({ kind }: Pick<Relation, 'kind'>, found: CatalogTable): string | undefined =>
+  kind === 'p' ? 'a partitioned table with a foreign partition' : VIEW_KINDS[found.kind];
+
 /**
  * The columns that serve as the key of a view: those that are known to identify a row, else the most likely ones.
  * @param proposed the keys of the tables where its columns come from
  */
 export function viewKeyOf(
-  { keys, kind }: Relation,
+  { keys, kind }: Pick<Relation, 'keys' | 'kind'>,
   found: CatalogTable,
   proposed: ProposedKey | undefined,
 ): ViewKey | string {
@@ -45,15 +42,9 @@ export function viewKeyOf(
     const type = keyTypeFor(column);
     return type && !isSecret(column.field) ? [{ fields: [column.field], type }] : [];
   });
-  const proven = usable.find(({ fields: [field = ''] }) =>
-    kind === 'm' ? isUnique(found, field) : keys.some((key) => sameFields(key, [field])),
-  );
+  const proven = usable.find(({ fields }) => keys.some((key) => sameFields(key, fields)));
   if (proven) return { key: proven, isProven: true };
-  const several =
-    kind === 'm'
-      ? found.indexes.filter(({ unique, partial }) => unique && !partial).map(({ fields }) => fields)
-      : keys;
-  for (const fields of several)
+  for (const fields of keys)
     if (fields.length > 1 && compositeKeyFault(found, fields) === undefined)
       return { key: { fields, type: undefined }, isProven: true };
   if (proposed && compositeKeyFault(found, proposed.fields) === undefined) {
@@ -64,7 +55,7 @@ export function viewKeyOf(
   const key = usable.find(({ fields: [field] }) => field === 'id') ?? usable[0];
   return key
     ? { key, isProven: false }
-    : `it is ${VIEW_KINDS[found.kind]}, and none of its columns can be its key`;
+    : `it is ${kindOf({ kind }, found)}, and none of its columns can be its key`;
 }
 
 /** Why a table has no key, and what would help. */

@@ -2,7 +2,6 @@
 import {
   isView,
   sameFields,
-  VIEW_KINDS,
   type Catalog,
   type CatalogColumn,
   type CatalogTable,
@@ -24,7 +23,7 @@ import {
   type PrintedForeignKey,
   type Served,
 } from './existing-foreign-keys.ts';
-import { keyOf, viewKeyOf } from './existing-keys.ts';
+import { keyOf, kindOf, viewKeyOf } from './existing-keys.ts';
 import { isSecret, nameColumn, nameModel, uniqueName } from './model-names.ts';
 import { proposedKey, type ReadRelations } from './proposed-keys.ts';
 import { typeFor, type NamedType } from './stored-types.ts';
@@ -232,7 +231,7 @@ function introspectRelation(one: Served, served: readonly Served[]): Introspecte
     readonly,
     isView: isView(found),
     isAddable: isAddable || isView(found),
-    unproven: isProven ? undefined : VIEW_KINDS[found.kind],
+    unproven: isProven ? undefined : kindOf(relation, found),
     proposedFrom,
     secrets,
     hasRequiredSecret,
@@ -271,7 +270,7 @@ export function introspect(relations: readonly Relation[], catalog: Catalog): In
   for (const relation of relations.filter(({ isPartition }) => !isPartition)) {
     const name = tableName(relation);
     const found = servable(relation, catalog, read);
-    const count = partitions.get(pathOf(relation)) ?? 0;
+    const count = relation.partitions;
     partitions.delete(pathOf(relation));
     if (typeof found === 'string') {
       const neither =

@@ -1,7 +1,7 @@
 // Reads relations and their comments for `introspect`, and facts about the database for `check`.
 import { DEFAULTS_FROM_SEQUENCES, VIEW_ORIGIN } from './catalog-sql.ts';
-import { quotedTable, raw, sql, valueList } from '../fragment.ts';
-import { type Statement, createStatement, json, oneCell } from '../rows.ts';
+import { quotedName, quotedTable, raw, sql, valueList } from '../fragment.ts';
+import { type Statement, createStatement, json, oneCell, text } from '../rows.ts';
 
 /** A trigger that runs for each row before its INSERT. */
 export interface Trigger {
@@ -32,6 +32,8 @@ export interface Relation {
   /** pg_class.relkind: r table, p partitioned table, v view, m materialized view, f foreign table. */
   readonly kind: string;
   readonly isPartition: boolean;
+  /** How many partitions it has, also those of its partitions. */
+  readonly partitions: number;
   /** The partitioned table that a partition belongs to, also through others; null for other relations. */
   readonly root: { readonly schema: string; readonly name: string } | null;
   /** Row-level security is on. */
@@ -41,7 +43,10 @@ export interface Relation {
   /** The role may read the whole table. Column privileges do not suffice: row versions need the table's. */
   readonly isReadable: boolean;
   readonly comment: string | null;
-  /** The columns of a view that are unique and NOT NULL in its only table, and so identify a row. */
+  /**
+   * The columns of a view that identify a row: they are unique and NOT NULL in its only table. Those of a materialized view
+   * are empty, see `provenKeys`.
+   */
   readonly keys: readonly (readonly string[])[];
   /** Where the columns of a view may come from. A subquery may have a column with the same number, and even the same name. */
   readonly origins: readonly ColumnOrigin[];
@@ -121,6 +126,7 @@ select coalesce(json_agg(json_build_object(
   'name', c.relname,
   'kind', c.relkind,
   'isPartition', c.relispartition,
+  'partitions', (select count(*) from pg_partition_tree(c.oid) where level > 0),
   'root', (
     select json_build_object('schema', rn.nspname, 'name', r.relname)
     from pg_class r join pg_namespace rn on rn.oid = r.relnamespace
@@ -231,3 +237,10 @@ select json_build_object(
   join pg_namespace n on n.oid = c.relnamespace))`;
   return createStatement(query, oneCell(json<DatabaseInfo>));
 }
+
+/** Whether a row has NULL in one of the fields. */
+export const hasNullStatement = (table: string, fields: readonly string[]): Statement<boolean> =>
+  createStatement(
+    sql`select (exists (select from ${raw(quotedTable(table))} where ${raw(fields.map((field) => `${quotedName(field)} is null`).join(' or '))}))::text`,
+    oneCell((cell) => text(cell) === 'true'),
+  );
