@@ -471,6 +471,22 @@ describe('keys of several columns', () => {
       await service.sql`delete from award where name <> 'Oscar'`;
     });
 
+    test('are links on the pages of the API, from each of their columns', async () => {
+      const { json } = await send('POST', '/api/award/', { name: 'Half', film_id: 1 });
+      for (const path of [`/api/award/?name=Oscar`, `/api/award/?name=Half`, `/api/award/${json.id}/`]) {
+        const page = await service.request(path, { headers: { accept: 'text/html' } });
+        const isWhole = path.endsWith('Oscar');
+        for (const [key, value] of [
+          ['film_id', '1'],
+          ['actor', '&quot;Ann&quot;'],
+        ] as const) {
+          const link = `&quot;${key}&quot;: <a href="/api/casting/1,Ann/">${value}</a>`;
+          assert.equal(page.text.includes(link), isWhole, path);
+        }
+      }
+      await service.sql`delete from award where name <> 'Oscar'`;
+    });
+
     test('are followed by filters and orderings', async () => {
       await service.sql`delete from award`;
       await service.sql`insert into award (name, film_id, actor)

@@ -281,6 +281,9 @@ describe('views and foreign tables', () => {
     const { json, status } = await get('/api/doubles/?ordering=-id');
     assert.equal(status, 200);
     assert.deepEqual(json.objects[0], { id: null, name: 'none' });
+    const { components } = (await service.request('/api/openapi.json')).json;
+    assert.deepEqual(components.schemas.doubles.properties.id.type, ['integer', 'null']);
+    assert.deepEqual(components.schemas.track.properties.id.type, 'integer');
   });
 
   test('a foreign key of a view does not keep a record from being deleted', async () => {

@@ -1,6 +1,7 @@
 // JSON of the API as HTML: indented, with links to the records that it names.
 import { hasAddress } from '../../resources/records/checked-body.ts';
-import type { Column } from '../../db/schema/model.ts';
+import { joinKey } from '../../db/schema/composite-key.ts';
+import { partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import { sizeKey } from '../../query/entries/preview-sql.ts';
 import { textOfField } from '../../resources/records/record-entry.ts';
 import {
@@ -17,16 +18,27 @@ import { grouped } from '../web/display-text.ts';
 /** Milliseconds of formatting before other requests may run. */
 const MAX_SLICE = 8;
 
+/** The foreign key that a column is, or is part of, and the key that it has in a record; a key of several columns may lack some. */
+function reference(column: Column, fields: JsonFields, { foreignKeys }: Model): [Column, string | null] {
+  const whole = column.references ? undefined : foreignKeys.find((one) => partsOf(one).includes(column));
+  if (!whole) return [column, textOfField(fields, column.key)];
+  const isWhole = (part: Column): boolean => fields.has(part.key) && !fields.has(sizeKey(part));
+  const texts = partsOf(whole).map((part) => (isWhole(part) ? textOfField(fields, part.key) : null));
+  const present = texts.filter((text) => text !== null);
+  return [whole, present.length === texts.length ? joinKey(present) : null];
+}
+
 /** The link of a field's value: to the record itself, or to the record that a foreign key refers to. */
 function targetOf(
   column: Column,
-  text: string,
+  fields: JsonFields,
   { name, model }: ServedResource,
   resources: ServedResources,
 ): string | undefined {
-  if (!hasAddress(text)) return undefined;
+  const [foreignKey, text] = reference(column, fields, model);
+  if (text === null || !hasAddress(text)) return undefined;
   if (column === model.primaryKey) return apiLinks.record(name, text);
-  const target = column.references && resources.get(column.references.name);
+  const target = foreignKey.references && resources.get(foreignKey.references.name);
   return target?.methods.has('GET') ? apiLinks.record(target.name, text) : undefined;
 }
 
@@ -55,8 +67,7 @@ function shownValue(
   const size = fields.get(sizeKey(column))?.source;
   if (size !== undefined) return truncatedValue(column, size, fields, resource);
   const value = indentJson(fields.get(column.key)?.source ?? 'null', depth);
-  const text = textOfField(fields, column.key);
-  const target = text === null ? undefined : targetOf(column, text, resource, resources);
+  const target = targetOf(column, fields, resource, resources);
   return target === undefined ? value : html`<a href="${target}">${value}</a>`;
 }
 

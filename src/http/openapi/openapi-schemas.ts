@@ -17,6 +17,9 @@ const titleOf = ({ name, title }: Column): Keywords => (title === humanize(name)
 const referenceOf = ({ references }: Column): string =>
   references ? `The \`id\` of a ${references.name}.` : '';
 
+/** Nothing keeps NULL out of the key of a view, which the registry cannot declare nullable. */
+const mayLackKey = ({ key, isUnchecked }: Column): boolean => key === 'id' && isUnchecked === true;
+
 function outputSchema(column: Column): JsonSchema {
   const { output } = column.type.schema(column);
   const described = {
@@ -24,7 +27,7 @@ function outputSchema(column: Column): JsonSchema {
     ...titleOf(column),
     ...descriptionOf([column.help, referenceOf(column), output['description']]),
   };
-  return column.nullable ? orNull(described) : described;
+  return column.nullable || mayLackKey(column) ? orNull(described) : described;
 }
 
 /** The default as text: with the keyword `default`, type generators make the field required. */
