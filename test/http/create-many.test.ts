@@ -34,6 +34,13 @@ const RESOURCES: Resource[] = [
     columns: { name: { type: 'string' }, parent: { type: 'foreignKey', references: 'place', null: true } },
     access: 'user',
   },
+  {
+    model: 'page',
+    primaryKey: { type: 'string' },
+    columns: { name: { type: 'string' }, writer: { type: 'foreignKey', references: 'user' } },
+    owner: 'writer',
+    access: 'user',
+  },
   { model: 'bare', columns: { text: { type: 'string', default: 'x' } }, access: 'user' },
   {
     model: 'open_ticket',
@@ -394,6 +401,16 @@ describe('a PUT with If-None-Match: *', () => {
     assert.deepEqual((await put('/api/place/a/', {})).json.errors, { name: ['is required'] });
     assert.deepEqual(Object.keys((await put('/api/place/a/', { id: 'b', name: 'x' })).json.errors), ['id']);
     assert.equal((await put('/api/place/a/', { id: 'a', name: 'x' })).status, 201);
+  });
+
+  test('is 403 for a record of another owner, as without the header', async () => {
+    const path = '/api/page/start/';
+    assert.equal((await put(path, { name: 'x' })).status, 201);
+    assert.equal((await put(path, { name: 'y' })).status, 412);
+    for (const headers of [{ 'If-None-Match': '*' }, {}]) {
+      const other = await service.request(path, { method: 'PUT', user: 'bob', body: { name: 'y' }, headers });
+      assert.equal(other.status, 403);
+    }
   });
 
   test('is 404 without the header, and where the database generates keys', async () => {
