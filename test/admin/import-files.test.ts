@@ -99,6 +99,12 @@ describe('an import', () => {
     });
   }
 
+  test('of the most rows is read: 10,000', async () => {
+    const { text } = await upload(`pages\r\n${'x\r\n'.repeat(10_000)}`);
+    assert.doesNotMatch(visibleText(text), /must have at most 10,000 rows/);
+    assert.match(visibleText(text), /10,000/);
+  });
+
   test('does not repeat a long pasted text, and says so', async () => {
     const short = `title,pages\r\n${'<'.repeat(20)},0\r\n`;
     assert.match((await paste(short)).text, /<textarea[^>]*>\ntitle,pages/);

@@ -209,27 +209,32 @@ describe('an import', () => {
     assert.deepEqual(await titles(), ['Uno', 'Dos', 'Three']);
   });
 
-  test('is rolled back when the session ends before the commit', async () => {
-    const { sql } = service;
-    const kept = (await sql`select token_hash from vitrine_session`).map(
-      (row) => row['token_hash'] as string,
-    );
-    const other = await logIn(service, 'ada');
-    const preview = await upload(crlf('title', 'Four'));
-    const form = new FormData();
-    for (const name of ['_csv', '_digest']) form.append(name, hidden(preview.text, name) ?? '');
-    const { answer } = await sql.begin(async (transaction) => {
-      await transaction`lock table book in exclusive mode`;
-      const importing = other.upload(PATH, form);
-      await lockedOut(service);
-      await transaction`delete from vitrine_session where not (token_hash = any(${kept}))`;
-      return { answer: importing };
+  for (const [name, how, end] of [
+    [
+      'cleo',
+      'is deleted',
+      `delete from vitrine_session where user_key = (select id::text from "user" where username = 'cleo')`,
+    ],
+    ['dora', 'loses the role of an admin', `update "user" set admin = false where username = 'dora'`],
+  ] as const)
+    test(`is rolled back when the session ${how} before the commit`, async () => {
+      await service.addUser(name, { admin: true });
+      const other = await logIn(service, name);
+      const preview = await upload(crlf('title', 'Four'));
+      const form = new FormData();
+      for (const field of ['_csv', '_digest']) form.append(field, hidden(preview.text, field) ?? '');
+      const { answer } = await service.sql.begin(async (transaction) => {
+        await transaction`lock table book in exclusive mode`;
+        const importing = other.upload(PATH, form);
+        await lockedOut(service);
+        await transaction.unsafe(end);
+        return { answer: importing };
+      });
+      const { status, text } = await answer;
+      assert.equal(status, 403);
+      assert.match(visibleText(text), /Your session ended before this was finished. Nothing was changed/);
+      assert.deepEqual(await titles(), ['One', 'Two', 'Three']);
     });
-    const { status, text } = await answer;
-    assert.equal(status, 403);
-    assert.match(visibleText(text), /Your session ended before this was finished. Nothing was changed/);
-    assert.deepEqual(await titles(), ['One', 'Two', 'Three']);
-  });
 
   test('names a reference to a missing record of a resource that the admin area leaves out', async () => {
     const { status, text } = await upload(crlf('id,title,shelf_id', '1,Uno,7', '2,Dos,', ',Four,8'));
