@@ -18,7 +18,7 @@ import { useBasePath } from './http/message/base-path.ts';
 import { sentPosition } from './http/message/write-position.ts';
 import type { Logger } from './http/observability/logger.ts';
 import { createMetrics, type Metrics } from './http/observability/metrics.ts';
-import { createPressure } from './http/load/pressure.ts';
+import { createLoadLimits } from './http/load/load-limits.ts';
 import type { Site } from './http/api/site.ts';
 import { createSqlCache } from './db/sql-cache.ts';
 import { checkRegistry } from './resources/check/check-registry.ts';
@@ -145,12 +145,12 @@ export function createService(
   const database = openDatabase(databaseUrl, settings.slowTimeout * 1000);
   const { throttle, familiars, rateLimit } = state;
   const inFlight = createInFlight();
-  const pressure = createPressure(settings, inFlight.count, processes);
+  const loadLimits = createLoadLimits(settings, inFlight.count, processes);
   const metrics = createMetrics({
     database,
     replicas: () => replicas.states(),
     logins: throttle.counts,
-    pressure,
+    loadLimits,
     siblings,
   });
   const probe = createProbe(database);
@@ -273,7 +273,7 @@ export function createService(
       logger,
       metrics,
       inFlight,
-      pressure,
+      loadLimits,
       rateLimit,
       site: () => site,
       isClosing: () => isClosing,
@@ -285,7 +285,7 @@ export function createService(
       await drain();
       clearInterval(pruning);
       metrics.close();
-      pressure.close();
+      loadLimits.close();
       leaveBasePath();
       await replicas.close();
       await database.close();

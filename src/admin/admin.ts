@@ -6,7 +6,7 @@ import type { ApiRequest, Area, Reply } from '../http/message/message.ts';
 import { findAsset, isAsset } from './web/assets.ts';
 import { readCookie, setCookie } from './web/cookies.ts';
 import { withBasePath, withoutBasePath } from '../http/message/base-path.ts';
-import { ADMIN_METHODS } from '../http/message/request-target.ts';
+import { ADMIN_METHODS } from '../http/api/api-routes.ts';
 import { ADMIN_ASSET } from '../http/observability/metrics.ts';
 import type { AdminContext, Services } from './web/admin-context.ts';
 import { ANONYMOUS_LIMIT, formLimit, readForm, type Form } from './web/form-data.ts';

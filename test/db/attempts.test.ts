@@ -9,7 +9,7 @@ import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
 import { newShape, type Shape } from '../../src/db/statement-shapes.ts';
 import { eventually } from '../http/expect.ts';
 
-const anonymous = (key: string): Requester => ({ ...SERVICE, key, origin: 'anonymous' });
+const anonymous = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'anonymous' });
 /** A shape whose statements are costly with some values and quick with others. */
 const varied = (): Shape => ({
   ...newShape('select'),

@@ -9,7 +9,7 @@ import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
 import { eventually } from '../http/expect.ts';
 import { serverUrl } from '../support.ts';
 
-const client = (key: string): Requester => ({ ...SERVICE, key, origin: 'user' });
+const client = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'user' });
 const ada = client('ada');
 const bob = client('bob');
 /** Seconds for which a read runs that is slow. */

@@ -11,7 +11,7 @@ test('a client alone gets seven of the ten connections for writes, and three oth
   const entered: Promise<RunningStatement | undefined>[] = [];
   const write = (key: string): number => {
     for (let index = 0; index < 8; index += 1)
-      entered.push(Promise.resolve(scheduler.enter('write', { ...SERVICE, key, origin: 'user' })));
+      entered.push(Promise.resolve(scheduler.enter('write', { ...SERVICE, key, clientKind: 'user' })));
     return scheduler.state.write.running;
   };
   assert.equal(write('ada'), 7);
@@ -31,7 +31,7 @@ test('a client alone whose writes take long gets four connections, until its wri
   const scheduler = new Scheduler();
   const writes = (count: number): Promise<RunningStatement | undefined>[] =>
     Array.from({ length: count }, () =>
-      Promise.resolve(scheduler.enter('write', { ...SERVICE, key: 'ada', origin: 'user' })),
+      Promise.resolve(scheduler.enter('write', { ...SERVICE, key: 'ada', clientKind: 'user' })),
     );
   const end = async (entered: Promise<RunningStatement | undefined>[]): Promise<void> => {
     for (const next of entered) {
@@ -60,7 +60,7 @@ test('at most eight reads of unknown or high cost run at once, also when a slow 
   const enter = (name: WorkClass, count: number): void => {
     for (let index = 0; index < count; index += 1)
       entered.push(
-        Promise.resolve(scheduler.enter(name, { ...SERVICE, key: `${name} ${index}`, origin: 'user' })),
+        Promise.resolve(scheduler.enter(name, { ...SERVICE, key: `${name} ${index}`, clientKind: 'user' })),
       );
   };
   const classes = ['slow', 'read', 'trial', 'attempt'] as const;
@@ -88,7 +88,9 @@ test('a client with many slow writes of one record may write others at once', as
   const scheduler = new Scheduler();
   const enter = (record?: string): Promise<RunningStatement | undefined> =>
     Promise.resolve(
-      scheduler.enter('write', { ...SERVICE, key: 'ada', origin: 'user' }, undefined, undefined, { record }),
+      scheduler.enter('write', { ...SERVICE, key: 'ada', clientKind: 'user' }, undefined, undefined, {
+        record,
+      }),
     );
   const end = async (entered: Promise<RunningStatement | undefined>): Promise<void> => {
     const running = await entered;

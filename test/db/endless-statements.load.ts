@@ -30,7 +30,7 @@ describe('a statement that PostgreSQL still runs after it was given up', () => {
   });
   afterEach(() => eventually(async () => (await running()) === 0, 'all statements to end'));
 
-  const mallory: Requester = { ...SERVICE, key: 'mallory', origin: 'user' };
+  const mallory: Requester = { ...SERVICE, key: 'mallory', clientKind: 'user' };
   const LONG = 'select 1 from (select pg_sleep(4)) endless';
 
   /** How many of the statements PostgreSQL is running. */

@@ -20,7 +20,7 @@ describe('heavy statements', () => {
     const scheduler = new Scheduler();
     const enter = (key: string, weight: number): Promise<RunningStatement | undefined> =>
       Promise.resolve(
-        scheduler.enter(name, { ...SERVICE, key, origin: 'user' }, undefined, undefined, { weight }),
+        scheduler.enter(name, { ...SERVICE, key, clientKind: 'user' }, undefined, undefined, { weight }),
       );
     const entered = starts.map(([key, weight]) => enter(key, weight));
     const { running } = scheduler.state[name];
@@ -59,7 +59,7 @@ describe('heavy statements', () => {
       presence.note(isAlone ? 'ada' : 'bob', performance.now() - 1_500);
       const scheduler = new Scheduler(presence);
       const entered = Array.from({ length: 20 }, () =>
-        scheduler.enter('write', { ...SERVICE, key: 'ada', origin: 'user' }),
+        scheduler.enter('write', { ...SERVICE, key: 'ada', clientKind: 'user' }),
       );
       assert.equal(scheduler.state.write.running, 7);
       scheduler.leave((await entered[0]) as RunningStatement);
@@ -93,8 +93,8 @@ describe('heavy statements', () => {
   test('a read is not overtaken for long by others of its client that weigh less', async () => {
     const scheduler = new Scheduler();
     const enter = (key: string, weight: number) =>
-      scheduler.enter('brief', { ...SERVICE, key, origin: 'user' }, undefined, undefined, { weight });
-    await scheduler.run('brief', { ...SERVICE, key: 'bob', origin: 'user' }, () => Promise.resolve());
+      scheduler.enter('brief', { ...SERVICE, key, clientKind: 'user' }, undefined, undefined, { weight });
+    await scheduler.run('brief', { ...SERVICE, key: 'bob', clientKind: 'user' }, () => Promise.resolve());
     const order: string[] = [];
     const running = [enter('ada', 0.4), enter('ada', 0.4)];
     const note = (name: string, entered: ReturnType<typeof enter>) =>
@@ -116,7 +116,7 @@ describe('heavy statements', () => {
     const scheduler = new Scheduler();
     const alive = setInterval(() => undefined, 100); // the timers of the scheduler do not keep the process alive
     const enter = (key: string) =>
-      scheduler.enter('write', { ...SERVICE, key, origin: 'user' }, undefined, undefined, { weight: 1 });
+      scheduler.enter('write', { ...SERVICE, key, clientKind: 'user' }, undefined, undefined, { weight: 1 });
     const entered = ['eve', 'mallory', 'ada'].map(enter);
     assert.equal(scheduler.state.write.running, 2);
     await eventually(() => Promise.resolve(scheduler.state.write.running === 3), 'the third write');
@@ -130,7 +130,7 @@ describe('heavy statements', () => {
     const presence = new ClientPresence();
     const scheduler = new Scheduler(presence);
     const enter = (key: string, weight: number, shape?: Shape) =>
-      scheduler.enter('read', { ...SERVICE, key, origin: 'user' }, shape, undefined, { weight });
+      scheduler.enter('read', { ...SERVICE, key, clientKind: 'user' }, shape, undefined, { weight });
     const bob = enter('bob', 0);
     const present = setInterval(() => {
       for (const key of ['ada', 'bob']) presence.note(key, performance.now());

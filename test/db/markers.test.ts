@@ -1,11 +1,11 @@
 // Errors that the statements of writes raise on purpose, to be undone.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { createMarker } from '../../src/query/statements/check-statements.ts';
+import { createErrorMarker } from '../../src/query/statements/check-statements.ts';
 import { startWith, type WritableService } from './helpers.ts';
 
 describe('the error of a statement that ends itself', () => {
-  const marker = createMarker('test');
+  const marker = createErrorMarker('test');
   const shown = marker.sql.text.join('').slice(1, -1);
 
   for (const [language, message] of [
@@ -17,7 +17,7 @@ describe('the error of a statement that ends itself', () => {
     test(`is recognized in ${language}`, () => {
       assert.equal(marker.isIn({ code: '22P02', message }), true);
       assert.equal(marker.isIn({ code: 'P0001', message }), false);
-      assert.equal(createMarker('test').isIn({ code: '22P02', message }), false);
+      assert.equal(createErrorMarker('test').isIn({ code: '22P02', message }), false);
     });
 });
 

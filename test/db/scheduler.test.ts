@@ -8,7 +8,7 @@ import { newShape } from '../../src/db/statement-shapes.ts';
 import { eventually } from '../http/expect.ts';
 
 describe('the scheduler', () => {
-  const client = (key: string): Requester => ({ ...SERVICE, key, origin: 'user' });
+  const client = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'user' });
 
   test('starts a statement at once while only clients at their limit wait', async () => {
     const scheduler = new Scheduler();
@@ -30,7 +30,7 @@ describe('the scheduler', () => {
 });
 
 describe('slow statements of anonymous clients', () => {
-  const anonymous = (key: string): Requester => ({ ...SERVICE, key, origin: 'anonymous' });
+  const anonymous = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'anonymous' });
   /** Keeps the process busy. */
   const work = (): Promise<void> => {
     for (const until = performance.now() + 60; performance.now() < until;);
@@ -77,7 +77,7 @@ describe('slow statements of anonymous clients', () => {
 test('an anonymous client with a query slower than its estimate then runs one at a time, and others do not', async () => {
   const scheduler = new Scheduler();
   const shape = { ...newShape('select'), cost: 1, isProven: true };
-  const anonymous: Requester = { ...SERVICE, key: 'mallory', origin: 'anonymous' };
+  const anonymous: Requester = { ...SERVICE, key: 'mallory', clientKind: 'anonymous' };
   const slow = await scheduler.enter('read', anonymous, shape);
   assert.ok(slow);
   // By the scheduler's clock, which does not count blocks of the event loop.
@@ -107,7 +107,7 @@ test('of brief reads that turn out to be slow only two go on, and further unknow
   for (let index = 0; index < 6; index += 1) {
     const running = await scheduler.enter(
       'brief',
-      { ...SERVICE, key: `mallory ${index}`, origin: 'anonymous' },
+      { ...SERVICE, key: `mallory ${index}`, clientKind: 'anonymous' },
       shape,
     );
     assert.ok(running);
@@ -117,7 +117,7 @@ test('of brief reads that turn out to be slow only two go on, and further unknow
   await eventually(() => preempted === 4, 'the end of the others');
   assert.equal(scheduler.state.slow.running, 2);
   const reads = [1, 2, 3].map((one) =>
-    scheduler.enter('read', { ...SERVICE, key: `reader ${one}`, origin: 'anonymous' }),
+    scheduler.enter('read', { ...SERVICE, key: `reader ${one}`, clientKind: 'anonymous' }),
   );
   assert.deepEqual([scheduler.state.read.running, scheduler.state.read.waiting], [2, 1]);
   for (const running of all) scheduler.leave(running);
@@ -133,7 +133,7 @@ test('of brief reads that turn out to be slow only two go on, and further unknow
 test('a shape that is costly for other clients is tried for a moment, in which it may be brief', async () => {
   const scheduler = new Scheduler();
   const shape = { ...newShape('select'), cost: 1_000, isProven: true };
-  const anonymous = (key: string): Requester => ({ ...SERVICE, key, origin: 'anonymous' });
+  const anonymous = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'anonymous' });
   assert.equal(scheduler.classOf(shape, anonymous('alice')), 'slow', 'it was never brief');
   shape.cheapAt = performance.now();
   assert.equal(scheduler.classOf(shape, anonymous('alice')), 'attempt');
@@ -158,7 +158,7 @@ test('a client with brief reads does not wait behind all clients with long reads
   let begun = 0;
   let isOver = false;
   const read = (key: string, milliseconds: number): Promise<void> =>
-    scheduler.run('read', { ...SERVICE, key, origin: 'anonymous' }, () => {
+    scheduler.run('read', { ...SERVICE, key, clientKind: 'anonymous' }, () => {
       begun += 1;
       return sleep(milliseconds);
     });
@@ -178,7 +178,7 @@ test('a client with brief reads does not wait behind all clients with long reads
 test('attempts use no connection of unknown reads, and clients with a brief last attempt come first', async () => {
   const scheduler = new Scheduler();
   const shape = { ...newShape('select'), cost: 1_000, isProven: true, cheapAt: performance.now() };
-  const anonymous = (key: string): Requester => ({ ...SERVICE, key, origin: 'anonymous' });
+  const anonymous = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'anonymous' });
   const enter = async (key: string): Promise<RunningStatement> => {
     const running = await scheduler.enter('attempt', anonymous(key), shape);
     assert.ok(running);
@@ -211,7 +211,7 @@ test('attempts use no connection of unknown reads, and clients with a brief last
 
 test('of writes that take long, the younger half ends while others wait', async () => {
   const scheduler = new Scheduler();
-  const user = (key: string): Requester => ({ ...SERVICE, key, origin: 'user' });
+  const user = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'user' });
   const ended: string[] = [];
   const write = (key: string): Promise<void> =>
     scheduler.run(
@@ -243,12 +243,16 @@ test('a client that fills the queue of a class gives way to the first statements
   const scheduler = new Scheduler();
   const begun: (() => void)[] = [];
   const work = (): Promise<void> => new Promise((resolve) => begun.push(resolve));
-  const client = (key: string, origin: Requester['origin']): Requester => ({ ...SERVICE, key, origin });
+  const client = (key: string, clientKind: Requester['clientKind']): Requester => ({
+    ...SERVICE,
+    key,
+    clientKind,
+  });
   const refused: string[] = [];
   const all: Promise<void>[] = [];
-  const run = (key: string, origin: Requester['origin'] = 'anonymous'): void => {
-    const name = `${origin} ${key}`;
-    all.push(scheduler.run('brief', client(key, origin), work).catch(() => void refused.push(name)));
+  const run = (key: string, clientKind: Requester['clientKind'] = 'anonymous'): void => {
+    const name = `${clientKind} ${key}`;
+    all.push(scheduler.run('brief', client(key, clientKind), work).catch(() => void refused.push(name)));
   };
   // Brief statements: a long queue is expected to be short.
   for (let times = 0; times < 100; times += 1)
@@ -273,7 +277,7 @@ test('of two slow reads of a user the younger one ends for another client, and n
   const alive = setInterval(() => undefined, 100); // the timers of the scheduler do not keep the process alive
   const ended: string[] = [];
   const begin = async (key: string, name: string): Promise<RunningStatement> => {
-    const running = await scheduler.enter('slow', { ...SERVICE, key, origin: 'user' }, shape);
+    const running = await scheduler.enter('slow', { ...SERVICE, key, clientKind: 'user' }, shape);
     assert.ok(running);
     running.preempt = () => {
       ended.push(name);

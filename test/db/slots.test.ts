@@ -8,7 +8,7 @@ test('a free slot goes to the clients in turn, also if one of them always has a 
   const one = { anonymous: 1, user: 1, admin: 1 };
   const two = { anonymous: 2, user: 2, admin: 2 };
   const slots = new Slots({ max: one, perClient: two, ownMessage: 'own', fullMessage: 'full' });
-  const anonymous = (key: string): Requester => ({ ...SERVICE, key, origin: 'anonymous' });
+  const anonymous = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'anonymous' });
   const order: string[] = [];
   let leave = await slots.enter(anonymous('first'));
   const ask = (key: string): void =>

@@ -22,7 +22,7 @@ import type { ApiRequest } from '../../src/http/message/message.ts';
 import { readParts } from '../../src/http/api/multipart.ts';
 import { parseAccept } from '../../src/http/api/negotiation.ts';
 import { assertOrigin, clientNetworkOf } from '../../src/http/auth/request-origin.ts';
-import { loggedPath, splitTarget } from '../../src/http/message/request-target.ts';
+import { loggedPath, splitTarget } from '../../src/http/message/request-head.ts';
 import { essenceOf, parameterOf } from '../../src/http/message/text-decoding.ts';
 import { ARRAY_TYPES } from '../../src/db/types/array-types.ts';
 import type { ColumnType, Operator } from '../../src/db/types/column-type.ts';

@@ -9,7 +9,7 @@ import { buildModels } from '../../src/db/schema/build-models.ts';
 import { parseListQuery } from '../../src/query/parse/grammar.ts';
 import { planList } from '../../src/query/plan.ts';
 import { recordJson } from '../../src/query/statements/record-json.ts';
-import { exportStatement } from '../../src/query/statements/export-statement.ts';
+import { streamStatement } from '../../src/query/statements/stream-statement.ts';
 import { openExport } from '../../src/resources/records/record-export.ts';
 import { serveResources, visibilityFor } from '../../src/resources/serve/served-resource.ts';
 import { startService, type TestService } from '../support.ts';
@@ -71,7 +71,7 @@ describe('a stream with long records behind small ones', () => {
       [],
       {},
     );
-    const statement = exportStatement(plan, (alias) => recordJson(alias, paper.formatted));
+    const statement = streamStatement(plan, (alias) => recordJson(alias, paper.formatted));
     const database = openDatabase(service.url);
     const batches: number[] = [];
     let sent = 0;

@@ -13,8 +13,9 @@ import { assertSession } from '../session/assert-session.ts';
 import { isOwnUser } from '../session/lock-out.ts';
 
 /**
- * Whether rows cannot affect each other: no unique column except the key, and no reference to the same table. A preview can
- * then undo each group of rows before the next one.
+ * Whether rows cannot affect each other: the only unique index is that of the key, which has one column, and no foreign key
+ * leads to the same table. Without any index, as in a view, this is not certain. A preview can undo each group of independent
+ * rows before the next one.
  */
 const hasIndependentRows = ({ model }: AdminResource): boolean =>
   model.uniques.size > 0 &&
@@ -36,7 +37,7 @@ const charactersIn = ({ row: { cells } }: MatchedRow): number =>
 
 /**
  * Imports a file in one transaction, and commits it only if `isWanted` accepts the outcome.
- * @param digest identifies the submitted form, so that it is imported only once
+ * @param submission identifies the submitted form, so that it is imported only once
  * @param isPreview whether the transaction is rolled back in any case
  * @returns `alreadyDone` if the form was imported before
  * @throws Problem 503 if the database cannot run the import now, 403 if the session has ended meanwhile
@@ -45,7 +46,7 @@ export async function runImportFile(
   context: ResourceContext,
   file: ImportFile,
   isWanted: (outcome: ImportOutcome) => boolean,
-  digest: string | undefined,
+  submission: string | undefined,
   isPreview: boolean,
 ): Promise<ImportOutcome | 'alreadyDone'> {
   const { resource, inTransaction, sessions, caller, token } = context;
@@ -56,8 +57,8 @@ export async function runImportFile(
     await inTransaction(async (operations, transaction) => {
       const { run, send } = transaction;
       if (
-        digest !== undefined &&
-        (await sessions.submittedResult(transaction, token, digest)) !== undefined
+        submission !== undefined &&
+        (await sessions.submittedResult(transaction, token, submission)) !== undefined
       ) {
         outcome = 'alreadyDone';
         return;
@@ -104,7 +105,7 @@ export async function runImportFile(
       outcome = tally.outcome();
       if (!isWanted(outcome)) throw new Rollback();
       await assertSession(context);
-      if (digest !== undefined) await sessions.noteResult(transaction, token, digest, 'imported');
+      if (submission !== undefined) await sessions.noteResult(transaction, token, submission, 'imported');
     });
   } catch (error) {
     if (!(error instanceof Rollback)) throw error;

@@ -1,6 +1,6 @@
 // Exports the records of a list as a CSV or JSON file.
 import type { Reply } from '../../http/message/message.ts';
-import { exportStatement } from '../../query/statements/export-statement.ts';
+import { streamStatement } from '../../query/statements/stream-statement.ts';
 import { csvRow } from '../../query/csv/csv-rows.ts';
 import { recordJson } from '../../query/statements/record-json.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
@@ -36,7 +36,7 @@ export async function exportRecords(
   const { name, output } = resource;
   const query = LinkParameters.parse(selection.query).without('limit', 'page').toString();
   const plan = browsing.plan(resource, { ...selection, query });
-  const statement = exportStatement(plan, (alias) => (format === 'csv' ? csvRow : recordJson)(alias, output));
+  const statement = streamStatement(plan, (alias) => (format === 'csv' ? csvRow : recordJson)(alias, output));
   return {
     status: 200,
     headers: {

@@ -93,11 +93,11 @@ export function createCursors({ open, slowTimeout, presence, endless, guard }: C
     maxRows: number,
     requester: Requester,
   ): AsyncGenerator<T, void> {
-    const { origin } = requester;
+    const { clientKind } = requester;
     const rate = watchRate();
     const endForOthers = (): void =>
       abort(unavailable('The stream was ended: it was too slow, and other clients wait for one.', 10));
-    const isAnonymous = origin === 'anonymous';
+    const isAnonymous = clientKind === 'anonymous';
     /** When PostgreSQL began to search for the next batch. */
     let searchingSince: number | undefined;
     /** Total search time (milliseconds). */
@@ -144,14 +144,14 @@ export function createCursors({ open, slowTimeout, presence, endless, guard }: C
     };
     const timer = setTimeout(
       () => abort(unavailable('The stream took too long and was ended.', 10)),
-      LIFETIME[origin],
+      LIFETIME[clientKind],
     );
     const stopListening = requester.onGone(() => abort(new ClientGone()));
     try {
-      const firstTimeout = isAnonymous ? slowTimeout : BATCH_TIMEOUT[origin];
+      const firstTimeout = isAnonymous ? slowTimeout : BATCH_TIMEOUT[clientKind];
       const limits = `${setTimeLimit(firstTimeout)}; set local idle_in_transaction_session_timeout = '90s'; set local jit = off`;
       const run = <T>(start: (sql: postgres.Sql) => PromiseLike<T>): Promise<T> =>
-        connection.run(start, BATCH_TIMEOUT[origin] + TIMEOUT_MARGIN);
+        connection.run(start, BATCH_TIMEOUT[clientKind] + TIMEOUT_MARGIN);
       await connection
         .run((sql) => sql.unsafe(`begin read only; ${limits}`), BEGIN_TIMEOUT)
         .catch((error: unknown) => {
@@ -181,7 +181,7 @@ export function createCursors({ open, slowTimeout, presence, endless, guard }: C
         yield decode(rows);
         rate.endWait();
         if (isShared()) owed = await pause(owed + Math.min(took, MAX_PAUSE));
-        if (isAnonymous && isFirst) await run((sql) => sql.unsafe(setTimeLimit(BATCH_TIMEOUT[origin])));
+        if (isAnonymous && isFirst) await run((sql) => sql.unsafe(setTimeLimit(BATCH_TIMEOUT[clientKind])));
         isFirst = false;
       }
     } finally {

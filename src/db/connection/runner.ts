@@ -194,7 +194,7 @@ export class Runner {
   }
 
   #runRead(statement: ShapedStatement, requester: Requester, options?: RunOptions): Promise<RawRow[]> {
-    return requester.origin === 'admin'
+    return requester.clientKind === 'admin'
       ? this.#runIn('admin', statement, requester)
       : this.#runClassified(statement, requester, options);
   }

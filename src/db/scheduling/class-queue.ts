@@ -53,7 +53,7 @@ export interface Demand {
   readonly record?: string | undefined;
 }
 
-export interface QueueClient extends Pick<Requester, 'key' | 'origin'>, Demand {
+export interface QueueClient extends Pick<Requester, 'key' | 'clientKind'>, Demand {
   /** Whether an anonymous client waits in the queue of the users. */
   readonly isPreferred?: boolean;
 }
@@ -143,11 +143,11 @@ export class ClassQueue {
 
   /** Whether the client may run one more statement, if a connection is free. */
   mayRun(caller: QueueClient): boolean {
-    const { key, origin, weight = 0 } = caller;
+    const { key, clientKind, weight = 0 } = caller;
     if (this.isRecordBusy(caller)) return false;
     if (this.weighed && !this.#heavy.mayStart(this.weighed, key, weight, caller)) return false;
     if (this.#needsCooldown(caller) && this.#slowClients.isCoolingDown(key, this.name)) return false;
-    if (this.#isRead && (this.#slowClients.overruns.get(key) ?? 0) >= maxSlow(origin)) return false;
+    if (this.#isRead && (this.#slowClients.overruns.get(key) ?? 0) >= maxSlow(clientKind)) return false;
     if (this.running < this.#uncontestedFor(key)) return true;
     const own = this.#runningOf.get(key) ?? 0;
     if (own >= this.#maxRunning(caller)) return false;
@@ -171,12 +171,12 @@ export class ClassQueue {
     return record !== undefined && (this.#writesOf.get(record) ?? 0) >= MAX_OF_RECORD;
   }
 
-  #needsCooldown({ origin }: QueueClient): boolean {
-    return origin === 'anonymous' && (this.name === 'slow' || this.#isRead);
+  #needsCooldown({ clientKind }: QueueClient): boolean {
+    return clientKind === 'anonymous' && (this.name === 'slow' || this.#isRead);
   }
 
-  #maxRunning({ key, origin }: QueueClient): number {
-    if (this.name === 'slow') return maxSlow(origin);
+  #maxRunning({ key, clientKind }: QueueClient): number {
+    if (this.name === 'slow') return maxSlow(clientKind);
     return this.#isRead && this.#slowClients.isSuspect(key) ? 1 : this.share.perClient;
   }
 
@@ -241,8 +241,8 @@ export class ClassQueue {
   }
 }
 
-const waitsWithUsers = ({ origin, isPreferred }: QueueClient): boolean =>
-  origin !== 'anonymous' || isPreferred === true;
+const waitsWithUsers = ({ clientKind, isPreferred }: QueueClient): boolean =>
+  clientKind !== 'anonymous' || isPreferred === true;
 
-const maxSlow = (origin: Requester['origin']): number =>
-  origin === 'anonymous' ? MAX_SLOW_ANONYMOUS : SHARES.slow.perClient;
+const maxSlow = (clientKind: Requester['clientKind']): number =>
+  clientKind === 'anonymous' ? MAX_SLOW_ANONYMOUS : SHARES.slow.perClient;

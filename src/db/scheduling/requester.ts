@@ -3,7 +3,7 @@ export interface Requester {
   /** Statements with the same key belong to one client: a user, or the network of an address. */
   readonly key: string;
   /** `admin` is the admin area and the service itself; anonymous callers get the shortest timeout. */
-  readonly origin: 'anonymous' | 'user' | 'admin';
+  readonly clientKind: 'anonymous' | 'user' | 'admin';
   /**
    * Calls back once when the client disconnects.
    * @returns a function that stops this
@@ -31,7 +31,7 @@ const nothing = (): void => undefined;
 /** The service itself: its start, its commands and its maintenance. */
 export const SERVICE: Requester = {
   key: 'service',
-  origin: 'admin',
+  clientKind: 'admin',
   onGone: () => nothing,
   pause: nothing,
   resume: nothing as () => undefined,

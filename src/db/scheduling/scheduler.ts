@@ -69,10 +69,10 @@ export class Scheduler {
    * The class of a read. Reads of suspect clients are isolated, whatever they have cost other clients. A shape that is costly
    * only with some values is tried briefly, so that no client can make it slow for others.
    */
-  classOf(shape: Shape, { key, origin }: QueueClient): WorkClass {
+  classOf(shape: Shape, { key, clientKind }: QueueClient): WorkClass {
     const name = classify(shape);
     if (name === 'slow') return isVaried(shape) && this.#slowClients.mayAttempt(key) ? 'attempt' : 'slow';
-    return origin === 'anonymous' && this.#slowClients.isSuspect(key) ? 'trial' : name;
+    return clientKind === 'anonymous' && this.#slowClients.isSuspect(key) ? 'trial' : name;
   }
 
   /**
@@ -104,15 +104,15 @@ export class Scheduler {
     return Promise.reject(problem);
   }
 
-  /** A copy of the client as it is now: a requester's key and origin change when the user is authenticated. */
-  #callerOf({ name }: ClassQueue, { key, origin }: Requester, demand: Demand): QueueClient {
+  /** A copy of the client as it is now: a requester's key and kind change when the user is authenticated. */
+  #callerOf({ name }: ClassQueue, { key, clientKind }: Requester, demand: Demand): QueueClient {
     const isPreferred = name === 'attempt' && this.#slowClients.isPreferred(key);
-    return { key, origin, isPreferred, ...demand };
+    return { key, clientKind, isPreferred, ...demand };
   }
 
   #begin(queue: ClassQueue, caller: QueueClient, shape: Shape | undefined): RunningStatement {
     const expected = this.#queues.enter(queue, caller, shape?.mean);
-    const isAnonymous = caller.origin === 'anonymous';
+    const isAnonymous = caller.clientKind === 'anonymous';
     const since = this.clock.now();
     const running: RunningStatement = {
       caller,
@@ -260,8 +260,9 @@ export class Scheduler {
   }
 
   #refusal(queue: ClassQueue, caller: QueueClient, cost?: number): Problem | undefined {
-    const { key, origin } = caller;
-    const isSuspect = origin === 'anonymous' && queue.name === 'trial' && this.#slowClients.isSuspect(key);
+    const { key, clientKind } = caller;
+    const isSuspect =
+      clientKind === 'anonymous' && queue.name === 'trial' && this.#slowClients.isSuspect(key);
     if (isSuspect && queue.queueOf(caller).sizeOf(key) >= MAX_WAITING_OF_SUSPECT) return TOO_MANY;
     const mayWait =
       queue.expectedWait(caller, cost) <= MAX_WAIT &&

@@ -9,13 +9,13 @@ const MAX_WAIT = 2_000;
 /** Seconds after which a refused client should try again, unless the limits say another time. */
 const RETRY_AFTER = 10;
 
-type Origin = Requester['origin'];
+type ClientKind = Requester['clientKind'];
 
 export interface SlotLimits {
-  /** How many slots may be taken, by all clients together, before this origin gets no more. */
-  readonly max: Readonly<Record<Origin, number>>;
+  /** How many slots may be taken, by all clients together, before this kind of client gets no more. */
+  readonly max: Readonly<Record<ClientKind, number>>;
   /** Maximum slots of one client. */
-  readonly perClient: Readonly<Record<Origin, number>>;
+  readonly perClient: Readonly<Record<ClientKind, number>>;
   /** Milliseconds that a client waits for a slot. */
   readonly maxWait?: number;
   /** Seconds after which a refused client should try again. */
@@ -53,7 +53,7 @@ export class Slots {
   readonly #takenBy = new Map<string, number>();
   /** How many of its slots each client is about to give back. */
   readonly #ending = new Map<string, number>();
-  readonly #holders = new Map<Holder, Origin>();
+  readonly #holders = new Map<Holder, ClientKind>();
   /** Until when clients may take no slot. */
   readonly #cooldowns = new Map<string, number>();
   #taken = 0;
@@ -73,17 +73,17 @@ export class Slots {
    * @throws Problem 429 for a client in its cooldown or with all slots it may have, 503 when none becomes free; ClientGone
    */
   async enter(requester: Requester, holder?: Holder): Promise<(end?: Promise<void>) => void> {
-    const { key, origin } = requester;
+    const { key, clientKind } = requester;
     if (this.#cooldowns.has(key)) throw this.#cooldownRefusal(key);
-    const isAtLimit = (this.#takenBy.get(key) ?? 0) >= this.#limits.perClient[origin];
+    const isAtLimit = (this.#takenBy.get(key) ?? 0) >= this.#limits.perClient[clientKind];
     if (isAtLimit && !this.#ending.has(key))
       throw new Problem(429, this.#limits.ownMessage, {
         headers: { 'Retry-After': String(this.#retryAfter) },
       });
-    if (!isAtLimit && this.#taken < this.#limits.max[origin]) this.#take(key);
+    if (!isAtLimit && this.#taken < this.#limits.max[clientKind]) this.#take(key);
     else await this.#wait(requester);
     let isTaken = true;
-    if (holder) this.#holders.set(holder, origin);
+    if (holder) this.#holders.set(holder, clientKind);
     return (end) => {
       if (!isTaken) return;
       isTaken = false;
@@ -156,20 +156,20 @@ export class Slots {
     });
   }
 
-  /** Ends one idle holder of the same or a lower origin, if this makes room for the client that waits. */
-  #endIdle({ origin }: Requester): void {
+  /** Ends one idle holder of the same or a lower kind of client, if this makes room for the client that waits. */
+  #endIdle({ clientKind }: Requester): void {
     const { max } = this.#limits;
-    if (this.#taken > max[origin]) return;
+    if (this.#taken > max[clientKind]) return;
     for (const [holder, heldBy] of this.#holders)
-      if (max[heldBy] <= max[origin] && holder.isIdle()) return holder.end();
+      if (max[heldBy] <= max[clientKind] && holder.isIdle()) return holder.end();
   }
 
   #leave(key: string): void {
     this.#taken -= 1;
     increment(this.#takenBy, key, -1);
-    const next = this.#waiting.shift((client, { requester: { origin } }) => {
-      if (this.#taken >= this.#limits.max[origin]) return false;
-      return (this.#takenBy.get(client) ?? 0) < this.#limits.perClient[origin];
+    const next = this.#waiting.shift((client, { requester: { clientKind } }) => {
+      if (this.#taken >= this.#limits.max[clientKind]) return false;
+      return (this.#takenBy.get(client) ?? 0) < this.#limits.perClient[clientKind];
     });
     next?.start();
   }

@@ -31,7 +31,7 @@ import {
 import { preference } from '../message/preferences.ts';
 import type { ApiPages } from './api-pages.ts';
 import { assertNoParameters, OPENAPI_PATH } from './api-routes.ts';
-import { csvReply, streamReply } from './export-replies.ts';
+import { csvReply, streamReply } from './csv-and-stream-replies.ts';
 import { COLLECTION_FORMATS, negotiate, notAcceptable, RECORD_FORMATS, type Format } from './negotiation.ts';
 import { pageLinks } from './page-links.ts';
 

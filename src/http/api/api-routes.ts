@@ -49,6 +49,9 @@ export const allowOf = (route: Route): string =>
     .concat('OPTIONS')
     .join(', ');
 
+/** The methods that some path of the admin area supports. */
+export const ADMIN_METHODS = 'GET, HEAD, POST, OPTIONS';
+
 export const STARTING = unavailable('The service is starting.');
 
 /** @throws Problem 404 for invalid percent-encoding */

@@ -39,7 +39,7 @@ const requiresAbsence = ({ headers }: ApiRequest): boolean => headers['if-none-m
  * Writes a record that has one of the versions of `If-Match`, and none of `If-None-Match`. The write may find a later version than
  * the one that is compared with `If-None-Match`; only `If-Match` rules that out.
  */
-async function writeWithPreconditions<T>(
+async function writeIfMatching<T>(
   { headers }: ApiRequest,
   current: () => Promise<string | undefined>,
   write: (versions: Versions) => Promise<T>,
@@ -202,7 +202,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
           }
         }
         const current = () => run.version(resource, id);
-        const record = await writeWithPreconditions(request, current, (versions) =>
+        const record = await writeIfMatching(request, current, (versions) =>
           run.update(resource, id, fields, caller, versions, isStrict(request)),
         );
         return json(200, record.json, { ETag: entityTag(record.version), ...handling(request) });
@@ -216,9 +216,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
         await (body ??= ignoreBody(request));
         const run = operations(request.requester);
         const current = () => run.version(resource, id);
-        await writeWithPreconditions(request, current, (versions) =>
-          run.remove(resource, id, caller, versions),
-        );
+        await writeIfMatching(request, current, (versions) => run.remove(resource, id, caller, versions));
       });
       return json(200, '{"deleted": 1}');
     },

@@ -1,7 +1,7 @@
 // Chooses the format of a response by the `Accept` header.
 import { Problem } from '../../errors.ts';
 import type { ApiRequest } from '../message/message.ts';
-import { isAdminPath, METRICS_PATH } from '../message/request-target.ts';
+import { isAdminPath, METRICS_PATH } from '../message/request-head.ts';
 
 /** The representations of a response, chosen by the `Accept` header (RFC 9110, section 12.5.1). */
 export type Format = 'json' | 'html' | 'csv' | 'ndjson';

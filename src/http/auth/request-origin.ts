@@ -4,7 +4,7 @@ import { isIP, type Socket } from 'node:net';
 import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import { clientNetwork } from '../message/client-networks.ts';
-import { MAX_HOST } from '../message/request-target.ts';
+import { MAX_HOST } from '../message/request-head.ts';
 
 /** Maximum number of empty values to skip. Proxies append none, so a client sent them and everything before them. */
 const MAX_EMPTY = 16;

@@ -11,7 +11,7 @@ import { MetricsText, EXPOSITION_TYPE, type Labels, type Metric, type Sample } f
 import type { Reply } from '../message/message.ts';
 import { increment } from '../../db/counts.ts';
 import { isForeignWorker, type Siblings } from '../../processes.ts';
-import type { Pressure } from '../load/pressure.ts';
+import type { LoadLimits } from '../load/load-limits.ts';
 import { methodNotAllowed, type Route } from '../api/api-routes.ts';
 import { unavailable } from '../../errors.ts';
 import type { Throttle } from '../auth/login-throttle.ts';
@@ -21,7 +21,7 @@ interface MetricSources {
   readonly database: Pick<Database, 'pools' | 'classes'>;
   readonly replicas: () => readonly ReplicaState[];
   readonly logins: Throttle['counts'];
-  readonly pressure: Pressure;
+  readonly loadLimits: LoadLimits;
   /** The other processes of the service, if there are any: then the metrics are those of all processes. */
   readonly siblings?: Siblings | undefined;
 }
@@ -92,7 +92,7 @@ export const restartMetric = (restarts: number): Metric => [
   restarts,
 ];
 
-function pressureMetrics({ overload, unsent, bodies }: Pressure): Metric[] {
+function loadMetrics({ overload, unsent, bodies }: LoadLimits): Metric[] {
   const shortages = (['event-loop', 'memory'] as const).map((resource): Sample => [
     { resource },
     overload.shortage() === resource ? 1 : 0,
@@ -158,7 +158,7 @@ export type Metrics = ReturnType<typeof createMetrics>;
  * Starts counting, and watching the event loop. Call `close` to stop. Counting is cheap: totals and text are computed only on a
  * request for the metrics.
  */
-export function createMetrics({ database, replicas, logins, pressure, siblings }: MetricSources) {
+export function createMetrics({ database, replicas, logins, loadLimits, siblings }: MetricSources) {
   const routes = new Map<string, Map<string, RouteCounter>>();
   const unreadable = new Map<number, number>();
   const eventLoop = watchEventLoop();
@@ -223,7 +223,7 @@ export function createMetrics({ database, replicas, logins, pressure, siblings }
       sum,
       count,
     });
-    output.add(...pressureMetrics(pressure), ...processMetrics());
+    output.add(...loadMetrics(loadLimits), ...processMetrics());
     return output.text;
   }
 

@@ -3,7 +3,7 @@ import { ACCESS_LEVELS } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import { badQuery } from '../../errors.ts';
 import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
-import { MAX_HEADERS } from '../message/request-target.ts';
+import { MAX_HEADERS } from '../message/request-head.ts';
 import { problemReply, UNAUTHORIZED } from '../message/message.ts';
 
 /** A reference to a component of the document. */

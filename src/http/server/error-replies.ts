@@ -18,9 +18,9 @@ import {
   type Reply,
 } from '../message/message.ts';
 import { wantsHtml } from '../api/negotiation.ts';
-import { allowOf, findRoute, methodNotAllowed, STARTING } from '../api/api-routes.ts';
+import { ADMIN_METHODS, allowOf, findRoute, methodNotAllowed, STARTING } from '../api/api-routes.ts';
 import type { Site } from '../api/site.ts';
-import { ADMIN_METHODS, isAdminPath } from '../message/request-target.ts';
+import { isAdminPath } from '../message/request-head.ts';
 
 /** Statuses that depend on the stored records, so that the client cannot know them before. */
 const CONFLICTS: ReadonlySet<number> = new Set([409, 412]);

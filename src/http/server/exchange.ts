@@ -20,8 +20,8 @@ import { OTHER_ROUTE } from '../observability/metrics.ts';
 import { clientNetworkOf, isSecure } from '../auth/request-origin.ts';
 import { Peer } from './connection-peer.ts';
 import { confirmPresence, probe } from '../message/half-closed-clients.ts';
-import type { Pressure } from '../load/pressure.ts';
-import { isAdminPath, splitTarget } from '../message/request-target.ts';
+import type { LoadLimits } from '../load/load-limits.ts';
+import { isAdminPath, splitTarget } from '../message/request-head.ts';
 
 /** Bodies larger than this (bytes) wait for a turn before they are processed. */
 const LARGE_BODY = 16_384;
@@ -40,7 +40,7 @@ export interface ExchangeServices {
   /** Prefix of request ids, different in each process. */
   readonly prefix: string;
   readonly settings: Settings;
-  readonly pressure: Pressure;
+  readonly loadLimits: LoadLimits;
   readonly admission: Admission;
   readonly authentication: () => Authentication | undefined;
 }
@@ -125,7 +125,7 @@ export class Exchange implements ApiRequest, WebRequester {
     return caller ? `user ${caller.id}` : this.network;
   }
 
-  get origin(): Requester['origin'] {
+  get clientKind(): Requester['clientKind'] {
     if (!this.caller && !this.#presumedCaller) return 'anonymous';
     return this.isInAdminArea ? 'admin' : 'user';
   }
@@ -139,7 +139,7 @@ export class Exchange implements ApiRequest, WebRequester {
   }
 
   async body(limit = this.#services.settings.maxBody): Promise<Buffer> {
-    const reserve = this.#services.pressure.reserveBody(this.response, this);
+    const reserve = this.#services.loadLimits.reserveBody(this.response, this);
     const bytes = await this.#receive(() => readBody(this.incoming, this.response, limit, reserve));
     if (bytes.length > LARGE_BODY) await this.#heavyTurn();
     return bytes;

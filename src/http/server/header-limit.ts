@@ -1,8 +1,8 @@
 // Stops parsing a request as soon as it has too many headers. Its end may never come, and thousands of headers are costly to parse.
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { MAX_HEADERS } from '../message/request-target.ts';
-import { readInTurns } from './parser-turns.ts';
+import { MAX_HEADERS } from '../message/request-head.ts';
+import { noteTooManyHeaders } from './parser-turns.ts';
 
 /** The key of the parser's method that receives the headers of a long head, 32 at a time. */
 const ON_HEADERS = 1;
@@ -21,8 +21,8 @@ const limited = new WeakSet<Parser>();
 const exceeded = new WeakSet<Socket>();
 
 /**
- * Stops the parser of every connection at the end of the packet with too many headers: the server then emits `clientError`. Such a
- * packet can hold thousands, so the client's connections are read in small pieces from then on.
+ * Watches every connection, and pauses its parser once a head has too many headers: at the next packet, the server emits
+ * `clientError`. One packet can hold thousands of headers, so new connections of the network are read in small pieces for a minute.
  */
 export function limitHeaders(server: Server): void {
   server.on('connection', (socket: Socket & { readonly parser?: Parser | null }) => {
@@ -34,7 +34,7 @@ export function limitHeaders(server: Server): void {
     parser[ON_HEADERS] = function (headers, url) {
       collect.call(this, headers, url);
       if (this._headers.length <= 2 * MAX_HEADERS || !this.socket) return;
-      readInTurns(this.socket);
+      noteTooManyHeaders(this.socket);
       exceeded.add(this.socket);
       this.pause();
     };

@@ -7,7 +7,7 @@ import { Turns } from '../load/turns.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { Handler } from './request-handler.ts';
 import { SHUTDOWN_TIMEOUT } from '../load/in-flight-requests.ts';
-import { MAX_HEADERS, TOO_MANY_HEADERS } from '../message/request-target.ts';
+import { MAX_HEADERS, TOO_MANY_HEADERS } from '../message/request-head.ts';
 import { problemReply } from '../message/message.ts';
 import { hasIgnoredMuch, type HttpSocket, type RequestNetwork } from './connection-reader.ts';
 import { hasExceededHeaders, limitHeaders } from './header-limit.ts';
@@ -20,7 +20,7 @@ import {
   releaseReader,
   resumePipelined,
   track,
-} from './connection-readers.ts';
+} from './tracked-connections.ts';
 import { networkOf } from './parser-turns.ts';
 import { createRefuse, mayWait, parseProblem, targetOf, type ParseError } from './unreadable-requests.ts';
 import { ignoreUpgrades, keepDraining } from './upgrade-requests.ts';
@@ -43,8 +43,8 @@ export interface RunningServer {
 
 /** Whether the connection has a response that is not completely sent. */
 function isBusy(socket: Socket): boolean {
-  const exchange = latestOf(socket);
-  return exchange !== undefined && !isAnswered(exchange);
+  const latest = latestOf(socket);
+  return latest !== undefined && !isAnswered(latest);
 }
 
 /** Whether the latest response is complete, but not all of it is sent. */

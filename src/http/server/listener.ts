@@ -10,7 +10,7 @@ import { errorReply } from './error-replies.ts';
 import type { Handler } from './request-handler.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { Reply } from '../message/message.ts';
-import { METRICS_PATH, splitTarget } from '../message/request-target.ts';
+import { METRICS_PATH, splitTarget } from '../message/request-head.ts';
 import { METRICS_METHODS, type Metrics } from '../observability/metrics.ts';
 import { methodNotAllowed } from '../api/api-routes.ts';
 import { maxConnections, openFilesWarning } from '../load/open-connections.ts';

@@ -9,7 +9,7 @@ const MAX_TIME = 2;
 /** Iterations of the event loop between two rounds. Node accepts one connection in each, so new clients would wait otherwise. */
 const ITERATIONS_BETWEEN = 8;
 
-/** Milliseconds for which all connections of a network are read in turns after a request with too many headers. */
+/** Milliseconds for which new connections of a network are read in turns after a request with too many headers. */
 const TURNS_FOR = 60_000;
 
 const waiting = new FairQueue<() => void>();
@@ -44,9 +44,9 @@ const costly: RecentEvents = new Map();
 /** The network of the other end of a connection, which may be a proxy. */
 export const networkOf = ({ remoteAddress = '' }: Socket): string => clientNetwork(remoteAddress);
 
-/** Whether to read all connections of a network in turns. */
+/** Whether to read new connections of a network in turns. */
 export const isInTurns = (network: string): boolean =>
   costly.size > 0 && isRecent(costly, network, TURNS_FOR);
 
-/** Reads the connections of the same network in turns for a while: its requests are costly to parse. */
-export const readInTurns = (socket: Socket): void => remember(costly, networkOf(socket));
+/** Notes that a network has sent too many headers: its new connections are read in turns for a minute. */
+export const noteTooManyHeaders = (socket: Socket): void => remember(costly, networkOf(socket));

@@ -2,7 +2,7 @@
 import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import type { RateLimit } from '../load/rate-limit.ts';
-import { METRICS_PATH } from '../message/request-target.ts';
+import { METRICS_PATH } from '../message/request-head.ts';
 import { mayReadMetrics, type Metrics } from '../observability/metrics.ts';
 import type { Site } from '../api/site.ts';
 import type { Exchange } from './exchange.ts';

@@ -19,10 +19,10 @@ import { isRead, isStreamed, problemReply, type Reply } from '../message/message
 import { withPosition } from '../message/write-position.ts';
 import { mayReadMetrics, type Metrics } from '../observability/metrics.ts';
 import { corsHeaders } from '../auth/request-origin.ts';
-import type { Pressure } from '../load/pressure.ts';
+import type { LoadLimits } from '../load/load-limits.ts';
 import type { RateLimit } from '../load/rate-limit.ts';
 import { isNegotiated } from '../api/negotiation.ts';
-import { route } from './route.ts';
+import { dispatch } from './dispatch.ts';
 import { assertRate, isHealthCheck } from './rate-check.ts';
 import { needsPieces, send, sendInPieces, sendStream } from './send-response.ts';
 import type { Site } from '../api/site.ts';
@@ -33,7 +33,7 @@ import {
   METRICS_PATH,
   TOO_MANY_HEADERS,
   splitTarget,
-} from '../message/request-target.ts';
+} from '../message/request-head.ts';
 
 /** Health checks, which are not admitted, take turns among themselves. */
 const healthChecks = new Turns();
@@ -43,7 +43,7 @@ interface HandlerOptions {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly inFlight: InFlight;
-  readonly pressure: Pressure;
+  readonly loadLimits: LoadLimits;
   /** Undefined without RATE_LIMIT. */
   readonly rateLimit: RateLimit | undefined;
   /** The site; undefined until the database has been read. */
@@ -76,12 +76,12 @@ function addVary(headers: Record<string, string>, name: string): void {
 
 /** Makes the listener for `http.createServer`. */
 export function createHandler(options: HandlerOptions): Handler {
-  const { settings, logger, metrics, inFlight, pressure, site, isClosing } = options;
+  const { settings, logger, metrics, inFlight, loadLimits, site, isClosing } = options;
   const prefix = randomBytes(6).toString('base64url');
   const admission = new Admission();
   const arrivals = new Arrivals();
   const authentication = (): Site['authentication'] => site()?.authentication;
-  const services: ExchangeServices = { prefix, settings, pressure, admission, authentication };
+  const services: ExchangeServices = { prefix, settings, loadLimits, admission, authentication };
   const { corsOrigins, logLevel } = settings;
   const isLogged = logLevel === 'info' || logLevel === 'debug';
   let count = 0;
@@ -130,7 +130,7 @@ export function createHandler(options: HandlerOptions): Handler {
       extra['Cache-Control'] = 'no-store';
     }
     if (isClosing()) extra['Connection'] = 'close';
-    const tracking = { unsent: pressure.unsent, client: exchange };
+    const tracking = { unsent: loadLimits.unsent, client: exchange };
     if (!isStreamed(reply) && !needsPieces(reply, method))
       return end(exchange, reply.status, send(incoming, response, reply, extra, tracking));
     const sent = isStreamed(reply)
@@ -139,10 +139,10 @@ export function createHandler(options: HandlerOptions): Handler {
     return sent.then((bytes) => end(exchange, reply.status, bytes));
   }
 
-  function dispatch(exchange: Exchange): Reply | Promise<Reply> {
+  function answer(exchange: Exchange): Reply | Promise<Reply> {
     assertUnambiguous(exchange.incoming);
     if (exchange.path !== METRICS_PATH || !mayReadMetrics(exchange.incoming, settings))
-      return route(exchange, site());
+      return dispatch(exchange, site());
     exchange.pattern = METRICS_PATH;
     return metrics.reply(exchange.method);
   }
@@ -175,7 +175,7 @@ export function createHandler(options: HandlerOptions): Handler {
 
   function admit(exchange: Exchange): Promise<void> | undefined {
     if (exchange.response.closed) throw new ClientGone();
-    pressure.assertRoom(site()?.pages.isAsset(exchange.path) === true);
+    loadLimits.assertRoom(site()?.pages.isAsset(exchange.path) === true);
     return exchange.activity.enter();
   }
 
@@ -200,11 +200,11 @@ export function createHandler(options: HandlerOptions): Handler {
       assertRate(exchange, options); // after the admission, where clients take turns
       assertTagsFit(exchange.headers);
       const mustBeSendable = isRead(exchange.method);
-      if (!mustBeSendable) pressure.assertWritable(exchange);
+      if (!mustBeSendable) loadLimits.assertWritable(exchange);
       const turn = exchange.turnForQuery();
       if (turn) await turn;
-      const made = await charged(exchange, () => dispatch(exchange)); // Runs synchronously up to the first SQL statement.
-      if (mustBeSendable) pressure.assertSendable(made, exchange);
+      const made = await charged(exchange, () => answer(exchange)); // Runs synchronously up to the first SQL statement.
+      if (mustBeSendable) loadLimits.assertSendable(made, exchange);
       return made;
     } catch (error) {
       if (isClientGone(error)) throw error;

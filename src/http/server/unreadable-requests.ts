@@ -5,7 +5,7 @@ import { Problem } from '../../errors.ts';
 import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
 import type { Reply } from '../message/message.ts';
 import type { RequestAndResponse } from './connection-reader.ts';
-import { isAnswered } from './connection-readers.ts';
+import { isAnswered } from './tracked-connections.ts';
 import { LINGER_TIME } from './send-response.ts';
 
 /** The error of a `clientError` event. */

@@ -1,11 +1,11 @@
 // Answers requests with an `Upgrade` header as if they had none (RFC 9110, section 7.8).
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { hasTooManyHeaders } from '../message/request-target.ts';
+import { hasTooManyHeaders } from '../message/request-head.ts';
 import { END_OF_HEAD } from '../load/input-pieces.ts';
 import type { Turns } from '../load/turns.ts';
 import type { HttpSocket } from './connection-reader.ts';
-import { isAnswered, latestOf, releaseReader } from './connection-readers.ts';
+import { isAnswered, latestOf, releaseReader } from './tracked-connections.ts';
 
 /**
  * Continues the response in progress whenever the client has read. Node's HTTP server no longer does so after `Upgrade` or CONNECT.

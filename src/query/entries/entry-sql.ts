@@ -8,7 +8,7 @@ import { cutForForm, cutOver, cutRecord, isLongColumn } from './preview-sql.ts';
 import { recordJson, type RowOutput } from '../statements/record-json.ts';
 
 /** What an entry contains. An entry is a record for people: its label, its columns, and the labels of related records. */
-export interface EntryShape {
+export interface EntryContents {
   readonly columns: readonly Column[];
   readonly label: Label;
   /** Maximum characters of the label; `MAX_LABEL` when absent. */
@@ -35,7 +35,7 @@ const relatedKey = (column: Column): Fragment =>
   sql`${raw(`'"${column.key}":'`)}, coalesce(to_json(${output(ROOT, column)})::text, 'null')`;
 
 /** `{"label":"…","labels":{"user_id":"…"},"record":{…}}` for each row; with foreign keys of several columns also `keys`. */
-export function entry({ columns, label, labelCharacters, references, cut }: EntryShape): RowOutput {
+export function entry({ columns, label, labelCharacters, references, cut }: EntryContents): RowOutput {
   const joins = new LabelJoins();
   const own = sql`to_json(${labelSql(ROOT, label, joins, labelCharacters ?? MAX_LABEL)})::text`;
   const labels = [...references].map(([column, text]) => sql`concat(${referenceLabel(column, text, joins)})`);

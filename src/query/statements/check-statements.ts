@@ -155,8 +155,8 @@ export function compositeReferenceSql(
 /** SQLSTATE of a text that is not of its type. */
 const INVALID_TEXT = '22P02';
 
-/** A text whose cast to a number ends a statement, and the check whether an error is that of the cast. */
-export function createMarker(reason: string) {
+/** A text that is no number. A cast of it ends the statement with an error that quotes it; `isIn` recognizes that error. */
+export function createErrorMarker(reason: string) {
   // Random, because the error of a trigger's cast may quote a client's value.
   const marker = `vitrine ${reason} ${randomUUID()}`;
   return {
@@ -167,7 +167,7 @@ export function createMarker(reason: string) {
   };
 }
 
-const MISSING = createMarker('missing');
+const MISSING = createErrorMarker('missing');
 
 /** Whether the statement ended because a written row refers to no record. */
 export const isMissingReference = MISSING.isIn;

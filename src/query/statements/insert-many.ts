@@ -14,7 +14,7 @@ import { booleans, createStatement, oneCell, text, type RawRow, type Statement }
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import type { Author } from './change.ts';
-import { assertReferencesSql, createMarker, referencesHoldSql } from './check-statements.ts';
+import { assertReferencesSql, createErrorMarker, referencesHoldSql } from './check-statements.ts';
 import {
   AFTER,
   authorSql,
@@ -61,7 +61,7 @@ export interface InsertedRecord {
   readonly key: string;
 }
 
-const INCOMPLETE = createMarker('incomplete');
+const INCOMPLETE = createErrorMarker('incomplete');
 
 /** Whether the statement undid its inserts on purpose: it was a dry run, or a trigger canceled a record. */
 export const isRolledBack = INCOMPLETE.isIn;

@@ -9,7 +9,7 @@ import {
   chosenOnly,
   estimateStatement,
 } from '../../query/statements/bulk-statements.ts';
-import { entry, type EntryShape } from '../../query/entries/entry-sql.ts';
+import { entry, type EntryContents } from '../../query/entries/entry-sql.ts';
 import { parseListQuery, type ListQuery } from '../../query/parse/grammar.ts';
 import { cutColumn } from '../../query/entries/masked-history-sql.ts';
 import { mayHideRows, planList, type ListPlan } from '../../query/plan.ts';
@@ -56,7 +56,7 @@ function memoized<Key, Value>(compute: (key: Key) => Value): (key: Key) => Value
 
 /** SQL that is compiled once per resource and shared by all requests. */
 export function createEntryStatements(resources: AdminResources, { maxBody }: Pick<Settings, 'maxBody'>) {
-  function shape(resource: AdminResource, cut: EntryShape['cut']): RowOutput {
+  function shape(resource: AdminResource, cut: EntryContents['cut']): RowOutput {
     const references = namedColumns(resource.model, resource.output).flatMap((column) => {
       const target = column.references && resources.get(column.references.name);
       return target ? [[column, target.label] as const] : [];

@@ -5,7 +5,7 @@ import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
 import { raw, sql } from '../../db/fragment.ts';
 import { addError, badQuery, notFound, type FieldErrors, type Problem } from '../../errors.ts';
 import { estimateStatement } from '../../query/statements/bulk-statements.ts';
-import { exportStatement } from '../../query/statements/export-statement.ts';
+import { streamStatement } from '../../query/statements/stream-statement.ts';
 import { csvRow } from '../../query/csv/csv-rows.ts';
 import type { Boundary, CursorTokens } from '../../query/cursors/cursor-token.ts';
 import { cursorLinks, type Neighbors } from '../../query/cursors/cursor-links.ts';
@@ -283,7 +283,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
     ): Promise<AsyncIterable<Buffer>> {
       const planned = planStream(resource, queryText, caller);
       const isCsv = format === 'csv';
-      const statement = exportStatement(planned, (alias) =>
+      const statement = streamStatement(planned, (alias) =>
         isCsv ? csvRow(alias, resource.formatted) : sql`${oneLine(alias, resource)} || e'\\n'`,
       );
       return openExport(database, statement, { start: isCsv ? csvHead(resource) : '', between: '', end: '' });

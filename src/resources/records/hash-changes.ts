@@ -6,7 +6,7 @@ import { saltedDigest, type Passwords } from '../passwords/password-hashing.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 
 /** The client that waits for a write. */
-export type WaitingClient = Pick<Requester, 'onGone' | 'key' | 'origin' | 'workInTurns'>;
+export type WaitingClient = Pick<Requester, 'onGone' | 'key' | 'clientKind' | 'workInTurns'>;
 
 /** The form of password hashes, those of other systems included: `$argon2id$…`, `$2b$…`. */
 const HASH = /^\$[a-z0-9-]+\$/;
@@ -39,7 +39,7 @@ export async function hashMany(
   const stop = client.onGone(() => gone.abort());
   try {
     // Anonymous clients share one group, because a single client can have any number of addresses.
-    const group = client.origin === 'anonymous' ? 'anonymous' : undefined;
+    const group = client.clientKind === 'anonymous' ? 'anonymous' : undefined;
     const hashed: Change[][] = [];
     for (const changes of records)
       hashed.push(

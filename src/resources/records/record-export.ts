@@ -1,7 +1,7 @@
 // Streams the rows of a statement through a cursor, for exports of any size.
 import type { Database } from '../../db/connection/database.ts';
 import type { Statement } from '../../db/rows.ts';
-import type { RecordPart } from '../../query/statements/export-statement.ts';
+import type { RecordPart } from '../../query/statements/stream-statement.ts';
 
 /** Maximum rows per fetch. More rows only cost memory. */
 const ROWS_AT_ONCE = 100;

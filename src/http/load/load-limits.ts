@@ -15,9 +15,9 @@ const FORM_FACTOR = 3;
 const UNREAD = 'Too many responses are still unread by their clients. Try again later.';
 const CLOSE_AND_RETRY = { Connection: 'close', 'Retry-After': '1' };
 
-export type Pressure = ReturnType<typeof createPressure>;
+export type LoadLimits = ReturnType<typeof createLoadLimits>;
 
-export function createPressure(
+export function createLoadLimits(
   { maxBody, maxPage }: Pick<Settings, 'maxBody' | 'maxPage'>,
   inFlight: () => number,
   processes = 1,

@@ -1,4 +1,4 @@
-// Finds what the path of a request leads to: the admin area, the API, or one of the service's own pages.
+// Answers a request by its path: from the admin area, the API, or the service's own pages.
 import { notFound, unavailable } from '../../errors.ts';
 import { json, type ApiRequest, type Reply } from '../message/message.ts';
 import { OTHER_ROUTE, ROUTE_PATTERNS } from '../observability/metrics.ts';
@@ -16,7 +16,7 @@ interface RoutedRequest extends ApiRequest {
  * @param current the site; undefined until the database has been read
  * @throws Problem 404 for an unknown path, 405 for a method that the path does not allow, 503 without a site
  */
-export function route(request: RoutedRequest, current: Site | undefined): Reply | Promise<Reply> {
+export function dispatch(request: RoutedRequest, current: Site | undefined): Reply | Promise<Reply> {
   const { path, method } = request;
   if (request.isInAdminArea) {
     if (!current) throw STARTING;

@@ -1,4 +1,4 @@
-// Splits the request target, and rejects ambiguous requests.
+// Checks the head of a request: its target, Host, transfer coding and number of headers.
 import type { IncomingMessage } from 'node:http';
 import { excerpt, Problem, Refusal } from '../../errors.ts';
 
@@ -62,9 +62,6 @@ export function assertUnambiguous({ headers, httpVersion, rawHeaders }: Incoming
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
     throw new Problem(501, 'The Transfer-Encoding is not supported. Use chunked.', close);
 }
-
-/** The methods that some path of the admin area supports. */
-export const ADMIN_METHODS = 'GET, HEAD, POST, OPTIONS';
 
 /** Whether a path belongs to the admin area. */
 export const isAdminPath = (path: string): boolean => path === '/admin' || path.startsWith('/admin/');

@@ -1,11 +1,11 @@
-// The statement of an export: all records of a list, the long ones in parts.
+// The statement of a stream or an export: all records of a list, the long ones in parts.
 import { join, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { createStatement, type RawRow, type Statement } from '../../db/rows.ts';
 import { reference } from '../../db/schema/model.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from './page-statements.ts';
 
-/** A record of an export, or a part of a long one. */
+/** A record of a stream or an export, or a part of a long one. */
 export interface RecordPart {
   readonly bytes: Buffer;
   /** Whether it continues the record of the previous part. */
@@ -32,7 +32,7 @@ function characterAt(offset: Fragment): Fragment {
  * rows of a batch are never large. It divides bytes: finding a place in a text takes longer the farther it is. The parts are texts:
  * the output of `bytea` is longer and depends on `bytea_output`.
  */
-export function exportStatement(
+export function streamStatement(
   plan: ListPlan,
   format: (alias: string) => Fragment,
 ): Statement<readonly RecordPart[]> {

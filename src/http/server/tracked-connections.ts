@@ -1,5 +1,5 @@
 // The latest request of each connection, and the connections that a `ConnectionReader` reads instead of Node: those with pipelined
-// requests or chunked bodies, and those of networks that sent too many headers.
+// requests or chunked bodies, those that sent an invalid request, and those of networks that sent too many headers.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import {
@@ -24,18 +24,18 @@ export const latestOf = (socket: Socket): RequestAndResponse | undefined => late
 
 /** Registers a request. The server must call this first for every request. */
 export function track(request: IncomingMessage, response: ServerResponse): void {
-  const exchange = { request, response };
+  const current = { request, response };
   const { socket } = request;
-  latest.set(socket, exchange);
+  latest.set(socket, current);
   response.once('close', () => {
-    if (latest.get(socket) === exchange) latest.delete(socket);
+    if (latest.get(socket) === current) latest.delete(socket);
   });
-  readers.get(socket)?.begin(exchange);
+  readers.get(socket)?.begin(current);
 }
 
 /**
- * Gives a connection a `ConnectionReader` once its client pipelines requests or sends a chunked body. All others keep Node's own
- * reader, which is faster.
+ * Gives a connection a `ConnectionReader`: at once if its network has sent too many headers lately, else when its client pipelines
+ * requests or sends a chunked body. All others keep Node's own reader, which is faster.
  * @param clientOf whose budget a request uses, and in whose turn the connection is read from then on
  */
 export function limitPipelining(server: Server, clientOf: RequestNetwork): void {
