@@ -127,7 +127,7 @@ const HEADS = ['', 'read', 'join', 'admin', 'export', 'history', 'create', 'chan
 
 function cellsOf({ column, read, filter, write }: ColumnAccess): string[] {
   const { create, change } = write.admin;
-  const sets = wider(create, change) === 'nobody' ? 'nobody' : create === change ? 'admins' : 'admins, once';
+  const sets = create === change ? create : create === 'nobody' ? 'admins, existing' : 'admins, new';
   return [
     column,
     read.api,
