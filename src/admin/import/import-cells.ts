@@ -56,7 +56,7 @@ export function cellField(column: Column, text: string | null): CellField | Prom
 
 /**
  * The fields that a row sets: those that differ from the record, or all values of a new record. Faults go to `errors`.
- * Spreadsheets cannot express NULL, so an empty cell in a column without NULL means:
+ * Spreadsheets save an empty string as an empty cell, like NULL. So in a column without NULL, an empty cell means:
  * - in a new record, the default;
  * - in a text column, the empty string, if the form allows it or the record has it already.
  * `null` in a JSON column does not count as an empty cell.

@@ -126,7 +126,10 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
     return caller;
   }
 
-  /** The caller as it was read now, or as it is remembered since. @throws as `requireWriter` */
+  /**
+   * Authenticates the caller. Returns the remembered caller if there is one, whose precondition the write can check.
+   * @throws as `requireWriter`
+   */
   async function verifiedWriter(request: ApiRequest, resource: ServedResource): Promise<Caller> {
     const caller = await requireWriter(request, resource);
     return request.recall() ?? caller;

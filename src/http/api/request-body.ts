@@ -6,7 +6,7 @@ import type { ApiRequest } from '../message/message.ts';
 import { readMultipart } from './multipart.ts';
 import { decodeBody, essenceOf, parameterOf } from '../message/text-decoding.ts';
 
-/** Maximum fields of a form in a request to the API. */
+/** Maximum fields of a multipart form in a request to the API. */
 const MAX_FIELDS = 2000;
 
 const INCOMPLETE = 'The body is incomplete: the connection ended before its last byte.';

@@ -9,7 +9,7 @@ import type { HasNetwork } from '../message/message.ts';
 
 /** Maximum number of active requests. Requests that wait for a slow statement, a body or a password check are not active. */
 const MAX_ACTIVE = 64;
-/** Maximum for one client while other clients are present. Below this total, requests are not counted by client. */
+/** Maximum for one client while others are present. Requests that start while fewer are active in all are not counted. */
 const MAX_ACTIVE_AMONG_OTHERS = 16;
 /** Requests that start in one iteration of the event loop. The others queue for the next one, in fair order. */
 const MAX_STARTS_PER_ITERATION = 16;
@@ -138,7 +138,7 @@ export class Admission {
     await this.#queue(request, true);
   }
 
-  /** Ends an active request, so that a queued one may start. */
+  /** Makes a request inactive, because it is over or waits for something else. A queued one may then start. */
   leave(request: AdmissionRequest): void {
     const key = request.countedFor;
     request.countedFor = undefined;

@@ -24,7 +24,10 @@ export class Arrivals {
     this.#hasAccepted = true;
   }
 
-  /** @returns undefined if no connection was accepted just now; else a promise that resolves when no more of them wait */
+  /**
+   * @returns undefined if no connection was accepted just now; else a promise that resolves after an iteration that has accepted
+   * none, at the latest after `maxWait`
+   */
   settled(): Promise<void> | undefined {
     if (!this.#hasAccepted) return this.#end;
     this.#end ??= this.#wait().finally(() => (this.#end = undefined));

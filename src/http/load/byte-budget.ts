@@ -13,8 +13,8 @@ export const totalFor = (bytes: number): number => bytes / (MAX_SHARE * SHARE_OF
 
 /**
  * Divides a total number of bytes among clients, so that one client cannot use all of it. While n networks hold more than an
- * ordinary request needs, each of them may hold total / (n + 1), and must leave as much free for the next. A network is a client,
- * or a /48 of IPv6: one customer can have a whole /48 with 65,536 clients.
+ * ordinary request needs, each of them may hold total / (n + 1), and must leave as much free for the next. A network is an
+ * IPv4 address, or a /48 of IPv6: one customer can have all of its 65,536 clients.
  */
 export class ByteBudget {
   readonly #total: number;

@@ -107,7 +107,7 @@ export interface Area {
   readonly problem: (problem: Problem, requestId: string, request: ApiRequest) => Reply;
 }
 
-/** Becomes the 401, the only error that is not a problem document. Clients rely on its form. */
+/** Becomes the 401, which has the same form for every `Accept`. Clients rely on it. */
 export class Unauthorized extends Error {}
 
 export const UNAUTHORIZED: Reply = {

@@ -1,5 +1,5 @@
-// The position of the write-ahead log after a write. The client sends it with later reads, so that no replica answers them that
-// lacks the write.
+// The position of the write-ahead log after a write. The client sends it with later reads, so that a replica without the write does
+// not answer them.
 import type { ApiRequest, Area, Reply } from './message.ts';
 
 /** In the response to a write, and in the request of a later read. */

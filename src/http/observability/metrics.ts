@@ -190,7 +190,7 @@ export function createMetrics({ database, replicas, logins, loadLimits, siblings
     output.add(['counter', 'vitrine_http_requests_total', 'Completed requests.', completed]);
     output.histogram(
       'vitrine_http_request_duration_seconds',
-      'Time from the headers of a request to the end of its response.',
+      'Time from the headers of a request until its response is handed to the network.',
       counters.map(({ labels, durations }) => [labels, durations]),
     );
     const [invalid, help] = [byStatus(unreadable, {}), 'Input that was not a valid HTTP request.'];

@@ -25,7 +25,7 @@ const PROBLEMS: Readonly<Record<string, readonly [status: number, description: s
   NotFound: [404, 'The record does not exist.'],
   NotAcceptable: [406, 'No available format matches `Accept`.'],
   Conflict: [409, 'Another record has the same unique value, or other records refer to this one.'],
-  Changed: [412, 'The record does not have the version that `If-Match` names.'],
+  Changed: [412, 'The record has no version that `If-Match` lists, or one that `If-None-Match` excludes.'],
   TooLarge: [413, 'The body is too large.'],
   TooLong: [414, `The query string is longer than ${MAX_QUERY_BYTES.toLocaleString('en-US')} bytes.`],
   Unsupported: [415, 'The body is not in a supported format.'],
@@ -58,8 +58,7 @@ export const errorResponses = (...names: readonly string[]): JsonSchema => ({
 
 export const RESPONSES: JsonSchema = {
   Unauthorized: {
-    description:
-      'Credentials are required, but missing or wrong. The only error that is not a problem document.',
+    description: 'Credentials are required, but missing or wrong. The body is always this text.',
     headers: { 'WWW-Authenticate': refTo('headers', 'WWW-Authenticate') },
     content: { 'text/html': { schema: { type: 'string' }, example: UNAUTHORIZED.body } },
   },

@@ -32,7 +32,7 @@ const SECURITY_SCHEMES: Readonly<Record<Exclude<AccessLevel, 'default'>, JsonSch
 
 /** The `description` of the document, in Markdown. */
 const DESCRIPTION = `
-This document describes what the caller may see: with more rights, credentials show more of the API.
+This document describes what its caller may see. Send credentials to see what their user may see.
 
 A slash at the end of a **path** is optional. \`HEAD\` works wherever \`GET\` does; \`OPTIONS\` answers 204 with \`Allow\`.
 

@@ -38,7 +38,7 @@ export function errorArea(request: ApiRequest, current: Site | undefined): Pick<
   return wantsHtml(request) ? current?.pages : undefined;
 }
 
-/** The log line for a write that a rule of the database refused. Clients do not see its text. */
+/** The log line for a write that a rule of the database refused. The API shows its text only with `databaseErrors: 'shown'`. */
 const ruleLine = ({ message, constraint_name, column_name }: DatabaseError, id: string): LogFields => ({
   id,
   message: `the database refused a write: ${message}`,

@@ -23,16 +23,19 @@ import { confirmPresence, probe } from '../message/half-closed-clients.ts';
 import type { LoadLimits } from '../load/load-limits.ts';
 import { isAdminPath, splitTarget } from '../message/request-head.ts';
 
-/** Bodies larger than this (bytes) wait for a turn before they are processed. */
+/** Bodies larger than this (bytes) also wait in the queue of heavy work. */
 const LARGE_BODY = 16_384;
-/** Records larger than this (bytes) wait for a turn before they become an HTML page, which takes much longer for each byte. */
+/** Records larger than this (bytes) wait in the queue of heavy work before they become an HTML page, a slow task. */
 const LARGE_PAGE = 2_048;
 /** Milliseconds of work after which other clients may run. */
 const MAX_WORK = 4;
-/** Bodies and queries of more characters than this take their turn before they are parsed. */
+/**
+ * Bodies longer than this queue again before they are parsed, and so do requests with such a query once the user has been read. A
+ * long query for a page, or with many parameters, waits in the queue of heavy work.
+ */
 const LONG_INPUT = 1_024;
 
-/** A long query waits for a turn if it is for a page, or has more parameters than this. A valid query has fewer. */
+/** A long query with more parameters than this waits in the queue of heavy work. A valid query has fewer. */
 const MANY_PARAMETERS = 100;
 
 /** The parts of the service that every request uses. */

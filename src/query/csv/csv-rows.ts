@@ -40,7 +40,10 @@ const IS_GUARDED = new RegExp(`^'${formulaStart(IN_JAVASCRIPT)}`, 'u');
 /** Removes the apostrophe that `csvRow` puts before texts that look like formulas. */
 export const withoutGuard = (text: string): string => (IS_GUARDED.test(text) ? text.slice(1) : text);
 
-/** Whether a column holds free text, unlike numbers, dates and the like. A key of several columns does if one of them does. */
+/**
+ * Whether a cell of the column can contain any text: strings, JSON and arrays, unlike numbers, dates and the like. A key of several
+ * columns can if one of them can.
+ */
 export const isFreeText = ({ type, parts }: Column): boolean =>
   parts ? parts.some(isFreeText) : type.json === 'escaped' ? !type.bounded : type.input.json === 'json';
 

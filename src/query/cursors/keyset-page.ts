@@ -116,7 +116,7 @@ export type KeysetPage = ReturnType<typeof readPage>;
 
 /**
  * A page next to a boundary; without one, the page at the plan's offset.
- * @param cache keeps the SQL; all its pages have this output
+ * @param cache of the SQL. Its keys leave out the output, so each output needs its own cache
  * @throws Problem 400 if the pages of this list read too many tables
  */
 export function keysetStatement(

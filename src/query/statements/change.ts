@@ -7,8 +7,8 @@ export interface Change {
   /** The new value as text. For a password, see `hash`. */
   readonly value: string | null;
   /**
-   * A password's new hash. `value` is then null, or the salted digest of the sent text if the text may be the stored hash: then the
-   * column stays unchanged.
+   * A password's new hash. `value` is then null, or a salted digest of the sent text if that text may be the stored hash. If it is,
+   * the column keeps it.
    */
   readonly hash?: string;
 }

@@ -20,7 +20,7 @@ import type { SqlCache } from '../../db/sql-cache.ts';
 
 /** PostgreSQL's largest OFFSET. */
 const MAX_OFFSET = 2n ** 63n - 1n;
-/** Up to this offset, computing the skipped rows costs less than looking up the page's rows in a second step. */
+/** Up to this offset, reading the skipped rows in full costs less than looking up the page's rows in a second step. */
 const NEAR_OFFSET = 1000n;
 
 /** The table, or the subselect that takes its place in reads. */
@@ -109,7 +109,7 @@ function rowsOf(
   return sql`select ${shown} from ${rows}${joins} order by ${orderList(orderings, (_, index) => sql`p.${sortKey(index)}`)}`;
 }
 
-/** The value of an ordering in a row that a subselect chooses. No column of a view has this name. */
+/** The value of an ordering in a row that a subselect chooses. Columns do not have such names in practice. */
 export const sortKey = (index: number): Fragment => raw(`"#${index}"`);
 
 /** What a subselect outputs to choose rows for `inFull`. */
@@ -197,10 +197,10 @@ export function countSql(rows: Fragment, limit: number): Fragment {
 }
 
 /**
- * The SQL of a page for shared connections. It returns NULL for a page of more than LARGE bytes; undefined if no page can be that
- * large. With `isSummed`, PostgreSQL adds up the sizes of all records. Without it, each record may have an equal part of LARGE, which
- * is faster to check.
+ * The SQL of a page for shared connections. A page of more than LARGE bytes becomes NULL. With `isSummed`, PostgreSQL adds up the
+ * sizes of all records. Without it, each record may have an equal part of LARGE, which is faster to check.
  * @param compiled the SQL of the page with another output, which is only made once
+ * @returns undefined if no page can be that large
  */
 export function smallSql(
   output: PageOutput,
@@ -270,7 +270,7 @@ function pageShape(
 
 /**
  * One page.
- * @param cache keeps the SQL; all its pages have this output
+ * @param cache of the SQL. Its keys leave out the output, so each output needs its own cache
  */
 export function pageStatement(
   plan: ListPlan,

@@ -1,4 +1,4 @@
-// Reads one record by its key; for imports, many by a list of keys.
+// Reads records by their keys: one, those of several requests at once, or for an import those of a list.
 import { cast } from '../../db/types/column-types.ts';
 import { compile, join, LARGE, raw, sql, table, valueList, type Fragment } from '../../db/fragment.ts';
 import { type RawRow, type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';
@@ -59,7 +59,7 @@ export interface IndexedRecord {
 const indexedRecords = (rows: readonly RawRow[]): IndexedRecord[] =>
   rows.map(([position, json]) => ({ index: number(position) - 1, json: textOf(json) ?? '{}' }));
 
-/** No column of a table has this name. */
+/** A name that columns do not have in practice. */
 const POSITION = raw('"#position"');
 
 /** The records with these ids, in the order of the list. The JSON is formatted after sorting. */

@@ -27,7 +27,7 @@ export interface WriteTarget {
   readonly model: Model;
   /** The columns of the output as objects of the model, so that `includes` finds them. */
   readonly output: readonly Column[];
-  /** The same columns with the date format of the output; copies if the format is not ISO. */
+  /** The same columns with the date format of the output; copies if that format is ISO. */
   readonly formatted: readonly Column[];
   /** The column with the key of the only user who may change or delete a record. */
   readonly owner: Column | undefined;

@@ -1,4 +1,4 @@
-// The statements that insert, update and delete one record of a resource. Their SQL is built once per shape.
+// The statements that insert, update and delete records of a resource. The SQL for one record is built once per shape.
 import { EMPTY, Parameters, raw, sql, table, value, valueList } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, type Statement } from '../../db/rows.ts';

@@ -28,7 +28,7 @@ export interface SlotRequest {
 export interface GateOptions {
   /** How many may run at once. */
   readonly atOnce: number;
-  /** How many of these slots neither unknown clients nor new passwords may use. */
+  /** How many of these places unknown clients must leave to others. New passwords must leave as many. */
   readonly reserved: number;
   /** How many may wait in each class. */
   readonly maxWaiting: number;
@@ -47,7 +47,7 @@ interface Queued extends QueuePosition, Pick<SlotRequest, 'signal'> {
 }
 
 /**
- * Runs the work when a slot is free.
+ * Runs the work when a place is free.
  * @throws Problem 503 when the wait would be too long
  * @throws ClientGone when the client disconnects first
  */
@@ -163,7 +163,7 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
   function leave(priority: PriorityClass): void {
     running -= 1;
     classes[priority].running -= 1;
-    // Unknown clients get unreserved slots first, so that known clients do not starve them.
+    // Unknown clients get unreserved places first, so that known clients do not starve them.
     for (const next of ['unknown', ...knownClasses, 'new'] as const) startNext(next);
   }
 
