@@ -4,7 +4,11 @@ import { asProblem } from '../../db/connection/database-errors.ts';
 import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
 import { Problem, unavailable } from '../../errors.ts';
 import { MAX_RECORDS } from '../../resources/records/create-many.ts';
-import { parseJsonBodyInTurns, parseJsonFieldsInTurns } from '../../resources/records/json-fields.ts';
+import {
+  parseJsonBodyInTurns,
+  parseJsonFieldsInTurns,
+  type JsonFields,
+} from '../../resources/records/json-fields.ts';
 import type { InsertedRecord } from '../../query/statements/insert-many.ts';
 import { EXISTS, type CreatedRecord, type Operations } from '../../resources/records/operations.ts';
 import type { Versions } from '../../resources/records/read-record.ts';
@@ -81,6 +85,12 @@ const mayCreate = (request: ApiRequest, resource: ServedResource): boolean =>
   request.headers['if-match'] === undefined &&
   hasChosenKey(resource) &&
   resource.methods.has('POST');
+
+/** There is no new record if one exists. @throws any other error */
+function undefinedIfExists(error: unknown): undefined {
+  if (error instanceof Problem && error.status === 412) return undefined;
+  throw error;
+}
 
 /** The response to one new record. */
 function createdReply(request: ApiRequest, { name }: ServedResource, record: CreatedRecord): Reply {
@@ -191,18 +201,15 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       );
       return asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
-        const fields = await body();
+        let fields: JsonFields = await body();
         const run = operations(request.requester);
         if (mayCreate(request, resource)) {
-          try {
-            const created = await run.createAt(resource, id, fields, caller, isStrict(request));
-            return createdReply(request, resource, created);
-          } catch (error) {
-            // A write for which no version is allowed finds what takes precedence, such as another owner.
-            if (error instanceof Problem && error.status === 412)
-              await run.update(resource, id, new Map(), caller, []);
-            throw error;
-          }
+          const created = await run
+            .createAt(resource, id, fields, caller, isStrict(request))
+            .catch(undefinedIfExists);
+          if (created) return createdReply(request, resource, created);
+          // The write below fails as well, with the error that takes precedence, such as another owner.
+          fields = new Map();
         }
         const current = () => run.version(resource, id);
         const record = await writeIfMatching(request, current, (versions) =>
