@@ -1,5 +1,5 @@
 // What the commands share: arguments, output, and access to the database.
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { readSettings, variablesOf, type Settings } from '../config.ts';
@@ -113,14 +113,19 @@ export async function withDatabase<T>(url: string, work: (database: Database) =>
   }
 }
 
+/** Whether a file with settings is there and names a registry. That of another program does not. */
+const namesRegistry = (file: string): boolean =>
+  existsSync(file) && /^\s*RESOURCES\s*=/m.test(readFileSync(file, 'utf8'));
+
 /**
  * Starts the embedded PostgreSQL of the current folder. It says so first where this creates a database.
  * @throws StartError in a project that has not been started: without its settings, the new database would be for other models
  */
 export async function openEmbedded(): Promise<EmbeddedDatabase> {
   const folder = resolve('.data');
-  const hasSettings = existsSync(ENV_FILE) || process.env['RESOURCES'] !== undefined;
-  if (!existsSync(folder) && !hasSettings && existsSync(`${ENV_FILE}.example`))
+  const { RESOURCES = '', RESOURCES_FILE = '' } = process.env;
+  const hasRegistry = existsSync(ENV_FILE) || RESOURCES !== '' || RESOURCES_FILE !== '';
+  if (!existsSync(folder) && !hasRegistry && namesRegistry(`${ENV_FILE}.example`))
     throw new StartError(
       `This folder has ${ENV_FILE}.example but no ${ENV_FILE}, so the settings are missing. Copy it: cp ${ENV_FILE}.example ${ENV_FILE}`,
     );

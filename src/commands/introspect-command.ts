@@ -38,8 +38,8 @@ const OPTIONS = {
   typescript: { type: 'boolean' },
 } as const;
 
-/** SQLSTATE of a read of a materialized view without data. */
-const NOT_POPULATED = '55000';
+/** SQLSTATEs of a materialized view that has no data, is being refreshed, is slow, or may not be read by its owner. */
+const UNANSWERED = /^(55000|55P03|57014|42501)$/;
 
 const listed = (schemas: readonly string[]): string =>
   `${schemas.length === 1 ? 'schema' : 'schemas'} ${schemas.join(', ')}`;
@@ -87,10 +87,10 @@ async function withProvenKeys(
   return { ...relation, keys };
 }
 
-/** A materialized view that was created without data has no rows, and cannot be asked. */
+/** Whether a row has NULL in one of the fields, as far as is known. Without an answer nothing is proven. */
 const hasNull = ({ name }: CatalogTable, fields: readonly string[], database: Database): Promise<boolean> =>
   runOnCatalog(database, hasNullStatement(name, fields)).catch((error: unknown) => {
-    if (isDatabaseError(error) && error.code === NOT_POPULATED) return false;
+    if (isDatabaseError(error) && UNANSWERED.test(error.code)) return true;
     throw error;
   });
 

@@ -7,6 +7,8 @@ import { startWith, type WritableService } from './helpers.ts';
 const DDL = `
   create table reading (at timestamptz, code varchar(8), amount numeric(10,2), v integer, primary key (at, code, amount));
   create table moment (at timestamp primary key, v integer);
+  create table whole (at timestamp(0) primary key, v integer);
+  create table seen (id integer primary key, moment_at timestamp references moment, whole_at timestamp(0) references whole);
   create table coarse (at timestamp(3), whole timestamp(0), clock time, v integer, primary key (at, whole, clock));
   create table flag (is_on boolean, number integer, v integer, primary key (is_on, number))`;
 
@@ -20,6 +22,16 @@ const RESOURCES: Resource[] = [
     access: 'user',
   },
   { model: 'moment', primaryKey: { columns: ['at'] }, columns: { at, v }, access: 'user' },
+  { model: 'whole', primaryKey: { columns: ['at'] }, columns: { at, v }, access: 'user' },
+  {
+    model: 'seen',
+    primaryKey: { type: 'integer' },
+    columns: { moment_at: { ...at, null: true }, whole_at: { ...at, null: true } },
+    foreignKeys: {
+      moment: { columns: ['moment_at'], references: 'moment' },
+      whole: { columns: ['whole_at'], references: 'whole' },
+    },
+  },
   {
     model: 'coarse',
     primaryKey: { columns: ['at', 'whole', 'clock'] },
@@ -72,6 +84,15 @@ describe('a PUT that creates', () => {
     assert.deepEqual((await service.request(`/api/${path}/`)).json, made.json);
     const other = await put(path, { at: '2026-03-03 00:00:01' });
     assert.deepEqual(other.json.errors, { at: ['must equal the value in the address'] });
+  });
+
+  test('is linked on a page only where the output is the whole key', async () => {
+    await service.sql`insert into moment values ('2026-05-05 10:00:00.5'), ('2026-05-05 10:00:00')`;
+    await service.sql`insert into whole values ('2026-05-05 10:00:00')`;
+    await service.sql`insert into seen values (1, '2026-05-05 10:00:00.5', '2026-05-05 10:00:00')`;
+    const { text } = await service.request('/api/seen/1/', { headers: { accept: 'text/html' } });
+    assert.match(text, /href="\/api\/whole\/2026-05-05[^"]*"/);
+    assert.doesNotMatch(text, /href="\/api\/moment\/2026/);
   });
 
   for (const [path, column, most, got] of [

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { fieldsOf, invalidFields, logIn } from '../admin/support.ts';
+import { fieldsOf, invalidFields, logIn, readable } from '../admin/support.ts';
 import { eventually } from '../http/expect.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 
@@ -15,6 +15,8 @@ const columns = {
   part: number,
   secret: number,
   pair: number,
+  layered: number,
+  foreign_tens: number,
   first_twin: number,
   second_twin: number,
   needed: { type: 'integer', default: 'database' },
@@ -31,10 +33,14 @@ const shown: Resource = {
 };
 const TABLE = `create domain even as integer constraint is_even check (value % 2 = 0);
   create domain tens as even constraint lohi check (value % 10 = 0);
+  create domain under as integer constraint same check (value > 0);
+  create domain over as under constraint same check (value < 100);
+  create schema other;
+  create domain other.tens as integer constraint lohi check (value > 0);
   create domain twin as integer constraint is_twin check (value > 0);
   create table booking (
   id integer primary key generated always as identity, lo integer, high integer, room integer, part integer, secret integer,
-  pair tens, first_twin twin, second_twin twin,
+  pair tens, layered over, foreign_tens other.tens, first_twin twin, second_twin twin,
   needed integer not null default 1,
   constraint lohi check (lo < high), constraint booking_low check (lo >= 0), constraint hidden check (secret > 0),
   constraint halves check (high <> secret), constraint no_overlap exclude using btree (room with =, part with =),
@@ -43,6 +49,8 @@ const TABLE = `create domain even as integer constraint is_even check (value % 2
   begin
     if new.part = 99 then new.needed := null; end if;
     if new.part = 98 then raise 'not now' using errcode = 'check_violation', column = 'room', constraint = 'by_trigger'; end if;
+    if new.part = 96 then raise 'low average' using table = tg_table_name, column = 'room', constraint = 'age'; end if;
+    if new.part = 95 then raise 'not here' using errcode = '0A000', column = 'room', constraint = 'unsupported'; end if;
     if new.part = 97 then raise 'not there' using table = 'elsewhere', column = 'room'; end if;
     return new;
   end $$;
@@ -77,6 +85,11 @@ describe('the columns of a rule that refuses a write', () => {
         ['lohi', 400, 'POST', '', { pair: 4 }, { pair: [ALONE] }],
         ['is_twin', 400, 'POST', '', { second_twin: 0 }, undefined],
         ['by_trigger', 400, 'POST', '', { part: 98 }, { room: [ALONE] }],
+        ['same', 400, 'POST', '', { layered: 0 }, { layered: [ALONE] }],
+        ['same', 400, 'POST', '', { layered: 100 }, { layered: [ALONE] }],
+        ['lohi', 400, 'POST', '', { foreign_tens: 0 }, { foreign_tens: [ALONE] }],
+        ['age', 400, 'POST', '', { part: 96 }, { room: [ALONE] }],
+        ['unsupported', 409, 'POST', '', { part: 95 }, { room: [ALONE] }],
         ['elsewhere', 400, 'POST', '', { part: 97 }, undefined],
         ['hidden', 400, 'POST', '', { secret: -1 }, undefined],
         ['halves', 400, 'POST', '', { secret: 5, high: 5 }, { high: [TOGETHER] }],
@@ -124,9 +137,24 @@ describe('the columns of a rule that refuses a write', () => {
         assert.match(ofDomain.text, /is_even/);
       });
 
-      test('is named in the response by databaseErrors: shown alone', async () => {
-        const { json } = await send('POST', '', { part: 98 });
-        assert.equal(String(json.detail).endsWith('not now (by_trigger)'), isShown);
+      for (const [part, said] of [
+        [98, 'not now (by_trigger)'],
+        [96, 'low average (age)'],
+        [95, 'not here (unsupported)'],
+      ] as const)
+        test(`is named in the response by databaseErrors: shown alone: ${said}`, async () => {
+          const { json } = await send('POST', '', { part });
+          assert.equal(String(json.detail).endsWith(said), isShown);
+        });
+
+      test('is named with the message in the preview of an import', async () => {
+        const root = await logIn(service, 'root');
+        const form = new FormData();
+        form.append('_file', new Blob([]), '');
+        form.append('_text', 'part\r\n98\r\n');
+        const preview = await root.upload('/admin/shown/-/import/', form);
+        assert.match(readable(preview), /not now \(by_trigger\)/);
+        assert.match(readable(preview), /Room: a rule of the database does not allow this value/);
       });
     });
 });

@@ -105,7 +105,15 @@ describe('a start with the embedded database', { timeout: 600_000 }, () => {
       assert.equal(code, 1, stderr);
       assert.match(stderr, /has \.env\.example but no \.env.*cp \.env\.example \.env/);
     }
+    const { code } = await run(['user', 'list'], { cwd, env: { RESOURCES: '' } });
+    assert.equal(code, 1);
     assert.deepEqual(await readdir(cwd), ['.env.example']);
+  });
+
+  test('leaves the .env.example of another program alone', async () => {
+    const cwd = await folderWith({ '.env.example': 'STRIPE_KEY=\n' });
+    const service = await serve({ cwd });
+    assert.equal((await service.stop()).code, 0);
   });
 
   test('prints the password of its user before any later step can fail', async () => {

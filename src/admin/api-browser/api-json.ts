@@ -18,11 +18,15 @@ import { grouped } from '../web/display-text.ts';
 /** Milliseconds of formatting before other requests may run. */
 const MAX_SLICE = 8;
 
-/** The foreign key that a column is, or is part of, and the key that it has in a record; a key of several columns may lack some. */
+/**
+ * The foreign key that a column is, or is part of, and the key that it has in a record. It is null if a part is missing, or may
+ * have a fraction of a second, which the output leaves out.
+ */
 function reference(column: Column, fields: JsonFields, { foreignKeys }: Model): [Column, string | null] {
   const whole = column.references ? undefined : foreignKeys.find((one) => partsOf(one).includes(column));
   if (!whole) return [column, textOfField(fields, column.key)];
-  const isWhole = (part: Column): boolean => fields.has(part.key) && !fields.has(sizeKey(part));
+  const isWhole = (part: Column): boolean =>
+    fields.has(part.key) && !fields.has(sizeKey(part)) && !part.secondPlaces;
   const texts = partsOf(whole).map((part) => (isWhole(part) ? textOfField(fields, part.key) : null));
   const present = texts.filter((text) => text !== null);
   return [whole, present.length === texts.length ? joinKey(present) : null];

@@ -2,6 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import type { FieldErrors } from '../../errors.ts';
+import { BrokenRule } from '../../resources/records/conflicts.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { PIECE } from '../web/html.ts';
@@ -29,7 +30,9 @@ class Rollback extends Error {}
 function errorsOf(error: unknown): FieldErrors {
   const problem = asProblem(error);
   if (!problem || problem.status >= 500) throw error;
-  return problem.errors ?? { [WHOLE_ROW]: [problem.message] };
+  const { errors = {}, message } = problem;
+  const isUnsaid = problem instanceof BrokenRule || Object.keys(errors).length === 0;
+  return isUnsaid ? { [WHOLE_ROW]: [message], ...errors } : errors;
 }
 
 const charactersIn = ({ row: { cells } }: MatchedRow): number =>

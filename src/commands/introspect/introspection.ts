@@ -280,7 +280,7 @@ export function introspect(relations: readonly Relation[], catalog: Catalog): In
     }
     const plain = hasNamesake(relation) ? `${relation.schema}_${relation.name}` : relation.name;
     served.push({ ...found, model: nameModel(plain, (model) => served.some((one) => one.model === model)) });
-    if (count > 0)
+    if (count > 0 && found.isProven)
       remarks.push(
         `${name}: its ${plural(count, 'partition')} ${count === 1 ? 'is' : 'are'} served with it.`,
       );

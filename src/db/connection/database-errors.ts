@@ -146,6 +146,7 @@ export function toProblem(error: unknown): Problem | undefined {
   if (!isDatabaseError(error)) return undefined;
   if (error.code === '42501' && error.routine === POLICY) return new Problem(400, VALUES_REFUSED);
   if (REFERENCES.test(error.code) && isInFunction(error)) return new Problem(409, NOT_ALLOWED);
+  if (isRaised(error) && error.code === '0A000') return new Problem(409, NOT_ALLOWED);
   const known =
     ANSWERS[error.code] ?? (error.code.length === 5 ? ANSWERS[error.code.slice(0, 2)] : undefined);
   const answer = isRaised(error) && (!known || NOT_RAISED.test(error.code)) ? ANSWERS['P0'] : known;

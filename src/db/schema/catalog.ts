@@ -116,10 +116,10 @@ export interface CatalogTable {
   readonly columns: readonly CatalogColumn[];
   readonly indexes: readonly CatalogIndex[];
   readonly foreignKeys: readonly CatalogForeignKey[];
-  /** Check and exclusion constraints, also those of domains, with the columns that they use. `domain` is the name of the type. */
+  /** Check and exclusion constraints, also those of domains, with the columns that they use. `domain` is the type. */
   readonly rules: readonly {
     readonly name: string;
-    readonly domain: string | null;
+    readonly domain: { readonly schema: string; readonly name: string } | null;
     readonly fields: readonly string[];
   }[];
   /** The role's privileges on the whole table: SELECT, INSERT, UPDATE, DELETE. */
@@ -252,12 +252,12 @@ select coalesce(json_agg(json_build_object(
   'rules', (
     -- Errors name the domain of the column or of its elements, also for a constraint of the domain below.
     with recursive domains (type, named, domain) as (
-      select oid, typname, oid from pg_type where typtype = 'd'
-      union all select typarray, typname, oid from pg_type where typtype = 'd' and typarray > 0
+      select oid, oid, oid from pg_type where typtype = 'd'
+      union all select typarray, oid, oid from pg_type where typtype = 'd' and typarray > 0
       union all select d.type, named, b.oid from domains d join pg_type t on t.oid = d.domain
         join pg_type b on b.oid = t.typbasetype and b.typtype = 'd')
     select coalesce(json_agg(json_build_object('name', name, 'domain', domain, 'fields', fields)), '[]') from (
-      select o.conname, null, array(
+      select o.conname, null::json, array(
         select a.attname from pg_attribute a
         where a.attrelid = c.oid and (a.attnum = any(o.conkey) or exists (
           -- The columns in the expressions of an exclusion constraint.
@@ -266,11 +266,12 @@ select coalesce(json_agg(json_build_object(
         order by a.attnum)
       from pg_constraint o where o.conrelid = c.oid and o.contype in ('c', 'x')
       union all
-      select o.conname, d.named, array_agg(a.attname)
+      select o.conname, json_build_object('schema', s.nspname, 'name', t.typname), array_agg(distinct a.attname)
       from pg_attribute a join domains d on d.type = a.atttypid
       join pg_constraint o on o.contypid = d.domain and o.contype = 'c'
+      join pg_type t on t.oid = d.named join pg_namespace s on s.oid = t.typnamespace
       where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-      group by o.conname, d.named) r (name, domain, fields))
+      group by o.conname, s.nspname, t.typname) r (name, domain, fields))
 )), '[]')
 from wanted w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid = c.relnamespace`;
   return createStatement(

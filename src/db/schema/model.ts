@@ -82,8 +82,9 @@ export interface Model {
   readonly rules: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Names a constraint of the table, or of a domain, whose constraints may have the same names. */
-export const ruleKey = (name = '', domain?: string | null): string => (domain ? `${domain}.${name}` : name);
+/** Identifies a constraint of the table, or of a domain, which may have one of the same name. Names have no NUL. */
+export const ruleKey = (name = '', domain?: { schema: string; name: string } | null): string =>
+  domain ? [domain.schema, domain.name, name].join('\0') : name;
 
 /** Whether its output may be NULL. */
 export const mayBeNull = ({ nullable, isUnchecked }: Column): boolean => nullable || isUnchecked === true;

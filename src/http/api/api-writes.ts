@@ -202,6 +202,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       return asWriter(request, resource, async (caller) => {
         assertNoParameters(request.query);
         let fields: JsonFields = await body();
+        let isPresent = false;
         const run = operations(request.requester);
         if (mayCreate(request, resource)) {
           const created = await run
@@ -210,11 +211,17 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
           if (created) return createdReply(request, resource, created);
           // The write below fails as well, with the error that takes precedence, such as another owner.
           fields = new Map();
+          isPresent = true;
         }
         const current = () => run.version(resource, id);
         const record = await writeIfMatching(request, current, (versions) =>
           run.update(resource, id, fields, caller, versions, isStrict(request)),
-        );
+        ).catch((error: unknown) => {
+          // It was deleted meanwhile.
+          throw isPresent && error instanceof Problem && error.status === 404
+            ? new Problem(412, EXISTS)
+            : error;
+        });
         return json(200, record.json, { ETag: entityTag(record.version), ...handling(request) });
       });
     },

@@ -85,19 +85,25 @@ const ofForeignKey = (error: DatabaseError, { table, schema = '' }: Model): Data
  */
 export async function locateError<T>(error: T, model: Model, database: Run): Promise<T | DatabaseError> {
   if (isDatabaseError(error) && isMissingReference(error)) return ofForeignKey(error, model);
-  if (!isDatabaseError(error) || !model.isTable) return error;
-  const located = isOfTable(model, error) ? error : await ofWholeTable(error, model, database);
+  if (!isDatabaseError(error)) return error;
+  const located =
+    !model.isTable || isOfTable(model, error) ? error : await ofWholeTable(error, model, database);
   const fields = violatedFields(located, model);
   return fields.length === 0 ? located : changed(located, { column_name: fields.join(', ') });
 }
 
 /** The columns in the database that the violated rule uses, as far as they are known. */
 function violatedFields(error: DatabaseError, model: Model): readonly string[] {
-  const { constraint_name, column_name, table_name, 'data type_name': domain } = error;
+  const { constraint_name, column_name, table_name: table, 'data type_name': domain } = error;
   const named = column_name === undefined ? [] : [column_name];
-  if (isRaised(error)) return table_name === undefined || isOfTable(model, error) ? named : [];
+  if (isRaised(error)) {
+    // A trigger names the table with its schema, by its name alone, or not at all.
+    const { schema_name = model.schema ?? '' } = error;
+    return table === undefined || isOfTable(model, changed(error, { schema_name })) ? named : [];
+  }
   if (isInFunction(error)) return [];
-  const fields = model.rules.get(ruleKey(constraint_name, domain)) ?? [];
+  const type = domain === undefined ? undefined : { schema: error.schema_name ?? '', name: domain };
+  const fields = model.rules.get(ruleKey(constraint_name, type)) ?? [];
   // The error does not say which of several columns has the value that the domain refuses.
   if (domain !== undefined) return fields.length === 1 ? fields : [];
   // A missing value has a column, and from PostgreSQL 18 on also a constraint.
@@ -245,6 +251,13 @@ export function ruleFaults(
   return Object.fromEntries(named.map(({ key }) => [key, [fault]]));
 }
 
+/** PostgreSQL's message. The name of the constraint follows unless it is a word of the message, as PostgreSQL's own messages have it. */
+function withConstraint({ message, constraint_name: name = '' }: DatabaseError): string {
+  const isSaid =
+    name === '' || message.split(/[^\p{L}\p{N}_$]+/u).includes(name) || message.includes(`"${name}"`);
+  return [message, ...(isSaid ? [] : [`(${name})`])].filter((part) => part !== '').join(' ');
+}
+
 /**
  * What a resource says about a rule: the text of its `constraints`, or PostgreSQL's message where `databaseErrors` is `shown`.
  * @param explained the problem for the error, or the error itself
@@ -275,8 +288,6 @@ export function explainRule(
   };
   if (text !== undefined) return shown(text);
   if (!isShown || explained instanceof Problem || !isRuleError(error)) return explained;
-  if (error.message === '') return explained;
-  const { constraint_name: name = '' } = error;
-  const about = error.message.includes(name) ? '' : ` (${name})`;
-  return shown(`${message.replace(/\.$/, '')}: ${error.message}${about}`);
+  const said = withConstraint(error);
+  return said === '' ? explained : shown(`${message.replace(/\.$/, '')}: ${said}`);
 }

@@ -34,7 +34,7 @@ import {
   violatedComposite,
   type HiddenReference,
 } from '../references/composite-references.ts';
-import { NOT_SUPPORTED, suppressed } from './write-result.ts';
+import { isRewrittenByRule, suppressed } from './write-result.ts';
 
 /** A record that is to be created. */
 export interface NewRecord extends Pick<CheckedBody, 'hiddenReferences' | 'later'> {
@@ -117,7 +117,7 @@ async function duplicateErrors({
 const REFUSED = /^(22|23|44)/;
 
 const isRefusal = (error: DatabaseError): boolean =>
-  REFUSED.test(error.code) || error.code === NOT_SUPPORTED || isRuleError(error);
+  REFUSED.test(error.code) || isRewrittenByRule(error) || isRuleError(error);
 
 const hasHiddenReference = ({ hiddenReferences }: NewRecord): boolean => hiddenReferences.length > 0;
 
@@ -135,7 +135,7 @@ export async function manyConflicts(cause: unknown, rejected: RejectedRecords): 
   if (!isDatabaseError(error)) return error;
   const sendsHidden = records.some(({ changes }) => setsHidden(changes, resource));
   const isHidden = sendsHidden && records.length > 1 && isRefusal(error);
-  if (!isHidden && (error.code === NOT_SUPPORTED || isRolledBack(error))) return suppressed();
+  if (!isHidden && (isRewrittenByRule(error) || isRolledBack(error))) return suppressed();
   const explained = await (isHidden ? explainHidden(rejected) : explain(error, sendsHidden, rejected));
   if (explained instanceof Problem) explained.cause = error;
   if (isHidden) return explained;

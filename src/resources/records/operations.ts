@@ -45,7 +45,7 @@ import {
   addFailures,
   assertChangeable,
   NO_RECORD,
-  NOT_SUPPORTED,
+  isRewrittenByRule,
   runWrite,
   writeOutcome,
   suppressed,
@@ -112,7 +112,7 @@ export function createOperations(
   async function rejectWrite(cause: unknown, attempt: WriteAttempt): Promise<never> {
     const { resource, changes, body } = attempt;
     const error = await locateError(historyFault(cause, resource), resource.model, outside);
-    if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
+    if (isDatabaseError(error) && isRewrittenByRule(error)) throw suppressed();
     if (!isDatabaseError(error)) throw error;
     const explained = await conflictProblem(error, attempt, database, outside);
     if (explained instanceof Problem) explained.cause = error;
@@ -289,7 +289,7 @@ export function createOperations(
         if (!outcome.result.isDeleted) throw suppressed();
       } catch (cause) {
         const error = historyFault(cause, resource);
-        if (isDatabaseError(error) && error.code === NOT_SUPPORTED) throw suppressed();
+        if (isDatabaseError(error) && isRewrittenByRule(error)) throw suppressed();
         if (!isDatabaseError(error)) throw error;
         throw FOREIGN_KEY_VIOLATIONS.has(error.code)
           ? await deletionProblem(error, outside, resources, resource, id, readerOf(caller))

@@ -1,6 +1,6 @@
 // Interprets the row that a writing statement returns: as a result, a problem, or a reason to retry.
 import type { Database } from '../../db/connection/database.ts';
-import { LostWrite, NOT_ALLOWED } from '../../db/connection/database-errors.ts';
+import { isRaised, LostWrite, NOT_ALLOWED, type DatabaseError } from '../../db/connection/database-errors.ts';
 import { isUnanswered } from '../../db/connection/pool-job.ts';
 import type { Statement } from '../../db/rows.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
@@ -100,8 +100,9 @@ export function assertChangeable({ result, ownership }: WriteOutcome<FoundRow>):
   if (!result.isMatch) throw new Problem(412, 'The record has changed since it was read.');
 }
 
-/** SQLSTATE of a statement that a rule (CREATE RULE) has rewritten into one without RETURNING. */
-export const NOT_SUPPORTED = '0A000';
+/** Whether a rule (CREATE RULE) has rewritten the statement into one without RETURNING. */
+export const isRewrittenByRule = (error: DatabaseError): boolean =>
+  error.code === '0A000' && !isRaised(error);
 
 /** The problem for a write that a trigger canceled without an error. */
 export const suppressed = (): Problem => new Problem(409, NOT_ALLOWED);
