@@ -189,13 +189,14 @@ async function removeAll(
   made: readonly { readonly resource: Resource; readonly id: string }[],
 ): Promise<Refusal[]> {
   let remaining = made.toReversed();
-  for (;;) {
+  for (let pass = 0; ; pass += 1) {
     const refused: Refusal[] = [];
     const kept: typeof remaining = [];
     for (const record of remaining) {
       const { model } = record.resource;
       const answer = await door.remove(model, record.id);
-      if ('id' in answer) continue;
+      // A record that was kept may have been deleted with another one.
+      if ('id' in answer || (pass > 0 && answer.status === 404)) continue;
       kept.push(record);
       refused.push({ model, step: 'delete', ...answer });
     }

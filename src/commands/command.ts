@@ -1,7 +1,7 @@
 // What the commands share: arguments, output, and access to the database.
 import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { parseArgs } from 'node:util';
+import { parseArgs, parseEnv } from 'node:util';
 import { readSettings, variablesOf, type Settings } from '../config.ts';
 import { openDatabase, type Database } from '../db/connection/database.ts';
 import { startEmbedded, type EmbeddedDatabase } from '../db/connection/embedded.ts';
@@ -113,9 +113,15 @@ export async function withDatabase<T>(url: string, work: (database: Database) =>
   }
 }
 
-/** Whether a file with settings is there and names a registry. That of another program does not. */
-const namesRegistry = (file: string): boolean =>
-  existsSync(file) && /^\s*RESOURCES\s*=/m.test(readFileSync(file, 'utf8'));
+/** Whether a file with settings names a registry. That of another program does not. */
+function namesRegistry(file: string): boolean {
+  try {
+    const { RESOURCES, RESOURCES_FILE } = parseEnv(readFileSync(file, 'utf8'));
+    return Boolean(RESOURCES) || Boolean(RESOURCES_FILE);
+  } catch {
+    return false;
+  }
+}
 
 /**
  * Starts the embedded PostgreSQL of the current folder. It says so first where this creates a database.

@@ -82,15 +82,23 @@ async function withProvenKeys(
 ): Promise<Relation> {
   if (relation.kind !== 'm' || !relation.isReadable || !found) return relation;
   const keys: (readonly string[])[] = [];
-  for (const { unique, partial, fields } of found.indexes)
-    if (unique && !partial && !(await hasNull(found, fields, database))) keys.push(fields);
+  for (const { unique, partial, fields } of found.indexes) {
+    if (!unique || partial) continue;
+    const isNull = await hasNull(found, fields, database);
+    if (isNull === undefined) return { ...relation, isUnanswered: true };
+    if (!isNull) keys.push(fields);
+  }
   return { ...relation, keys };
 }
 
-/** Whether a row has NULL in one of the fields, as far as is known. Without an answer nothing is proven. */
-const hasNull = ({ name }: CatalogTable, fields: readonly string[], database: Database): Promise<boolean> =>
+/** Whether a row has NULL in one of the fields; undefined if the view cannot be read now. */
+const hasNull = (
+  { name }: CatalogTable,
+  fields: readonly string[],
+  database: Database,
+): Promise<boolean | undefined> =>
   runOnCatalog(database, hasNullStatement(name, fields)).catch((error: unknown) => {
-    if (isDatabaseError(error) && UNANSWERED.test(error.code)) return true;
+    if (isDatabaseError(error) && UNANSWERED.test(error.code)) return undefined;
     throw error;
   });
 

@@ -51,6 +51,7 @@ const TABLE = `create domain even as integer constraint is_even check (value % 2
     if new.part = 98 then raise 'not now' using errcode = 'check_violation', column = 'room', constraint = 'by_trigger'; end if;
     if new.part = 96 then raise 'low average' using table = tg_table_name, column = 'room', constraint = 'age'; end if;
     if new.part = 95 then raise 'not here' using errcode = '0A000', column = 'room', constraint = 'unsupported'; end if;
+    if new.part = 94 then raise '' using column = 'room'; end if;
     if new.part = 97 then raise 'not there' using table = 'elsewhere', column = 'room'; end if;
     return new;
   end $$;
@@ -90,6 +91,7 @@ describe('the columns of a rule that refuses a write', () => {
         ['lohi', 400, 'POST', '', { foreign_tens: 0 }, { foreign_tens: [ALONE] }],
         ['age', 400, 'POST', '', { part: 96 }, { room: [ALONE] }],
         ['unsupported', 409, 'POST', '', { part: 95 }, { room: [ALONE] }],
+        ['without a message', 400, 'POST', '', { part: 94 }, { room: [ALONE] }],
         ['elsewhere', 400, 'POST', '', { part: 97 }, undefined],
         ['hidden', 400, 'POST', '', { secret: -1 }, undefined],
         ['halves', 400, 'POST', '', { secret: 5, high: 5 }, { high: [TOGETHER] }],
@@ -155,6 +157,9 @@ describe('the columns of a rule that refuses a write', () => {
         const preview = await root.upload('/admin/shown/-/import/', form);
         assert.match(readable(preview), /not now \(by_trigger\)/);
         assert.match(readable(preview), /Room: a rule of the database does not allow this value/);
+        form.set('_text', 'low\r\n-1\r\n');
+        const known = readable(await root.upload('/admin/shown/-/import/', form));
+        assert.equal(known.match(/must not be negative/gi)?.length, 1, known);
       });
     });
 });

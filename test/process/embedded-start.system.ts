@@ -99,7 +99,7 @@ describe('a start with the embedded database', { timeout: 600_000 }, () => {
   });
 
   test('creates no database in a project without its .env, by any command', async () => {
-    const cwd = await folderWith({ '.env.example': 'RESOURCES=./resources.js\n' });
+    const cwd = await folderWith({ '.env.example': 'export RESOURCES=./resources.js\n' });
     for (const words of [['serve'], ['user', 'add', 'joe', '--admin'], ['user', 'list']]) {
       const { code, stderr } = await run(words, { cwd });
       assert.equal(code, 1, stderr);

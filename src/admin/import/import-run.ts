@@ -31,8 +31,10 @@ function errorsOf(error: unknown): FieldErrors {
   const problem = asProblem(error);
   if (!problem || problem.status >= 500) throw error;
   const { errors = {}, message } = problem;
-  const isUnsaid = problem instanceof BrokenRule || Object.keys(errors).length === 0;
-  return isUnsaid ? { [WHOLE_ROW]: [message], ...errors } : errors;
+  const texts = Object.values(errors).flat();
+  // The errors of the columns may be the text that the resource has for the rule.
+  const isSaid = problem instanceof BrokenRule ? texts.includes(message) : texts.length > 0;
+  return isSaid ? errors : { [WHOLE_ROW]: [message], ...errors };
 }
 
 const charactersIn = ({ row: { cells } }: MatchedRow): number =>

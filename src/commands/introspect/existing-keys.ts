@@ -26,8 +26,14 @@ export interface ViewKey {
 }
 
 /** What a relation is, for people. A table with a foreign partition is served like a foreign table. */
-export const kindOf = ({ kind }: Pick<Relation, 'kind'>, found: CatalogTable): string | undefined =>
-  kind === 'p' ? 'a partitioned table with a foreign partition' : VIEW_KINDS[found.kind];
+export function kindOf(
+  { kind, isUnanswered }: Pick<Relation, 'kind' | 'isUnanswered'>,
+  found: CatalogTable,
+): string | undefined {
+  if (kind === 'p') return 'a partitioned table with a foreign partition';
+  const name = VIEW_KINDS[found.kind];
+  return isUnanswered ? `${name} that cannot be read now (without data, being refreshed, or slow)` : name;
+}
 
 /**
  * The columns that serve as the key of a view: those that are known to identify a row, else the most likely ones.

@@ -48,6 +48,8 @@ export interface Relation {
    * are empty, see `provenKeys`.
    */
   readonly keys: readonly (readonly string[])[];
+  /** Whether a materialized view could not be asked for its keys. */
+  readonly isUnanswered?: boolean;
   /** Where the columns of a view may come from. A subquery may have a column with the same number, and even the same name. */
   readonly origins: readonly ColumnOrigin[];
   readonly triggers: readonly Trigger[];

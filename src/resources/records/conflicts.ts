@@ -289,5 +289,5 @@ export function explainRule(
   if (text !== undefined) return shown(text);
   if (!isShown || explained instanceof Problem || !isRuleError(error)) return explained;
   const said = withConstraint(error);
-  return said === '' ? explained : shown(`${message.replace(/\.$/, '')}: ${said}`);
+  return shown(said === '' ? message : `${message.replace(/\.$/, '')}: ${said}`);
 }
