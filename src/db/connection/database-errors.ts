@@ -37,7 +37,7 @@ const VALUES_REFUSED = 'A rule of the database does not allow these values.';
 /** The `routine` of an error from RAISE in a trigger or function, which may have any SQLSTATE. */
 const RAISED = 'exec_stmt_raise';
 /** SQLSTATEs of failures of the service. In an error from RAISE they do not mean this: it is a rule of the database. */
-const NOT_RAISED = /^(08|25|28|3D|42|55000|57|58|HV)/;
+const NOT_RAISED = /^(08|0A|25|28|3D|42|55000|57|58|HV)/;
 /** The `routine` of the error for a row that a policy refuses. Without it, its SQLSTATE means a missing privilege. */
 const POLICY = 'ExecWithCheckOptions';
 
@@ -146,7 +146,6 @@ export function toProblem(error: unknown): Problem | undefined {
   if (!isDatabaseError(error)) return undefined;
   if (error.code === '42501' && error.routine === POLICY) return new Problem(400, VALUES_REFUSED);
   if (REFERENCES.test(error.code) && isInFunction(error)) return new Problem(409, NOT_ALLOWED);
-  if (isRaised(error) && error.code === '0A000') return new Problem(409, NOT_ALLOWED);
   const known =
     ANSWERS[error.code] ?? (error.code.length === 5 ? ANSWERS[error.code.slice(0, 2)] : undefined);
   const answer = isRaised(error) && (!known || NOT_RAISED.test(error.code)) ? ANSWERS['P0'] : known;
@@ -157,8 +156,8 @@ export function toProblem(error: unknown): Problem | undefined {
   return status === 503 ? unavailable(detail) : new Problem(status, detail);
 }
 
-/** SQLSTATEs of invalid values and violated constraints. Raised inside a function, they are a rule of the database as well. */
-const IN_FUNCTION = /^2[23]/;
+/** SQLSTATEs of invalid values, violated constraints and what PostgreSQL does not support. Raised inside a function, they are a rule of the database as well. */
+const IN_FUNCTION = /^(2[23]|0A)/;
 
 /** SQLSTATEs of rules: check and exclusion constraints, NOT NULL, views with a check option, and exceptions of triggers. */
 const RULES = /^(23000|23502|23514|23P01|44000|P0...)$/;

@@ -26,6 +26,7 @@ import {
 } from '../references/composite-references.ts';
 import type { CheckedBody } from './checked-body.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
+import { NOT_SUPPORTED, suppressed } from './write-result.ts';
 
 export const UNIQUE_VIOLATION = '23505';
 const EXCLUSION_VIOLATION = '23P01';
@@ -275,7 +276,9 @@ export function explainRule(
   isHidden = false,
 ): unknown {
   if (isHidden && involvesOtherRecords(error)) return explained;
-  const problem = explained instanceof Problem ? explained : toProblem(error);
+  const isUnsupported = error.code === NOT_SUPPORTED && isInFunction(error);
+  const refusal = isUnsupported ? suppressed() : toProblem(error);
+  const problem = explained instanceof Problem ? explained : refusal;
   if (!problem || problem.status >= 500) return explained;
   const { status, message, errors } = problem;
   const text = constraints.get(error.constraint_name ?? '');
@@ -287,7 +290,8 @@ export function explainRule(
     return made;
   };
   if (text !== undefined) return shown(text);
-  if (!isShown || explained instanceof Problem || !isRuleError(error)) return explained;
+  if (!isShown || explained instanceof Problem || !isRuleError(error))
+    return isUnsupported ? Object.assign(problem, { cause: error }) : explained;
   const said = withConstraint(error);
   return shown(said === '' ? message : `${message.replace(/\.$/, '')}: ${said}`);
 }

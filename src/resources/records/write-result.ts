@@ -1,6 +1,11 @@
 // Interprets the row that a writing statement returns: as a result, a problem, or a reason to retry.
 import type { Database } from '../../db/connection/database.ts';
-import { isRaised, LostWrite, NOT_ALLOWED, type DatabaseError } from '../../db/connection/database-errors.ts';
+import {
+  isInFunction,
+  LostWrite,
+  NOT_ALLOWED,
+  type DatabaseError,
+} from '../../db/connection/database-errors.ts';
 import { isUnanswered } from '../../db/connection/pool-job.ts';
 import type { Statement } from '../../db/rows.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
@@ -100,9 +105,12 @@ export function assertChangeable({ result, ownership }: WriteOutcome<FoundRow>):
   if (!result.isMatch) throw new Problem(412, 'The record has changed since it was read.');
 }
 
+/** SQLSTATE of what PostgreSQL does not support, and of a statement that a rule has rewritten into one without RETURNING. */
+export const NOT_SUPPORTED = '0A000';
+
 /** Whether a rule (CREATE RULE) has rewritten the statement into one without RETURNING. */
 export const isRewrittenByRule = (error: DatabaseError): boolean =>
-  error.code === '0A000' && !isRaised(error);
+  error.code === NOT_SUPPORTED && !isInFunction(error);
 
 /** The problem for a write that a trigger canceled without an error. */
 export const suppressed = (): Problem => new Problem(409, NOT_ALLOWED);
