@@ -71,4 +71,31 @@ describe('the OpenAPI document of a service', () => {
       await service.close();
     }
   });
+
+  test('says of each resource who may write it, which is no one without a method that writes', async () => {
+    const owned = { user: { type: 'foreignKey', references: 'user' } } as const;
+    const service = await startService([
+      user,
+      { model: 'shown', access: 'user', methods: ['GET'], owner: 'user', columns: owned },
+      { model: 'sent', access: 'user', methods: ['POST'], columns: { text: { type: 'string' } } },
+      { model: 'letter', access: 'user', owner: 'user', columns: owned },
+      { model: 'open', columns: { text: { type: 'string' } } },
+    ]);
+    try {
+      await service.addUser('ada');
+      const { json } = await service.request('/api/openapi.json', { user: 'ada' });
+      const texts = (json.tags as { name: string; description: string }[]).map(
+        ({ name, description }) => `${name}: ${description}`,
+      );
+      for (const text of [
+        'shown: Readable by anyone, writable by no one.',
+        'sent: Readable by no one, writable by users.',
+        'letter: Readable by anyone, writable by users. The user who creates a letter owns it; only the owner can change or delete it.',
+        'open: Readable by anyone, writable by no one.',
+      ])
+        assert.ok(texts.includes(text), `${text} is not in ${texts.join('\n')}`);
+    } finally {
+      await service.close();
+    }
+  });
 });

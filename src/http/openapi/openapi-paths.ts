@@ -87,11 +87,13 @@ const LEVELS: Readonly<Record<AccessLevel, string>> = {
 
 /** Who may read, write and own records, in one or two sentences. */
 export function describeResource({ name, read, access, methods, owner }: ServedResource): string {
+  const isWritable = access !== 'default' && [...methods].some((method) => method !== 'GET');
   const readers = methods.has('GET') ? LEVELS[read] : 'no one';
-  const writers = access === 'default' ? 'no one' : LEVELS[access];
-  const owned = owner
-    ? ` The user who creates a ${name} owns it; only the owner can change or delete it.`
-    : '';
+  const writers = isWritable ? LEVELS[access] : 'no one';
+  const owned =
+    owner && isWritable
+      ? ` The user who creates a ${name} owns it; only the owner can change or delete it.`
+      : '';
   return `Readable by ${readers}, writable by ${writers}.${owned}`;
 }
 
