@@ -5,7 +5,7 @@ import { RecentMap } from '../recent-map.ts';
 const FREE_SHARE = 0.25;
 /** Maximum usage that is remembered, as a multiple of the allowance. */
 const MAX_REMEMBERED = 20;
-/** Maximum clients that are remembered: more than take turns, or each would be forgotten before it counts as costly. */
+/** Maximum clients that are remembered. If more took turns, each would be forgotten before it counts as costly. */
 const MAX_CLIENTS = 16_384;
 
 interface Level {

@@ -9,29 +9,29 @@ import type { HasNetwork } from '../message/message.ts';
 
 /** Maximum number of active requests. Requests that wait for a slow statement, a body or a password check are not active. */
 const MAX_ACTIVE = 64;
-/** Maximum for one client while others are present. Requests that start while fewer are active in all are not counted. */
+/** Maximum for one client while others are present. Requests that start while fewer are active in the process do not count. */
 const MAX_ACTIVE_AMONG_OTHERS = 16;
 /** Requests that start in one iteration of the event loop. The others queue for the next one, in fair order. */
 const MAX_STARTS_PER_ITERATION = 16;
-/** Milliseconds after the first start of an iteration in which more requests may start. */
+/** For this many milliseconds after the first start of an iteration, more requests may start. */
 const MAX_START_TIME = 5;
 /** Maximum numbers of queued requests: in all, of the only client, and of one client while others are present. */
 const MAX_WAITING = 4_000;
 const MAX_WAITING_ALONE = 2_500;
 const MAX_WAITING_AMONG_OTHERS = 128;
-/** Milliseconds of work for a request from which the time is charged to the client. */
+/** Minimum milliseconds of work for a request before the time is charged to the client. */
 const MIN_CHARGED = 0.25;
-/** Charged milliseconds, beyond the client's fair share, from which its requests wait in the queue of heavy work. */
+/** If a client was charged more milliseconds than this beyond its fair share, its requests wait in the queue of heavy work. */
 const MAX_USAGE = 100;
 /** Milliseconds charged for a request whose client disconnected before the response: the work for it was wasted. */
 const ABANDONED_CHARGE = 5;
-/** Milliseconds of uninterrupted work from which an error response is delayed, see `Peer.pace`. */
+/** Minimum milliseconds of uninterrupted work before an error response is delayed, see `Peer.pace`. */
 export const MIN_PACED = 1;
 
 interface QueuedRequest {
   readonly start: () => void;
   readonly refuse: (reason: Error) => void;
-  /** The request to which the work until the next wait is charged, if nothing else measures it. */
+  /** The request that pays for the work after `start`, up to its next wait. Undefined if other code measures it. */
   readonly charged: AdmissionRequest | undefined;
 }
 
@@ -287,7 +287,7 @@ export class Admission {
     if (!next) return; // All waiting clients are at their limit: `leave` continues.
     const { start, charged } = next;
     start();
-    // After the work of the request up to its first wait for something else, which counts towards the start time.
+    // Runs after the request has worked up to its first wait. That work counts towards MAX_START_TIME.
     queueMicrotask(() =>
       process.nextTick(() => {
         if (charged) this.chargeWork(charged, performance.now() - now);

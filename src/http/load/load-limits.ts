@@ -9,7 +9,7 @@ import { createUnsent } from './unsent-responses.ts';
 
 /** Minimum budget for all request bodies in the memory of all processes (bytes). */
 const MIN_BODY_BUDGET = 64 * 1024 * 1024;
-/** The largest form of the admin area as a multiple of MAX_BODY. With a small MAX_BODY its forms fit MIN_BODY_BUDGET. */
+/** The largest form of the admin area as a multiple of MAX_BODY. MIN_BODY_BUDGET has room for it if MAX_BODY is small. */
 const FORM_FACTOR = 3;
 
 const UNREAD = 'Too many responses are still unread by their clients. Try again later.';

@@ -8,9 +8,9 @@ const SHORT_IN_A_ROW = 4;
 const LONG = 1;
 const SHORT = -0.5;
 const MAX_SCORE = 3;
-/** The score from which a client's work counts as repeatedly long. */
+/** The minimum score with which a client's work counts as repeatedly long. */
 const LONG_FROM = 1.5;
-/** Maximum clients whose scores are remembered: more than can wait, or each would be forgotten before its work counts as long. */
+/** Maximum clients whose scores are remembered. If more could wait, each would be forgotten before its work counts as long. */
 const MAX_CLIENTS = 16_384;
 
 /**

@@ -21,10 +21,10 @@ export const STREAM_RATE: DrainRate = { bytesPerSecond: 64 * 1024, seconds: 30, 
 const INTERVAL = 1_000;
 
 /** Responses above this size (bytes) must fit the budget. Smaller ones are sent until they exceed it by `SMALL_TOTAL`. */
-const LARGE = 16 * 1024;
+const LARGE_RESPONSE = 16 * 1024;
 const MIN_TOTAL = 64 * 1024 * 1024;
 const SMALL_TOTAL = 16 * 1024 * 1024;
-/** Seconds without any progress from which a connection is ended while more than half of the budget is used. */
+/** After this many seconds without any progress, a connection is ended if more than half of the budget is used. */
 const MAX_STALL = 5;
 
 interface SlowResponse {
@@ -113,11 +113,13 @@ export function createUnsent(maxPage: number, processes = 1) {
     return budget.used <= total;
   }
   /**
-   * Closes large responses other than the latest: first those that have stalled, then all. Networks with several come before those
-   * with one, and those with the most bytes first; of a network, the oldest comes first.
+   * Closes large responses, except the latest, until the others fit the budget. Stalled ones are closed first. The order is:
+   * - networks with several large responses before those with one
+   * - networks that hold more bytes before others
+   * - older responses before newer ones
    */
   function closeLarge(latest: SlowResponse): void {
-    const large = [...slowResponses].filter(({ bytes }) => bytes > LARGE);
+    const large = [...slowResponses].filter(({ bytes }) => bytes > LARGE_RESPONSE);
     const counts = new Map<string, number>();
     for (const { widest } of large) increment(counts, widest, 1);
     const inOrder = large
@@ -132,7 +134,7 @@ export function createUnsent(maxPage: number, processes = 1) {
   return {
     /** Whether a response of this size fits the budget. */
     fits: ({ network }: HasNetwork, bytes: number): boolean =>
-      bytes <= LARGE || budget.excess(network, bytes) === undefined,
+      bytes <= LARGE_RESPONSE || budget.excess(network, bytes) === undefined,
 
     /** Whether the client's network leaves more unread than the whole budget. */
     isOverdrawn: ({ network }: HasNetwork): boolean => budget.heldBy(widestNetwork(network)) > total,
@@ -141,7 +143,7 @@ export function createUnsent(maxPage: number, processes = 1) {
     watch(response: ServerResponse, rate: DrainRate, client: HasNetwork, bytes: number): void {
       const { socket } = response;
       if (!socket || socket.destroyed || response.closed) return;
-      if (budget.used + bytes > total + SMALL_TOTAL && bytes <= LARGE) return void socket.destroy();
+      if (budget.used + bytes > total + SMALL_TOTAL && bytes <= LARGE_RESPONSE) return void socket.destroy();
       const { network } = client;
       const slow: SlowResponse = {
         response,
@@ -160,7 +162,7 @@ export function createUnsent(maxPage: number, processes = 1) {
       response.once('close', slow.end);
       socket.once('close', slow.end);
       // A response to a write is always sent, even over budget: many writes may have started while there was room.
-      if (bytes > LARGE && budget.used > total) closeLarge(slow);
+      if (bytes > LARGE_RESPONSE && budget.used > total) closeLarge(slow);
     },
 
     bytes: (): number => budget.used,
