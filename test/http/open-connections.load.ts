@@ -32,7 +32,7 @@ async function start(connections: number) {
   });
   const http = createHttpServer(handler, {
     connections,
-    clientOf: ({ headers }) => String(headers['x-client']),
+    networkOfRequest: ({ headers }) => String(headers['x-client']),
   });
   let latest: Socket | undefined;
   http.on('connection', (socket) => (latest = socket));

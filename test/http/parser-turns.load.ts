@@ -145,7 +145,11 @@ test('connections that close at a head with too many headers give back what they
       request.url === '/ok' ? void response.end('ok') : void request.socket.once('end', () => response.end()),
     { accepted: () => undefined, refuseMethod: () => json(405, '{}') },
   );
-  const server = await listen(createHttpServer(answering, { clientOf: () => 'one client' }), '127.0.0.1', 0);
+  const server = await listen(
+    createHttpServer(answering, { networkOfRequest: () => 'one client' }),
+    '127.0.0.1',
+    0,
+  );
   const service = { base: server.url } as TestService;
   try {
     const text = head('GET /late') + head('GET /late', ...named(600));

@@ -20,7 +20,7 @@ const MIN_BYTES = 1_024;
 const MAX_RUNNING = 2;
 
 const TYPES = /^(?:application\/json|application\/x-ndjson|text\/csv)(?:;|$)/;
-/** How often the name of a coding may occur within other words of `Accept-Encoding`: looking at thousands takes long. */
+/** Maximum occurrences of a coding's name in `Accept-Encoding` that are examined: other words may contain it very often. */
 const MAX_OTHERS = 100;
 /** The weight of a coding in `Accept-Encoding`. */
 const WEIGHT = /;\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*$/;

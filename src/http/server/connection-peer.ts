@@ -112,7 +112,7 @@ export class Peer {
 
   /**
    * Delays the first request until Node has had a whole iteration of the event loop to notice that the client has disconnected.
-   * After a burst many clients have, and their requests must cost next to nothing.
+   * After a burst, many clients have disconnected, and their requests must cost next to nothing.
    */
   #letNodeNoticeDisconnect(): Promise<boolean> {
     return new Promise((resolve) => {

@@ -15,7 +15,7 @@ const MAX_BUFFERED = 16_384;
 const MAX_UNREAD = 16_384;
 /** Maximum bytes held for all connections: input that the parser has not received, and unanswered requests with unread bodies. */
 const budget = new ByteBudget(48 * 1024 * 1024);
-/** Maximum bytes of the first piece, which is not taken in turn: a small body is complete before the request is answered. */
+/** Maximum bytes of the first piece. It is not taken in turn, so that a small body is complete before the request is answered. */
 const FIRST_PIECE = 512;
 const NONE: Buffer = Buffer.alloc(0);
 /** Undocumented properties that Node's HTTP server adds to a socket. */
@@ -65,7 +65,7 @@ function compact(bytes: Buffer): Buffer {
  */
 export class ConnectionReader {
   readonly #socket: HttpSocket;
-  readonly #clientOf: RequestNetwork;
+  readonly #networkOfRequest: RequestNetwork;
   /** The network of the client of the latest unanswered request; without one, that of the connection. */
   #network: string;
   /** The bytes that the network holds in `budget` for this connection. */
@@ -88,10 +88,10 @@ export class ConnectionReader {
   #isStopped = false;
   #isClosed = false;
 
-  constructor(socket: Socket, clientOf: RequestNetwork) {
+  constructor(socket: Socket, networkOfRequest: RequestNetwork) {
     this.#socket = socket;
     this.#network = networkOf(socket);
-    this.#clientOf = clientOf;
+    this.#networkOfRequest = networkOfRequest;
     socket.on('close', this.#onClose);
   }
 
@@ -169,7 +169,7 @@ export class ConnectionReader {
 
   begin({ request, response }: RequestAndResponse): void {
     this.#latest = request;
-    this.#countFor(this.#clientOf(request));
+    this.#countFor(this.#networkOfRequest(request));
     this.#unanswered.add(request, () => {
       this.#account();
       this.#schedule();
@@ -211,7 +211,7 @@ export class ConnectionReader {
     this.#schedule();
   };
 
-  /** Closes the connection, and drops its input at once: it is not closed before its turn. */
+  /** Closes the connection, and drops its input at once: the system's side is closed later, see `ClosingTurns`. */
   #close(): void {
     this.#rest = NONE;
     this.#socket.destroy();

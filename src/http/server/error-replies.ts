@@ -46,7 +46,10 @@ const ruleLine = ({ message, constraint_name, column_name }: DatabaseError, id: 
   ...(column_name === undefined ? {} : { column: column_name }),
 });
 
-/** Turns any error into a response, and logs errors of the service and of the database. No other function does this. */
+/**
+ * Turns any error into a response, and logs errors of the service and of the database. Once a response has begun, `createHandler`
+ * logs them.
+ */
 export function errorReply(
   error: unknown,
   requestId: string,
@@ -73,7 +76,10 @@ export function errorReply(
   return show(problem ?? INTERNAL_ERROR, requestId);
 }
 
-/** The error for a method that no path supports: 404 for an unknown path, else 405. */
+/**
+ * The error for a method that no path supports: 404 for an unknown path, 503 while the service starts, else 405.
+ * @throws the errors of `findRoute` instead of returning them
+ */
 export function unknownMethod(path: string, current: Site | undefined): Problem {
   if (!isAdminPath(path)) return methodNotAllowed(allowOf(findRoute(path, current?.resources)));
   if (!current) return STARTING;

@@ -30,8 +30,10 @@ const LARGE_PAGE = 2_048;
 /** Milliseconds of work after which other clients may run. */
 const MAX_WORK = 4;
 /**
- * Bodies longer than this queue again before they are parsed, and so do requests with such a query once the user has been read. A
- * long query for a page, or with many parameters, waits in the queue of heavy work.
+ * Input that is longer takes another turn before it is parsed:
+ * - a body once it has arrived
+ * - a query once the user has been read
+ * - a query for a page, or with many parameters, in the queue of heavy work
  */
 const LONG_INPUT = 1_024;
 

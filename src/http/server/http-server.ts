@@ -56,7 +56,7 @@ interface HttpServerOptions {
   /** Receives the status of the response to an unreadable request. */
   readonly onUnreadable?: (status: number) => void;
   /** Default: the network of the connection. */
-  readonly clientOf?: RequestNetwork;
+  readonly networkOfRequest?: RequestNetwork;
   /** Maximum open connections. Default: what fits the memory. */
   readonly connections?: number;
 }
@@ -69,7 +69,7 @@ export function createHttpServer(
   {
     logger,
     onUnreadable,
-    clientOf = ({ socket }) => networkOf(socket),
+    networkOfRequest = ({ socket }) => networkOf(socket),
     connections = maxConnections(),
   }: HttpServerOptions = {},
 ): Server {
@@ -106,7 +106,7 @@ export function createHttpServer(
     handler.accepted();
   });
   limitHeaders(server);
-  limitPipelining(server, clientOf);
+  limitPipelining(server, networkOfRequest);
   // Thousands of requests may be unreadable, late or upgrades at once, or thousands of clients may disconnect.
   const errors = new Turns();
   ignoreUpgrades(server, errors);

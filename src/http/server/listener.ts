@@ -164,11 +164,11 @@ export async function openListener(
   const { trustProxy } = settings;
   const warning = isFirst ? openFilesWarning(settings.workers) : undefined;
   if (warning !== undefined) logger.warn({ message: warning });
-  const clientOf = ({ headers, socket }: IncomingMessage): string =>
+  const networkOfRequest = ({ headers, socket }: IncomingMessage): string =>
     clientNetworkOf(headers, socket.remoteAddress, trustProxy);
   const server = createHttpServer(endpoints.handler, {
     logger,
-    clientOf,
+    networkOfRequest,
     onUnreadable: endpoints.metrics.unreadable,
     connections: maxConnections(settings.workers),
   });

@@ -189,7 +189,7 @@ export async function sendStream(
   tracking?: UnsentTracking,
 ): Promise<number> {
   tracking?.unsent.watch(response, STREAM_RATE, tracking.client, 0);
-  // Node omits the header from a response without a body.
+  // Node omits `Transfer-Encoding` from a response without a body.
   const isChunked = request.method === 'HEAD' && request.httpVersion !== '1.0';
   const begin = (): void => {
     if (response.headersSent) return;

@@ -1,5 +1,5 @@
-// The latest request of each connection, and the connections that a `ConnectionReader` reads instead of Node: those with pipelined
-// requests or chunked bodies, those that sent an invalid request, and those of networks that sent too many headers.
+// Remembers the latest request of each connection. Lets a `ConnectionReader` read some connections instead of Node: those with
+// pipelined requests or chunked bodies, those that sent an invalid request, and those of networks that sent too many headers.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import {
@@ -36,15 +36,15 @@ export function track(request: IncomingMessage, response: ServerResponse): void 
 /**
  * Gives a connection a `ConnectionReader`: at once if its network has sent too many headers lately, else when its client pipelines
  * requests or sends a chunked body. All others keep Node's own reader, which is faster.
- * @param clientOf whose budget a request uses, and in whose turn the connection is read from then on
+ * @param networkOfRequest the network that pays for a request, and in whose turn the connection is read from then on
  */
-export function limitPipelining(server: Server, clientOf: RequestNetwork): void {
+export function limitPipelining(server: Server, networkOfRequest: RequestNetwork): void {
   server.on('connection', (socket: HttpSocket) => {
     const parser = socket.parser;
     const onIncoming = parser?.onIncoming;
     if (!parser || !onIncoming || readers.has(socket)) return;
     const takeOver = (): ConnectionReader => {
-      const reader = new ConnectionReader(socket, clientOf);
+      const reader = new ConnectionReader(socket, networkOfRequest);
       readers.set(socket, reader);
       return reader;
     };
