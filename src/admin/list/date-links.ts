@@ -59,7 +59,7 @@ const titleOf = (period: Period): string => {
   return month === undefined ? year : (MONTHS[Number(month) - 1] ?? month);
 };
 
-/** The month, else the year, that contains both times. Above it, there would be only one link. */
+/** The month, else the year, that contains both times. Links to longer periods would offer only one choice. */
 function commonPeriod(first: string, last: string): Period | undefined {
   return [first.slice(0, 7), first.slice(0, 4)].find((period) => last.startsWith(period) && daysOf(period));
 }

@@ -14,8 +14,8 @@ export const hiddenParameters = ({ list }: LinkParameters): readonly Html[] =>
   list.map(({ name, value }) => html`<input type="hidden" name="${name}" value="${value}" />`);
 
 /**
- * The menu to add a filter: a link for each column, which opens the form of the filter. A link repeats the query, so a form
- * with one control replaces the links of a long one.
+ * The menu to add a filter: a link for each column, which opens the form of the filter. Each link repeats the query. If the query
+ * is long, a form with one control replaces the links.
  * @param linkTo the address of the list with some parameters
  */
 export function filterMenu(

@@ -149,11 +149,11 @@ function pager(
 export async function showList(context: ResourceContext): Promise<Reply> {
   const { resource, browsing } = context;
   const { name, title, may } = resource;
-  const { parameters, errors: unread } = LinkParameters.parseWithErrors(context.request.query);
+  const { parameters, errors: parseErrors } = LinkParameters.parseWithErrors(context.request.query);
   const selection = selectionOf(parameters);
   let page: EntryPage | undefined;
   let count: Count | undefined;
-  let errors = unread;
+  let errors = parseErrors;
   try {
     if (Object.keys(errors).length === 0)
       [page, count] = await Promise.all([

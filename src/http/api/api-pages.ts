@@ -26,8 +26,8 @@ export interface ApiPages extends Pick<Area, 'problem'> {
   /** A static file of the pages. @throws Problem 404 */
   readonly asset: (path: string) => Reply;
   /**
-   * Whether a path is that of a file of these pages or of the admin area. The files cost little, and a page that was served is
-   * unusable without them.
+   * Whether a path is that of a file of these pages or of the admin area. Such files are served under overload, and RATE_LIMIT
+   * does not count them: they cost little, and a page that was served is unusable without them.
    */
   readonly isAsset: (path: string) => boolean;
 }

@@ -44,7 +44,7 @@ export interface ApiReadOptions {
   readonly hasAdmin: boolean;
 }
 
-/** Work per column of an HTML page, as bytes of records. */
+/** What each column of an HTML page counts for `turnForPage`, in bytes of records. */
 const COLUMN_WEIGHT = 64;
 
 /** A format that programs read. */

@@ -40,8 +40,8 @@ const isUnavailable = (error: unknown): boolean =>
 const requiresAbsence = ({ headers }: ApiRequest): boolean => headers['if-none-match']?.trim() === '*';
 
 /**
- * Writes a record that has one of the versions of `If-Match`, and none of `If-None-Match`. The write may find a later version than
- * the one that is compared with `If-None-Match`; only `If-Match` rules that out.
+ * Writes a record that has one of the versions of `If-Match`, and none of `If-None-Match`. `If-None-Match` is compared before the
+ * write, so the record can change in between. `If-Match` is a part of the write.
  */
 async function writeIfMatching<T>(
   { headers }: ApiRequest,
@@ -54,7 +54,7 @@ async function writeIfMatching<T>(
   const version = isAny ? undefined : await current();
   const isListed = isAny || (version !== undefined && noneMatchLists(unwanted, version));
   if (!isListed) return write(parseIfMatch(headers['if-match']));
-  // No version is allowed, so the write itself finds the errors that take precedence.
+  // Without any allowed version, the write fails with 412, or with an error that takes precedence.
   return write([]).catch((error: unknown) => {
     const detail = isAny ? EXISTS : 'The record has a version that If-None-Match lists.';
     throw error instanceof Problem && error.status === 412 ? new Problem(412, detail) : error;
@@ -147,8 +147,8 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
 
   /**
    * Runs a write for its caller. The writing statement itself confirms the caller: the body may take long to arrive, and for a
-   * caller remembered from earlier requests this saves a round trip. If it fails, authentication errors take precedence over its
-   * error, unless the database is unavailable.
+   * caller remembered from earlier requests this saves a round trip. If the write of such a caller fails, the caller is
+   * authenticated again. An error of that takes precedence, unless the database is unavailable.
    */
   async function asWriter<T>(
     request: ApiRequest,

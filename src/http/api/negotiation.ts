@@ -63,7 +63,7 @@ function qualityOf(type: string, ranges: readonly MediaRange[]): number {
   return 0;
 }
 
-/** A longer header counts as malformed: a request is asked several times what it accepts, and each time parses all of it. */
+/** A longer header counts as malformed: the service parses all of it several times per request. */
 const MAX_ACCEPT = 1_024;
 
 /** A fast path: whether `Accept` is missing or too long, or one of the usual values that select JSON. */

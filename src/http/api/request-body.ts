@@ -1,4 +1,4 @@
-// Reads request bodies, and takes the JSON text out of each form that the API accepts.
+// Reads request bodies. Takes the JSON text out of JSON bodies, and out of the field `data` of forms.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BodyProblem, Problem } from '../../errors.ts';
 import { decodeField } from '../../query/parse/grammar.ts';

@@ -178,7 +178,7 @@ export function createAuthentication(
     const user = isTooLong ? undefined : await users.find(credentials.name);
     const isUnchanged = user?.id === cached?.caller.id && user?.password === cached?.storedHash;
     if (cached && user?.active && isUnchanged) return remember(key, user, cached);
-    // Otherwise requests that fail on an outdated precondition would renew the entry.
+    // `recall` would go on renewing the outdated entry.
     if (cached) cache.delete(key);
     throttle.check(network, nameOf(credentials, user), isFamiliar(network, user));
     const storedHash = await verifyShared(key, credentials, user, network, onGone);

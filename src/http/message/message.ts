@@ -83,7 +83,7 @@ export type Reply = WholeReply | StreamedReply;
 export const isStreamed = (reply: Reply): reply is StreamedReply =>
   typeof reply.body === 'object' && Symbol.asyncIterator in reply.body;
 
-/** Bytes, or characters of a text, from which a body is sent in pieces. */
+/** Minimum bytes, or characters of a text, of a body that is sent in pieces. */
 export const LONG_BODY = 524_288;
 
 /** The length of a body: its bytes, or the characters of a text. */

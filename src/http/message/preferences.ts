@@ -1,7 +1,7 @@
 // The `Prefer` header (RFC 7240).
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** A longer header is ignored: a request asks for several preferences, each of which would split it again. */
+/** A longer header is ignored: the service looks for several preferences per request, and splits it for each. */
 const MAX_LENGTH = 1_024;
 
 /** The value of a preference in lower case; undefined if the request has none. The first of repeated ones counts (section 2). */

@@ -57,7 +57,7 @@ function requestBody(schema: JsonSchema, ...mediaTypes: readonly string[]): Json
   };
 }
 
-/** One value, or an array of such values. @param minimal the schema of an element that may replace it */
+/** One value, or an array of such values. @param minimal the schema of an array's element with `Prefer: return=minimal` */
 const oneOrArray = (one: JsonSchema, minimal?: JsonSchema): JsonSchema => ({
   oneOf: [
     one,
