@@ -1,5 +1,5 @@
-// Resolves the names of a list query to columns and joins. No other file does so for SQL: the admin area resolves the paths of
-// filters again, to describe them.
+// Resolves the names of a list query to columns and joins. Only this file does so for SQL. The admin area resolves the paths of
+// filters, too, but to describe them.
 import type { Operator } from '../db/types/column-type.ts';
 import { partsOf, type Column, type Model } from '../db/schema/model.ts';
 import { addError, excerpt, type FieldErrors } from '../errors.ts';
@@ -120,8 +120,8 @@ function resolvePath(
     const part = parts[index] ?? '';
     const next: Column | undefined = target && visibility.find(target, part);
     const isOperator = !next && index === parts.length - 1 && OPERATORS.has(part);
-    // A hidden model and a missing column give the same answer. An operator enters no model, so it skips `joinable`:
-    // `Listing.needsCaller` records these calls.
+    // A hidden model and a missing column give the same answer. An operator does not call `joinable`:
+    // `Listing.needsCaller` takes each call as a join.
     if (!target || isOperator || !visibility.joinable(target) || !next)
       return { alias, column, rest: parts.slice(index) };
     if (index > MAX_PATH_KEYS) return { fault: `must follow at most ${MAX_PATH_KEYS} foreign keys` };
@@ -157,7 +157,7 @@ function planFilter(
   let fault = budget.digits.take(parsed.addedDigits);
   if (operator === 'like' || operator === 'ilike') fault ??= budget.takePatterns(values);
   if (operator === 'contains')
-    fault ??= column.elements ? budget.takeElements(parsed.elementCount) : budget.takeJson(values);
+    fault ??= column.elementFacts ? budget.takeElements(parsed.elementCount) : budget.takeJson(values);
   return fault === undefined ? { alias, column, operator, values, negated: filter.negated } : { fault };
 }
 

@@ -86,8 +86,8 @@ const ALL_TYPES: Readonly<Record<string, ColumnType>> = {
 };
 const columnOf = (name: string, facts: Partial<Column> = {}): Column => {
   const type = ALL_TYPES[name];
-  const elements = type?.element && { castType: type.element.castType, nullable: true };
-  return { type, castType: type?.castType, elements, ...facts } as unknown as Column;
+  const elementFacts = type?.element && { castType: type.element.castType, nullable: true };
+  return { type, castType: type?.castType, elementFacts, ...facts } as unknown as Column;
 };
 const types = Object.keys(ALL_TYPES);
 const asRequest = (headers: Record<string, string>): ApiRequest =>

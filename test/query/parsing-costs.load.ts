@@ -58,7 +58,7 @@ describe('the cost of the largest body', () => {
       const source = `[${Array(10_000).fill(element).join(',')}]`;
       const costOf = (facts: object): number => {
         const { castType } = COLUMN_TYPES[of];
-        const column = { castType: `${castType}[]`, elements: { castType, nullable: false, ...facts } };
+        const column = { castType: `${castType}[]`, elementFacts: { castType, nullable: false, ...facts } };
         return cpuOf(() => ARRAY_TYPES[of].fromJson(undefined, source, column), 8);
       };
       const [least, most] = [costOf(few), costOf(many)];

@@ -47,10 +47,10 @@ const isUnique = (column: Column, { uniques }: Model): boolean =>
 
 /** Constraints and help of a column, as short phrases. */
 function notesOf(column: Column, { readonly, owner, model }: ServedResource): Content {
-  const limits = column.elements ?? column;
+  const limits = column.elementFacts ?? column;
   const options = textsOf(limits);
   const limitNotes = [
-    column.elements?.nullable === false && 'not null',
+    column.elementFacts?.nullable === false && 'not null',
     options && `one of ${options.join(', ')}`,
     limits.maxLength !== undefined && !options && `at most ${limits.maxLength} characters`,
     limits.minLength !== undefined && `at least ${limits.minLength} characters`,
@@ -63,7 +63,9 @@ function notesOf(column: Column, { readonly, owner, model }: ServedResource): Co
     isKeyPart(model, column) && 'a part of the key',
     column === owner && 'set to the user who creates the record',
     column !== model.primaryKey && isUnique(column, model) && 'unique',
-    ...(column.elements ? [limitNotes.length > 0 && `each element: ${limitNotes.join(', ')}`] : limitNotes),
+    ...(column.elementFacts
+      ? [limitNotes.length > 0 && `each element: ${limitNotes.join(', ')}`]
+      : limitNotes),
     column.help,
   ];
   return notes.filter(Boolean).join('; ');

@@ -26,7 +26,7 @@ function reference(column: Column, fields: JsonFields, { foreignKeys }: Model): 
   const whole = column.references ? undefined : foreignKeys.find((one) => partsOf(one).includes(column));
   if (!whole) return [column, textOfField(fields, column.key)];
   const isWhole = (part: Column): boolean =>
-    fields.has(part.key) && !fields.has(sizeKey(part)) && !part.secondPlaces;
+    fields.has(part.key) && !fields.has(sizeKey(part)) && !part.fractionalSecondDigits;
   const texts = partsOf(whole).map((part) => (isWhole(part) ? textOfField(fields, part.key) : null));
   const present = texts.filter((text) => text !== null);
   return [whole, present.length === texts.length ? joinKey(present) : null];

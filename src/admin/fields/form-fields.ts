@@ -193,9 +193,9 @@ export function fieldControl(field: Field): Html {
 }
 
 /** How to type an array, and its choices. */
-function arrayHint({ elements, nullable }: Column): string {
-  if (!elements) return '';
-  const choices = textsOf(elements);
+function arrayHint({ elementFacts, nullable }: Column): string {
+  if (!elementFacts) return '';
+  const choices = textsOf(elementFacts);
   const isOneOf = choices ? `Choices: ${choices.join(', ')}.` : '';
   const none = nullable ? 'Empty means no value, [] means no elements.' : '';
   return ['One element per line, or a JSON array.', none, isOneOf].filter(Boolean).join(' ');

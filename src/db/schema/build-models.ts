@@ -7,7 +7,7 @@ import {
   isWithTime,
   lengthOf,
   scalarOf,
-  secondPlacesOf,
+  fractionalSecondDigitsOf,
   type Catalog,
   type CatalogColumn,
   type CatalogTable,
@@ -54,11 +54,11 @@ function storedFacts(stored: CatalogColumn): OwnFacts {
     storedLength: lengthOf(stored),
     precision: numeric ? ((modifier - 4) >> 16) & 0xffff : undefined,
     scale: numeric ? scale : undefined,
-    secondPlaces: isWithTime(stored) ? secondPlacesOf(stored) : undefined,
+    fractionalSecondDigits: isWithTime(stored) ? fractionalSecondDigitsOf(stored) : undefined,
   };
   if (!isArray) return facts;
-  const elements = { ...facts, castType: castType.replace(/\[\]$/, ''), needsCast: false, nullable: true };
-  return { castType, needsCast: facts.needsCast, elements };
+  const element = { ...facts, castType: castType.replace(/\[\]$/, ''), needsCast: false, nullable: true };
+  return { castType, needsCast: facts.needsCast, elementFacts: element };
 }
 
 interface Limits {
@@ -85,10 +85,10 @@ function factsOf(
 ): OwnFacts {
   const declared = declaredFacts(definition, type);
   const facts = stored ? storedFacts(stored) : declared;
-  if (!facts.elements || definition.type !== 'array') return limited(facts, definition as Limits);
-  const elements = limited(facts.elements, definition.elements ?? {});
-  const { nullable = true, choices } = declared.elements ?? {};
-  return { ...facts, elements: { ...elements, nullable, choices } };
+  if (!facts.elementFacts || definition.type !== 'array') return limited(facts, definition as Limits);
+  const elementFacts = limited(facts.elementFacts, definition.elements ?? {});
+  const { nullable = true, choices } = declared.elementFacts ?? {};
+  return { ...facts, elementFacts: { ...elementFacts, nullable, choices } };
 }
 
 const smaller = (one: number | undefined, other: number | undefined): number | undefined =>

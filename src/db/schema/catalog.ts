@@ -61,7 +61,7 @@ export const isWithTime = ({ type }: Pick<CatalogColumn, 'type'>): boolean =>
 
 /** The decimal places of its seconds: by default, microseconds. */
 export const MICROSECONDS = 6;
-export const secondPlacesOf = ({ modifier }: Pick<CatalogColumn, 'modifier'>): number =>
+export const fractionalSecondDigitsOf = ({ modifier }: Pick<CatalogColumn, 'modifier'>): number =>
   modifier < 0 ? MICROSECONDS : modifier;
 
 /** The length of a varchar or char, or of such elements; its type modifier includes four bytes of header. */

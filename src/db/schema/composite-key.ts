@@ -40,7 +40,7 @@ function decodePart(text: string): string | undefined {
 
 /** The output of one of several columns of a key: percent-encoded, and with the fractions of a second that records do not show. */
 export function partText(column: Fragment, part: KeyPart, isOnly: boolean): Fragment {
-  const output = sql`${part.type.output(column, { ...part, secondPlaces: 0 })}::text`;
+  const output = sql`${part.type.output(column, { ...part, fractionalSecondDigits: 0 })}::text`;
   if (isOnly || part.type.isUnreserved) return output;
   // Regular expressions do not support nondeterministic collations.
   const shown = sql`(${output} collate "C")`;
@@ -57,11 +57,11 @@ function withFraction(value: string, text: string): string {
 }
 
 /** Refuses a text with more decimal places of seconds than the column keeps: PostgreSQL would round it to another key. */
-export function tooManyPlaces(text: string, { secondPlaces }: Facts): string | undefined {
-  if (secondPlaces === undefined) return undefined;
+export function tooManyPlaces(text: string, { fractionalSecondDigits }: Facts): string | undefined {
+  if (fractionalSecondDigits === undefined) return undefined;
   const places = /:\d\d\.(\d*[1-9])/.exec(text)?.[1]?.length ?? 0;
-  return places > secondPlaces
-    ? `must have at most ${secondPlaces} decimal places of seconds (got ${places})`
+  return places > fractionalSecondDigits
+    ? `must have at most ${fractionalSecondDigits} decimal places of seconds (got ${places})`
     : undefined;
 }
 
@@ -82,7 +82,7 @@ export function splitKey(text: string, parts: readonly KeyPart[]): readonly stri
     const parsed: Parsed =
       decoded === undefined ? { fault: 'is not percent-encoded correctly' } : part.type.parse(decoded, part);
     if (parsed.fault !== undefined) return { fault: `${part.key}: ${parsed.fault}` };
-    values.push(part.secondPlaces ? withFraction(parsed.value, decoded ?? '') : parsed.value);
+    values.push(part.fractionalSecondDigits ? withFraction(parsed.value, decoded ?? '') : parsed.value);
   }
   return values;
 }

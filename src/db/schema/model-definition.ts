@@ -175,8 +175,8 @@ export function declaredFacts(column: ColumnDefinition, type: ColumnType): Facts
     const { null: nullable = true, ...limits } = column.elements ?? {};
     const facts = declaredFacts({ ...limits, type: column.of }, type.element);
     const maxLength = facts.maxLength ?? limits.maxLength;
-    const elements = { ...limits, ...facts, maxLength, nullable, choices: column.choices };
-    return { castType: type.castType, elements };
+    const elementFacts = { ...limits, ...facts, maxLength, nullable, choices: column.choices };
+    return { castType: type.castType, elementFacts };
   }
   const isDecimal = column.type === 'decimal';
   return {

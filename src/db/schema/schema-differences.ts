@@ -8,7 +8,7 @@ import {
   lengthOf,
   MICROSECONDS,
   sameFields,
-  secondPlacesOf,
+  fractionalSecondDigitsOf,
   VIEW_KINDS,
   type Catalog,
   type CatalogTable,
@@ -176,7 +176,7 @@ function versionDifferences({ version, columns }: ModelDefinition, found: Catalo
   const field = fieldOf(version, column);
   const stored = found.columns.find((candidate) => candidate.field === field);
   return faultIf(
-    stored !== undefined && isWithTime(stored) && secondPlacesOf(stored) < MICROSECONDS,
+    stored !== undefined && isWithTime(stored) && fractionalSecondDigitsOf(stored) < MICROSECONDS,
     'version',
     `${field} is ${stored?.printed}, but two changes within a second must give it different values: make it timestamp or timestamptz, without a precision`,
   );

@@ -97,8 +97,8 @@ const isNull = (source: string): boolean => source === 'null';
 /** The type of arrays whose elements have this type. */
 function arrayOf(element: ColumnType): ColumnType {
   const { output, comparable, stored } = element.array ?? {};
-  const factsOf = ({ elements }: Facts): ElementFacts =>
-    elements ?? { castType: element.castType, nullable: true };
+  const factsOf = ({ elementFacts }: Facts): ElementFacts =>
+    elementFacts ?? { castType: element.castType, nullable: true };
   const shown = (column: Fragment, facts: Facts): Fragment => {
     if (output) return output(column, factsOf(facts));
     return element.input.json === 'string' ? arrayOfTexts(column) : sql`to_json(${column})`;

@@ -35,8 +35,8 @@ export const fromDigits =
 export const keepHidden =
   (output: (column: Fragment, facts: Facts) => Fragment) =>
   (value: Fragment, present: Fragment, facts: Facts): Fragment =>
-    facts.secondPlaces
-      ? sql`case when ${output(present, facts)} = ${output(value, { ...facts, secondPlaces: 6 })} then ${present} else ${value} end`
+    facts.fractionalSecondDigits
+      ? sql`case when ${output(present, facts)} = ${output(value, { ...facts, fractionalSecondDigits: 6 })} then ${present} else ${value} end`
       : value;
 
 const isInfinite = (text: string): boolean => /^-?infinity$/.test(text);
@@ -53,9 +53,9 @@ export const requirePlainDate =
     return isOutside ? { fault: 'must have a year from 1 to 9999', value: parsed.value } : parsed;
   };
 
-export const dateTimeOutput = (column: Fragment, { castType, secondPlaces }: Facts): Fragment => {
+export const dateTimeOutput = (column: Fragment, { castType, fractionalSecondDigits }: Facts): Fragment => {
   const utc = castType === 'timestamptz' ? sql`(${column} at time zone 'UTC')` : column;
-  return secondPlaces ? sql`date_trunc('second', ${utc})::text` : sql`${utc}::text`;
+  return fractionalSecondDigits ? sql`date_trunc('second', ${utc})::text` : sql`${utc}::text`;
 };
 /** The same moment as `dateTimeOutput` in ISO 8601. Values that ISO 8601 has no text for stay as they are. */
 export const isoDateTimeOutput = (column: Fragment, facts: Facts): Fragment => {
@@ -63,8 +63,8 @@ export const isoDateTimeOutput = (column: Fragment, facts: Facts): Fragment => {
   const isPlain = sql`isfinite(${column}) and ${column} >= '0001-01-01'`;
   return sql`case when ${isPlain} then replace(${plain}, ' ', 'T') || 'Z' else ${plain} end`;
 };
-export const timeOutput = (column: Fragment, { secondPlaces }: Facts): Fragment =>
-  secondPlaces ? sql`to_char(${column}, 'HH24:MI:SS')` : asText(column);
+export const timeOutput = (column: Fragment, { fractionalSecondDigits }: Facts): Fragment =>
+  fractionalSecondDigits ? sql`to_char(${column}, 'HH24:MI:SS')` : asText(column);
 
 /** The JSON of an array whose elements are JSON strings. */
 export const arrayOfTexts = (array: Fragment): Fragment => sql`to_json(${array}::text[])`;
@@ -72,19 +72,19 @@ export const arrayOfTexts = (array: Fragment): Fragment => sql`to_json(${array}:
 /** The JSON or the text of an array of times without fractions of a second. Works for any dimensions. */
 const withoutFractions = (text: Fragment): Fragment => sql`regexp_replace(${text}, '\\.[0-9]+', '', 'g')`;
 
-export const dateTimesOutput = (array: Fragment, { castType, secondPlaces }: Facts): Fragment => {
+export const dateTimesOutput = (array: Fragment, { castType, fractionalSecondDigits }: Facts): Fragment => {
   // The time zone of every session is UTC.
   const shown = arrayOfTexts(castType === 'timestamptz' ? sql`${array}::timestamp[]` : array);
-  return secondPlaces ? withoutFractions(sql`${shown}::text`) : sql`${shown}::text`;
+  return fractionalSecondDigits ? withoutFractions(sql`${shown}::text`) : sql`${shown}::text`;
 };
 /** The same moments in ISO 8601. Values that ISO 8601 has no text for stay as they are. */
 export const isoDateTimesOutput = (array: Fragment, facts: Facts): Fragment =>
   sql`regexp_replace(${dateTimesOutput(array, facts)}, '"([0-9-]+) ([0-9:]+)"', '"\\1T\\2Z"', 'g')`;
-export const timesOutput = (array: Fragment, { secondPlaces }: Facts): Fragment =>
-  secondPlaces ? withoutFractions(sql`${arrayOfTexts(array)}::text`) : arrayOfTexts(array);
+export const timesOutput = (array: Fragment, { fractionalSecondDigits }: Facts): Fragment =>
+  fractionalSecondDigits ? withoutFractions(sql`${arrayOfTexts(array)}::text`) : arrayOfTexts(array);
 /** An array of times as filters compare it: without the fractions that the output hides. */
-export const timesInSeconds = (array: Fragment, { castType, secondPlaces }: Facts): Fragment =>
-  secondPlaces ? sql`${withoutFractions(sql`${array}::text`)}::${raw(`${castType}[]`)}` : array;
+export const timesInSeconds = (array: Fragment, { castType, fractionalSecondDigits }: Facts): Fragment =>
+  fractionalSecondDigits ? sql`${withoutFractions(sql`${array}::text`)}::${raw(`${castType}[]`)}` : array;
 
 /** Parses a UUID in its canonical form and converts it to lower case. */
 export function uuid(text: string): Parsed {

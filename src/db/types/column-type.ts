@@ -28,7 +28,7 @@ export interface Facts {
   readonly precision?: number | undefined;
   readonly scale?: number | undefined;
   /** The decimal places of seconds that the column keeps and the output does not show. */
-  readonly secondPlaces?: number | undefined;
+  readonly fractionalSecondDigits?: number | undefined;
   /** The labels of an enum. */
   readonly labels?: readonly string[] | undefined;
   /** A domain over an enum, or an array of a domain. PostgreSQL has no operators for it, not even `=`. */
@@ -42,7 +42,7 @@ export interface Facts {
   /** The columns of a key that has several: see `compositeType`. */
   readonly parts?: readonly Facts[] | undefined;
   /** Of an array: how the database stores its elements, and their limits. The other facts are those of the array itself. */
-  readonly elements?: ElementFacts | undefined;
+  readonly elementFacts?: ElementFacts | undefined;
 }
 
 /** What is known of the elements of an array. */

@@ -50,7 +50,7 @@ function inValues(text: string, column: Column): FilterValues {
 /** The value of `contains`: the elements that an array must have, or a JSON value. */
 function containedValue(text: string, column: Column): FilterValues {
   const { element: elementType } = column.type;
-  const { elements: elementFacts } = column;
+  const { elementFacts } = column;
   if (!elementType || !elementFacts) return typedValue(text, column);
   const items = listItems(text);
   if ('fault' in items) return items;

@@ -20,9 +20,8 @@ const SYMBOLS: Readonly<Record<Exclude<Operator, 'in' | 'is'>, string>> = {
 };
 
 /**
- * Maximum values that are compared one by one where only this can use an index: with `contains`, and with a column that stores
- * fractions of a second. More values are one parameter. Otherwise clients could cause a different statement with each number of
- * values.
+ * Maximum values that are compared one by one. `contains`, and columns that store fractions of a second, use an index only for
+ * such values. More values are one parameter, so that clients cannot cause a different statement with each number of values.
  */
 const MAX_COMPARISONS = 8;
 
@@ -35,8 +34,8 @@ function patternText(column: Column, bare: Fragment): Fragment {
 }
 
 /**
- * Whether comparing two values reads, and for citext copies, each of them whole. PostgreSQL cannot cancel the comparison with the
- * elements of an array, which takes a second per 50 of them if the value has 1 MB. Between the rows of a subselect, it can.
+ * Whether comparing two values reads each of them whole. For citext, PostgreSQL also copies them. Comparing a value of 1 MB with
+ * 50 elements of an array takes a second, which PostgreSQL cannot cancel. It can cancel between the rows of a subselect.
  */
 const isReadWhole = ({ castType, isNondeterministic }: Column): boolean =>
   castType === 'jsonb' || isNondeterministic === true || /(?:^|\.)citext$/.test(castType);
@@ -92,7 +91,7 @@ function compare(
   const [only] = values;
   const symbol = raw(SYMBOLS[comparison]);
   const quantifier = raw(comparison === 'ne' ? 'all' : 'any');
-  if (column.secondPlaces && !isPattern) {
+  if (column.fractionalSecondDigits && !isPattern) {
     if (values.length <= MAX_COMPARISONS) {
       const each = values.map((text) => {
         const isLast = text === '24:00:00'; // the largest time: adding microseconds would wrap around

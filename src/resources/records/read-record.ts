@@ -75,10 +75,10 @@ export async function readRecord(
 }
 
 /** A value of a key as a field of a body. */
-function keyField(text: string, { type, secondPlaces }: Column): JsonField {
+function keyField(text: string, { type, fractionalSecondDigits }: Column): JsonField {
   if (type.input.json === 'number') return { value: Number(text), source: text };
   if (type.input.json === 'boolean') return { value: text === 'true', source: text };
-  return { value: text, source: JSON.stringify(text), exact: secondPlaces ? text : undefined };
+  return { value: text, source: JSON.stringify(text), exact: fractionalSecondDigits ? text : undefined };
 }
 
 /** A column of a key and its field. */
