@@ -77,7 +77,7 @@ const PAGE_PARAMETERS = ['_filter', '_count'];
 const withoutPageParameters = (query: ReturnType<typeof parseParameters>): string =>
   query
     .filter(({ name }) => !PAGE_PARAMETERS.includes(name))
-    .map(({ part }) => part)
+    .map(({ encoded }) => encoded)
     .join('&');
 
 /** The resources that the caller can GET. */

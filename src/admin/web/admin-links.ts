@@ -93,10 +93,12 @@ export class LinkParameters {
       return { parameters: LinkParameters.parse(query), errors: {} };
     } catch (error) {
       if (!(error instanceof Problem) || !error.errors) throw error;
-      const list = decodeQuery(query).map(({ part, encodedName, name = encodedName, value }): Parameter => {
-        const source = part.slice(part.indexOf('=') + 1);
-        return { name, value: value === undefined || value.includes('\0') ? source : value };
-      });
+      const list = decodeQuery(query).map(
+        ({ encoded, encodedName, name = encodedName, value }): Parameter => {
+          const source = encoded.slice(encoded.indexOf('=') + 1);
+          return { name, value: value === undefined || value.includes('\0') ? source : value };
+        },
+      );
       // Errors in the page's own parameters are not reported, except in the search.
       const isReported = (name: string): boolean => !name.startsWith('_') || name === '_search';
       const kept = list.filter(({ name }) => isReported(name) || !Object.hasOwn(error.errors ?? {}, name));

@@ -10,17 +10,18 @@ export interface Neighbors {
 }
 
 /**
- * @param boundary where the page began or ended; undefined for a page with a number
+ * @param boundary of the page; undefined for a page with a number
  * @param number of the page
  * @throws Problem 400 if a link would be too long
  */
 export function cursorLinks(
-  { first, last, hasMore }: KeysetPage,
+  { firstKeys, lastKeys, hasMore }: KeysetPage,
   boundary: Boundary | undefined,
   number: bigint,
   seal: (boundary: Boundary) => string,
 ): Neighbors {
   const link = (keys: Boundary['keys'], isBackward: boolean, isInclusive = false): string => {
+    // `keysetStatement` leaves out keys that are too long.
     if (keys.length === 0)
       throw badQuery({ ordering: ['has values that are too long for a cursor: order by other columns'] });
     return `cursor=${seal({ keys, isBackward, isInclusive })}`;
@@ -32,13 +33,13 @@ export function cursorLinks(
     keys ? link(keys, isBackward) : linkBack();
   if (boundary?.isBackward === true)
     return {
-      next: linkBeyond(last, false),
-      previous: hasMore && first ? link(first, true) : undefined,
+      next: linkBeyond(lastKeys, false),
+      previous: hasMore && firstKeys ? link(firstKeys, true) : undefined,
     };
   const before = number > 1n ? `page=${number - 1n}` : undefined;
   const isFirst = !boundary && number === 1n;
   return {
-    next: hasMore && last ? link(last, false) : undefined,
-    previous: isFirst ? undefined : (linkBeyond(first, true) ?? before),
+    next: hasMore && lastKeys ? link(lastKeys, false) : undefined,
+    previous: isFirst ? undefined : (linkBeyond(firstKeys, true) ?? before),
   };
 }

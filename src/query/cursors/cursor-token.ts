@@ -1,4 +1,4 @@
-// Encrypts where a page ended into the text of a cursor, and reads it back.
+// Encrypts the boundary of a page into the text of a cursor, and reads it back.
 import {
   createCipheriv,
   createDecipheriv,
@@ -10,13 +10,13 @@ import {
 } from 'node:crypto';
 import { createTextCaches, type TextCache } from '../../db/text-cache.ts';
 
-/** Where a page begins: at a record, which may be deleted by now. */
+/** The record next to which a page begins, or ends if `isBackward`. It may be deleted by now. */
 export interface Boundary {
   /** The record's values in the columns of the ordering, as texts. */
   readonly keys: readonly (string | null)[];
-  /** Whether the page has the records before it, and not those after it. */
+  /** Whether the page has the records before the boundary, and not those after it. */
   readonly isBackward: boolean;
-  /** Whether the page includes the record itself. */
+  /** Whether the page includes the record of the boundary. */
   readonly isInclusive: boolean;
 }
 
@@ -29,7 +29,7 @@ export interface CursorTokens {
 
 /** Maximum number of lists whose tokens are cached: a client that follows the links asks for the same list with each page. */
 const MAX_LISTS = 200;
-/** Maximum characters of cached tokens and their contents: a client sends back the cursors of its last page. */
+/** Maximum characters of one generation of cached tokens and their contents: a client sends back the cursors of its last page. */
 const MAX_KEPT = 1024 * 1024;
 const MAC_BYTES = 16;
 const CIPHER = 'aes-256-ctr';

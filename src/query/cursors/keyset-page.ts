@@ -1,4 +1,4 @@
-// The statement of a page for cursors: it begins or ends next to a given record.
+// The statement of a page for cursors: the records after a boundary, or before it.
 import { badQuery } from '../../errors.ts';
 import { EMPTY, join, Parameters, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { isTrue, text, type RawRow, type Statement } from '../../db/rows.ts';
@@ -98,13 +98,13 @@ function checkTables({ joins, orderings }: ListPlan): void {
 const readPage = (rows: readonly RawRow[]) => {
   const [row] = rows;
   return {
-    /** See `Page`. */
+    /** See `objectsOf`. */
     objects: objectsOf(rows),
     /** Whether there are more records in the direction of the page. */
     hasMore: isTrue(row?.[1]),
-    /** The values of the first and of the last record; undefined if there is none, `[]` if they are too long. */
-    first: boundaryKeys(text(row?.[2])),
-    last: boundaryKeys(text(row?.[3])),
+    /** The first and the last record as `Boundary.keys`; undefined if there is none, `[]` if they are too long. */
+    firstKeys: boundaryKeys(text(row?.[2])),
+    lastKeys: boundaryKeys(text(row?.[3])),
     total: text(row?.[4]) ?? undefined,
   };
 };

@@ -34,7 +34,7 @@ export interface ListQuery {
   /** Undefined if the request has no `ordering`. */
   readonly orderings: readonly OrderingQuery[] | undefined;
   readonly page: bigint;
-  /** Where the page begins or ends, as the service wrote it in a link; it replaces `page`. */
+  /** The boundary of the page, as the service wrote it in a link; it replaces `page`. */
   readonly cursor: string | undefined;
   readonly limit: number;
   /** The filters and the ordering for links to other pages, each followed by `&`. */
@@ -51,19 +51,19 @@ export interface PageLimits {
 
 export interface DecodedParameter {
   /** The whole parameter as the client sent it. */
-  readonly part: string;
+  readonly encoded: string;
   /** The name as the client sent it, still percent-encoded. */
   readonly encodedName: string;
   readonly name: string | undefined;
   readonly value: string | undefined;
 }
 
-/** Decodes one part of a form or a query: `name=value` or `name`. */
-function decodePart(part: string): DecodedParameter {
-  const equals = part.indexOf('=');
-  const encodedName = equals < 0 ? part : part.slice(0, equals);
-  const value = equals < 0 ? '' : percentDecode(part.slice(equals + 1));
-  return { part, encodedName, name: percentDecode(encodedName), value };
+/** Decodes one parameter of a form or a query: `name=value` or `name`. */
+function decodeParameter(encoded: string): DecodedParameter {
+  const equals = encoded.indexOf('=');
+  const encodedName = equals < 0 ? encoded : encoded.slice(0, equals);
+  const value = equals < 0 ? '' : percentDecode(encoded.slice(equals + 1));
+  return { encoded, encodedName, name: percentDecode(encodedName), value };
 }
 
 /**
@@ -72,9 +72,9 @@ function decodePart(part: string): DecodedParameter {
  */
 export function decodeForm(text: string, maxFields: number): DecodedParameter[] | undefined {
   const parameters: DecodedParameter[] = [];
-  for (const part of formParts(text)) {
+  for (const encoded of encodedParameters(text)) {
     if (parameters.length === maxFields) return undefined;
-    parameters.push(decodePart(part));
+    parameters.push(decodeParameter(encoded));
   }
   return parameters;
 }
@@ -97,7 +97,7 @@ export function decodeField(text: string, name: string, maxValues: number): Deco
   const found: DecodedParameter[] = [];
   for (const { index } of text.matchAll(fieldPattern(name))) {
     const end = text.indexOf('&', index);
-    found.push(decodePart(text.slice(index, end < 0 ? text.length : end)));
+    found.push(decodeParameter(text.slice(index, end < 0 ? text.length : end)));
     if (found.length === maxValues) break;
   }
   return found;
@@ -105,8 +105,8 @@ export function decodeField(text: string, name: string, maxValues: number): Deco
 
 const AMPERSAND = 0x26;
 
-/** The non-empty parts of a form between its ampersands. */
-function* formParts(text: string): Generator<string> {
+/** The texts between the ampersands of a form or a query that are not empty. */
+function* encodedParameters(text: string): Generator<string> {
   for (let start = 0; start < text.length;) {
     if (text.charCodeAt(start) === AMPERSAND) {
       start += 1;
@@ -132,12 +132,12 @@ export function firstParameters(
 ): { readonly first: readonly Parameter[]; readonly others: number } | undefined {
   const first: Parameter[] = [];
   let others = 0;
-  for (const part of formParts(query)) {
+  for (const encoded of encodedParameters(query)) {
     if (first.length === most) {
       others += 1;
       continue;
     }
-    const { name, value } = decodePart(part);
+    const { name, value } = decodeParameter(encoded);
     if (name === undefined || value === undefined || `${name}${value}`.includes('\0')) return undefined;
     first.push({ name, value });
   }
@@ -155,24 +155,27 @@ export function hasMoreParameters(query: string, most: number): boolean {
 const withoutPaging = (query: string): string =>
   query
     .split('&')
-    .filter((part) => !/^(limit|page|cursor)=/.test(part))
+    .filter((encoded) => !/^(limit|page|cursor)=/.test(encoded))
     .join('&');
+
+/** A parameter, and the whole of it as the client sent it. */
+type EncodedParameter = Parameter & Pick<DecodedParameter, 'encoded'>;
 
 /**
  * The parameters of a query string, in order.
  * @throws Problem 414 if it is too long, 400 for bad percent-encoding and NUL characters
  */
-export function parseParameters(query: string): (Parameter & { readonly part: string })[] {
+export function parseParameters(query: string): EncodedParameter[] {
   if (Buffer.byteLength(query) > MAX_QUERY_BYTES && Buffer.byteLength(withoutPaging(query)) > MAX_QUERY_BYTES)
     throw new Problem(414, `The query string is longer than ${MAX_QUERY_BYTES} bytes.`);
   const errors: FieldErrors = {};
-  const parameters: (Parameter & { readonly part: string })[] = [];
-  for (const { part, encodedName, name, value } of decodeQuery(query)) {
+  const parameters: EncodedParameter[] = [];
+  for (const { encoded, encodedName, name, value } of decodeQuery(query)) {
     if (name === undefined || value === undefined)
       addError(errors, name ?? encodedName, 'is not percent-encoded UTF-8');
     else if (name.includes('\0') || value.includes('\0'))
       addError(errors, name, 'must not contain a NUL character');
-    else parameters.push({ name, value, part });
+    else parameters.push({ name, value, encoded });
   }
   if (Object.keys(errors).length > 0) throw badQuery(errors);
   return parameters;
@@ -217,10 +220,10 @@ export function parseListQuery(
 ): ListQuery {
   const filters = new Map<string, string[]>();
   const reserved = new Map<string, string>();
-  const encodedParts: string[] = [];
-  const sentParts: string[] = [];
+  const normalized: string[] = [];
+  const sent: string[] = [];
   let filterCount = 0;
-  for (const { name, value, part } of parseParameters(query)) {
+  for (const { name, value, encoded } of parseParameters(query)) {
     const isReserved = RESERVED.has(name) || (hasCursors && name === 'cursor');
     if (isReserved && reserved.has(name)) addError(errors, name, 'must be given only once');
     if (isReserved) reserved.set(name, value);
@@ -233,10 +236,10 @@ export function parseListQuery(
       else filters.set(name, [value]);
     }
     // A query with more filters has an error, so its link is never used.
-    const mayBeValid = encodedParts.length <= MAX_FILTERS;
+    const mayBeValid = normalized.length <= MAX_FILTERS;
     if (mayBeValid && (!isReserved || name === 'ordering')) {
-      encodedParts.push(`${encode(name)}=${encode(value)}&`);
-      sentParts.push(`${part}&`);
+      normalized.push(`${encode(name)}=${encode(value)}&`);
+      sent.push(`${encoded}&`);
     }
   }
   const limitText = reserved.get('limit');
@@ -268,12 +271,12 @@ export function parseListQuery(
     page: pageText !== undefined && isPositive(pageText) ? BigInt(pageText) : 1n,
     cursor,
     limit: limitText !== undefined && isPositive(limitText) ? Math.min(Number(limitText), maxLimit) : limit,
-    link: linkOf(encodedParts, sentParts),
+    link: linkOf(normalized, sent),
   };
 }
 
 /** Encoding what the client sent unencoded can make the link too long. Then the link keeps the client's spelling. */
-function linkOf(encodedParts: readonly string[], sentParts: readonly string[]): string {
-  const link = encodedParts.join('');
-  return link.length <= MAX_QUERY_BYTES ? link : sentParts.join('');
+function linkOf(normalized: readonly string[], sent: readonly string[]): string {
+  const link = normalized.join('');
+  return link.length <= MAX_QUERY_BYTES ? link : sent.join('');
 }
