@@ -17,7 +17,10 @@ const KEYS = raw(`(v.shown -> ${ROW}.model)`);
 const escaped = (text: Fragment): Fragment => sql`replace(${text}, ${raw(`e'\\\\u', e'\\\\u0001u'`)})`;
 const unescaped = (text: Fragment): Fragment => sql`replace(${text}, ${raw(`e'\\\\u0001u', e'\\\\u'`)})`;
 
-/** Maximum bytes of a value that is shown in full. A longer value is cut to a quarter of these bytes, in characters. */
+/**
+ * Maximum bytes of a value that is shown in full. A longer one is cut to a quarter as many characters, because a character has up
+ * to 4 bytes.
+ */
 const MAX_VALUE_BYTES = raw('8192');
 /**
  * Maximum bytes of all values of an added or deleted record. If none is cut, the page of a deleted record offers to add it again, with
@@ -35,7 +38,7 @@ const CUT_FIELDS: Readonly<Record<string, string>> = {
   after: 'vitrine cut after',
 };
 
-/** A column of the log for pages: with long values cut and their sizes added, as in `preview-sql.ts`. */
+/** A column of the history for pages: with long values cut and their sizes added, as in `preview-sql.ts`. */
 export function cutColumn(column: Column): Column {
   const field = CUT_FIELDS[column.name];
   return field === undefined ? column : { ...column, field };
@@ -82,12 +85,12 @@ function maskedObject(field: Fragment, passwordPlaceholder: Fragment, shownValue
  * @param only restricts the relation to one of these models, so that an index finds the changes of a record
  */
 export function maskedHistory(
-  log: Model,
+  history: Model,
   shown: Readonly<Record<string, ShownKeys>>,
   only?: string,
 ): Fragment {
   const fieldOf = (field: string): Fragment => sql`${raw(ROW)}.${identifier(field)}`;
-  const columns = [log.primaryKey, ...log.columns].flatMap(({ name, field }) => {
+  const columns = [history.primaryKey, ...history.columns].flatMap(({ name, field }) => {
     const bare = fieldOf(field);
     if (name === 'before' || name === 'after') {
       const passwordPlaceholder = raw(name === 'before' ? `'false'` : `'true'`);
@@ -104,5 +107,5 @@ export function maskedHistory(
   });
   const where = only === undefined ? EMPTY : sql` where ${raw(ROW)}.model = ${literal(only)}`;
   // Reading one record also selects the version of its row.
-  return sql`(select ${join(columns, ', ')}, ${raw(`${ROW}.xmin`)} from ${table(log.table)} ${raw(ROW)} cross join (select ${literal(JSON.stringify(shown))}::jsonb as shown) v${where})`;
+  return sql`(select ${join(columns, ', ')}, ${raw(`${ROW}.xmin`)} from ${table(history.table)} ${raw(ROW)} cross join (select ${literal(JSON.stringify(shown))}::jsonb as shown) v${where})`;
 }

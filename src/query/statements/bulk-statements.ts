@@ -22,7 +22,7 @@ import {
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere, mayBlock } from './page-statements.ts';
 import type { Author, Change } from './change.ts';
-import { compositeReferenceSql, type CompositeReferenceCheck } from './check-statements.ts';
+import { compositeReferenceSql, FOUND, type CompositeReferenceCheck } from './check-statements.ts';
 
 /** The plan restricted to the records with these ids. */
 export function chosenOnly(plan: ListPlan, ids: readonly string[]): ListPlan {
@@ -37,8 +37,11 @@ export function chosenOnly(plan: ListPlan, ids: readonly string[]): ListPlan {
 const chosen = (plan: ListPlan, lock: 'update' | 'no key update'): Fragment =>
   sql`chosen as materialized (select ${raw(ROOT)}.*${fromWhere(plan)}${plan.model.isLockable ? raw(` for ${lock} of ${ROOT}`) : EMPTY})`;
 
+/** A row of the CTE, under the alias that checks use. */
+const CHOSEN_ROW = raw(`chosen ${FOUND}`);
+
 const sameRow = (model: Model): Fragment =>
-  sql`${reference(ROOT, model.primaryKey)} = ${reference('f', model.primaryKey)}`;
+  sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
 
 /** Numbers of records: those that the plan matches, those that should change, and those that changed. Then the results of checks. */
 const readCounts = ([row]: readonly RawRow[]) => ({
@@ -60,12 +63,15 @@ export function bulkDeleteStatement(
   const returning = recording
     ? returningHistory(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
-  const deleted = sql`deleted as (delete from ${table(model.table)} ${raw(ROOT)} using chosen f where ${sameRow(model)} returning true${returning})`;
-  const log = recording ? historyInsert(recording, authorSql(author), 'delete', 'deleted') : EMPTY;
+  const deleted = sql`deleted as (delete from ${table(model.table)} ${raw(ROOT)} using ${CHOSEN_ROW} where ${sameRow(model)} returning true${returning})`;
+  const intoHistory = recording ? historyInsert(recording, authorSql(author), 'delete', 'deleted') : EMPTY;
   const counts = raw(
     '(select count(*) from chosen), (select count(*) from chosen), (select count(*) from deleted)',
   );
-  return createStatement(sql`with ${chosen(plan, 'update')}, ${deleted}${log} select ${counts}`, readCounts);
+  return createStatement(
+    sql`with ${chosen(plan, 'update')}, ${deleted}${intoHistory} select ${counts}`,
+    readCounts,
+  );
 }
 
 /**
@@ -82,7 +88,7 @@ export function bulkUpdateStatement(
   const { model } = plan;
   const newValue = ({ column, value }: Change): Fragment => {
     const text = typed(value, column);
-    return column.type.assign?.(text, reference('f', column), column) ?? text;
+    return column.type.assign?.(text, reference(FOUND, column), column) ?? text;
   };
   const sets = changes.map((change) => sql`${identifier(change.column.field)} = ${newValue(change)}`);
   const differs = (alias: string): Fragment => {
@@ -92,23 +98,23 @@ export function bulkUpdateStatement(
     );
     return join(conditions, ' or ');
   };
-  const states = ['f', ROOT] as const;
+  const states = [FOUND, ROOT] as const;
   const returning = recording
     ? returningHistory(
         ROOT,
         model.primaryKey,
-        changedValues('f', changes, recording, states),
+        changedValues(FOUND, changes, recording, states),
         changedValues(ROOT, changes, recording, states),
       )
     : EMPTY;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from chosen f where ${sameRow(model)} and (${differs(ROOT)}) returning true${returning})`;
-  const log = recording ? historyInsert(recording, authorSql(author), 'update', 'changed') : EMPTY;
-  const attempted = sql`from chosen f where (${differs('f')})`;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from ${CHOSEN_ROW} where ${sameRow(model)} and (${differs(ROOT)}) returning true${returning})`;
+  const intoHistory = recording ? historyInsert(recording, authorSql(author), 'update', 'changed') : EMPTY;
+  const attempted = sql`from ${CHOSEN_ROW} where (${differs(FOUND)})`;
   const results = checks.map(
     (check) => sql`not exists (select ${attempted} and not (${compositeReferenceSql(check)}))`,
   );
   const counts = sql`(select count(*) from chosen), (select count(*) ${attempted}), (select count(*) from changed), array[${join(results, ', ')}]::bool[]`;
-  const query = sql`with ${chosen(plan, 'no key update')}, ${changed}${log} select ${counts}`;
+  const query = sql`with ${chosen(plan, 'no key update')}, ${changed}${intoHistory} select ${counts}`;
   return createStatement(query, readCounts);
 }
 

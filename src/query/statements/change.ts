@@ -7,8 +7,8 @@ export interface Change {
   /** The new value as text. For a password, see `hash`. */
   readonly value: string | null;
   /**
-   * A password's new hash. `value` is then null, or a salted digest of the sent text if that text may be the stored hash. If it is,
-   * the column keeps it.
+   * A password's new hash. `value` is then null. Exception: the sent text may be the stored hash itself. `value` is then a
+   * salted digest of the text, and a column with the same digest keeps its hash.
    */
   readonly hash?: string;
 }

@@ -18,7 +18,7 @@ import { cast } from '../../db/types/column-types.ts';
 /** A check of a body's field that only the database can make. The statement that writes makes it too. */
 export interface Check {
   readonly column: Column;
-  /** The value of the field; its salted digest for `unchanged` of a password. */
+  /** The value of the field. For `unchanged` of a password, its salt and digest as `salt:digest`. */
   readonly value: string;
   /**
    * - `reference`: the related record exists
@@ -82,6 +82,7 @@ function checkSql({ kind, column, values }: BoundCheck): Fragment {
         : (column.type.comparable?.(one, column) ?? one);
     return sql`coalesce(${shown(present)} = ${shown(cell)}, false)`;
   }
+  // Only for the type: `reference` is a check of foreign keys.
   if (!column.references) return sql`${cell} is not null`;
   const { table: target, primaryKey } = column.references;
   return sql`exists (select from ${table(target)} r where ${reference('r', primaryKey)} = ${cell})`;
@@ -155,7 +156,10 @@ export function compositeReferenceSql(
 /** SQLSTATE of a text that is not of its type. */
 const INVALID_TEXT = '22P02';
 
-/** A text that is no number. A cast of it ends the statement with an error that quotes it; `isIn` recognizes that error. */
+/**
+ * Makes a text, as SQL, that ends a statement on purpose: it is no number, so casting it to one is an error. `isIn` recognizes
+ * that error, which quotes the text.
+ */
 export function createErrorMarker(reason: string) {
   // Random, because the error of a trigger's cast may quote a client's value.
   const marker = `vitrine ${reason} ${randomUUID()}`;

@@ -36,7 +36,7 @@ export interface CatalogReference {
   readonly table: string;
   readonly fields: readonly string[];
   readonly targetFields: readonly string[];
-  /** The collation of each target field as SQL, where that of the field is another one; else null. */
+  /** For each field: the collation of its target field as SQL if the two differ, else null. */
   readonly collations: readonly (string | null)[];
   readonly onDelete: OnDelete;
 }
@@ -159,29 +159,32 @@ export function deletesRecordStatement(
   return createStatement(query, oneCell(isTrue));
 }
 
-/** A boolean column of a model. */
+/** A boolean column of a model: `admin` of the user model, because no bulk deletion may delete an admin. */
 export interface FlagColumn {
   readonly model: Model;
   readonly column: Column;
 }
 
-/** Waits until no other transaction changes records of a model, and lets none change them until this one has ended. */
+/**
+ * Waits until no other transaction changes records of a model, and lets none change them until this one has ended. Otherwise a
+ * user could become an admin between the check and the deletion.
+ */
 export const lockModelStatement = ({ table: name }: Model): Statement<void> =>
   createStatement(sql`lock table ${table(name)} in share row exclusive mode`, () => undefined);
 
 /**
  * Whether deleting the records that the plan matches would delete a record whose boolean column is true.
- * @param cascades the cascading foreign keys that can lead to the holders
- * @param holders the models whose tables have the column
+ * @param cascades the cascading foreign keys that can lead to one of `modelsOfTable`
+ * @param modelsOfTable the models with the column's table
  */
 export function deletesFlaggedStatement(
   plan: ListPlan,
   cascades: readonly Edge[],
   models: readonly Model[],
-  holders: readonly Model[],
+  modelsOfTable: readonly Model[],
   { field }: Column,
 ): Statement<boolean> {
-  const each = holders.map((model) => {
+  const each = modelsOfTable.map((model) => {
     const modelIndex = models.indexOf(model);
     const isSame = sql`${reference('d', model.primaryKey)} = ${deletedKeys(model, modelIndex)}`;
     return sql`exists (select from ${DELETED} g join ${table(model.table)} d on ${isSame} where g.model_index = ${raw(String(modelIndex))} and d.${identifier(field)})`;

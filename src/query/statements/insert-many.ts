@@ -1,4 +1,4 @@
-// The statement that inserts several records: all of them, or none.
+// Inserts several records: all of them, or none. Also reads which keys and which combinations of values are stored already.
 import {
   EMPTY,
   identifier,
@@ -93,7 +93,7 @@ export function existingStatement(references: readonly References[]): Statement<
  * @param columns of a unique index, which finds each combination
  * @param rows the values of the columns
  * @param countsRepeated whether a row that repeats an earlier row counts as stored
- * @param valueTypes columns with the types of the values
+ * @param valueTypes the columns whose types the values have, if they are not `columns`: those of a foreign key
  */
 export function storedStatement(
   model: Model,
@@ -139,7 +139,7 @@ function groupSql(
   { isMinimal, unenforced = [] }: InsertMany,
 ): Fragment {
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
-  const log = recording
+  const forHistory = recording
     ? returningHistory(
         ROOT,
         model.primaryKey,
@@ -149,7 +149,7 @@ function groupSql(
     : EMPTY;
   const record = isMinimal && !isReused ? raw("''::text") : recordJson(ROOT, formatted);
   const refers = unenforced.length > 0 ? sql`, ${referencesHoldSql(unenforced, model)} as refers` : EMPTY;
-  const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key${refers}${log}`;
+  const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key${refers}${forHistory}`;
   const cell = (index: number): Fragment => raw(`v${index}`);
   // Without any column the list of columns must be missing, and `unnest` needs an array.
   const source = [...lists, valueList(Array<string>(size).fill(''))];
@@ -213,7 +213,7 @@ export function insertManyStatement(
     groups.map((_, index) => sql`select * from ${name(index)}`),
     ' union all ',
   );
-  const log = recording
+  const intoHistory = recording
     ? historyInsert(
         recording,
         authorSql(author),
@@ -228,7 +228,7 @@ export function insertManyStatement(
   // The error of the cast ends the statement, so that nothing is inserted.
   const inserted = raw('(select count(*) from inserted)');
   const isComplete = sql`(case when not c.ok or ${inserted} = ${expectedCount}::int8 then '1' else ${INCOMPLETE.sql} end)::int8`;
-  // All records are inserted first, so that the faults of the others take precedence.
+  // All records are inserted first, so that their other faults take precedence over missing references.
   const last =
     unenforced.length > 0
       ? sql` + ${assertReferencesSql(raw('not exists (select from inserted where not refers)'))}`
@@ -237,7 +237,7 @@ export function insertManyStatement(
   // NULL where nothing was inserted.
   const record = isMinimal ? raw('left(i.record, 0)') : raw('i.record');
   const statement = createStatement(
-    sql`with ${checked}${join(inserts, '')}, inserted as (${all})${log} select ${record}, i.key, ${isComplete}${last}${join(columns, '')} from checked c left join inserted i on true`,
+    sql`with ${checked}${join(inserts, '')}, inserted as (${all})${intoHistory} select ${record}, i.key, ${isComplete}${last}${join(columns, '')} from checked c left join inserted i on true`,
     readMany(references),
   );
   if (isMinimal || !reread) return { ...statement, rows };

@@ -141,7 +141,10 @@ function withinBudget(rows: Fragment, maxBytes: Fragment): Fragment {
 /** Bytes of a page above which its records are rows of their own, see `isSplit`. */
 const SPLIT_ABOVE = 2 * LARGE;
 
-/** The first values of all rows: what the page consists of, in order. Undefined if its records exceed the byte limit. */
+/**
+ * The first cells of all rows. Together they are the records of the page, in order: all in one cell, or one in each, see
+ * `isSplit`. Undefined if the records exceed the byte limit.
+ */
 export function objectsOf(rows: readonly RawRow[]): readonly Buffer[] | undefined {
   const [first] = rows;
   return first?.[0] ? rows.map(([cell]) => cell ?? EMPTY_CELL) : undefined;
@@ -199,7 +202,7 @@ export function countSql(rows: Fragment, limit: number): Fragment {
 /**
  * The SQL of a page for shared connections. A page of more than LARGE bytes becomes NULL. With `isSummed`, PostgreSQL adds up the
  * sizes of all records. Without it, each record may have an equal part of LARGE, which is faster to check.
- * @param compiled the SQL of the page with another output, which is only made once
+ * @param compiled builds the SQL of the page with another output, and caches it by `kind`
  * @returns undefined if no page can be that large
  */
 export function smallSql(

@@ -44,16 +44,17 @@ export function jsonField(alias: string, column: Column): Fragment {
  */
 export function recordJson(alias: string, columns: readonly Column[]): Fragment {
   const parts: Fragment[] = [];
-  let between = '{';
+  /** The text before the next field: the opening brace, or the closing quote of the value before. */
+  let pending = '{';
   columns.forEach((column, index) => {
     const quote = column.type.json === 'quoted' && !mayBeNull(column) ? '"' : '';
     parts.push(
-      literal(`${between}${index === 0 ? '' : ','}"${column.key}":${quote}`),
+      literal(`${pending}${index === 0 ? '' : ','}"${column.key}":${quote}`),
       jsonValue(alias, column),
     );
-    between = quote;
+    pending = quote;
   });
-  return concat([...parts, literal(`${between}}`)]);
+  return concat([...parts, literal(`${pending}}`)]);
 }
 
 /** The first 128 bits of the SHA-256 of a text. */

@@ -25,7 +25,7 @@ import { recordJson, rowVersion } from './record-json.ts';
 /** What the writing statements know of a resource. */
 export interface WriteTarget {
   readonly model: Model;
-  /** The columns of the output as objects of the model, so that `includes` finds them. */
+  /** The columns of the output: the objects of the model, so that `includes` finds a column of the model. */
   readonly output: readonly Column[];
   /** The same columns with the date format of the output; copies if that format is ISO. */
   readonly formatted: readonly Column[];
@@ -146,9 +146,9 @@ export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
   const names = join(changes.map(({ column }) => identifier(column.field)), ', '); // prettier-ignore
   const values = join(changes.map(({ column, value }) => cast(value, column)), ', '); // prettier-ignore
-  // The log reuses the output's JSON if both have the same columns.
+  // The history reuses the output's JSON if both have the same columns.
   const isReused = recording !== undefined && recordsSameColumns(formatted, recording);
-  const forLog = recording
+  const forHistory = recording
     ? returningHistory(
         ROOT,
         model.primaryKey,
@@ -156,20 +156,22 @@ export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
         isReused ? raw('null') : wholeRow(ROOT, recording),
       )
     : EMPTY;
-  const returning = sql`returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version, ${output(ROOT, model.primaryKey)}::text as key${refers(target, write)}${forLog}`;
-  const log = recording
+  const returning = sql`returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version, ${output(ROOT, model.primaryKey)}::text as key${refers(target, write)}${forHistory}`;
+  const intoHistory = recording
     ? historyInsert(recording, author, 'create', 'inserted', isReused ? raw('inserted.record') : undefined)
     : EMPTY;
   if (checks.length > 0) {
     const guarded = precondition ? sql` and ${precondition}` : EMPTY;
     const rows = sql`${into} (${names}) select ${values} from checked where true = all (checked.results)${guarded} ${returning}`;
-    return sql`with checked as materialized (select ${checksSql(checks)} as results), inserted as (${rows})${log} select i.record, i.version, i.key, c.results from checked c left join inserted i on true`;
+    return sql`with checked as materialized (select ${checksSql(checks)} as results), inserted as (${rows})${intoHistory} select i.record, i.version, i.key, c.results from checked c left join inserted i on true`;
   }
   const row =
     changes.length === 0
       ? sql`${into} ${precondition ? sql`select where ${precondition}` : raw('default values')} ${returning}`
       : sql`${into} (${names}) ${precondition ? sql`select ${values} where ${precondition}` : sql`values (${values})`} ${returning}`;
-  return recording ? sql`with inserted as (${row})${log} select record, version, key from inserted` : row;
+  return recording
+    ? sql`with inserted as (${row})${intoHistory} select record, version, key from inserted`
+    : row;
 }
 
 /** Outcome of an UPDATE. `isSuppressed` means that a trigger canceled the change. */
@@ -185,8 +187,8 @@ export const UPDATED_CELLS: WrittenCells = { json: 3, version: 4 };
 
 /**
  * Finds and locks the row, decides, and updates it if that is allowed and a column differs.
- * If a column is hidden from the output, the statement always updates: an unchanged version would confirm a guess of the
- * hidden value. Passwords are exempt, because their hashes cannot be guessed.
+ * If the write sets a column that is hidden from the output, the statement updates even if nothing differs: an unchanged version
+ * would confirm a guess of the hidden value. Passwords are exempt, because their hashes cannot be guessed.
  */
 export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
   const { model, output, formatted, recording } = target;
@@ -208,17 +210,17 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
   const isHidden = changes.some(({ column }) => !column.isPassword && !output.includes(column));
   const allowed = sql`${MATCHES} and true = all (${RESULTS})`;
   const touches = isHidden ? allowed : sql`${allowed} and ${differs}`;
-  const logged = (alias: string, one: Recording): Fragment =>
+  const valuesOf = (alias: string, one: Recording): Fragment =>
     changedValues(alias, changes, one, [FOUND, ROOT]);
-  const forLog = recording
-    ? returningHistory(ROOT, model.primaryKey, logged(FOUND, recording), logged(ROOT, recording))
+  const forHistory = recording
+    ? returningHistory(ROOT, model.primaryKey, valuesOf(FOUND, recording), valuesOf(ROOT, recording))
     : EMPTY;
   const forFilter = isHidden ? sql`, ${differs} as differs` : EMPTY;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version${refers(target, write)}${forFilter}${forLog})`;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version${refers(target, write)}${forFilter}${forHistory})`;
   // The history only records real changes.
   const rows = isHidden ? 'changed where differs' : 'changed';
-  const log = recording ? historyInsert(recording, author, 'update', rows) : EMPTY;
-  return sql`with ${row}, ${decided}, ${changed}${log} select ${FOUND_ROW}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${touches} and c.version is null from decided f left join changed c on true`;
+  const intoHistory = recording ? historyInsert(recording, author, 'update', rows) : EMPTY;
+  return sql`with ${row}, ${decided}, ${changed}${intoHistory} select ${FOUND_ROW}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${touches} and c.version is null from decided f left join changed c on true`;
 }
 
 /** Outcome of a DELETE. */
@@ -230,11 +232,11 @@ export const readDeleted = ([row]: readonly RawRow[]) => ({
 /** Finds and locks the row, decides, and deletes it if that is allowed. */
 export function deleteSql(target: WriteTarget, write: BoundWrite): Fragment {
   const { model, recording } = target;
-  const forLog = recording
+  const forHistory = recording
     ? returningHistory(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
   const row = foundSql(target, write, 'update');
-  const deleted = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine found" f where ${isSameRow(model)} and ${MATCHES}${isOnlyRow(model, write)} returning true${forLog}`;
-  const log = recording ? historyInsert(recording, write.author, 'delete', 'deleted') : EMPTY;
-  return sql`with ${row}, deleted as (${deleted})${log} select ${FOUND_ROW}, exists (select from deleted) from (select) one left join "vitrine found" f on true`;
+  const deleted = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine found" f where ${isSameRow(model)} and ${MATCHES}${isOnlyRow(model, write)} returning true${forHistory}`;
+  const intoHistory = recording ? historyInsert(recording, write.author, 'delete', 'deleted') : EMPTY;
+  return sql`with ${row}, deleted as (${deleted})${intoHistory} select ${FOUND_ROW}, exists (select from deleted) from (select) one left join "vitrine found" f on true`;
 }

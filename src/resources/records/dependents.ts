@@ -228,14 +228,14 @@ export async function isDependent(
 }
 
 /** The models with the table of `target` whose records a deletion can reach. Several models may share one table. */
-function holdersOf(from: Model, cascades: readonly Edge[], target: Model): Model[] {
+function modelsOfTable(from: Model, cascades: readonly Edge[], target: Model): Model[] {
   const deleted = new Set([from, ...cascades.map(({ model }) => model)]);
   return [...deleted].filter(({ table }) => table === target.table);
 }
 
 /** Whether deletions of a model's records can reach those of `target` by the registry's foreign keys. */
 export const mayReach = (model: Model, models: readonly Model[], target: Model): boolean =>
-  holdersOf(model, cascadesBelow(model, models), target).length > 0;
+  modelsOfTable(model, cascadesBelow(model, models), target).length > 0;
 
 /**
  * Whether deleting all that the plan matches may delete a record whose flag is true. The answer is also yes when a foreign key
@@ -249,7 +249,7 @@ export async function mayReachFlagged(
 ): Promise<boolean> {
   const cascades = cascadesBelow(plan.model, models);
   if (await run(reachesTableStatement(plan.model, cascades, target))) return true;
-  const holders = holdersOf(plan.model, cascades, target);
-  if (holders.length === 0) return false;
-  return run(deletesFlaggedStatement(plan, leadingTo(holders, cascades), models, holders, column));
+  const targets = modelsOfTable(plan.model, cascades, target);
+  if (targets.length === 0) return false;
+  return run(deletesFlaggedStatement(plan, leadingTo(targets, cascades), models, targets, column));
 }
