@@ -19,7 +19,7 @@ export default defineConfig(
   {
     files: ['test/**/*.ts', 'bench/**/*.ts'],
     rules: {
-      // node:test's describe and test give promises that the runner itself awaits.
+      // A test leaves some promises to the service or a later check.
       '@typescript-eslint/no-floating-promises': 'off',
       // Answers of the service are looked into as they come: a wrong shape fails the assertion.
       '@typescript-eslint/no-unsafe-argument': 'off',

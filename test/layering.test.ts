@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { dirname, join, relative, sep } from 'node:path';
-import { describe, test } from 'node:test';
 import ts from 'typescript';
 import { REPOSITORY } from './paths.ts';
+import { describe, test } from './testing.ts';
 
 const ROOT = REPOSITORY;
 /** The rooms (folders) from the bottom up: a file imports from its own room or from one before it. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { createVitrine, StartError, type Vitrine } from '../src/index.ts';
 import shipped from '../src/resources/registry.ts';
 import { createDatabase, type TestDatabase } from './support.ts';
+import { after, before, describe, test } from './testing.ts';
 
 describe('the options of createVitrine', () => {
   let database: TestDatabase;

@@ -4,10 +4,9 @@
 // With --browser it runs only the tests that need a browser (*.browser.ts): npm run test:browser
 // With --system it runs only the tests that start the command, compilers or supervisors (*.system.ts): npm run test:system
 import { execFile, spawn } from 'node:child_process';
-import { chmod, cp, mkdir, mkdtemp, readdir, rm, statfs, symlink, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, mkdtemp, readdir, rm, statfs, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import postgres from 'postgres';
 import { startEmbedded } from '../src/db/connection/embedded.ts';
@@ -28,8 +27,8 @@ if (files.length === 0) {
   );
   process.exit(1);
 }
-/** The number of processes that share the files: each loads the service once. */
-const PROCESSES = kind === 'test' || kind === 'load' ? 12 : files.length;
+/** The number of processes that share the files: each loads the service once. Twice the usual processors, as tests wait, too. */
+const PROCESSES = 4;
 
 /** Makes a folder that the embedded server can read, which runs as another user if this is root. */
 async function temporaryFolder(parent: string): Promise<string> {
@@ -109,50 +108,41 @@ async function copyAssets(folder: string): Promise<void> {
     await cp(join('src/admin/web', name), join(folder, 'admin/web', name));
 }
 
-/** Files that run in a separate process: they change what all services of a process share. */
-const ALONE: ReadonlySet<string> = new Set([join('test', 'http', 'base-path.test.ts')]);
+/** Files that share no process with others: they change how all later modules of a process are loaded. */
+const ALONE: ReadonlySet<string> = new Set(
+  ['docs/coming-from.test.ts', 'docs/examples.system.ts', 'resources/panels.test.ts'].map((file) =>
+    join('test', file),
+  ),
+);
 
-/** Writes a file for each process, which imports its test files. */
-async function writeShares(folder: string): Promise<string[]> {
-  await mkdir(folder);
+/** @returns the exit code of mocha */
+async function runFiles(chosenFiles: readonly string[], processes: number): Promise<number> {
+  if (chosenFiles.length === 0) return 0;
   const root = await compiled;
-  const together = files.filter((file) => !ALONE.has(file));
-  const shares = [
-    ...Array.from({ length: Math.min(PROCESSES, together.length) }, (_, turn) =>
-      together.filter((_file, index) => index % PROCESSES === turn),
-    ),
-    ...files.filter((file) => ALONE.has(file)).map((file) => [file]),
+  const flags = [
+    '--parallel',
+    `--jobs=${processes}`,
+    '--reporter=spec',
+    // Some tests wait for servers and compilers on a slow machine.
+    '--timeout=600000',
+    '--node-option=enable-source-maps',
+    // Fewer collections of young objects save a tenth of the processor time.
+    '--node-option=max-semi-space-size=64',
   ];
-  return Promise.all(
-    shares.map(async (share, turn) => {
-      const imports = share.map((file) => {
-        const script = join(root, file.replace(/\.ts$/, '.js'));
-        return `import ${JSON.stringify(pathToFileURL(script).href)};`;
-      });
-      const name = join(folder, `share-${turn + 1}.mjs`);
-      await writeFile(name, imports.join('\n'));
-      return name;
-    }),
-  );
+  const scripts = chosenFiles.map((file) => join(root, file.replace(/\.ts$/, '.js')));
+  const child = spawn('node_modules/.bin/mocha', [...flags, ...scripts], {
+    stdio: 'inherit',
+    env: { ...process.env, TEST_DATABASE_URL: given ?? embedded?.url, TEST_INSTALLATION: await installation },
+  });
+  return new Promise((resolve) => child.on('close', (code) => resolve(code ?? 1)));
 }
 
 let status: number;
 try {
-  const flags = [
-    '--enable-source-maps',
-    // Fewer collections of young objects save a tenth of the processor time.
-    '--max-semi-space-size=64',
-    '--test',
-    '--test-reporter=spec',
-    '--test-concurrency=4',
-    // The files of one process take minutes on a slow machine.
-    '--test-timeout=1200000',
-  ];
-  const child = spawn(process.execPath, [...flags, ...(await writeShares(join(directory, 'shares')))], {
-    stdio: 'inherit',
-    env: { ...process.env, TEST_DATABASE_URL: given ?? embedded?.url, TEST_INSTALLATION: await installation },
-  });
-  status = await new Promise((resolve) => child.on('close', (code) => resolve(code ?? 1)));
+  const alone = files.filter((file) => ALONE.has(file));
+  const together = files.filter((file) => !ALONE.has(file));
+  status = await runFiles(together, PROCESSES);
+  status = Math.max(status, await runFiles(alone, alone.length));
 } finally {
   await embedded?.stop();
   for (const folder of [directory, dataDirectory]) await rm(folder, { recursive: true, force: true });

@@ -3,10 +3,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createRequire } from 'node:module';
-import { describe, test } from 'node:test';
 import { readSettings, SETTINGS } from '../src/config.ts';
 import { StartError } from '../src/index.ts';
 import { REPOSITORY } from './paths.ts';
+import { describe, test } from './testing.ts';
 
 /** Valid values of each setting, up to its bounds, and invalid values. */
 const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] = [

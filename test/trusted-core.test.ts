@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, sep } from 'node:path';
-import { describe, test } from 'node:test';
 import ts from 'typescript';
 import { readPage } from './docs/pages.ts';
 import { REPOSITORY } from './paths.ts';
+import { describe, test } from './testing.ts';
 
 const SOURCE = join(REPOSITORY, 'src');
 

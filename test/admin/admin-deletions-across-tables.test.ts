@@ -1,12 +1,12 @@
 // Deletions that reach admins through tables of several resources, or behind views, need the current password.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 
 import { fromNewAddress } from '../http/expect.ts';
 import { startService, type Sql, type TestService } from '../support.ts';
 import { hiddenFields, invalidFields, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const name = { type: 'string' } as const;
 const to = (references: string) =>

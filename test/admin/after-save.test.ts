@@ -1,11 +1,11 @@
 // Responses after a committed change, when the record cannot be read again.
 import assert from 'node:assert/strict';
 import { setTimeout } from 'node:timers/promises';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Sql, type TestService } from '../support.ts';
 import { fieldsOf, logIn, type AdminAnswer, type Browser } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const resources: readonly Resource[] = [
   user,

@@ -1,10 +1,10 @@
 // Arrays in the admin area: one element per line in forms, filters, lists and imports.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { errorsIn, fieldsOf, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const post: Resource = {
   model: 'post',

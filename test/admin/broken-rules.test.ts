@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService } from '../support.ts';
 import { errorsIn, fieldsOf, logIn, readable } from './support.ts';
+import { test } from '../testing.ts';
 
 const room: Resource = {
   model: 'room',

@@ -1,11 +1,11 @@
 // The bulk action that sets a column, where a foreign key or a rule of the database refuses the value.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { award as prize, casting, film } from '../castings.ts';
 import { startService, type TestService } from '../support.ts';
 import { errorsIn, fieldsOf, hiddenFields, logIn, readable, type Browser } from './support.ts';
+import { after, before, test } from '../testing.ts';
 
 const award: Resource = {
   ...prize,

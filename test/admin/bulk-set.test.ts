@@ -1,8 +1,8 @@
 // The bulk action that sets a column.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { ada, BULK, historyEntries, ids, names, service, submit, useBulkActions } from './bulk-support.ts';
 import { readable, type Fields } from './support.ts';
+import { describe, test } from '../testing.ts';
 
 describe('bulk actions', () => {
   useBulkActions();

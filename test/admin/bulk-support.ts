@@ -1,8 +1,8 @@
 // The registry, the records and the steps of the tests of bulk actions.
-import { after, before, beforeEach } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from '../db/helpers.ts';
 import { hiddenFields, logIn, type AdminAnswer, type Browser, type Fields } from './support.ts';
+import { after, before, beforeEach } from '../testing.ts';
 
 const resources: Resource[] = [
   { model: 'kind', columns: { name: { type: 'string' } }, access: 'user', admin: { title: 'Kinds' } },

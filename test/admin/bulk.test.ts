@@ -1,9 +1,9 @@
 // Bulk actions: the selection, deletions, exports and access.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { ada, BULK, historyEntries, ids, names, service, submit, useBulkActions } from './bulk-support.ts';
 import { lockedOut } from '../http/expect.ts';
 import { hiddenFields, logIn, readable, unescaped, type AdminAnswer } from './support.ts';
+import { describe, test } from '../testing.ts';
 
 describe('bulk actions', () => {
   useBulkActions();

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { chart } from '../../src/admin/dashboard/chart.ts';
 import type { PanelSeries } from '../../src/index.ts';
+import { describe, test } from '../testing.ts';
 
 describe('a chart', () => {
   const seriesOf = (values: readonly number[], label = 'x'): PanelSeries['series'] =>

@@ -1,11 +1,11 @@
 // A client that disconnects while its password waits for verification leaves the queue.
 import { hash } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { eventually } from '../http/expect.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { logIn, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 describe('a client that disconnects before its password is verified', () => {
   let service: TestService;

@@ -1,10 +1,10 @@
 // The admin area with keys and foreign keys of several columns.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { errorsIn, fieldsOf, hiddenFields, logIn, readable, type Browser } from './support.ts';
+import { after, before, test } from '../testing.ts';
 
 const film: Resource = { model: 'film', columns: { title: { type: 'string' } } };
 const casting: Resource = {

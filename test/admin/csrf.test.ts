@@ -1,6 +1,5 @@
 // Protection against cross-site requests: tokens and origins of forms, and GET without side effects.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { findAdminRoute, PAGE_METHODS } from '../../src/admin/admin-routes.ts';
 import { buildModels } from '../../src/db/schema/build-models.ts';
 import type { Resource as Definition } from '../../src/resources/definition/resource.ts';
@@ -10,6 +9,7 @@ import { startService, type TestService } from '../support.ts';
 import { csrfIn, hiddenFields, logIn, openBrowser, type Browser, type Fields } from './support.ts';
 import { snapshot } from './snapshot.ts';
 import { resources } from './sample-resources.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** The resources as the admin area serves them. */
 const served = (all: readonly Definition[]) =>

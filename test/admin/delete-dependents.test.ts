@@ -1,11 +1,11 @@
 // The confirmation of a deletion lists the records that depend on the deleted one.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
 import { startService } from '../support.ts';
 import { hiddenFields, logIn, readable, type AdminAnswer } from './support.ts';
+import { describe, test } from '../testing.ts';
 
 test('a record that one foreign key deletes is not also counted as kept because of another', async () => {
   const parent: Resource = { model: 'parent', columns: { name: { type: 'text' } }, access: 'user' };

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from '../db/helpers.ts';
 import { hiddenFields, logIn, readable, unescaped, type Browser } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const resources: Resource[] = [
   { model: 'shelf', columns: { name: { type: 'string' } }, admin: { title: 'Shelves' } },

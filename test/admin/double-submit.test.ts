@@ -1,10 +1,10 @@
 // A second click, or a reload that sends a form again, has no second effect.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, hiddenFields, logIn, readable, type Browser } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const genre: Resource = {
   model: 'genre',

@@ -1,10 +1,10 @@
 // Two users change one record: the second one gets a page to choose between the values.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { eventually } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, logIn, readable, type AdminAnswer, type Browser, type Fields } from './support.ts';
 import { resources } from './sample-resources.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 let service: TestService;
 let ada: Browser;

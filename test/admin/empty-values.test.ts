@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { resources } from './sample-resources.ts';
 import { fieldsOf, hiddenFields, logIn, type AdminAnswer, type Browser, type Fields } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const choices = ['', ' a ', '(none)', 'b,c'];
 const sample: Resource = {

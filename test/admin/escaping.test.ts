@@ -1,9 +1,9 @@
 // Hostile text is escaped in every place where the admin area shows it.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
 import type { TestService } from '../support.ts';
 import { HOSTILE, openHostileSite, type HostileSite } from './hostile-site.ts';
 import { openBrowser, type AdminAnswer, type Browser } from './support.ts';
+import { after, before, test } from '../testing.ts';
 
 let site: HostileSite;
 let service: TestService;

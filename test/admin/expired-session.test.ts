@@ -1,11 +1,11 @@
 // Forms that are sent after their session expired come back after the next login.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { createForm } from '../../src/admin/web/form-data.ts';
 import { createParking } from '../../src/admin/web/parked-forms.ts';
 import { startService, type TestService } from '../support.ts';
 import { attemptLogin, fieldsOf, logIn, openBrowser } from './support.ts';
 import { resources } from './sample-resources.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 let service: TestService;
 

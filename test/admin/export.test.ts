@@ -1,7 +1,6 @@
 // Exports of lists as CSV and JSON: their records, order and cells, and how they end early.
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
-import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { anyCharacter } from '../characters.ts';
 import type { Resource } from '../../src/index.ts';
@@ -10,6 +9,7 @@ import { withoutGuard } from '../../src/query/csv/csv-rows.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, openBrowser, type Browser } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const resources = [
   user,

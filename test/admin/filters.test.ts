@@ -1,10 +1,10 @@
 // The filter panel: it builds parameters of the API, and lists the same records as the API.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 let service: TestService;
 let ada: Browser;

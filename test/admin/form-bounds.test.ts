@@ -1,9 +1,9 @@
 // Forms with fields of megabytes: only text columns accept them, and error pages do not repeat them.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, logIn, readable, type AdminAnswer, type Browser, type Fields } from './support.ts';
 import { resources } from './sample-resources.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const LONG = '"'.repeat(900_000);
 

@@ -1,10 +1,10 @@
 // Errors that only the database finds, and how a form shows them.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, hiddenFields, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const paper: Resource = {
   model: 'paper',

@@ -1,8 +1,8 @@
 // The pages of the history: of a record, of an entry, and the list.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { ada, service, useHistory } from './history-support.ts';
 import { readable } from './support.ts';
+import { describe, test } from '../testing.ts';
 
 describe('the history', () => {
   useHistory();

@@ -1,8 +1,8 @@
 // The registry and the service of the tests of the history.
-import { after, before, beforeEach } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from '../db/helpers.ts';
 import { logIn, type Browser } from './support.ts';
+import { after, before, beforeEach } from '../testing.ts';
 
 export const resources: Resource[] = [
   { model: 'kind', columns: { name: { type: 'string' } }, access: 'user', admin: { title: 'Kinds' } },

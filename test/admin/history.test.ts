@@ -1,12 +1,12 @@
 // The history: which changes it records, and with which values.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { createVitrine } from '../../src/index.ts';
 import { users } from '../db/helpers.ts';
 import { run } from '../process/support.ts';
 import { basic, cheapHash, createDatabase, request } from '../support.ts';
 import { ada, entriesOf, parsed, resources, service, useHistory } from './history-support.ts';
 import { hiddenFields, logIn, readable } from './support.ts';
+import { describe, test } from '../testing.ts';
 
 describe('the history', () => {
   useHistory();

@@ -1,6 +1,5 @@
 // Files for CSV imports: accepted and invalid ones, hostile text, and protection of the form.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import {
   browser,
   crlf,
@@ -14,6 +13,7 @@ import {
   useImports,
 } from './import-support.ts';
 import { openBrowser } from './support.ts';
+import { describe, test } from '../testing.ts';
 
 describe('an import', () => {
   useImports();

@@ -1,9 +1,9 @@
 // Imports of records with keys of several columns.
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from '../db/helpers.ts';
 import { hiddenFields, logIn, readable, type Browser } from './support.ts';
+import { after, before, beforeEach, describe, test } from '../testing.ts';
 
 const DDL = `
   create table casting (film_id integer, actor_id integer, role text, primary key (film_id, actor_id));

@@ -1,6 +1,5 @@
 // The preview of a CSV import: errors, labels and limits.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import {
   browser,
   crlf,
@@ -12,6 +11,7 @@ import {
   upload,
   useImports,
 } from './import-support.ts';
+import { describe, test } from '../testing.ts';
 
 describe('the preview of an import', () => {
   useImports();

@@ -1,10 +1,10 @@
 // The registry, the records and the steps of the tests of CSV imports.
 import assert from 'node:assert/strict';
-import { after, before, beforeEach } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, type AdminAnswer, type Browser } from './support.ts';
+import { after, before, beforeEach } from '../testing.ts';
 
 const resources = [
   user,

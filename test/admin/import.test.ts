@@ -1,6 +1,5 @@
 // CSV imports: the preview, and the import itself, which is one transaction.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import {
   apply,
   browser,
@@ -17,6 +16,7 @@ import {
 } from './import-support.ts';
 import { lockedOut } from '../http/expect.ts';
 import { logIn, type AdminAnswer } from './support.ts';
+import { describe, test } from '../testing.ts';
 
 describe('an import', () => {
   useImports();

@@ -1,12 +1,12 @@
 // How many imports run at once, and that each gives its slot back.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import { crlf, visibleText } from './import-support.ts';
 import { logIn, type AdminAnswer, type Browser } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const book: Resource = { model: 'book', columns: { title: { type: 'string' } } };
 

@@ -1,10 +1,10 @@
 // Labels of records when some columns of the label have no value.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { hiddenFields, logIn, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 type Values = Readonly<Record<'a' | 'b' | 'c', string | null>>;
 

@@ -1,11 +1,11 @@
 // CSV imports that read large records: group by group, and as they were before the import. Imports into wide tables.
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, type AdminAnswer, type Browser } from './support.ts';
 import { crlf, hidden, visibleText } from './import-support.ts';
+import { after, before, beforeEach, describe, test } from '../testing.ts';
 
 const PATH = '/admin/document/-/import/';
 const ROWS = 130;

@@ -1,10 +1,10 @@
 // Links between the pages: from messages, to lists and to the API.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, hiddenFields, logIn, type Browser } from './support.ts';
 import { resources as shipped } from './sample-resources.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const resources: readonly Resource[] = [
   ...shipped,

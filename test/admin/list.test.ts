@@ -1,10 +1,10 @@
 // The list page: search, sorting, pages, date links, empty lists, and its size.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
 import { resources as shipped, thing } from './sample-resources.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const LISTED = ['name', 'note', 'author', 'amount', 'price', 'ready', 'at', 'extra'];
 

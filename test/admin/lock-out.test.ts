@@ -1,10 +1,10 @@
 // Admins cannot delete, deactivate or demote themselves by mistake.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, hiddenFields, logIn, readable, type Browser } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 let service: TestService;
 let ada: Browser;

@@ -1,12 +1,12 @@
 // Logins with the old password while the user changes.
 import assert from 'node:assert/strict';
 import { setTimeout } from 'node:timers/promises';
-import { after, before } from 'node:test';
 import { describe, test } from '../hash-costs.ts';
 import { cheapHash, startService, type TestService } from '../support.ts';
 import { fromNewAddress } from '../http/expect.ts';
 import { attemptLogin, logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
+import { after, before } from '../testing.ts';
 
 const SESSION = 'admin-session';
 const ACCOUNT = '/admin/-/account/';

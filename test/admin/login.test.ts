@@ -1,6 +1,5 @@
 // The login, its redirects, and the account page.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { fromNewAddress } from '../http/expect.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import {
@@ -15,6 +14,7 @@ import {
   type Browser,
 } from './support.ts';
 import { resources } from './sample-resources.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const LOGIN = '/admin/-/login/';
 const SESSION = 'admin-session';

@@ -1,11 +1,11 @@
 // Values of megabytes in forms: values that are too long are left out, and saves keep them.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { hiddenInputs, PIECE } from '../../src/admin/web/html.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Sql, type TestService } from '../support.ts';
 import { countTurns } from '../turns.ts';
 import { fieldsOf, logIn, readable, unescaped, type Browser } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const item = {
   model: 'item',

@@ -1,9 +1,9 @@
 // Very long labels, which any user with write access can store: the admin area cuts them.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, logIn, readable, type Browser } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const post = { model: 'post', access: 'user', columns: { text: { type: 'text' } } } as const;
 const comment = {

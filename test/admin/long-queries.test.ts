@@ -1,9 +1,9 @@
 // Long queries: the pages of the API and of the admin area do not repeat them for each column, filter and date.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const numbered = <T>(count: number, name: string, column: T): Record<string, T> =>
   Object.fromEntries(Array.from({ length: count }, (_, index) => [`${name}_${index + 1}`, column]));

@@ -1,9 +1,9 @@
 // Values of megabytes in lists, confirmations and the history: only the part that is shown is read.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, readable, unescaped, type Browser } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const item = {
   model: 'item',

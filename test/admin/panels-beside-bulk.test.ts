@@ -1,11 +1,11 @@
 // Panels of the start page while bulk changes run.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
 import { startService } from '../support.ts';
 import { hiddenFields, logIn } from './support.ts';
+import { test } from '../testing.ts';
 
 test('panels are shown while as many bulk changes run as can at once', async () => {
   const note: Resource = { model: 'note', columns: { text: { type: 'text' } }, access: 'user' };

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { fromNewAddress, lockedOut } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import { hiddenFields, invalidFields, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const league: Resource = { model: 'league', columns: { name: { type: 'string' } }, access: 'user' };
 const team: Resource = {

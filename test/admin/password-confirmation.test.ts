@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
 import { fromNewAddress } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import {
@@ -13,6 +12,7 @@ import {
   type Fields,
 } from './support.ts';
 import { resources } from './sample-resources.ts';
+import { after, before, test } from '../testing.ts';
 
 const NEW = { _password: 'a new password', _repeat: 'a new password' };
 

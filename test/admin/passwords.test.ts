@@ -1,6 +1,5 @@
 // Setting passwords in the admin area: rules for new passwords, and the end of sessions.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
 import { basic, startService, type TestService } from '../support.ts';
 import {
   errorsIn,
@@ -12,6 +11,7 @@ import {
   type Fields,
 } from './support.ts';
 import { resources } from './sample-resources.ts';
+import { after, before, test } from '../testing.ts';
 
 let service: TestService;
 let ada: Browser;

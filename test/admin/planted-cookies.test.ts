@@ -1,9 +1,9 @@
 // Cookies that another site of the same domain has set, beside those of the service.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { attemptLogin, logIn, openBrowser } from './support.ts';
+import { after, before, test } from '../testing.ts';
 
 let service: TestService;
 before(async () => {

@@ -1,6 +1,5 @@
 // Foreign keys in forms: select fields, search fields and the lookup page.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { startService, type TestService } from '../support.ts';
 import {
   errorsIn,
@@ -12,6 +11,7 @@ import {
   type Fields,
 } from './support.ts';
 import { resources } from './sample-resources.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 let service: TestService;
 let ada: Browser;

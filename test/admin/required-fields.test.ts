@@ -1,10 +1,10 @@
 // Required fields in forms: their mark, and the check by the server.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
 import shipped from '../../src/resources/registry.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const resources: readonly Resource[] = [
   ...shipped,

@@ -1,10 +1,10 @@
 // The pages of the admin area: their status, their headers, and access to them.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
 import { resources as shipped } from './sample-resources.ts';
+import { after, before, test } from '../testing.ts';
 
 const resources: readonly Resource[] = [
   ...shipped,

@@ -1,11 +1,11 @@
 // The number of sessions that a user can have.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { after, before, describe, test } from 'node:test';
 import { eventually } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, openBrowser, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const SESSION = 'admin-session';
 

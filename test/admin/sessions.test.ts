@@ -1,12 +1,12 @@
 // Sessions of the admin area: their cookie and their end.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { after, before, describe, mock, test } from 'node:test';
 import { createVitrine } from '../../src/index.ts';
 import { cheapHash, startService, type TestService } from '../support.ts';
 import { fromNewAddress } from '../http/expect.ts';
 import { attemptLogin, logIn, openBrowser, type AdminAnswer, type Attempt, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
+import { after, before, describe, mock, test } from '../testing.ts';
 
 const LOGIN = '/admin/-/login/';
 const SESSION = 'admin-session';

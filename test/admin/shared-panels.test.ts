@@ -1,11 +1,11 @@
 // Panels of the start page that several admins ask for, and that nobody waits for anymore.
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import shipped from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, type Browser } from './support.ts';
+import { after, before, beforeEach, describe, test } from '../testing.ts';
 
 describe('a panel that takes seconds', () => {
   let service: TestService;

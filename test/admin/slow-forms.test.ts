@@ -1,11 +1,11 @@
 // Forms that arrive slowly, while their sender or the sender's session changes.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { wire } from '../http/wire.ts';
 import { cheapHash, startService, type TestService } from '../support.ts';
 import { csrfIn, logIn, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const ACCOUNT = '/admin/-/account/';
 const NEW = 'an entirely new password';

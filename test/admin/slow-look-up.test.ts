@@ -1,10 +1,10 @@
 // Looking for a record in a table whose search takes seconds.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn } from './support.ts';
+import { after, before, test } from '../testing.ts';
 
 const resource: Resource = {
   model: 'page',

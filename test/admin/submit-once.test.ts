@@ -1,9 +1,9 @@
 // The digest that shows whether a form was sent before.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { submissionDigest } from '../../src/admin/fields/submit-once.ts';
 import { createForm, type Form } from '../../src/admin/web/form-data.ts';
 import { longestTurnOf } from '../http/expect.ts';
+import { describe, test } from '../testing.ts';
 
 const PIECE = 65_536;
 const formOf = (...entries: Form['entries']): Form => createForm([['_form', 'token'], ...entries]);

@@ -1,10 +1,10 @@
 // Keys that no URL can name are shown without links, which would lead elsewhere.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService } from '../support.ts';
 import { logIn } from './support.ts';
+import { test } from '../testing.ts';
 
 const RESOURCES: Resource[] = [
   user,

@@ -1,6 +1,5 @@
 // Foreign keys of several columns without a constraint in the database, in all forms of the admin area.
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from '../db/helpers.ts';
 import {
@@ -12,6 +11,7 @@ import {
   type AdminAnswer,
   type Browser,
 } from './support.ts';
+import { after, before, beforeEach, describe, test } from '../testing.ts';
 
 const part = { type: 'integer', null: true } as const;
 const seatKey = {

@@ -1,6 +1,5 @@
 // Login forms whose passwords wait to be verified keep no other request from starting.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hash } from '@node-rs/argon2';
 import { startService } from '../support.ts';
@@ -8,6 +7,7 @@ import { eventually } from '../http/expect.ts';
 import { requestText, wire } from '../http/wire.ts';
 import { csrfIn, openBrowser } from './support.ts';
 import { resources } from './sample-resources.ts';
+import { test } from '../testing.ts';
 
 /** Takes half a second or more. */
 const COSTLY = { memoryCost: 19_456, timeCost: 50 };

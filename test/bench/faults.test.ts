@@ -1,6 +1,5 @@
 // The verification of `npm run faults` finds each kind of damage.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { outcomeOf } from '../../bench/faults/client.ts';
 import {
   createLedger,
@@ -12,6 +11,7 @@ import {
 } from '../../bench/faults/ledger.ts';
 import { USER, type HistoryEntry } from '../../bench/faults/replay.ts';
 import { verify, type Counts, type Found, type Row } from '../../bench/faults/verify.ts';
+import { describe, test } from '../testing.ts';
 
 interface Round {
   readonly ledger: Ledger;

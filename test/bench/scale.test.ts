@@ -1,10 +1,10 @@
 // The plots and tables of `npm run bench:scale`.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import type { Axis, Findings, Point } from '../../bench/scale/axis.ts';
 import { plotSvg, spread, ticksOf } from '../../bench/scale/plot.ts';
 import { costTable, filesOf, section } from '../../bench/scale/report.ts';
 import { markdown, median, whole } from '../../bench/tables.ts';
+import { describe, test } from '../testing.ts';
 
 const point = (x: number, request: string, p50: number): Point => ({
   x,

@@ -1,6 +1,5 @@
 // Login, change of the password, other sessions, and logout.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import {
   button,
   follow,
@@ -13,6 +12,7 @@ import {
   expectMessage,
   type Site,
 } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 for (const { mode, javaScriptEnabled } of MODES) {
   describe(mode, () => {

@@ -1,6 +1,5 @@
 // The pages of the API in a browser: accessibility, navigation and filters, and no errors in the console.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { openShelf } from '../http/shelf.ts';
 import type { TestService } from '../support.ts';
@@ -8,6 +7,7 @@ import { overflowOf, VIEWPORTS, violationsOf } from './axe.ts';
 import { launchChromium } from './chromium.ts';
 import { LONG_WORD } from './registry.ts';
 import { button, follow, heading, link, expectVisible } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const HOSTILE = `<img src=x onerror=alert(1)> </code></pre><script>alert(2)</script> "'&amp;`;
 

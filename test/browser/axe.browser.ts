@@ -1,8 +1,8 @@
 // Accessibility: axe-core finds no violation on any page, in light and dark, wide and narrow.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { FIRST_HALF, overflowOf, testPages, VIEWPORTS, violationsOf } from './axe.ts';
 import { openSite, type Site } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 describe('with the script, axe-core finds no violation on', () => {
   testPages(VIEWPORTS, true, undefined, FIRST_HALF);

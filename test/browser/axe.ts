@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { after, before, test } from 'node:test';
 import type { BrowserContext, Page } from 'playwright-core';
 import { ADMIN_PAGES, makeHistory } from './admin-pages.ts';
 import { openSite, type Site } from './support.ts';
+import { after, before, test } from '../testing.ts';
 
 /**
  * Color schemes and sizes: 320 px is a phone, or 1280 px at a zoom of 400 %. The other color scheme of a size changes only

@@ -1,7 +1,6 @@
 // Bulk actions, exports and imports.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { after, before, describe, test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
 import {
   button,
@@ -15,6 +14,7 @@ import {
   expectMessage,
   type Site,
 } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 for (const { mode, javaScriptEnabled } of MODES) {
   describe(mode, () => {

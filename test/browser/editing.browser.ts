@@ -1,6 +1,5 @@
 // Adding, changing and deleting records, conflicts, and the history.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import {
   button,
@@ -14,6 +13,7 @@ import {
   expectMessage,
   type Site,
 } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 for (const { mode, javaScriptEnabled } of MODES) {
   describe(mode, () => {

@@ -1,8 +1,8 @@
 // Use without a mouse, and the keyboard shortcuts of the script.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
 import { heading, MODES, openSite, press, expectVisible, expectMessage, type Site } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const focused = (page: Page): Locator => page.locator(':focus');
 const isFocused = async (target: Locator): Promise<boolean> =>

@@ -1,6 +1,5 @@
 // Lists: search, filters, sorting, date links, pages.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import {
@@ -14,6 +13,7 @@ import {
   expectVisible,
   type Site,
 } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 for (const { mode, javaScriptEnabled } of MODES) {
   describe(mode, () => {

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { DEFAULTS } from '../../src/config.ts';
 import { VitrineError } from '../../src/client.ts';
 import { createLogger } from '../../src/http/observability/logger.ts';
@@ -8,6 +7,7 @@ import { createService } from '../../src/service.ts';
 import type { TestService } from '../support.ts';
 import { DRIVERS, type Driver } from './drivers.ts';
 import { USERS, resources, startSampleService } from './sample-service.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** The error of a failing call. */
 async function errorOf(call: Promise<unknown>): Promise<VitrineError> {

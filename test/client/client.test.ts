@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { after, before, describe, test } from 'node:test';
 import { createClient, etagOf, VitrineError } from '../../src/client.ts';
 import { DEFAULTS } from '../../src/config.ts';
 import { createLogger } from '../../src/http/observability/logger.ts';
@@ -9,6 +8,7 @@ import { createHttpServer, listen } from '../../src/http/server/http-server.ts';
 import { createService } from '../../src/service.ts';
 import type { TestService } from '../support.ts';
 import { USERS, resources, startSampleService } from './sample-service.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 type Resources = typeof resources;
 

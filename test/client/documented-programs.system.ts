@@ -5,7 +5,6 @@ import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { after, before, describe, test } from 'node:test';
 import openapiTS, { astToString } from 'openapi-typescript';
 import ts from 'typescript';
 import * as client from '../../src/client.ts';
@@ -17,6 +16,7 @@ import { loadSamples } from '../../src/commands/samples.ts';
 import { createService, type Service } from '../../src/service.ts';
 import { codeBlocks, readPage, ROOT } from '../docs/pages.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const PASSWORD = 'the password that was printed';
 

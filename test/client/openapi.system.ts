@@ -3,7 +3,6 @@ import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { after, before, describe, test } from 'node:test';
 import openapiTS, { astToString } from 'openapi-typescript';
 import ts from 'typescript';
 import { ROOT } from '../docs/pages.ts';
@@ -11,6 +10,7 @@ import { resolve, validator } from '../http/openapi.ts';
 import { basic, type Answer, type RequestOptions, type TestService } from '../support.ts';
 import { eventually } from '../http/expect.ts';
 import { USERS, startSampleService } from './sample-service.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the tests read documents without types */
 

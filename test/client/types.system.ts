@@ -4,12 +4,12 @@ import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { runInNewContext } from 'node:vm';
 import ts from 'typescript';
 import { ROOT } from '../docs/pages.ts';
 import type { TestService } from '../support.ts';
 import { USERS, startSampleService } from './sample-service.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const { config } = ts.readConfigFile(join(ROOT, 'tsconfig.json'), (file) => ts.sys.readFile(file));
 const { options } = ts.parseJsonConfigFileContent(

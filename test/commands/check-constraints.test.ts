@@ -1,10 +1,10 @@
 // Texts in `constraints` for rules that the database does not have.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { folderWith } from '../process/support.ts';
 import { createDatabase, startService, type TestDatabase } from '../support.ts';
 import { run } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const SCHEMA = `
   create domain code as text constraint code_form check (value ~ '^[a-z]');

@@ -1,12 +1,12 @@
 // `vitrine check` for keys and foreign keys of several columns.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { award, casting, film } from '../castings.ts';
 import { folderWith, type Ended } from '../process/support.ts';
 import { createDatabase, startService, type TestDatabase } from '../support.ts';
 import { run } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 describe('vitrine check, with keys of several columns', () => {
   let database: TestDatabase;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { folderWith, type Ended, type RunOptions } from '../process/support.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { run } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const USER = {
   model: 'user',
@@ -33,7 +33,7 @@ const BOOK = {
   admin: { exclude: ['secret'] },
 } satisfies Resource;
 
-describe('vitrine check', { timeout: 600_000 }, () => {
+describe('vitrine check', () => {
   const role = `checker_${randomBytes(4).toString('hex')}`;
   let database: TestDatabase;
   let url: string;

@@ -4,14 +4,14 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { examplesOf, readPage, type Example } from '../docs/pages.ts';
 import { EXECUTABLE, REPOSITORY, run, serve, temporaryFolder, type Serving } from '../process/support.ts';
 import { commandPath, createDatabase, type TestDatabase } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const PAGE = 'docs/existing-databases.md';
 
-describe(`${PAGE}, on the Chinook database`, { timeout: 600_000 }, () => {
+describe(`${PAGE}, on the Chinook database`, () => {
   const role = `reader_${randomBytes(4).toString('hex')}`;
   const blocks = [...readPage(PAGE).matchAll(/^```(\w+)\n(.*?)^```$/gms)];
   let database: TestDatabase;

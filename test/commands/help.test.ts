@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { run } from './support.ts';
+import { describe, test } from '../testing.ts';
 
-describe('every command', { concurrency: 2, timeout: 600_000 }, () => {
+describe('every command', { concurrency: 2 }, () => {
   for (const command of ['serve', 'init', 'introspect', 'check', 'schema', 'user']) {
     test(`vitrine ${command} --help tells what it takes, without settings or a database`, async () => {
       const env = { DATABASE_URL: 'no address', PORT: 'none' };

@@ -3,16 +3,16 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { before, describe, test } from 'node:test';
 import ts from 'typescript';
 import { checkRegistry } from '../../src/resources/check/check-registry.ts';
 import { loadRegistryFile } from '../../src/resources/load-registry.ts';
 import { INSTALLATION, listening, run, start, temporaryFolder, type Ended } from '../process/support.ts';
 import { request } from '../support.ts';
+import { before, describe, test } from '../testing.ts';
 
 const readJson = async (file: string): Promise<any> => JSON.parse(await readFile(file, 'utf8')); // eslint-disable-line @typescript-eslint/no-explicit-any -- a package.json
 
-describe('a project made with the packed archive alone', { timeout: 600_000 }, () => {
+describe('a project made with the packed archive alone', () => {
   let folder: string;
   let project: string;
   const environment = Object.fromEntries(

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
 import { REPOSITORY, run, temporaryFolder, type Ended } from '../process/support.ts';
+import { describe, test } from '../testing.ts';
 
 const FILES = ['.env.example', '.gitignore', 'README.md', 'package.json', 'resources.js', 'vitrine.service'];
 
@@ -11,7 +11,7 @@ const init = (cwd: string, ...words: string[]): Promise<Ended> => run(['init', .
 
 const readJson = async (file: string): Promise<any> => JSON.parse(await readFile(file, 'utf8')); // eslint-disable-line @typescript-eslint/no-explicit-any -- a package.json
 
-describe('vitrine init', { timeout: 600_000 }, () => {
+describe('vitrine init', () => {
   test('makes the files, and says what comes next', async () => {
     const cwd = await temporaryFolder();
     const { code, stdout, stderr } = await init(cwd, 'My Site');

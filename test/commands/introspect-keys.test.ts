@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { after, before, describe, test } from 'node:test';
 import { fieldsOf, hiddenFields, logIn, readable, type Browser } from '../admin/support.ts';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { temporaryFolder } from '../process/support.ts';
 import { createDatabase, startService, type TestDatabase, type TestService } from '../support.ts';
 import { run } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const SCHEMA = readFileSync('test/commands/schemas/keys.sql', 'utf8');
 
@@ -23,7 +23,7 @@ async function introspect({ url }: TestDatabase): Promise<{ text: string; resour
   return { text: ended.stdout, resources: module.default };
 }
 
-describe('the registry of a schema with unusual keys', { timeout: 600_000 }, () => {
+describe('the registry of a schema with unusual keys', () => {
   let text: string;
   let resources: Resource[];
   let service: TestService;

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { temporaryFolder } from '../process/support.ts';
 import { createDatabase, startService, type TestService } from '../support.ts';
 import { run } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 interface Case {
   readonly about: string;
@@ -126,7 +126,7 @@ const SCHEMA = [
   create view seen as select * from t0;`,
 ].join('\n');
 
-describe('the registry of a schema with triggers', { timeout: 600_000 }, () => {
+describe('the registry of a schema with triggers', () => {
   let text: string;
   let resources: Resource[];
   let service: TestService;

@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, beforeEach, describe, test } from 'node:test';
 import { temporaryFolder, type Ended } from '../process/support.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { run } from './support.ts';
+import { after, before, beforeEach, describe, test } from '../testing.ts';
 
 const LOGIN = `{ model: 'login', columns: { username: { type: 'string', unique: true }, password: { type: 'password' },
   active: { type: 'boolean', default: true }, admin: { type: 'boolean', default: false } }, read: 'admin', exclude: ['password'] },`;
 
-describe('vitrine introspect and a table named user', { timeout: 600_000 }, () => {
+describe('vitrine introspect and a table named user', () => {
   let database: TestDatabase;
   before(async () => (database = await createDatabase()));
   after(() => database.drop());

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { after, before, describe, test } from 'node:test';
 import { temporaryFolder } from '../process/support.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { run } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const SCHEMA = `
   create table customer (id integer primary key, name text not null);
@@ -38,7 +38,7 @@ const SCHEMA = `
   create view ring_two as select distinct id, name from ring_one;
   create or replace view ring_one as select id, name from ring_two;`;
 
-describe('the views of a database that nothing proves the keys of', { timeout: 600_000 }, () => {
+describe('the views of a database that nothing proves the keys of', () => {
   let database: TestDatabase;
   let text: string;
   before(async () => {

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { after, before, describe, test } from 'node:test';
 import { REPOSITORY, serve, temporaryFolder, type Ended } from '../process/support.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { run } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 interface Column {
   readonly type: string;
@@ -58,7 +58,7 @@ async function readAll(
 
 const sqlOf = (name: string): string => readFileSync(`test/commands/schemas/${name}.sql`, 'utf8');
 
-describe('vitrine introspect', { timeout: 600_000 }, () => {
+describe('vitrine introspect', () => {
   let database: TestDatabase;
   before(async () => (database = await createDatabase()));
   after(() => database.drop());
@@ -109,7 +109,7 @@ describe('vitrine introspect', { timeout: 600_000 }, () => {
   });
 });
 
-describe('the registry of Chinook', { timeout: 600_000 }, () => {
+describe('the registry of Chinook', () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();
@@ -165,7 +165,7 @@ describe('the registry of Chinook', { timeout: 600_000 }, () => {
   });
 });
 
-describe('the registry of a video rental', { timeout: 600_000 }, () => {
+describe('the registry of a video rental', () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();
@@ -250,7 +250,7 @@ describe('the registry of a video rental', { timeout: 600_000 }, () => {
   });
 });
 
-describe('the registry of a schema with awkward names', { timeout: 600_000 }, () => {
+describe('the registry of a schema with awkward names', () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();
@@ -386,7 +386,7 @@ test('the present moment is a default, and what is added to it is none; a backsl
   }
 });
 
-describe('a database with several schemas', { timeout: 600_000 }, () => {
+describe('a database with several schemas', () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();
@@ -455,7 +455,7 @@ describe('a database with several schemas', { timeout: 600_000 }, () => {
   });
 });
 
-describe('the views of a database', { timeout: 600_000 }, () => {
+describe('the views of a database', () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { after, before, describe, test } from 'node:test';
 import postgres from 'postgres';
 import { folderWith, run as runProcess, serve, type Ended } from '../process/support.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { run } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const REGISTRY = `export default [
   {
@@ -49,7 +49,7 @@ const SAMPLES = 'RESOURCES is not set, so the sample models user, relationship, 
 const schema = (words: readonly string[], env: Record<string, string> = {}): Promise<Ended> =>
   run(['schema', ...words], { env });
 
-describe('vitrine schema', { timeout: 600_000 }, () => {
+describe('vitrine schema', () => {
   let database: TestDatabase;
   before(async () => (database = await createDatabase()));
   after(() => database.drop());
@@ -133,7 +133,7 @@ describe('vitrine schema', { timeout: 600_000 }, () => {
   });
 });
 
-describe('a role with the grants of vitrine schema --role', { timeout: 600_000 }, () => {
+describe('a role with the grants of vitrine schema --role', () => {
   const role = `Vitrine "${randomBytes(4).toString('hex')}"`;
   const quoted = `"${role.replaceAll('"', '""')}"`;
   let database: TestDatabase;

@@ -1,8 +1,8 @@
 // Arrays over HTTP: what GET shows, what a body and a filter accept, and that sending a record back changes nothing.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { ArrayColumn } from '../../src/db/schema/model-definition.ts';
 import { assertRoundTrip, startWith, type WritableService } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** Arrays of an existing table: the type in PostgreSQL, the column, and values in SQL with their JSON in the output. */
 const SPECIMENS: Record<

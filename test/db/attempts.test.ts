@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, test, type MockTracker } from 'node:test';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
 import type { RunningStatement } from '../../src/db/scheduling/running-statements.ts';
@@ -8,6 +7,7 @@ import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
 import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
 import { newShape, type Shape } from '../../src/db/statement-shapes.ts';
 import { eventually } from '../http/expect.ts';
+import { afterEach, beforeEach, describe, test, type TestContext } from '../testing.ts';
 
 const anonymous = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'anonymous' });
 /** A shape whose statements are costly with some values and quick with others. */
@@ -99,7 +99,7 @@ describe('a client whose reads are slow on purpose', () => {
   });
 
   /** Loses a statement of one client, and asks for its next one. */
-  async function afterEndless(mock: MockTracker, isLively: boolean): Promise<unknown> {
+  async function afterEndless(mock: TestContext['mock'], isLively: boolean): Promise<unknown> {
     let now = scheduler.clock.now();
     mock.method(scheduler.clock, 'now', () => now);
     const endless = await enter('trial', 'mallory', brief());

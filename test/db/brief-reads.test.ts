@@ -1,6 +1,5 @@
 // Reads that have been fast share connections, until one of them is slow.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openDatabase, type Database } from '../../src/db/connection/database.ts';
 import type { Statement } from '../../src/db/rows.ts';
@@ -8,6 +7,7 @@ import { Exclusions } from '../../src/db/exclusions.ts';
 import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
 import { eventually } from '../http/expect.ts';
 import { serverUrl } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const client = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'user' });
 const ada = client('ada');

@@ -1,9 +1,9 @@
 // PostgreSQL compiles statements whose estimated cost is high. For those that read the catalog of a few dozen tables, compiling takes
 // seconds, and running milliseconds.
-import { after, before, describe, test } from 'node:test';
 import { note } from '../../src/resources/registry.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { startOnce, users } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** Stands in for a function that the statement uses, and fails where PostgreSQL may compile the statement. */
 const WATCH = `

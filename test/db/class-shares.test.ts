@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SERVICE } from '../../src/db/scheduling/requester.ts';
 import type { RunningStatement } from '../../src/db/scheduling/running-statements.ts';
 import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
 import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
+import { test } from '../testing.ts';
 
 test('a client alone gets seven of the ten connections for writes, and three others one each', async () => {
   const scheduler = new Scheduler();

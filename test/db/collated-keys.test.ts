@@ -1,9 +1,9 @@
 // Keys that are made of columns whose collation treats some different texts as equal.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { hiddenFields, logIn, readable, type Browser } from '../admin/support.ts';
 import { assertRoundTrip, startWith, type WritableService } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const DDL = `
   create collation loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);

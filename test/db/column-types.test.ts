@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { ColumnDefinition } from '../../src/index.ts';
 import { assertFindable, assertRoundTrip, startWith, type WritableService } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 type Type = Exclude<ColumnDefinition['type'], 'foreignKey' | 'password' | 'array'>;
 

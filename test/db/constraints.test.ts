@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { assertFindable, assertRoundTrip, rowsOf, startWith, type WritableService } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const DDL = `
   create table event (id integer generated always as identity, kind text not null, at timestamptz, primary key (id))

@@ -1,8 +1,8 @@
 // PUT with `If-None-Match: *`: the record that it creates is the one at its address.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const DDL = `
   create table reading (at timestamptz, code varchar(8), amount numeric(10,2), v integer, primary key (at, code, amount));

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import postgres from 'postgres';
-import { after, before, describe, test } from 'node:test';
 import { Pool } from '../../src/db/connection/pool.ts';
 import { Problem } from '../../src/errors.ts';
 import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { request, serverUrl, startService, type TestService } from '../support.ts';
 import { assertProblem, eventually } from '../http/expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** Error codes that a function of the database can raise, and the resulting status. */
 const STATES: readonly [state: string, cause: string, status: number][] = [

@@ -1,10 +1,10 @@
 // What the API, the admin area and the log say when a rule of the database refuses a write.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const columns: Resource['columns'] = {
   price: { type: 'integer' },

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService } from '../support.ts';
+import { test } from '../testing.ts';
 
 const pair = {
   model: 'pair',

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { eventually } from '../http/expect.ts';
 import { requestText, wire } from '../http/wire.ts';
 import { basic } from '../support.ts';
 import { startWith, type WritableService } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const slow: Resource = { model: 'slow', columns: { x: { type: 'text' } }, access: 'user' };
 const TRIGGER = `

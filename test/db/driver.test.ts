@@ -5,7 +5,6 @@ import { readFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
 import {
@@ -20,6 +19,7 @@ import {
 import type { RawRow } from '../../src/db/rows.ts';
 import { REPOSITORY } from '../paths.ts';
 import { createDatabase, type Sql, type TestDatabase } from '../support.ts';
+import { after, afterEach, before, beforeEach, describe, test } from '../testing.ts';
 
 const OPTIONS = { max: 1, fetch_types: false, onnotice: () => undefined };
 

@@ -1,7 +1,6 @@
 // PostgreSQL goes on running a statement whose connection was lost, and some that it was asked to cancel. They count as their
 // client's until they have ended, so that no client can keep more of PostgreSQL busy than its share.
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 import { openDatabase, type Database } from '../../src/db/connection/database.ts';
@@ -9,6 +8,7 @@ import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
 import { eventually } from '../http/expect.ts';
 import { startProxy, type Proxy } from '../process/proxy.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
+import { after, afterEach, before, describe, test } from '../testing.ts';
 
 describe('a statement that PostgreSQL still runs after it was given up', () => {
   let here: TestDatabase;

@@ -1,12 +1,12 @@
 // Databases that only resemble PostgreSQL. PostgreSQL itself plays them: a function that is found before its own says another
 // version, a table has the name of one of Citus, and an access method has another name.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { run } from '../commands/support.ts';
 import { folderWith } from '../process/support.ts';
 import { createDatabase, type Sql } from '../support.ts';
 import { startFaults, startOnce, startWith } from './helpers.ts';
+import { describe, test } from '../testing.ts';
 
 const word: Resource = { model: 'word', columns: { text: { type: 'text' } }, access: 'user' };
 

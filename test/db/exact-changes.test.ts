@@ -1,9 +1,9 @@
 // Columns whose collation ignores case and accents: a change of these is a change.
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { logIn, hiddenFields, readable } from '../admin/support.ts';
 import { startWith, type WritableService } from './helpers.ts';
+import { after, before, beforeEach, describe, test } from '../testing.ts';
 
 const DDL = `
   create collation loose (provider = icu, locale = 'und-u-ks-level1', deterministic = false);

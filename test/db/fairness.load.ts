@@ -1,12 +1,12 @@
 // The statements of one client delay no other client, and end when the client leaves.
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
-import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { assertProblem, eventually } from '../http/expect.ts';
 import { basic, startService, type Answer, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const columns = { name: { type: 'string' } } as const;
 const resources: Resource[] = [

@@ -1,11 +1,11 @@
 // Columns that a trigger of the database fills.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { fieldsOf, logIn } from '../admin/support.ts';
 import { startService, type TestService } from '../support.ts';
 import type { Sql } from 'postgres';
+import { after, before, describe, test } from '../testing.ts';
 
 const prepare = (sql: Sql): Promise<unknown> =>
   sql.unsafe(`

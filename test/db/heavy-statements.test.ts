@@ -1,6 +1,5 @@
 // Statements that keep PostgreSQL busy for some milliseconds: how many of them run at once while several clients are present.
 import assert from 'node:assert/strict';
-import { after, before, describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { ClientPresence } from '../../src/db/client-presence.ts';
@@ -13,6 +12,7 @@ import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
 import type { Resource } from '../../src/index.ts';
 import { eventually } from '../http/expect.ts';
 import { startWith, type WritableService } from './helpers.ts';
+import { after, before, describe, test, type TestContext } from '../testing.ts';
 
 describe('heavy statements', () => {
   /** Starts statements of a class, and ends all of them. @returns how many ran at once */

@@ -1,8 +1,8 @@
 // Views that PostgreSQL reads with the privileges of the service's role instead of their owner's (`security_invoker`).
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const view: Resource = {
   model: 'seen',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startService, type Sql, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** A view that shows whether PostgreSQL may compile the statement that reads it. */
 const SETTING: Resource = {

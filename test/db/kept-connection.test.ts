@@ -1,10 +1,10 @@
 // Transactions on the schema share a connection, and with it the plans of the statements that read the catalog.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { openDatabase, type Database } from '../../src/db/connection/database.ts';
 import type { TransactionLimits } from '../../src/db/connection/transactions.ts';
 import { eventually } from '../http/expect.ts';
 import { createDatabase, serverUrl, type TestDatabase } from '../support.ts';
+import { describe, test } from '../testing.ts';
 
 const processOf = (database: Database, limits: TransactionLimits): Promise<string> =>
   database.transaction(async ({ send }) => {

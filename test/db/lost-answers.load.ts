@@ -1,12 +1,12 @@
 // A write with a lost answer may have been made: the response must not deny it.
 import assert from 'node:assert/strict';
-import { before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
 import { assertProblem, eventually } from '../http/expect.ts';
 import { startProxy, type Proxy } from '../process/proxy.ts';
+import { before, describe, test } from '../testing.ts';
 
 /** What happens to running statements, and whether their writes may have been made. */
 const LOSSES: readonly [event: string, isUnknown: boolean, lose: (proxy: Proxy, sql: Sql) => unknown][] = [
@@ -30,7 +30,7 @@ const LOSSES: readonly [event: string, isUnknown: boolean, lose: (proxy: Proxy, 
 ];
 type Sql = TestDatabase['sql'];
 
-describe('a statement without an answer', { concurrency: true, timeout: 600_000 }, () => {
+describe('a statement without an answer', { concurrency: 8 }, () => {
   let password: string;
   before(async () => {
     password = await cheapHash('pw-bob');

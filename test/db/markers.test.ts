@@ -1,8 +1,8 @@
 // Errors that the statements of writes raise on purpose, to be undone.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { createErrorMarker } from '../../src/query/statements/check-statements.ts';
 import { startWith, type WritableService } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 describe('the error of a statement that ends itself', () => {
   const marker = createErrorMarker('test');

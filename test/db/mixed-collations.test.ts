@@ -1,10 +1,10 @@
 // Foreign keys whose columns have another collation than the keys that they refer to.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { logIn, readable, type Browser } from '../admin/support.ts';
 import { eventually } from '../http/expect.ts';
 import { startWith, type WritableService } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const DDL = `
   create table land (code text collate "C" primary key, title varchar(255) not null);

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { createDatabase } from '../support.ts';
 import { assertFindable, assertRoundTrip, startOnce, startWith, type WritableService } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const NAMES = {
   plain: 'Order Items',

@@ -1,11 +1,11 @@
 // Columns of the types inet, cidr and macaddr: what they accept, as keys, and in introspected registries.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { errorsIn, fieldsOf, logIn } from '../admin/support.ts';
 import { run } from '../commands/support.ts';
 import { startService, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const RESOURCES: Resource[] = [
   user,
@@ -42,7 +42,7 @@ const INVALID: Readonly<Record<string, readonly unknown[]>> = {
   long: ['08:00:2b:01:02:03', '08:00:2b:01:02:03:04:05:06', 'x'],
 }; // prettier-ignore
 
-describe('network addresses', { timeout: 600_000 }, () => {
+describe('network addresses', () => {
   let service: TestService;
   before(async () => {
     service = await startService(RESOURCES, { prepare: (sql) => sql.unsafe(SCHEMA).simple() });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import type { Answer } from '../support.ts';
 import { startWith, type WritableService } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 type OnDelete = 'restrict' | 'cascade' | 'setNull';
 

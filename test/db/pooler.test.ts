@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
-import { after, before, describe, test } from 'node:test';
 import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { whenAdmitted } from '../http/expect.ts';
 import { basic, createDatabase, request, startService, type TestDatabase } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** Calls back with the type of each message of PostgreSQL's protocol. The start of a connection has no type. */
 function readMessages(hasStart: boolean, found: (type: string) => void): (chunk: Buffer) => void {
@@ -88,7 +88,7 @@ async function startRefusing(target: string, message: string, times: number) {
   return { url: url.href, close: () => server.close() };
 }
 
-describe('a refusal of a pooler at the start', { concurrency: true }, () => {
+describe('a refusal of a pooler at the start', { concurrency: 8 }, () => {
   let database: TestDatabase;
   before(async () => (database = await createDatabase()));
   after(() => database.drop());

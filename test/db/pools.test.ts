@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import postgres from 'postgres';
-import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openDedicated, type OpenClient } from '../../src/db/connection/driver.ts';
 import { Pool } from '../../src/db/connection/pool.ts';
@@ -12,6 +11,7 @@ import type { Problem } from '../../src/errors.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
 import { createDatabase, serverUrl, startService } from '../support.ts';
+import { describe, test } from '../testing.ts';
 
 test('a statement that fails after some rows leaves none of them to the next statement', async () => {
   const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createPositionTokens } from '../../src/db/replicas/position-token.ts';
+import { describe, test } from '../testing.ts';
 
 const secret = randomBytes(32);
 const tokens = createPositionTokens(secret, '1 5');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { assertFindable, assertRoundTrip, startWith, type WritableService } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 type KeyType = Extract<NonNullable<Resource['primaryKey']>, { type: unknown }>['type'];
 

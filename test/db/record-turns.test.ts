@@ -1,9 +1,9 @@
 // Many writes of one record, which wait for its lock.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { eventually } from '../http/expect.ts';
 import { startWith, type WritableService } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const resource: Resource = { model: 'page', columns: { text: { type: 'text' } }, access: 'user' };
 const OWNED: Resource[] = [

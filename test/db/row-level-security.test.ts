@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { assertProblem } from '../http/expect.ts';
 import { request, startService, type Answer } from '../support.ts';
+import { test } from '../testing.ts';
 
 const guarded: Resource = { model: 'guarded', columns: { name: { type: 'string' } }, access: 'user' };
 const resources = [user, guarded];

@@ -1,11 +1,11 @@
 // The columns of a rule of the database that refuses a write: in the API, on the admin pages and in the log.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { fieldsOf, invalidFields, logIn, readable } from '../admin/support.ts';
 import { eventually } from '../http/expect.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const number = { type: 'integer', null: true } as const;
 const columns = {

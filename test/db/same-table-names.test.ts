@@ -1,8 +1,8 @@
 // Tables and indexes with the same name in several schemas: an error names the right one, or none.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const DDL = `
   create schema a; create schema b; create schema audit;

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
 import type { RunningStatement } from '../../src/db/scheduling/running-statements.ts';
 import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
 import { newShape } from '../../src/db/statement-shapes.ts';
 import { eventually } from '../http/expect.ts';
+import { describe, test } from '../testing.ts';
 
 describe('the scheduler', () => {
   const client = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'user' });

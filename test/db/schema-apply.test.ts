@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { after, before, describe, test } from 'node:test';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import shipped, { user } from '../../src/resources/registry.ts';
 import { EXECUTABLE } from '../process/support.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { startFaults, startOnce } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const team: Resource = {
   model: 'team',
@@ -264,7 +264,7 @@ describe('services that start at the same time on an empty database', () => {
     });
   }
 
-  test('two processes both listen', { timeout: 600_000 }, async () => {
+  test('two processes both listen', async () => {
     const database = await createDatabase();
     const start = (): Promise<{ output: string; code: number | null }> => {
       const child = spawn(process.execPath, [EXECUTABLE, 'serve'], {

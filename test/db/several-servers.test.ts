@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cancelOnServer, openPostgres, sendStatement } from '../../src/db/connection/driver.ts';
 import { createVitrine } from '../../src/index.ts';
@@ -19,6 +18,7 @@ import {
   type TestService,
 } from '../support.ts';
 import { startOnce } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const RESOURCES = [user, note];
 const OPTIONS = { max: 1, fetch_types: false, onnotice: () => undefined };

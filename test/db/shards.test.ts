@@ -1,11 +1,11 @@
 // A partitioned table whose partitions are foreign tables in two other databases.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { run } from '../commands/support.ts';
 import { createLoopback } from '../loopback.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { startWith, type WritableService } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const sale: Resource = {
   model: 'sale',

@@ -1,9 +1,9 @@
 // Two foreign keys of several columns that share their columns, and refer to different tables.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { createDatabase } from '../support.ts';
 import { startFaults, startOnce, startWith, users, type WritableService } from './helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const part = { type: 'integer', null: true } as const;
 const place = (model: string): Resource => ({

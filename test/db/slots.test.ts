@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
 import { Slots } from '../../src/db/scheduling/slots.ts';
+import { test } from '../testing.ts';
 
 test('a free slot goes to the clients in turn, also if one of them always has a request waiting', async () => {
   const one = { anonymous: 1, user: 1, admin: 1 };

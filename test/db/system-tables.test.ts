@@ -1,9 +1,9 @@
 // The system tables: the start creates and checks them like other tables, and their errors are 500.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import shipped from '../../src/resources/registry.ts';
 import { basic, createDatabase, startService } from '../support.ts';
 import { createVitrine, type Resource } from '../../src/index.ts';
+import { describe, test } from '../testing.ts';
 
 const note = { method: 'POST', user: 'ada', body: { message: 'Hello.' } };
 

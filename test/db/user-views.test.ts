@@ -1,10 +1,10 @@
 // Views and partitions of the user table: a write to one would skip the checks that protect admins.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { createDatabase } from '../support.ts';
 import { startFaults, startOnce } from './helpers.ts';
+import { test } from '../testing.ts';
 
 const primaryKey = { type: 'integer', column: 'id' } as const;
 const over = (model: string, methods: Resource['methods']): Resource => ({

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { hash } from '@node-rs/argon2';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { DEFAULTS } from '../../src/config.ts';
 import { loadRegistryFile } from '../../src/resources/load-registry.ts';
@@ -12,6 +11,7 @@ import { folderWith } from '../process/support.ts';
 import { basic, cheapHash, commandPath, startService, type TestService } from '../support.ts';
 import '../typescript.ts';
 import { codeBlocks, examplesOf, sameBody } from './pages.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const PAGE = 'docs/coming-from.md';
 const ADDRESS = 'http://127.0.0.1:8000';

@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { DEFAULTS } from '../../src/config.ts';
 import type { Resource } from '../../src/index.ts';
 import { loadRegistryFile } from '../../src/resources/load-registry.ts';
@@ -12,6 +11,7 @@ import { cheapHash, createDatabase, startService } from '../support.ts';
 import '../typescript.ts';
 import { allPages, codeBlocks, ROOT } from './pages.ts';
 import { typeErrors } from './types.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const pages = allPages().filter((page) => page === 'README.md' || page.startsWith('docs/'));
 const examples = pages.flatMap((page) => codeBlocks(page, 'ts').map((code) => ({ page, code })));

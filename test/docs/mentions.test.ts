@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { describe, test } from 'node:test';
 import { SETTINGS } from '../../src/config.ts';
 import { ARRAY_TYPES } from '../../src/db/types/array-types.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../../src/db/types/column-types.ts';
@@ -12,6 +11,7 @@ import { SYSTEM_TABLES } from '../../src/resources/definition/system-tables.ts';
 import { EXECUTABLE } from '../process/support.ts';
 import { allPages, readPage, ROOT } from './pages.ts';
 import { keysOf } from './types.ts';
+import { describe, test } from '../testing.ts';
 
 /** The rows of the first table below a heading: the text of each cell. */
 function tableBelow(page: string, heading: string): string[][] {

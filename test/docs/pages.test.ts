@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { DEFAULTS } from '../../src/config.ts';
 import { createLogger } from '../../src/http/observability/logger.ts';
 import { createHttpServer, listen, type RunningServer } from '../../src/http/server/http-server.ts';
@@ -8,6 +7,7 @@ import { loadSamples } from '../../src/commands/samples.ts';
 import { createService, type Service } from '../../src/service.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { allPages, curlExamples, readPage, testExamples, type Site } from './pages.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const PASSWORD = 'the password that was printed';
 

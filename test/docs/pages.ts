@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { commandPath } from '../support.ts';
 import { REPOSITORY } from '../paths.ts';
+import { test } from '../testing.ts';
 
 export const ROOT = REPOSITORY;
 

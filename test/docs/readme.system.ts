@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { codeBlocks, examplesOf, ROOT, testExamples, type Site } from './pages.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 describe('README.md, against a fresh start', () => {
   let directory: string;

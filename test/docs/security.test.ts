@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
 import ts from 'typescript';
 import { readPage, ROOT } from './pages.ts';
+import { test } from '../testing.ts';
 
 const PAGE = 'docs/security.md';
 

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { logIn, readable } from '../admin/support.ts';
 import {
   EXECUTABLE,
@@ -15,6 +14,7 @@ import {
 } from '../process/support.ts';
 import { commandPath, createDatabase, type TestDatabase } from '../support.ts';
 import { examplesOf, readPage, sameBody, type Example } from './pages.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const PAGE = 'docs/tutorial.md';
 const ADDRESS = 'http://127.0.0.1:8000';
@@ -32,7 +32,7 @@ function stepsOf(page: string): { heading: string; language: string; code: strin
   );
 }
 
-describe(PAGE, { timeout: 600_000 }, () => {
+describe(PAGE, () => {
   const role = `books_${randomBytes(4).toString('hex')}`;
   let database: TestDatabase;
   let url: string;

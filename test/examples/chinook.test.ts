@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { after, before, describe, test } from 'node:test';
 import resources from '../../examples/chinook/resources.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
 import { logIn, readable } from '../admin/support.ts';
 import { commandPath, startService, type TestService } from '../support.ts';
 import { REPOSITORY } from '../paths.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const ROOT = REPOSITORY;
 const FOLDER = `${ROOT}/examples/chinook`;

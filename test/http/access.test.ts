@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { basic, startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const LEVELS = ['default', 'user', 'admin'] as const;
 type Level = (typeof LEVELS)[number];

@@ -1,7 +1,6 @@
 // Limits for clients with costly requests: time of the event loop, and slots for requests in progress.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
-import { after, before, describe, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Admission, type AdmissionRequest } from '../../src/http/load/admission.ts';
 import { ClientGone } from '../../src/db/scheduling/requester.ts';
@@ -10,6 +9,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
 import { requestText, wire, type Wire, type WireAnswer } from './wire.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 describe('costly requests', () => {
   let service: TestService;

@@ -1,8 +1,8 @@
 // Triggers that change a row again after the statement that has written it.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from '../db/helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const columns = {
   title: { type: 'string' },

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized } from './expect.ts';
 import { requestText, wire, type Wire } from './wire.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const columns = { title: { type: 'text', null: true } } as const;
 const resources: Resource[] = [

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { anyCharacter } from '../characters.ts';
-import { after, before, describe, test } from 'node:test';
 import type { ColumnDefinition, Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from '../db/helpers.ts';
 import { assertRoundTrip } from '../db/helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const COLUMNS = {
   string: { type: 'array', of: 'string', null: true, elements: { maxLength: 40 } },

@@ -1,8 +1,8 @@
 // Requests wait until the process has accepted all connections.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import { setImmediate as nextIteration } from 'node:timers/promises';
 import { Arrivals } from '../../src/http/load/arrivals.ts';
+import { test } from '../testing.ts';
 
 test('without new connections, requests do not wait', () => {
   assert.equal(new Arrivals().settled(), undefined);

@@ -1,12 +1,12 @@
 import { hash } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
-import { after, before } from 'node:test';
 import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { describe, test } from '../hash-costs.ts';
 import { basic, cheapHash, startService, type Answer, type TestService } from '../support.ts';
 import { assertUnauthorized, fromNewAddress } from './expect.ts';
+import { after, before } from '../testing.ts';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'admin', read: 'user' };
 const registry = [user, note, secret];

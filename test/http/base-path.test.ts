@@ -1,6 +1,5 @@
 // A service whose addresses all begin with a path (`BASE_PATH`).
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { createClient } from '../../src/client.ts';
 import { createVitrine, StartError } from '../../src/index.ts';
 import { useBasePath } from '../../src/http/message/base-path.ts';
@@ -8,6 +7,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { fieldsOf, openBrowser, unescaped, type Browser } from '../admin/support.ts';
 import { startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const BASE = '/data/books';
 

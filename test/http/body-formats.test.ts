@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { anyCharacter } from '../characters.ts';
@@ -7,6 +6,7 @@ import { note, relationship, user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
 import { dataField, FORM, JSON_TYPE, MULTIPART, multipart, noteJson, sendBytes } from './bodies.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const MAX_BODY = 400_000;
 

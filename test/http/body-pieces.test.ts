@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { openDatabase } from '../../src/db/connection/database.ts';
 import { sql } from '../../src/db/fragment.ts';
@@ -13,6 +12,7 @@ import { piecesOf, piecesOfBytes } from '../../src/http/message/body-pieces.ts';
 import { splitRows } from '../../src/query/statements/page-statements.ts';
 import { user } from '../../src/resources/registry.ts';
 import { serverUrl, startService, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const MAX_PIECE = 262_144;
 

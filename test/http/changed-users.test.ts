@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { basic, startService, type Answer, type TestService } from '../support.ts';
 import { assertUnauthorized } from './expect.ts';
 import { requestText, wire } from './wire.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const guarded: Resource = { model: 'guarded', columns: { name: { type: 'string' } }, access: 'user' };
 

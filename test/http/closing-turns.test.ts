@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { createHttpServer } from '../../src/http/server/http-server.ts';
 import { eventually } from './expect.ts';
+import { test } from '../testing.ts';
 
 /** Keeps the event loop busy, as the system does when it frees thousands of received packets. */
 function hold(milliseconds: number): void {

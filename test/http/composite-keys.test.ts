@@ -1,10 +1,10 @@
 // Keys and foreign keys of several columns, in the API and the admin area.
 import fc from 'fast-check';
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const film: Resource = { model: 'film', access: 'user', columns: { title: { type: 'string' } } };
 const casting: Resource = {

@@ -1,11 +1,11 @@
 // Where foreign keys of several columns can be found: in the OpenAPI document, the pages of the API and the admin area.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { fieldsOf, logIn, readable, type Browser } from '../admin/support.ts';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { award, casting as pair, film } from '../castings.ts';
 import { startService, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const casting: Resource = { ...pair, admin: { label: '{actor} in {film__title}' } };
 /** The foreign key has a column that the API and the admin area do not show. */

@@ -1,13 +1,13 @@
 // Compression and caching of what anonymous clients read.
 import assert from 'node:assert/strict';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
-import { after, before, describe, test } from 'node:test';
 import { buffer } from 'node:stream/consumers';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const text: Resource = { model: 'text', columns: { content: { type: 'text' } } };
 const kept: Resource = { ...text, model: 'kept', cache: 60 };

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
 import { requestText, wire, type Wire } from './wire.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const MAX_BODY = 1000;
 const json = (message: string): string => JSON.stringify({ message });

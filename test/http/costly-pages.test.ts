@@ -1,11 +1,11 @@
 // Pages for browsers that take long to make: errors of long queries, and the index of many resources.
 import assert from 'node:assert/strict';
 import { ServerResponse } from 'node:http';
-import { after, before, describe, test, type TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { note, user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { requestText, wire } from './wire.ts';
+import { after, before, describe, test, type TestContext } from '../testing.ts';
 
 /** As many parameters as fit into a query. */
 const LONG = `/api/note/?${'a&'.repeat(4_000)}`;

@@ -1,10 +1,10 @@
 // A POST with an array creates all records or none, with the same rules as for one record.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const DEFAULTS = ['a', 'b', 'c', 'd', 'e', 'f'];
 

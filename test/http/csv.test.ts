@@ -1,7 +1,6 @@
 // Collections as CSV: the same page as in JSON, with links to the next and previous page in a header.
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
-import { after, before, describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { parseCsv, parseCsvInTurns, type CsvRow } from '../../src/query/csv/csv-parser.ts';
 import { withoutGuard } from '../../src/query/csv/csv-rows.ts';
@@ -9,6 +8,7 @@ import type { TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
 import { LOOSE, openShelf } from './shelf.ts';
 import { countTurns } from '../turns.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const HEAD = 'id,title,reader_id,secret_id,isbn,price,data,lent';
 

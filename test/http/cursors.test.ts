@@ -1,12 +1,12 @@
 // Pages with cursors: their links go on from a record, whatever is inserted and deleted in between.
 import fc from 'fast-check';
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { request, startService, type Answer, type TestService } from '../support.ts';
 import { closeIdleConnections } from '../send.ts';
 import { assertProblem } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const group: Resource = {
   model: 'group',

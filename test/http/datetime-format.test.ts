@@ -1,11 +1,11 @@
 // Dates with a time as ISO 8601 (`DATETIME_FORMAT=iso`).
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { logIn } from '../admin/support.ts';
 import { request, startService, type TestService } from '../support.ts';
 import { jsonLinesOf } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const event: Resource = {
   model: 'event',

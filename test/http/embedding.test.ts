@@ -4,13 +4,13 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { after, afterEach, before, describe, mock, test } from 'node:test';
 import { createVitrine, type Vitrine } from '../../src/index.ts';
 import { createInFlight } from '../../src/http/load/in-flight-requests.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
 import { startProxy } from '../process/proxy.ts';
 import { assertProblem, eventually } from './expect.ts';
+import { after, afterEach, before, describe, mock, test } from '../testing.ts';
 
 describe('the handler in another server', () => {
   let database: TestDatabase;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import shipped from '../../src/resources/registry.ts';
 import { startService, type Answer, type RequestOptions, type TestService } from '../support.ts';
 import { assertProblem, eventually } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const linesOf = (service: TestService, id: string): Record<string, unknown>[] =>
   service.lines.filter((line) => line['id'] === id);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 describe('entity tags', () => {
   let service: TestService;

@@ -1,9 +1,9 @@
 // Unusual framing, sent over raw sockets: trailers, chunk extensions and transfer codings.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { requestText, wire } from './wire.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 describe('unusual framing', () => {
   let service: TestService;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { requestText, wire, type Wire } from './wire.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 describe('a half-closed connection', () => {
   let service: TestService;

@@ -1,9 +1,9 @@
 // Foreign keys of several columns, of which clients may set some but not see them.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const casting: Resource = {
   model: 'casting',

@@ -1,9 +1,9 @@
 // References to records that the caller may not read, by one column and by several: what a refused write shows of them.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const part = { type: 'integer', null: true } as const;
 const office: Resource = {

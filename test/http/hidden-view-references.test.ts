@@ -1,10 +1,10 @@
 // References that the caller may not check and that no constraint enforces: to views that the caller may not read, and by a part of
 // a key of which the caller may not read the rest.
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
+import { after, before, beforeEach, describe, test } from '../testing.ts';
 
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
 const part = { type: 'integer', null: true } as const;

@@ -1,10 +1,10 @@
 // The address `/` leads to the parts of the service.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { assertProblem } from './expect.ts';
 import { startService, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const city: Resource = { model: 'city', columns: { name: { type: 'string' } }, methods: ['GET'] };
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { FieldErrors } from '../../src/errors.ts';
 import { decodeField } from '../../src/query/parse/grammar.ts';
 import { startService, type TestService } from '../support.ts';
 import { cpuOf } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 describe('a request with a hostile text', () => {
   let service: TestService;

@@ -1,10 +1,10 @@
 // The pages of the API for browsers: contents, links and forms.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { commandPath, startService, type Answer, type TestService } from '../support.ts';
 import { openShelf } from './shelf.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const HTML = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
-import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { InputPieces, MAX_BODY_PIECE } from '../../src/http/load/input-pieces.ts';
+import { describe, test } from '../testing.ts';
 
 /** All pieces of packets that arrive one after the other. */
 function piecesOf(packets: readonly Buffer[]): Buffer[] {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { requestText, wire, type WireAnswer } from './wire.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 describe('invalid HTTP', () => {
   let service: TestService;

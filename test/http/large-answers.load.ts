@@ -1,10 +1,10 @@
 // Large records and pages do not use the connections that clients share, whatever earlier answers of the same kind were.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const RESOURCES: Resource[] = [
   user,

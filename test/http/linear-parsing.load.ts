@@ -1,6 +1,5 @@
 // Every parser takes linear time: twice the text takes about twice the time.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { COLUMN_TYPES } from '../../src/db/types/column-types.ts';
 import type { Column } from '../../src/db/schema/model.ts';
 import { numberKey } from '../../src/db/types/json-values.ts';
@@ -27,6 +26,7 @@ import { essenceOf, parameterOf } from '../../src/http/message/text-decoding.ts'
 import { ARRAY_TYPES } from '../../src/db/types/array-types.ts';
 import type { ColumnType, Operator } from '../../src/db/types/column-type.ts';
 import { cpuOf } from './expect.ts';
+import { describe, test } from '../testing.ts';
 
 /** Makes a text of about this length. */
 type Text = (length: number) => string;

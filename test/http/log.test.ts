@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
 import { basic, startService, type RequestOptions, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 type Line = Record<string, unknown>;
 const isRequest = (line: Line): boolean => 'method' in line;

@@ -1,10 +1,10 @@
 // Responses of megabytes are written in pieces, and other requests are served in between.
 import assert from 'node:assert/strict';
 import { ServerResponse } from 'node:http';
-import { after, before, describe, test } from 'node:test';
 import { note, user } from '../../src/resources/registry.ts';
 import { logIn } from '../admin/support.ts';
 import { startService, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const LARGE = `${'"<é🦉>'.repeat(100_000)}`;
 

@@ -1,6 +1,5 @@
 // Streams of records with long values, after small ones.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { logIn } from '../admin/support.ts';
@@ -14,6 +13,7 @@ import { openExport } from '../../src/resources/records/record-export.ts';
 import { serveResources, visibilityFor } from '../../src/resources/serve/served-resource.ts';
 import { startService, type TestService } from '../support.ts';
 import { jsonLinesOf } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const PAPER = { model: 'paper', columns: { body: { type: 'text' } } } as const satisfies Resource;
 const SMALL = 120;

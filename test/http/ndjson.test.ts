@@ -1,7 +1,6 @@
 // Whole collections as a stream of JSON lines.
 import assert from 'node:assert/strict';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
-import { after, before, describe, test } from 'node:test';
 import { openDatabase } from '../../src/db/connection/database.ts';
 import { sql } from '../../src/db/fragment.ts';
 import { createStatement } from '../../src/db/rows.ts';
@@ -9,6 +8,7 @@ import { openExport } from '../../src/resources/records/record-export.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, eventually, jsonLinesOf } from './expect.ts';
 import { openShelf } from './shelf.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const NDJSON = { accept: 'application/x-ndjson' };
 

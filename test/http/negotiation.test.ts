@@ -1,10 +1,10 @@
 // The format of an answer, by the Accept header (RFC 9110).
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { basic, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized } from './expect.ts';
 import { openShelf } from './shelf.ts';
 import { exactRequest } from './wire.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 const HTML = 'text/html; charset=utf-8';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { RequestListener } from 'node:http';
 import type { Socket } from 'node:net';
-import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -11,6 +10,7 @@ import { startService, type TestService } from '../support.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { eventually } from './expect.ts';
 import { requestText, wire, type Wire } from './wire.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const MEBIBYTE = 1024 * 1024;
 

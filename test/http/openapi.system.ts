@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import chinook from '../../examples/chinook/resources.ts';
 import type { AccessLevel } from '../../src/config.ts';
 import { buildModels } from '../../src/db/schema/build-models.ts';
@@ -15,6 +14,7 @@ import { resources as things } from '../admin/sample-resources.ts';
 import { resources as stage } from '../client/sample-service.ts';
 import { ROOT } from '../docs/pages.ts';
 import { resolve, validator } from './openapi.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the documents have no static type */
 

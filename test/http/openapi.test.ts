@@ -1,8 +1,8 @@
 // The OpenAPI document of a running service: what it says of addresses, bodies and paths works.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { user, note } from '../../src/resources/registry.ts';
 import { startService } from '../support.ts';
+import { describe, test } from '../testing.ts';
 
 describe('the OpenAPI document of a service', () => {
   test('has addresses that are the server followed by the path', async () => {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { note, user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized } from './expect.ts';
 import { exactRequest } from './wire.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const LISTED = 'https://app.example.org';
 const plain = { model: 'plain', columns: {} } as const;

@@ -1,12 +1,12 @@
 // A process whose event loop is delayed refuses requests, but not the first few.
 import assert from 'node:assert/strict';
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
-import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { API_STYLE_PATH, STYLE_PATH } from '../../src/admin/web/assets.ts';
 import { memoryWarning } from '../../src/http/load/overload.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** Blocks the event loop of the service, which runs in this process, as a machine without free processor time does. */
 async function delayEventLoop(): Promise<void> {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { note, user } from '../../src/resources/registry.ts';
 import { logIn } from '../admin/support.ts';
 import { startService, type TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const MAX_PAGE = 200_000;
 /** Rows of about 1 KB. */

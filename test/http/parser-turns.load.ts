@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { after, before, describe, test } from 'node:test';
 import { once } from 'node:events';
 import { startService, type TestService } from '../support.ts';
 import { json } from '../../src/http/message/message.ts';
@@ -11,6 +10,7 @@ import { createHttpServer, listen } from '../../src/http/server/http-server.ts';
 import type { Handler } from '../../src/http/server/request-handler.ts';
 import { takeTurn } from '../../src/http/server/parser-turns.ts';
 import { countTurns } from '../turns.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** Sends a request from an address of its own, and reads all that comes until the connection is closed. */
 async function exchange({ base }: TestService, bytes: string, localAddress: string): Promise<string> {

@@ -1,10 +1,10 @@
 // Writes to partitioned tables that a constraint of a partition refuses.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { fieldsOf, logIn, readable } from '../admin/support.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const RESOURCES: readonly Resource[] = [
   user,

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { logIn, openBrowser, type AdminAnswer } from '../admin/support.ts';
 import { describe as describeAtRealCosts } from '../hash-costs.ts';
 import { basic, cheapHash, startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'user', read: 'user' };
 

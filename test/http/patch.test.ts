@@ -1,10 +1,10 @@
 // PATCH, which means the same as PUT, and the preference for strict handling of read-only fields.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type RequestOptions, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const card: Resource = {
   model: 'card',

@@ -1,9 +1,9 @@
 // A request that has waited for something counts as active again before it reads, so that one client cannot fill the queue.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import { user } from '../../src/resources/registry.ts';
 import { basic, startService } from '../support.ts';
 import { requestText, wire } from './wire.ts';
+import { test } from '../testing.ts';
 
 const LIMITS = [20, 21, 22, 23];
 /** The requests that are active at once before the user is looked up and before the record is read, and some that are answered meanwhile. */

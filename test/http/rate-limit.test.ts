@@ -2,16 +2,16 @@
 import assert from 'node:assert/strict';
 import { request as send, type IncomingMessage } from 'node:http';
 import { once } from 'node:events';
-import { after, before, describe, test } from 'node:test';
 import { createRateLimit } from '../../src/http/load/rate-limit.ts';
 import { API_STYLE_PATH, SCRIPT_PATH, STYLE_PATH } from '../../src/admin/web/assets.ts';
 import { basic, startService, type Answer, type RequestOptions, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const BURST = 5;
 /** So many more than the burst that some are refused, even if the machine stalls for seconds. */
 const MANY = 40;
 
-describe('a client over RATE_LIMIT', { timeout: 600_000 }, () => {
+describe('a client over RATE_LIMIT', () => {
   let service: TestService;
   let clients = 0;
   before(async () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import { note, user } from '../../src/resources/registry.ts';
 import { startService } from '../support.ts';
 import { wire } from './wire.ts';
+import { test } from '../testing.ts';
 
 test('a service that is shutting down is alive but not ready, for requests on open connections', async () => {
   for (const [path, status] of [

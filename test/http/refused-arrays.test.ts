@@ -1,9 +1,9 @@
 // Arrays of records of which a rule of the database refuses one.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const columns = {
   price: { type: 'integer', default: 1 },

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, mock, test } from 'node:test';
 import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, request, startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
+import { after, before, describe, mock, test } from '../testing.ts';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'admin' };
 const box: Resource = {

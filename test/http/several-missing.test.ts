@@ -1,10 +1,10 @@
 // Foreign keys of several columns that refer to no record: one response names all of them.
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { fieldsOf, invalidFields, logIn } from '../admin/support.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
+import { after, before, beforeEach, describe, test } from '../testing.ts';
 
 const tenant: Resource = { model: 'tenant', access: 'user', columns: { name: { type: 'string' } } };
 const office: Resource = {

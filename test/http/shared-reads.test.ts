@@ -1,10 +1,10 @@
 // Reads that arrive together share statements, and each reader has the answer to its own request.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { eventually, whenAdmitted } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const KEYS: Record<string, readonly string[]> = {
   integer: ['1', '2', '-7', '2147483647'],

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { createVitrine, type Vitrine } from '../../src/index.ts';
 import { createHttpServer, listen, type RunningServer } from '../../src/http/server/http-server.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, createDatabase, startService, type TestDatabase } from '../support.ts';
 import { eventually } from './expect.ts';
 import { requestText, wire, type Wire, type WireAnswer } from './wire.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 function assertTimeout(answer: WireAnswer | undefined): void {
   assert.equal(answer?.status, 408);
@@ -21,7 +21,7 @@ function drip({ send, socket }: Wire, bytes: string, every: number): void {
 }
 
 // Concurrent, because these tests mostly wait for timeouts.
-describe('slow clients', { concurrency: true }, () => {
+describe('slow clients', { concurrency: 8 }, () => {
   test('clients that never finish their headers get 408 and are disconnected, and do not block others', async () => {
     const service = await startService([user, note]);
     try {

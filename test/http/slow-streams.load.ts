@@ -1,12 +1,12 @@
 // Streams with filters that take PostgreSQL long.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { user } from '../../src/resources/registry.ts';
 import { createVitrine } from '../../src/index.ts';
 import { startProxy } from '../process/proxy.ts';
 import { closeIdleConnections } from '../send.ts';
 import { basic, createDatabase, request, startService, type TestService } from '../support.ts';
 import { assertProblem, eventually, jsonLinesOf } from './expect.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const NDJSON = { accept: 'application/x-ndjson' };
 

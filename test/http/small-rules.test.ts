@@ -1,10 +1,10 @@
 // Rules that only show in a certain combination, such as two plus signs, or equal values beside a default ordering.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { hiddenFields, logIn } from '../admin/support.ts';
 import { basic, startService, type TestService } from '../support.ts';
+import { after, before, test } from '../testing.ts';
 
 const note: Resource = {
   model: 'note',

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, mock, test } from 'node:test';
 import { Problem } from '../../src/errors.ts';
 import { createThrottle } from '../../src/http/auth/login-throttle.ts';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
+import { after, before, describe, mock, test } from '../testing.ts';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'admin', read: 'user' };
 

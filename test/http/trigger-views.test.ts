@@ -1,11 +1,11 @@
 // Writes to views whose INSTEAD OF triggers make the change.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { createLoopback } from '../loopback.ts';
 import { fieldsOf, logIn, readable, type AdminAnswer } from '../admin/support.ts';
 import { startService, type Answer, type Sql, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
 const film: Resource = { model: 'film', access: 'user', columns: { title: { type: 'string' } } };

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import { test } from 'node:test';
 import { UnansweredRequests, REQUEST_SIZE } from '../../src/http/load/unanswered-requests.ts';
+import { test } from '../testing.ts';
 
 function waiting(
   url = '/',

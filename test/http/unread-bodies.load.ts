@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
 import { requestText, wire, type Wire } from './wire.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const READ = requestText('GET', '/api/note/');
 const JSON_OF_BOB = { authorization: basic('bob'), 'content-type': 'application/json' };

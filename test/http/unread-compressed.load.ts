@@ -1,13 +1,13 @@
 // While a client reads a compressed page slowly, the service holds no more than its compressed form.
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
-import { after, before, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
+import { after, before, test } from '../testing.ts';
 
 const paper: Resource = { model: 'paper', columns: { body: { type: 'text' } } };
 const CLIENTS = 2;

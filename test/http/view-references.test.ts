@@ -1,10 +1,10 @@
 // Foreign keys of several columns without a constraint in the database: of a view, and to a view.
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { assertProblem } from './expect.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
+import { after, before, beforeEach, describe, test } from '../testing.ts';
 
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
 const part = { type: 'integer', null: true } as const;

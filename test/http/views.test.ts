@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
 import { hiddenFields, logIn } from '../admin/support.ts';
 import { createLoopback } from '../loopback.ts';
 import { closeIdleConnections } from '../send.ts';
 import { startService, type Answer, type Sql, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const track = {
   name: { type: 'string' },

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
 import { REPOSITORY, run, temporaryFolder } from './support.ts';
+import { describe, test } from '../testing.ts';
 
-describe('a checkout', { concurrency: 2, timeout: 600_000 }, () => {
+describe('a checkout', { concurrency: 2 }, () => {
   test('npx vitrine runs in a checkout', async () => {
     const env = { HOME: await temporaryFolder(), npm_config_update_notifier: 'false' }; // npx keeps notes at home
     const { code, stdout } = await run(['vitrine', '--help'], { command: 'npx', cwd: REPOSITORY, env });
@@ -20,7 +20,7 @@ describe('a checkout', { concurrency: 2, timeout: 600_000 }, () => {
   });
 });
 
-test('a checkout where nothing is installed says what to do', { timeout: 600_000 }, async () => {
+test('a checkout where nothing is installed says what to do', async () => {
   const folder = await temporaryFolder();
   for (const name of ['bin', 'src', 'package.json'])
     await cp(join(REPOSITORY, name), join(folder, name), { recursive: true });

@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { TLSSocket } from 'node:tls';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { run } from '../commands/support.ts';
 import { REPOSITORY, run as runProcess } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const SETTINGS: Record<string, string> = {
   DATABASE_URL: '.data',
@@ -29,7 +29,7 @@ const SETTINGS: Record<string, string> = {
 const SAMPLES =
   'vitrine: RESOURCES is not set, so the sample models user, relationship, message and note are served\n';
 
-describe('what the command line says of itself', { concurrency: 2, timeout: 600_000 }, () => {
+describe('what the command line says of itself', { concurrency: 2 }, () => {
   for (const words of [['--help'], ['serve', '--help']]) {
     test(`${words.join(' ')} lists every command, and every setting with its default`, async () => {
       const { code, stdout, stderr } = await run(words);
@@ -86,7 +86,7 @@ describe('what the command line says of itself', { concurrency: 2, timeout: 600_
   }
 });
 
-describe('settings that cannot be used', { concurrency: 2, timeout: 600_000 }, () => {
+describe('settings that cannot be used', { concurrency: 2 }, () => {
   test('each of them is named in one message, and no password is shown', async () => {
     const env = {
       DATABASE_URL: 'mysql://ada:hunter2@localhost/db',
@@ -135,7 +135,7 @@ describe('settings that cannot be used', { concurrency: 2, timeout: 600_000 }, (
   });
 });
 
-describe('a server that offers no TLS', { concurrency: 3, timeout: 600_000 }, () => {
+describe('a server that offers no TLS', { concurrency: 3 }, () => {
   /** What PostgreSQL does: it says no, and takes whatever else than a login comes then for garbage. */
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
@@ -161,7 +161,7 @@ describe('a server that offers no TLS', { concurrency: 3, timeout: 600_000 }, ()
   }
 });
 
-describe('a server that is named by a number', { concurrency: 2, timeout: 600_000 }, () => {
+describe('a server that is named by a number', { concurrency: 2 }, () => {
   /** PostgreSQL's answer to whoever has got through TLS: an error with this message. */
   const refusal = (message: string): Buffer => {
     const fields = Buffer.from(`SFATAL\0C28000\0M${message}\0\0`);
@@ -213,7 +213,7 @@ test('an address that would rather have no TLS, or does not mind, gets what ther
   await database.drop();
 });
 
-describe('vitrine check', { timeout: 600_000 }, () => {
+describe('vitrine check', () => {
   let database: TestDatabase;
   before(async () => (database = await createDatabase()));
   after(() => database.drop());

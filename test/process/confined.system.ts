@@ -5,7 +5,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import { cp, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { TLSSocket } from 'node:tls';
 import { logIn } from '../admin/support.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
@@ -21,6 +20,7 @@ import {
   type RunOptions,
   type Serving,
 } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** The words that a unit starts, and its environment, with the application in another folder than /opt/vitrine. */
 function commandOf(unit: string, application: string): { words: string[]; env: Record<string, string> } {
@@ -128,7 +128,7 @@ const UNITS: readonly [whose: string, unit: string, application: () => Promise<s
 ];
 
 for (const [whose, unit, application] of UNITS) {
-  describe(`the confined service ${whose}`, { timeout: 600_000 }, () => {
+  describe(`the confined service ${whose}`, () => {
     let database: TestDatabase;
     let command: (...words: string[]) => { words: string[]; options: RunOptions };
     let service: Serving;

@@ -1,10 +1,10 @@
 import { fromNewAddress } from '../http/expect.ts';
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
 import { startProxy, type Proxy } from './proxy.ts';
 import { addUser, serve, until, type Serving } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const PATHS = ['/readyz', '/api/note/', '/api/note/1/', '/api/message/?user__username=ada&page=9'];
 
@@ -53,7 +53,7 @@ async function underLoad(base: string, work: () => Promise<void>): Promise<void>
   assert.deepEqual([...statuses], [200]);
 }
 
-describe('a database that goes away', { concurrency: 4, timeout: 600_000 }, () => {
+describe('a database that goes away', { concurrency: 4 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();

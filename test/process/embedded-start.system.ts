@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, describe, test } from 'node:test';
 import { request } from '../support.ts';
 import {
   EXECUTABLE,
@@ -13,6 +12,7 @@ import {
   until,
   type Program,
 } from './support.ts';
+import { after, describe, test } from '../testing.ts';
 
 const PRINTED = /"admin".* password (\S+)$/m;
 
@@ -44,7 +44,7 @@ async function startUntil(
   return program;
 }
 
-describe('a start with the embedded database', { timeout: 600_000 }, () => {
+describe('a start with the embedded database', () => {
   after(async () => {
     // A failed test may have left a server running.
     for (const folder of folders) {

@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { cp, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { request, type Answer } from '../support.ts';
 import {
   folderWith,
@@ -16,6 +15,7 @@ import {
   type Program,
   type Serving,
 } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const SAMPLED = ['message', 'relationship', 'note'];
 
@@ -63,7 +63,7 @@ const further = ({ stdout }: Serving): string[] =>
 /** The program once it serves; undefined when it ends instead. */
 const settled = (program: Program): Promise<Serving | undefined> => listening(program).catch(() => undefined);
 
-describe('the embedded database', { timeout: 600_000 }, () => {
+describe('the embedded database', () => {
   let folder: string;
   let service: Serving;
   let password: string;

@@ -1,10 +1,10 @@
 // The memory of an import: a small file may name records that are much larger.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { logIn } from '../admin/support.ts';
 import { hidden } from '../admin/import-support.ts';
 import { addUser, folderWith, serve } from './support.ts';
+import { after, before, test } from '../testing.ts';
 
 const REGISTRY = `export default [
   { model: 'user', columns: { username: { type: 'string', unique: true }, password: { type: 'password' }, email: { type: 'string' },
@@ -17,7 +17,7 @@ let database: TestDatabase;
 before(async () => (database = await createDatabase()));
 after(() => database.drop());
 
-test('an import of 200 records of 1 MB works with a heap of 96 MB', { timeout: 600_000 }, async () => {
+test('an import of 200 records of 1 MB works with a heap of 96 MB', async () => {
   const cwd = await folderWith({ 'resources.mjs': REGISTRY });
   const env = {
     DATABASE_URL: database.url,

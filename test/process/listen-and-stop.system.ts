@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { after, before, describe, test } from 'node:test';
 import { basic, createDatabase, request, type TestDatabase } from '../support.ts';
 import { addUser, serve } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
-describe('the service process', { concurrency: true, timeout: 600_000 }, () => {
+describe('the service process', { concurrency: 8 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();

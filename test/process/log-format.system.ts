@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { after, before, describe, test } from 'node:test';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { EXECUTABLE, run, serve, start, until } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
-describe('LOG_FORMAT', { timeout: 600_000 }, () => {
+describe('LOG_FORMAT', () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { createDatabase, request } from '../support.ts';
 import { answered, valueOf, readExposition } from './exposition.ts';
 import { freePort, run, serve } from './support.ts';
+import { describe, test } from '../testing.ts';
 
-describe('who may read the metrics', { timeout: 600_000 }, () => {
+describe('who may read the metrics', () => {
   test('with METRICS=HOST:PORT every client of that address, which serves nothing else', async () => {
     const database = await createDatabase();
     const address = `127.0.0.1:${await freePort()}`;

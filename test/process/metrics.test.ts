@@ -3,17 +3,17 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import shipped from '../../src/resources/registry.ts';
 import { sumMetrics } from '../../src/http/observability/metrics-sum.ts';
 import { basic, request, startService, type RequestOptions, type TestService } from '../support.ts';
 import { answered, growing, readExposition, valueOf, type Families } from './exposition.ts';
 import { REPOSITORY, until } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const scrape = async (base: string): Promise<Families> =>
   readExposition((await request(base, '/metrics')).text);
 
-describe('GET /metrics', { timeout: 600_000 }, () => {
+describe('GET /metrics', () => {
   let service: TestService;
   before(async () => {
     // An address without a server: only its metrics matter here.
@@ -185,7 +185,7 @@ describe('GET /metrics', { timeout: 600_000 }, () => {
   });
 });
 
-describe('who may read the metrics', { timeout: 600_000 }, () => {
+describe('who may read the metrics', () => {
   let service: TestService;
   before(async () => {
     service = await startService();

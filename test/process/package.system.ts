@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { cp, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join, posix } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import ts from 'typescript';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { INSTALLATION, listening, REPOSITORY, run, start, temporaryFolder, type Ended } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const SOURCES = ['bin', 'src', 'bench', 'package.json'];
 const PAPERS = ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md'];
@@ -59,7 +59,7 @@ async function command(cwd: string, name: string, ...words: string[]): Promise<E
   return ended;
 }
 
-describe('the package', { timeout: 600_000 }, () => {
+describe('the package', () => {
   let folder: string;
   let database: TestDatabase;
   let packed: string[];

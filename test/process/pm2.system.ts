@@ -5,10 +5,10 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { hammer, type Load } from './load.ts';
 import { addUser, freePort, INSTALLATION, serve, temporaryFolder, until } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 interface App {
   readonly script: string;
@@ -29,7 +29,7 @@ const ecosystem = createRequire(import.meta.url)(join(INSTALLATION, 'deploy/ecos
 /** Processes in cluster mode. */
 const INSTANCES = 2;
 
-describe('the ecosystem file for PM2', { timeout: 600_000 }, () => {
+describe('the ecosystem file for PM2', () => {
   const [app] = ecosystem.apps as [App];
   let database: TestDatabase;
   let env: Record<string, string>;

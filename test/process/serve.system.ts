@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createDatabase, request, serverUrl, type TestDatabase } from '../support.ts';
 import { startProxy } from './proxy.ts';
 import { addressesOf, folderWith, freePort, listening, run, serve, start, until } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const things = `[{ model: 'thing', columns: { name: { type: 'string' } } }]`;
 
@@ -15,7 +15,7 @@ async function tablesOf({ sql }: TestDatabase): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-describe('vitrine serve', { concurrency: 2, timeout: 600_000 }, () => {
+describe('vitrine serve', { concurrency: 2 }, () => {
   let database: TestDatabase;
   before(async () => (database = await createDatabase()));
   after(() => database.drop());
@@ -303,7 +303,7 @@ describe('vitrine serve', { concurrency: 2, timeout: 600_000 }, () => {
   }
 });
 
-describe('a database that is not there yet', { concurrency: true, timeout: 600_000 }, () => {
+describe('a database that is not there yet', { concurrency: 8 }, () => {
   test('is waited for: healthz says yes, readyz and the API say 503, and then all is served', async () => {
     const database = await createDatabase();
     const proxy = await startProxy(database.url);

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { test } from 'node:test';
 import { readSettings } from '../../src/config.ts';
 import { createWorkerHub } from '../../src/workers/worker-hub.ts';
 import type { ToParent, ToWorker } from '../../src/workers/messages.ts';
 import type { Worker } from '../../src/workers/worker.ts';
 import { eventually } from '../http/expect.ts';
+import { test } from '../testing.ts';
 
 type Start = Extract<ToWorker, { kind: 'start' }>['start'];
 

@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { Agent, get, type IncomingMessage, type ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { createHttpServer, listen } from '../../src/http/server/http-server.ts';
 import { SHUTDOWN_TIMEOUT } from '../../src/http/load/in-flight-requests.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,6 +20,7 @@ import {
   until,
   type Serving,
 } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** Opens a connection and sends what is given; `received` is what came back so far. */
 async function dial(base: string, text = ''): Promise<{ socket: Socket; received: () => string }> {
@@ -47,7 +47,7 @@ const refusesConnections = (base: string): Promise<boolean> =>
 const endsBeforeGrace = ({ ended }: Serving): Promise<unknown> =>
   Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 8_000, 'still there').unref())]);
 
-describe('SIGTERM and SIGINT', { concurrency: true, timeout: 600_000 }, () => {
+describe('SIGTERM and SIGINT', { concurrency: 8 }, () => {
   let database: TestDatabase;
   let record: number;
   before(async () => {

@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import { get } from 'node:http';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { hammer } from './load.ts';
 import {
@@ -19,6 +18,7 @@ import {
   until,
 } from './support.ts';
 import { ask, workersOf } from './workers-support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** Stands for systemd: holds a listening socket, never accepts anything, and starts services that get it as their first. */
 interface Holder {
@@ -88,7 +88,7 @@ async function hold(env: Record<string, string>): Promise<Holder> {
   };
 }
 
-describe('a socket that is passed as systemd passes it', { timeout: 600_000 }, () => {
+describe('a socket that is passed as systemd passes it', () => {
   let database: TestDatabase;
   let env: Record<string, string>;
   before(async () => {

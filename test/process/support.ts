@@ -7,9 +7,9 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { after } from 'node:test';
 import { REPOSITORY } from '../paths.ts';
 import { cheapHash, type Sql } from '../support.ts';
+import { after } from '../testing.ts';
 
 export { REPOSITORY } from '../paths.ts';
 

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { before, describe, test } from 'node:test';
 import { IMPORT_LIMIT } from '../../src/admin/import/import-page.ts';
 import { REPOSITORY, temporaryFolder } from './support.ts';
+import { before, describe, test } from '../testing.ts';
 
 const deployed = (file: string): string => readFileSync(join(REPOSITORY, 'deploy', file), 'utf8');
 
@@ -48,7 +48,7 @@ const HARDENED: Readonly<Record<string, string>> = {
   TasksMax: '512',
 };
 
-describe('the systemd units', { timeout: 600_000 }, () => {
+describe('the systemd units', () => {
   const service = directivesOf(deployed('vitrine.service'));
   const socket = directivesOf(deployed('vitrine.socket'));
   // Older ones do not know --offline.

@@ -2,14 +2,14 @@ import { verify } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { after, before, describe, test } from 'node:test';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { EXECUTABLE, serve, temporaryFolder, until } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** `script` of util-linux, which runs a command on a terminal. */
 const hasScript = /util-linux/.test(String(spawnSync('script', ['--version']).stdout ?? ''));
 
-describe('user add on a terminal', { concurrency: true, timeout: 600_000 }, () => {
+describe('user add on a terminal', { concurrency: 8 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();

@@ -4,10 +4,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { EXECUTABLE, REPOSITORY, listening, serve, start } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** Writes lines of 1 KB to the log, says how many bytes wait for the reader, and goes on when something is on standard input. */
 const PROGRAM = `
@@ -50,7 +50,7 @@ test('a log that nobody reads takes a bounded part of the memory, and says later
   assert.equal(lines.length - 2 + (notes[0]?.count ?? 0), 20_000);
 });
 
-describe('a signal that Node.js gives a meaning', { timeout: 600_000 }, () => {
+describe('a signal that Node.js gives a meaning', () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();

@@ -3,14 +3,14 @@ import assert from 'node:assert/strict';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
 import { createCluster } from '../../bench/faults/cluster.ts';
 import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, request, type Answer } from '../support.ts';
 import { until } from './support.ts';
+import { test } from '../testing.ts';
 
-test('a write whose commit did not wait for its standby is no success', { timeout: 600_000 }, async () => {
+test('a write whose commit did not wait for its standby is no success', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'vitrine-unreplicated-'));
   await chmod(directory, 0o755); // PostgreSQL runs as another user when this is root
   const cluster = await createCluster(directory);

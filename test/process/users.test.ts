@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { verify } from '@node-rs/argon2';
-import { after, before, describe, test } from 'node:test';
 import { run } from '../commands/support.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { folderWith, serve, type Ended } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const credentials = (name: string, password: string): Record<string, string> => ({
   authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`,
 });
 
-describe('vitrine user', { timeout: 600_000 }, () => {
+describe('vitrine user', () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();

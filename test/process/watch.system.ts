@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { folderWith, freePort, run, start, until } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const registry = (model: string): string =>
   `import { other } from './other.mjs';
    export default [other, '${model}'].map((model) => ({ model, columns: { name: { type: 'string' } } }));`;
 
-describe('vitrine serve --watch', { timeout: 600_000 }, () => {
+describe('vitrine serve --watch', () => {
   let database: TestDatabase;
   before(async () => (database = await createDatabase()));
   after(() => database.drop());

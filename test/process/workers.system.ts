@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { basic, createDatabase, request, type TestDatabase } from '../support.ts';
 import { hammer } from './load.ts';
@@ -23,8 +22,9 @@ import {
   type Serving,
 } from './support.ts';
 import { allEnded, ask, isRunning, lines, metric, workersOf } from './workers-support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
-describe('WORKERS', { timeout: 600_000 }, () => {
+describe('WORKERS', () => {
   let database: TestDatabase;
   let record: number;
   before(async () => {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { encode, insert } from './samples.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const person = { type: 'foreignKey', references: 'person', null: true } as const;
 

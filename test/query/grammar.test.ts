@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { Agent } from 'node:http';
-import { after, before, describe, test } from 'node:test';
 import type { TestService } from '../support.ts';
 import { encode, idsOf, rawGet, startSamples, TYPES } from './samples.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const OPERATORS = ['eq', 'ne', 'lt', 'lte', 'gt', 'gte', 'in'];
 

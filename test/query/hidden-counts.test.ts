@@ -1,11 +1,11 @@
 // PostgreSQL's estimates come from statistics of all rows of a table, also of those that the service does not see.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { after, before, describe, test } from 'node:test';
 import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { logIn, readable } from '../admin/support.ts';
 import { request, startService, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const columns: Resource['columns'] = { name: { type: 'string' } };
 const byId = { primaryKey: { type: 'integer', column: 'id' } } as const;

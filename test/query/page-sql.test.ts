@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { buildModels } from '../../src/db/schema/build-models.ts';
 import { createSqlCache } from '../../src/db/sql-cache.ts';
 import { parseListQuery } from '../../src/query/parse/grammar.ts';
@@ -11,6 +10,7 @@ import {
   visibilityFor,
   type ServedResource,
 } from '../../src/resources/serve/served-resource.ts';
+import { describe, test } from '../testing.ts';
 
 const registry = [
   {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { idsOf, startSamples } from './samples.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** `shelf` has 8 records, limit 3, maxLimit 5 and the ordering `-rank,name`; its ranks are 3, 1, null, 2, 3, null, 1, 2. */
 const orderings: [path: string, ids: number[]][] = [

@@ -1,12 +1,12 @@
 // The cost of parsing the largest bodies, as ratios, because times depend on the machine.
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { ARRAY_TYPES } from '../../src/db/types/array-types.ts';
 import { COLUMN_TYPES } from '../../src/db/types/column-types.ts';
 import { decodeField } from '../../src/query/parse/grammar.ts';
 import { parseJsonFields, parseJsonFieldsInTurns } from '../../src/resources/records/json-fields.ts';
 import { parseEntries } from '../../src/resources/records/record-entry.ts';
 import { cpuOf, longestTurnOf } from '../http/expect.ts';
+import { describe, test } from '../testing.ts';
 
 const BYTES = 1_048_576;
 

@@ -1,9 +1,9 @@
 // PostgreSQL cannot cancel the match of a single text, so the patterns of a query are limited.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { logIn, readable, type Browser } from '../admin/support.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const MAX_LENGTH = 256;
 const MAX_PATTERNS = 20;

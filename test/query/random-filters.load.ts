@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { after, before, describe, test } from 'node:test';
 import type { TestService } from '../support.ts';
 import { filtersWith, orderingsWith, rows } from './arbitraries.ts';
 import { compareRows, matches, orderingOf, queryOf } from './reference.ts';
 import { keysOf, numberOf, RELATIONS, startRelations, store, type Relation } from './relations.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 let service: TestService;
 before(async () => {

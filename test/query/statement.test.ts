@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { after, before, describe, test } from 'node:test';
 import { anyCharacter } from '../characters.ts';
 import { buildModels } from '../../src/db/schema/build-models.ts';
 import { type BoundSql } from '../../src/db/fragment.ts';
@@ -17,6 +16,7 @@ import {
   type ServedResource,
 } from '../../src/resources/serve/served-resource.ts';
 import { startService, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const registry = [
   { model: 'author', columns: { name: { type: 'string' }, mentor: { type: 'foreignKey', references: 'author', null: true } } },

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { after, before, describe, test } from 'node:test';
 import { anyCharacter } from '../characters.ts';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { idsOf, insert, scalars } from './samples.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** Types that Vitrine does not create, but serves in an existing table. */
 const OLD_TABLE = `

@@ -1,8 +1,8 @@
 // Pages of views whose key is NULL in some rows, or the same in several.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from '../db/helpers.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const view = (model: string): Resource => ({
   model,

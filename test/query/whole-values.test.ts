@@ -1,8 +1,8 @@
 // PostgreSQL cannot cancel the comparison of a large value with the elements of an array, so lists for types whose comparison
 // reads the whole value are the rows of a subselect.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { startService, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 describe('a list of values', () => {
   let service: TestService;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { raw, sql, value } from '../../src/db/fragment.ts';
 import { buildModels } from '../../src/db/schema/build-models.ts';
 import type { Column, Model } from '../../src/db/schema/model.ts';
 import { WriteStatements, type Write } from '../../src/query/statements/write-statements.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
+import { describe, test } from '../testing.ts';
 
 const registry = [
   { model: 'item', columns: { name: { type: 'string' }, secret: { type: 'password' } } },

@@ -1,6 +1,5 @@
 // Reads on standbys of real streaming replication: what a client has written is never missing.
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { runPairs } from '../../bench/replicas/pairs.ts';
 import { createClient } from '../../src/client.ts';
@@ -16,6 +15,7 @@ import {
   type ReplicatedDatabase,
   type ReplicatedService,
 } from './support.ts';
+import { after, afterEach, before, describe, test } from '../testing.ts';
 
 const sum = (values: readonly number[]): number => values.reduce((all, one) => all + one, 0);
 
@@ -24,7 +24,7 @@ const post = (service: ReplicatedService, text: string): Promise<Answer> =>
 
 const positionOf = ({ headers }: Answer): string => headers.get('vitrine-position') ?? '';
 
-describe('with a standby', { timeout: 600_000 }, () => {
+describe('with a standby', () => {
   let database: ReplicatedDatabase;
   let service: ReplicatedService;
   const rotation = (): Promise<void> =>
@@ -364,7 +364,7 @@ async function logIn(service: ReplicatedService): Promise<string> {
     .join('; ');
 }
 
-describe('with two standbys', { timeout: 600_000 }, () => {
+describe('with two standbys', () => {
   let database: ReplicatedDatabase;
   before(async () => (database = await createReplicatedDatabase(2)));
   after(() => database.drop());
@@ -432,7 +432,7 @@ describe('with two standbys', { timeout: 600_000 }, () => {
   });
 });
 
-describe('DATABASE_READ_URL', { timeout: 600_000 }, () => {
+describe('DATABASE_READ_URL', () => {
   let database: ReplicatedDatabase;
   before(async () => (database = await createReplicatedDatabase(1)));
   after(() => database.drop());

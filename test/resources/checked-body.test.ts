@@ -1,12 +1,12 @@
 // Checking the arrays of a body lets other clients run.
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
-import { test } from 'node:test';
 import { buildModels } from '../../src/db/schema/build-models.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
 import { checkBody } from '../../src/resources/records/checked-body.ts';
 import { parseJsonFields } from '../../src/resources/records/json-fields.ts';
 import { serveResources } from '../../src/resources/serve/served-resource.ts';
+import { test } from '../testing.ts';
 
 const names = Array.from({ length: 20 }, (_, index) => `values${index}`);
 const registry: readonly Resource[] = [

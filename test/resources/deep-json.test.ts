@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { rowsOf, startWith } from '../db/helpers.ts';
 import { assertProblem } from '../http/expect.ts';
+import { test } from '../testing.ts';
 
 const jsonColumn = { type: 'json', null: true } as const;
 const deepModel: Resource = {

@@ -1,6 +1,5 @@
 // Long JSON is parsed in many iterations of the event loop.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import fc from 'fast-check';
 import { buildModels } from '../../src/db/schema/build-models.ts';
 import { scanJson } from '../../src/db/types/json-scanner.ts';
@@ -12,6 +11,7 @@ import {
   parseJsonFieldsInTurns,
 } from '../../src/resources/records/json-fields.ts';
 import { countTurns } from '../turns.ts';
+import { test } from '../testing.ts';
 
 test('a JSON body with many values lets other requests run between them, with the same fields', async () => {
   const text = `{"a": [${'1,'.repeat(500_000)}1], "b": {"c": ["x", null]}, "a": 2}`;

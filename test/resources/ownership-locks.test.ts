@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ReservedSql } from 'postgres';
 import { message, user } from '../../src/resources/registry.ts';
 import { assertProblem } from '../http/expect.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const WRITES = [
   ['PUT', { content: 'changed' }],

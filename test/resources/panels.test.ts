@@ -3,12 +3,12 @@ import { spawnSync } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
 import { createVitrine, StartError, type Panel } from '../../src/index.ts';
 import { loadRegistryFile } from '../../src/resources/load-registry.ts';
 import shipped from '../../src/resources/registry.ts';
 import { EXECUTABLE } from '../process/support.ts';
 import '../typescript.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 describe('panels of a registry', () => {
   let directory: string;

@@ -1,6 +1,5 @@
 import { hash, verify } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
-import { mock } from 'node:test';
 import { EMPTY } from '../../src/db/fragment.ts';
 import { Problem } from '../../src/errors.ts';
 import { createAuthentication, type Authentication } from '../../src/http/auth/authentication.ts';
@@ -10,6 +9,7 @@ import { createPasswords, type Passwords } from '../../src/resources/passwords/p
 import type { Users } from '../../src/resources/users/users.ts';
 import { describe, test } from '../hash-costs.ts';
 import { basic, cheapHash } from '../support.ts';
+import { mock } from '../testing.ts';
 
 /**
  * The outcome of a promise that settles without leaving JavaScript, or else `undefined`. Another thread computes a hash, and its

@@ -1,12 +1,12 @@
 import { hash } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
-import { after, before } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import type { Resource } from '../../src/index.ts';
 import { rowsOf, startWith, users, type WritableService } from '../db/helpers.ts';
 import { createPasswords } from '../../src/resources/passwords/password-hashing.ts';
 import { describe, test } from '../hash-costs.ts';
 import { basic, cheapHash, startService } from '../support.ts';
+import { after, before } from '../testing.ts';
 
 const PHC = /^\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$/;
 

@@ -1,12 +1,12 @@
 // Records with random keys and arrays, created, read, changed and deleted through tables, views and foreign tables.
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { after, before, describe, test } from 'node:test';
 import { anyCharacter } from '../characters.ts';
 import type { ColumnDefinition, Resource } from '../../src/index.ts';
 import { assertRoundTrip, rowsOf, startWith, type WritableService } from '../db/helpers.ts';
 import { createLoopback } from '../loopback.ts';
 import { insert } from '../query/samples.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const VALUES = {
   note: { type: 'text', null: true },

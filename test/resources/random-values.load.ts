@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { after, before, describe, test } from 'node:test';
 import { anyCharacter } from '../characters.ts';
 import type { ColumnDefinition, Resource } from '../../src/index.ts';
 import { assertRoundTrip, rowsOf, startWith, type WritableService } from '../db/helpers.ts';
 import { allTypes, startAllTypes } from './all-types.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const storable = fc.string({ unit: anyCharacter, maxLength: 12 }).map((text) => text.replaceAll('\0', ''));
 const json = fc

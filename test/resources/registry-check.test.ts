@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
 import { inspect } from 'node:util';
 import { users } from '../db/helpers.ts';
 import { assertFaults, faultsOf, type Loose } from './registry-faults.ts';
+import { describe, test } from '../testing.ts';
 
 const withColumn = (column: Loose, name = 'x'): Loose => [{ model: 'a', columns: { [name]: column } }];
 const withKeys = (keys: object): Loose => [users, { model: 'a', columns: { x: { type: 'text' } }, ...keys }];

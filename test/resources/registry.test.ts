@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { startFaults, startOnce, startWith, users } from '../db/helpers.ts';
 import { createDatabase, startService, type TestDatabase } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 /** A registry of plain objects. */
 const EXAMPLE: readonly Resource[] = [

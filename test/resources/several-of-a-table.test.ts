@@ -1,11 +1,11 @@
 // Several resources for one table: the first one writes, the others only read.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { hiddenFields, logIn, readable } from '../admin/support.ts';
 import { startFaults, startOnce, startWith, users, type WritableService } from '../db/helpers.ts';
 import { createDatabase } from '../support.ts';
 import { assertFaults, faultsOf } from './registry-faults.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const writer = { type: 'foreignKey', references: 'writer', onDelete: 'cascade' } as const;
 const writers: Resource = { model: 'writer', columns: { name: { type: 'text' } }, access: 'user' };

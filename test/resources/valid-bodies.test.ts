@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { assertRoundTrip, rowsOf, startWith, type WritableService } from '../db/helpers.ts';
 import { FAR, startAllTypes, WIDE } from './all-types.ts';
+import { after, before, describe, test } from '../testing.ts';
 
 const numbers = `{"b": 12345678901234567890, "a": [0.1000000000000000055, 1.50, -1e-30]}`;
 
