@@ -3,7 +3,11 @@ import type { AccessLevel } from '../../config.ts';
 import { ARRAY_TYPES } from '../../db/types/array-types.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../../db/types/column-types.ts';
 import { isKeyPart, namedColumns, type Column, type Model } from '../../db/schema/model.ts';
-import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
+import {
+  hasWriters,
+  type ServedResource,
+  type ServedResources,
+} from '../../resources/serve/served-resource.ts';
 import { apiLinks } from './api-links.ts';
 import { textsOf } from '../fields/form-values.ts';
 import { html, type Content, type Html } from '../web/html.ts';
@@ -20,16 +24,20 @@ const READERS: Readonly<Record<AccessLevel, string>> = { default: 'anyone', user
 const WRITERS: Readonly<Record<AccessLevel, string>> = { default: 'no one', user: 'users', admin: 'admins' };
 
 /** Who may read and write, and with which methods. */
-export const accessSummary = ({ read, access, owner, output, methods }: ServedResource): Html =>
-  html`<p>
+export function accessSummary(resource: ServedResource): Html {
+  const { read, access, owner, output, methods } = resource;
+  const isWritable = hasWriters(resource);
+  return html`<p>
     Readable by ${methods.has('GET') ? READERS[read] : 'no one'}, writable by
-    ${WRITERS[access]}.${
+    ${isWritable ? WRITERS[access] : 'no one'}.${
       owner &&
+      isWritable &&
       html` Only the owner${output.includes(owner) && html` (<code>${owner.key}</code>)`} can change or delete
       a record.`
     }
     Methods: ${[...methods].join(', ')}.
   </p>`;
+}
 
 function typeOf(column: Column, visible: ServedResources): Content {
   const name = TYPE_NAMES.get(column.type) ?? 'text';

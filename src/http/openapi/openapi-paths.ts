@@ -5,6 +5,7 @@ import { namedColumns } from '../../db/schema/model.ts';
 import type { Visibility } from '../../query/plan.ts';
 import {
   hasChosenKey,
+  hasWriters,
   type ServedResource,
   type ServedResources,
 } from '../../resources/serve/served-resource.ts';
@@ -86,8 +87,9 @@ const LEVELS: Readonly<Record<AccessLevel, string>> = {
 };
 
 /** Who may read, write and own records, in one or two sentences. */
-export function describeResource({ name, read, access, methods, owner }: ServedResource): string {
-  const isWritable = access !== 'default' && [...methods].some((method) => method !== 'GET');
+export function describeResource(resource: ServedResource): string {
+  const { name, read, access, methods, owner } = resource;
+  const isWritable = hasWriters(resource);
   const readers = methods.has('GET') ? LEVELS[read] : 'no one';
   const writers = isWritable ? LEVELS[access] : 'no one';
   const owned =

@@ -262,3 +262,7 @@ export const hasChosenKey = ({ model: { primaryKey }, readonly }: ServedResource
   primaryKey.parts
     ? !primaryKey.parts.some((part) => part.generated || readonly.has(part))
     : !primaryKey.hasDefault;
+
+/** Whether anyone may write through the API: a view, for example, may have no method that writes. */
+export const hasWriters = ({ access, methods }: ServedResource): boolean =>
+  access !== 'default' && [...methods].some((method) => method !== 'GET');
