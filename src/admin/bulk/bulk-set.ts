@@ -193,7 +193,8 @@ async function confirmOrApply(context: BulkContext, newValue: NewValue, form: Fo
     const about = problem instanceof BrokenRule ? { notice } : {};
     const ofRule = ruleErrors(error, context.resource);
     if (Object.hasOwn(ofRule, key)) return valuePage(context, newValue, { errors: ofRule, notice, status });
-    if (errors) return valuePage(context, newValue, { errors, ...about, status });
+    if (errors && Object.keys(errors).length > 0)
+      return valuePage(context, newValue, { errors, ...about, status });
     const change = await selectionChange(context, form);
     return change === undefined
       ? valuePage(context, newValue, { errors: {}, notice, status })

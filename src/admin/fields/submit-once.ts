@@ -52,6 +52,8 @@ export async function addOnce(
   return inTransaction(async (operationsInTransaction, transaction) => {
     const earlier = await sessions.submittedResult(transaction, token, digest);
     if (earlier !== undefined) return { id: earlier, isRepeated: true };
+    // The operation explains the error of a deferred constraint, which the commit would throw after it.
+    await transaction.send('set constraints all immediate');
     const { id } = await add(operationsInTransaction);
     await sessions.noteResult(transaction, token, digest, id);
     return { id, isRepeated: false };

@@ -71,6 +71,8 @@ function deletionOf(context: RecordContext, sent?: Form): Deletion {
       if (guard)
         await context.inTransaction(async (operations, transaction) => {
           await guard(transaction);
+          // The operation explains the error of a deferred constraint, which the commit would throw after it.
+          await transaction.send('set constraints all immediate');
           await removeWith(operations);
         });
       else await removeWith(context.operations);

@@ -42,7 +42,7 @@ const NOT_RAISED = /^(08|0A|25|28|3D|42|55000|57|58|HV)/;
 const POLICY = 'ExecWithCheckOptions';
 
 /** SQLSTATEs of duplicates and references. */
-const REFERENCES = /^2350[35]$/;
+const REFERENCES = /^23(001|50[35])$/;
 
 /** Whether the connection has ended or was refused: any error other than the server's answer to the statement. */
 export function isConnectionError(error: Error): boolean {

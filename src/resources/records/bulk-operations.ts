@@ -22,8 +22,8 @@ import type { ListPlan } from '../../query/plan.ts';
 import type { Selection } from '../../query/selection.ts';
 import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
 import type { JsonFields } from './json-fields.ts';
-import { explainRule, UNIQUE_VIOLATION, historyFault, locateError } from './conflicts.ts';
-import { FOREIGN_KEY_VIOLATIONS, StillReferenced } from '../references/blocked-deletions.ts';
+import { explainRule, historyFault, isFromTrigger, locateError, UNIQUE_VIOLATION } from './conflicts.ts';
+import { isStillReferenced, StillReferenced } from '../references/blocked-deletions.ts';
 import { asHidden, unenforcedOfMany, violatedComposite } from '../references/composite-references.ts';
 import type { Caller } from '../serve/served-resource.ts';
 import { addCheckErrors, suppressed } from './write-result.ts';
@@ -67,7 +67,7 @@ function explainError(
   models: readonly Model[],
 ): unknown {
   if (!isDatabaseError(error)) return error;
-  if (changes.length === 0 && FOREIGN_KEY_VIOLATIONS.has(error.code)) {
+  if (changes.length === 0 && isStillReferenced(error)) {
     const names = models.filter((model) => isOfTable(model, error)).map(({ name }) => name);
     return new StillReferenced(
       'Other records refer to some of the selected records. Nothing was deleted.',
@@ -76,7 +76,8 @@ function explainError(
   }
   const composite = violatedComposite(error, resource);
   if (composite) return explainRule(error, resource, unmatchedReferences([composite], resource, changes));
-  if (error.code !== UNIQUE_VIOLATION) return explainRule(error, resource, error);
+  const isDuplicate = changes.length > 0 && error.code === UNIQUE_VIOLATION;
+  if (!isDuplicate || isFromTrigger(error, resource.model)) return explainRule(error, resource, error);
   const errors: FieldErrors = {};
   for (const { key } of duplicateColumns(resource.model, error)) {
     if (isSet(key, changes))

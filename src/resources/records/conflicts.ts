@@ -290,7 +290,9 @@ export function explainRule(
     return made;
   };
   if (text !== undefined) return shown(text);
-  if (!isShown || explained instanceof Problem || !isRuleError(error))
+  // The message about a missing value contains the name of its column.
+  const isNameHidden = error.code === '23502' && !output.some(({ field }) => field === error.column_name);
+  if (!isShown || isNameHidden || explained instanceof Problem || !isRuleError(error))
     return isUnsupported ? Object.assign(problem, { cause: error }) : explained;
   const said = withConstraint(error);
   return shown(said === '' ? message : `${message.replace(/\.$/, '')}: ${said}`);

@@ -30,7 +30,7 @@ import {
   conflictProblem,
   type WriteAttempt,
 } from './conflicts.ts';
-import { deletionProblem, FOREIGN_KEY_VIOLATIONS } from '../references/blocked-deletions.ts';
+import { deletionProblem, isStillReferenced } from '../references/blocked-deletions.ts';
 import { needsCheck, setsHidden, unenforcedHidden } from '../references/composite-references.ts';
 import {
   CallerChanged,
@@ -291,7 +291,7 @@ export function createOperations(
         const error = historyFault(cause, resource);
         if (isDatabaseError(error) && isRewrittenByRule(error)) throw suppressed();
         if (!isDatabaseError(error)) throw error;
-        throw FOREIGN_KEY_VIOLATIONS.has(error.code)
+        throw isStillReferenced(error)
           ? await deletionProblem(error, outside, resources, resource, id, readerOf(caller))
           : explainRule(error, resource, error);
       }

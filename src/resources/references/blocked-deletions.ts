@@ -1,5 +1,5 @@
 // Explains deletions that the database rejects because other records refer to the record.
-import { isOfTable, type DatabaseError } from '../../db/connection/database-errors.ts';
+import { isOfTable, isRaised, type DatabaseError } from '../../db/connection/database-errors.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { foreignKeysOf, partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import { Problem } from '../../errors.ts';
@@ -10,7 +10,21 @@ import { FOREIGN_KEY_VIOLATION } from './composite-references.ts';
 type Run = Pick<Database, 'run'>;
 
 /** The second code is that of RESTRICT since PostgreSQL 18. */
-export const FOREIGN_KEY_VIOLATIONS: ReadonlySet<string> = new Set([FOREIGN_KEY_VIOLATION, '23001']);
+const FOREIGN_KEY_VIOLATIONS: ReadonlySet<string> = new Set([FOREIGN_KEY_VIOLATION, '23001']);
+
+/** The statements by which PostgreSQL deletes and changes the records that refer to a deleted one. */
+const CASCADE = /(DELETE FROM|UPDATE) ONLY "/;
+
+/**
+ * Whether records refer to a deleted record, or to one that the deletion cascades to. A trigger may violate other foreign keys. One
+ * that raises the error itself names the table of the records that refer.
+ */
+export function isStillReferenced(error: DatabaseError): boolean {
+  const { code, table_name: table, where } = error;
+  if (!FOREIGN_KEY_VIOLATIONS.has(code)) return false;
+  if (isRaised(error)) return table !== undefined;
+  return where === undefined || where.split('\n').every((line) => CASCADE.test(line));
+}
 
 /** A deletion that the database rejects because other records refer to the record. */
 export class StillReferenced extends Problem {
