@@ -8,9 +8,7 @@ type Run = () => unknown;
 
 /** The functions that mocha defines for the test files of its processes. */
 interface Mocha {
-  readonly describe: ((name: string, suite: Run) => void) & {
-    readonly skip: (name: string, suite: Run) => void;
-  };
+  readonly describe: (name: string, suite: Run) => void;
   /** Without a function, the test is reported as skipped. */
   readonly it: (
     name: string,
@@ -31,11 +29,7 @@ export interface TestContext {
 }
 type TestFunction = (context: TestContext) => unknown;
 
-interface Skippable {
-  /** Whether it is skipped, or why. */
-  readonly skip?: boolean | string;
-}
-export interface SuiteOptions extends Skippable {
+export interface SuiteOptions {
   /** Maximum tests of the suite that run at once. */
   readonly concurrency?: number;
 }
@@ -53,10 +47,10 @@ export function describe(name: string, options: SuiteOptions, suite: Run): void;
 export function describe(name: string, options: SuiteOptions | Run, suite?: Run): void {
   const isPlain = typeof options === 'function';
   const define = isPlain ? options : suite;
-  const { concurrency = 1, skip = false } = isPlain ? {} : options;
+  const { concurrency = 1 } = isPlain ? {} : options;
   const outer = current;
   outer.hasSuites = true;
-  (skip === false ? mocha.describe : mocha.describe.skip)(name, () => {
+  mocha.describe(name, () => {
     const inner: Suite = { concurrency, start: [], hasSuites: false };
     current = inner;
     define?.();
@@ -74,7 +68,9 @@ async function startAll({ concurrency, start }: Suite): Promise<void> {
   await Promise.all(Array.from({ length: concurrency }, work));
 }
 
-export interface TestOptions extends Skippable {
+export interface TestOptions {
+  /** Whether this machine lacks what the test needs, or what it lacks. */
+  readonly skip?: boolean | string;
   /** Milliseconds after which the test fails. */
   readonly timeout?: number;
 }

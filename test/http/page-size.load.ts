@@ -96,7 +96,8 @@ describe('a page with more bytes than MAX_PAGE', () => {
   });
 });
 
-describe('a page of few long records', { skip: process.platform !== 'linux' && 'needs /proc' }, () => {
+describe('a page of few long records', () => {
+  const options = { skip: process.platform !== 'linux' && 'needs /proc' };
   const MEGABYTE = 2 ** 20;
   /** What the records take together is several times this. */
   const MAX_MEMORY = 100 * MEGABYTE;
@@ -124,7 +125,7 @@ describe('a page of few long records', { skip: process.platform !== 'linux' && '
     'message__like=x%25',
     'created__gt=2000-01-01',
   ]) {
-    test(`/api/note/?${query} takes PostgreSQL little memory`, async () => {
+    test(`/api/note/?${query} takes PostgreSQL little memory`, options, async () => {
       assertProblem(await service.request(`/api/note/?${query}`), 400);
       const peak = await peakMemory();
       assert.ok(peak < MAX_MEMORY, `${Math.round(peak / MEGABYTE)} MiB`);
