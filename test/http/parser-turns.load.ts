@@ -179,7 +179,8 @@ describe('a service behind a proxy', () => {
   after(() => service.close());
 
   test('lets the clients behind the proxy take turns at the parser', async () => {
-    const body = `${'4\r\nxxxx\r\n'.repeat(35_000)}0\r\n\r\n`;
+    // Small enough that a slow machine, too, parses all 21 before the service closes connections whose requests it has answered.
+    const body = `${'4\r\nxxxx\r\n'.repeat(8_000)}0\r\n\r\n`;
     const send = (client: string): Promise<string> =>
       exchange(
         service,
