@@ -142,7 +142,8 @@ export function createService(
   { processes, secret: sharedSecret, state, hashGate, siblings }: Sharing = alone(settings),
 ): Service {
   const leaveBasePath = useBasePath(settings.basePath);
-  const database = openDatabase(databaseUrl, settings.slowTimeout * 1000);
+  const limits = { slowTimeout: settings.slowTimeout * 1000, processes };
+  const database = openDatabase(databaseUrl, limits);
   const { throttle, familiars, rateLimit } = state;
   const inFlight = createInFlight();
   const loadLimits = createLoadLimits(settings, inFlight.count, processes);
@@ -184,7 +185,7 @@ export function createService(
       replicas = await openReplicas({
         urls: waits ? settings.databaseReadUrl : [], // commands do not serve
         maxLag: settings.maxLag,
-        slowTimeout: settings.slowTimeout * 1000,
+        limits,
         primary: database,
         secret,
         report: (level, message) => logger[level]({ message }),

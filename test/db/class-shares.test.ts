@@ -84,6 +84,42 @@ test('at most eight reads of unknown or high cost run at once, also when a slow 
   scheduler.close();
 });
 
+test('several processes share the limits of costly reads, and each may run all kinds of them', async () => {
+  const classes = ['slow', 'read', 'trial', 'attempt'] as const;
+  for (const processes of [1, 2, 3, 4, 8, 64]) {
+    const scheduler = new Scheduler(undefined, undefined, processes);
+    const enterAlone = async (name: WorkClass): Promise<void> => {
+      const running = () => scheduler.state[name].running;
+      const entered = Array.from({ length: 3 }, (_, index) =>
+        Promise.resolve(scheduler.enter(name, { ...SERVICE, key: `${name} ${index}`, clientKind: 'user' })),
+      );
+      assert.ok(running() >= 1, `${processes} processes: ${name}`);
+      assert.ok(running() <= Math.max(1, Math.ceil(4 / processes)), `${processes} processes: ${name}`);
+      for (const next of entered) {
+        const statement = await next;
+        assert.ok(statement);
+        scheduler.leave(statement);
+      }
+    };
+    for (const name of classes) await enterAlone(name);
+    // All at once, as many as one process alone may run, or one of each class.
+    const all = classes.map((name) =>
+      Array.from({ length: 3 }, (_, index) =>
+        Promise.resolve(scheduler.enter(name, { ...SERVICE, key: `${name} ${index}`, clientKind: 'user' })),
+      ),
+    );
+    const running = classes.map((name) => scheduler.state[name].running);
+    assert.ok(Math.min(...running) >= 1, `${processes} processes: ${running}`);
+    assert.ok(running.reduce((sum, count) => sum + count) <= Math.max(4, Math.ceil(8 / processes)));
+    for (const next of all.flat()) {
+      const statement = await next;
+      assert.ok(statement);
+      scheduler.leave(statement);
+    }
+    scheduler.close();
+  }
+});
+
 test('a client with many slow writes of one record may write others at once', async () => {
   const scheduler = new Scheduler();
   const enter = (record?: string): Promise<RunningStatement | undefined> =>

@@ -7,6 +7,7 @@ import type { ClientPresence } from '../client-presence.ts';
 import type { EndlessStatements } from '../endless-statements.ts';
 import { type RawRow, type Statement } from '../rows.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
+import { shareOfProcess, type DatabaseLimits } from '../scheduling/work-class.ts';
 import { Slots } from '../scheduling/slots.ts';
 import { assertReached, type ServerGuard } from './server-guard.ts';
 import { watchRate } from './stream-rate.ts';
@@ -28,9 +29,16 @@ const BATCH_TIMEOUT = { anonymous: 10_000, user: 60_000, admin: 5 * 60_000 };
 /** Milliseconds after the batch timeout until PostgreSQL must have answered. Otherwise the connection is dead. */
 const TIMEOUT_MARGIN = 5_000;
 
-const createSlots = (): Slots =>
+/** Maximum streams of all processes, before this kind of client gets no more. */
+const MAX_STREAMS = { anonymous: 3, user: 5, admin: 6 };
+
+const createSlots = (processes: number): Slots =>
   new Slots({
-    max: { anonymous: 3, user: 5, admin: 6 },
+    max: {
+      anonymous: shareOfProcess(MAX_STREAMS.anonymous, processes),
+      user: shareOfProcess(MAX_STREAMS.user, processes),
+      admin: shareOfProcess(MAX_STREAMS.admin, processes),
+    },
     perClient: { anonymous: 1, user: 1, admin: 2 },
     ownMessage: 'You have reached your limit of concurrent streams. Finish reading one first.',
     fullMessage: 'Too many streams and exports are running. Try again.',
@@ -59,11 +67,7 @@ const setTimeLimit = (milliseconds: number): string => `set local statement_time
 
 export interface CursorOptions {
   readonly open: OpenClient;
-  /**
-   * Milliseconds that PostgreSQL may take for the first batch of an anonymous client, as for a page: a costly filter makes this one
-   * slow.
-   */
-  readonly slowTimeout: number;
+  readonly limits: DatabaseLimits;
   readonly presence: ClientPresence;
   /** Says when PostgreSQL has ended an abandoned search, which keeps its slot until then. */
   readonly endless: EndlessStatements;
@@ -84,8 +88,8 @@ async function pause(owed: number): Promise<number> {
 }
 
 /** @returns a function that reads the rows of a statement in batches, in a transaction on a dedicated connection */
-export function createCursors({ open, slowTimeout, presence, endless, guard }: CursorOptions) {
-  const slots = createSlots();
+export function createCursors({ open, limits, presence, endless, guard }: CursorOptions) {
+  const slots = createSlots(limits.processes);
   const searches = new ClientUsage(FREE_SEARCH);
 
   return async function* cursor<T>(
@@ -148,12 +152,13 @@ export function createCursors({ open, slowTimeout, presence, endless, guard }: C
     );
     const stopListening = requester.onGone(() => abort(new ClientGone()));
     try {
-      const firstTimeout = isAnonymous ? slowTimeout : BATCH_TIMEOUT[clientKind];
-      const limits = `${setTimeLimit(firstTimeout)}; set local idle_in_transaction_session_timeout = '90s'; set local jit = off`;
+      // As for a page: a costly filter makes this batch slow.
+      const firstTimeout = isAnonymous ? limits.slowTimeout : BATCH_TIMEOUT[clientKind];
+      const timeouts = `${setTimeLimit(firstTimeout)}; set local idle_in_transaction_session_timeout = '90s'; set local jit = off`;
       const run = <T>(start: (sql: postgres.Sql) => PromiseLike<T>): Promise<T> =>
         connection.run(start, BATCH_TIMEOUT[clientKind] + TIMEOUT_MARGIN);
       await connection
-        .run((sql) => sql.unsafe(`begin read only; ${limits}`), BEGIN_TIMEOUT)
+        .run((sql) => sql.unsafe(`begin read only; ${timeouts}`), BEGIN_TIMEOUT)
         .catch((error: unknown) => {
           // A client that leaves meanwhile was counted by then: its connection may be open.
           isUnconnected = true;

@@ -15,7 +15,7 @@ import { SERVICE, type Requester } from '../scheduling/requester.ts';
 import type { RunOptions, StatementKind } from '../statement-kinds.ts';
 import { Runner, type PoolName } from './runner.ts';
 import type { ClassState } from '../scheduling/class-queues.ts';
-import type { WorkClass } from '../scheduling/work-class.ts';
+import type { DatabaseLimits, WorkClass } from '../scheduling/work-class.ts';
 import type { ServerGuard } from './server-guard.ts';
 import {
   createTransactions,
@@ -129,20 +129,23 @@ class RequesterDatabase implements Database {
 
 /**
  * The database on behalf of the service itself. The first statement opens the first connection.
- * @param slowTimeout milliseconds after which an anonymous client's read, or the first batch of its stream, is canceled
  * @param guard for a replica: what its server must have reached
  */
-export function openDatabase(url: string, slowTimeout = 3_000, guard?: ServerGuard): Database {
+export function openDatabase(
+  url: string,
+  limits: DatabaseLimits = { slowTimeout: 3_000, processes: 1 },
+  guard?: ServerGuard,
+): Database {
   const isPipelined = supportsPipelining(url);
   const connection = { ...OPTIONS.connection, ...(isPipelined ? DIRECT : {}) };
   const brief = { ...connection, statement_timeout: BRIEF_TIMEOUT };
   const open: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, connection, onclose });
   const openBrief: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, connection: brief, onclose });
-  const runner = new Runner({ open, openBrief, isPipelined, slowTimeout, guard });
+  const runner = new Runner({ open, openBrief, isPipelined, limits, guard });
   const shared: Shared = {
     runner,
     transactions: createTransactions(open, runner.endless, isPipelined),
-    cursor: createCursors({ open, slowTimeout, presence: runner.presence, endless: runner.endless, guard }),
+    cursor: createCursors({ open, limits, presence: runner.presence, endless: runner.endless, guard }),
   };
   return new RequesterDatabase(shared, SERVICE);
 }

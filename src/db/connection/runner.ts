@@ -21,7 +21,7 @@ import type { ClassState } from '../scheduling/class-queues.ts';
 import type { RunningStatement } from '../scheduling/running-statements.ts';
 import { Scheduler } from '../scheduling/scheduler.ts';
 import { classify, COSTLY, noteEstimate, Shapes } from '../statement-shapes.ts';
-import { CONNECTIONS, LOST_AFTER, type WorkClass } from '../scheduling/work-class.ts';
+import { CONNECTIONS, LOST_AFTER, type DatabaseLimits, type WorkClass } from '../scheduling/work-class.ts';
 
 export type PoolName = 'quick' | 'brief' | 'work';
 
@@ -31,8 +31,7 @@ export interface RunnerOptions {
   readonly openBrief: OpenClient;
   /** Whether statements may be sent before the answers to earlier ones. */
   readonly isPipelined: boolean;
-  /** Milliseconds after which a read of an anonymous client is canceled. */
-  readonly slowTimeout: number;
+  readonly limits: DatabaseLimits;
   readonly guard?: ServerGuard | undefined;
 }
 
@@ -41,7 +40,6 @@ const DEADLINE = 15_000;
 
 /** Characters above which the text of a write is not remembered. */
 const MAX_WRITE_LENGTH = 16_384;
-
 /** Milliseconds from when a client disconnects until its statement is canceled. */
 const CANCEL_DELAY = 30;
 /** Why a read was canceled that must wait again as a slow one. */
@@ -55,7 +53,7 @@ export class Runner {
   readonly #work: Pool;
   readonly presence = new ClientPresence();
   readonly #heavy = new HeavyStatements(this.presence);
-  readonly #scheduler = new Scheduler(this.presence, this.#heavy);
+  readonly #scheduler: Scheduler;
   readonly #isPipelined: boolean;
   readonly #shapes = new Shapes();
   readonly #shared = new SharedReads({
@@ -69,13 +67,14 @@ export class Runner {
   readonly #timeLimits: TimeLimits;
   readonly #sweep: NodeJS.Timeout;
 
-  constructor({ open, openBrief, isPipelined, slowTimeout, guard }: RunnerOptions) {
+  constructor({ open, openBrief, isPipelined, limits, guard }: RunnerOptions) {
     this.#isPipelined = isPipelined;
     // The server has become a standby. All pools reconnect, so that reads do not stay on it. A replica is always a standby.
     const onReadOnly = (): void => {
       if (!guard) [this.#quick, this.#brief, this.#work].forEach((pool) => pool.reconnect());
     };
-    this.#timeLimits = new TimeLimits(slowTimeout);
+    this.#timeLimits = new TimeLimits(limits.slowTimeout);
+    this.#scheduler = new Scheduler(this.presence, this.#heavy, limits.processes);
     const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
     const common = { open, deadline: DEADLINE, guard, isDirect: isPipelined, onReadOnly };
     this.#brief = new BriefReads({

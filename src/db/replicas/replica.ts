@@ -11,6 +11,7 @@ import {
 import { sendStatement, type DedicatedConnection } from '../connection/driver.ts';
 import { hasReached, WrongServer, type Reached, type ServerGuard } from '../connection/server-guard.ts';
 import type { PrimaryPositions } from './primary-positions.ts';
+import type { DatabaseLimits } from '../scheduling/work-class.ts';
 import { identityMismatch, replicaQuestion, type Identity, type ReplicaAnswer } from './server-state.ts';
 
 /** Milliseconds in which a replica must say how far it is. */
@@ -62,7 +63,7 @@ export interface ReplicaState {
 
 export interface ReplicaOptions {
   readonly url: string;
-  readonly slowTimeout: number;
+  readonly limits: DatabaseLimits;
   /** Milliseconds. */
   readonly maxLag: number;
   readonly primary: PrimaryPositions;
@@ -97,7 +98,7 @@ export class Replica implements ServerGuard {
     this.#options = options;
     const { host } = new URL(options.url);
     this.name = host === '' ? 'local' : host;
-    this.#database = openDatabase(options.url, options.slowTimeout, this);
+    this.#database = openDatabase(options.url, options.limits, this);
   }
 
   get state(): ReplicaState {

@@ -2,7 +2,7 @@
 import type { HeavyStatements } from './heavy-statements.ts';
 import { ClassQueue, type QueueClient } from './class-queue.ts';
 import type { SlowClients } from './slow-clients.ts';
-import { CONNECTIONS, forEachClass, type WorkClass } from './work-class.ts';
+import { CONNECTIONS, forEachClass, shareOfProcess, sharesOf, type WorkClass } from './work-class.ts';
 
 /** The counters of one class, for the metrics. */
 export interface ClassState {
@@ -15,8 +15,8 @@ export interface ClassState {
 /** Classes of reads whose cost is not known well. They get half of their connections while slow statements have all of theirs. */
 const UNCERTAIN: ReadonlySet<WorkClass> = new Set(['read', 'trial', 'attempt']);
 /**
- * How many connections these classes and `slow` get together. PostgreSQL cannot cancel every statement, so more of them must not
- * run at once even for a moment, such as between one slow statement and the next.
+ * How many connections these classes and `slow` get together, in all processes. PostgreSQL cannot cancel every statement, so more of
+ * them must not run at once even for a moment, such as between one slow statement and the next.
  */
 const MAX_RISKY = 8;
 
@@ -24,13 +24,18 @@ export class ClassQueues {
   readonly of: Readonly<Record<WorkClass, ClassQueue>>;
   readonly all: readonly ClassQueue[];
   readonly #risky: readonly ClassQueue[];
+  /** How many connections they get together: at least one each. */
+  readonly #maxRisky: number;
   /** Connections that are in use or reserved for a class. */
   #taken: number;
 
-  constructor(slowClients: SlowClients, heavy: HeavyStatements) {
-    this.of = forEachClass((name) => new ClassQueue(name, slowClients, heavy));
+  /** @param processes how many share the database */
+  constructor(slowClients: SlowClients, heavy: HeavyStatements, processes: number) {
+    const shares = sharesOf(processes);
+    this.of = forEachClass((name) => new ClassQueue(name, shares, slowClients, heavy));
     this.all = Object.values(this.of);
     this.#risky = this.all.filter(isRisky);
+    this.#maxRisky = Math.max(this.#risky.length, shareOfProcess(MAX_RISKY, processes));
     this.#taken = this.all.reduce((sum, { taken }) => sum + taken, 0);
   }
 
@@ -55,7 +60,7 @@ export class ClassQueues {
     if (queue.running >= max || others + queue.running >= CONNECTIONS) return false;
     if (!isRisky(queue)) return true;
     const risky = this.#risky.reduce((sum, { taken }) => sum + taken, 0);
-    return risky - queue.taken + queue.running < MAX_RISKY;
+    return risky - queue.taken + queue.running < this.#maxRisky;
   }
 
   /** Counts a statement as running. @returns milliseconds that it is expected to take, to be passed to `leave` */

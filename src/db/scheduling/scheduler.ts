@@ -54,9 +54,10 @@ export class Scheduler {
     this.#queues.startNext();
   });
 
-  constructor(presence = new ClientPresence(), heavy = new HeavyStatements(presence)) {
+  /** @param processes how many share the database */
+  constructor(presence = new ClientPresence(), heavy = new HeavyStatements(presence), processes = 1) {
     this.#presence = presence;
-    this.#queues = new ClassQueues(this.#slowClients, heavy);
+    this.#queues = new ClassQueues(this.#slowClients, heavy, processes);
     this.#running = new RunningStatements(this.#queues, this.#slowClients, heavy);
     this.#heavy = heavy;
   }

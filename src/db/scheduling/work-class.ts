@@ -36,7 +36,7 @@ export interface Share {
   readonly leavesRoom?: boolean;
 }
 
-export const SHARES: Readonly<Record<WorkClass, Share>> = {
+const SHARES: Readonly<Record<WorkClass, Share>> = {
   short: { max: 3, reserved: 1, perClient: 2 },
   write: { max: 10, reserved: 2, perClient: 4, uncontested: 7, leavesRoom: true },
   admin: { max: 3, reserved: 1, perClient: 2 },
@@ -46,6 +46,30 @@ export const SHARES: Readonly<Record<WorkClass, Share>> = {
   trial: { max: 3, reserved: 1, perClient: 1 },
   attempt: { max: 3, reserved: 1, perClient: 1 },
 };
+
+/** Limits of the work that costs PostgreSQL most. */
+export interface DatabaseLimits {
+  /** Milliseconds after which an anonymous client's read, or the first batch of its stream, is canceled. */
+  readonly slowTimeout: number;
+  /** How many processes of the service use the database. They share its processors, so they share the limits of costly reads. */
+  readonly processes: number;
+}
+
+/** How much of a limit one process gets: at least 1, so that each can do all kinds of work. */
+export const shareOfProcess = (limit: number, processes: number): number => Math.ceil(limit / processes);
+
+/** Reads that PostgreSQL may be busy with for long. */
+const COSTLY_CLASSES: ReadonlySet<WorkClass> = new Set(['slow', 'read', 'trial', 'attempt']);
+
+/** The shares of one of several processes: those for costly reads are divided. */
+export function sharesOf(processes: number): typeof SHARES {
+  return forEachClass((name) => {
+    const share = SHARES[name];
+    if (!COSTLY_CLASSES.has(name)) return share;
+    const max = shareOfProcess(share.max, processes);
+    return { ...share, max, perClient: Math.min(max, share.perClient) };
+  });
+}
 
 /** The order in which the classes are served when several may use a free connection. */
 const CLASSES = Object.keys(SHARES) as readonly WorkClass[];
