@@ -110,7 +110,7 @@ async function copyAssets(folder: string): Promise<void> {
 
 /** Files that share no process with others: they change how all later modules of a process are loaded. */
 const ALONE: ReadonlySet<string> = new Set(
-  ['docs/coming-from.test.ts', 'docs/examples.system.ts', 'resources/panels.test.ts'].map((file) =>
+  ['docs/coming-from.system.ts', 'docs/examples.system.ts', 'resources/panels.test.ts'].map((file) =>
     join('test', file),
   ),
 );

@@ -1,8 +1,8 @@
 // The history: which changes it records, and with which values.
 import assert from 'node:assert/strict';
 import { createVitrine } from '../../src/index.ts';
+import { run } from '../commands/support.ts';
 import { users } from '../db/helpers.ts';
-import { run } from '../process/support.ts';
 import { basic, cheapHash, createDatabase, request } from '../support.ts';
 import { ada, entriesOf, parsed, resources, service, useHistory } from './history-support.ts';
 import { hiddenFields, logIn, readable } from './support.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import postgres from 'postgres';
-import { folderWith, run as runProcess, serve, type Ended } from '../process/support.ts';
+import { folderWith, run as runProcess, type Ended } from '../process/support.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
-import { run } from './support.ts';
+import { run, serve } from './support.ts';
 import { after, before, describe, test } from '../testing.ts';
 
 const REGISTRY = `export default [
@@ -181,7 +181,7 @@ describe('a role with the grants of vitrine schema --role', () => {
   });
 
   test('is enough for the API, the admin area and the users', async () => {
-    const { base, stop } = await serve({ env });
+    const { base, stop } = await serve(env['DATABASE_URL'] ?? '', env['RESOURCES'] ?? '');
     for (const [name, count] of [
       ['user', 2],
       ['ticket', 0],
@@ -227,7 +227,7 @@ describe('a role with the grants of vitrine schema --role', () => {
       '/admin/user/',
     ])
       assert.equal((await request(base, address, { headers: { cookie } })).status, 200, address);
-    assert.equal((await stop()).code, 0);
+    await stop();
     const added = await run(['user', 'add', 'eve'], { env, input: 'the word of eve' });
     assert.deepEqual([added.code, added.stderr], [0, '']);
     assert.equal((await run(['user', 'password', 'eve'], { env, input: 'another word' })).code, 0);

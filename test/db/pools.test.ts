@@ -206,7 +206,7 @@ test('a connection is replaced before its prepared statements take much memory',
   try {
     let most = 0;
     for (let count = 0; count < 200; count += 1) {
-      await pool.run({ text: `select ${count}${' + 1'.repeat(1_900)}`, values: [] }, true);
+      await pool.run({ text: `select ${count}, '${'x'.repeat(7_600)}'`, values: [] }, true);
       const text = 'select sum(length(statement)) from pg_prepared_statements';
       const [row] = await pool.run({ text, values: [] }, false);
       most = Math.max(most, Number(row?.[0]));

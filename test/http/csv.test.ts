@@ -1,13 +1,11 @@
 // Collections as CSV: the same page as in JSON, with links to the next and previous page in a header.
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
-import { setImmediate } from 'node:timers/promises';
-import { parseCsv, parseCsvInTurns, type CsvRow } from '../../src/query/csv/csv-parser.ts';
+import { parseCsv, type CsvRow } from '../../src/query/csv/csv-parser.ts';
 import { withoutGuard } from '../../src/query/csv/csv-rows.ts';
 import type { TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
 import { LOOSE, openShelf } from './shelf.ts';
-import { countTurns } from '../turns.ts';
 import { after, before, describe, test } from '../testing.ts';
 
 const HEAD = 'id,title,reader_id,secret_id,isbn,price,data,lent';
@@ -160,32 +158,5 @@ describe('a collection as CSV', () => {
     const answer = await get('/api/book/?nope=1&limit=a');
     assertProblem(answer, 400);
     assert.deepEqual(Object.keys(answer.json.errors).sort(), ['limit', 'nope']);
-  });
-});
-
-describe('a CSV file of 5 MB', () => {
-  const bytes = 5_000_000;
-  const rest = (): Promise<void> => setImmediate();
-  const texts = {
-    commas: ','.repeat(bytes),
-    'empty lines': '\n'.repeat(bytes),
-    'doubled quotes': `"${'""'.repeat(bytes / 2)}"`,
-    'short cells': 'a,"b"\n'.repeat(bytes / 6),
-  };
-  for (const [content, text] of Object.entries(texts)) {
-    test(`of ${content} is parsed in many turns of the event loop, with the same result`, async () => {
-      const [rows, turns] = await countTurns(() =>
-        parseCsvInTurns(text, { rows: Infinity, cells: Infinity }, rest),
-      );
-      assert.ok(turns > 50, `${turns} turns`);
-      // deepEqual takes seconds for millions of cells.
-      assert.ok(JSON.stringify(rows) === JSON.stringify(parseCsv(text)));
-    });
-  }
-
-  test('is not parsed beyond the maximum number of rows', async () => {
-    const rows = await parseCsvInTurns(`${'a\n'.repeat(100_000)}"`, { rows: 10_002, cells: Infinity }, rest);
-    assert.ok(Array.isArray(rows));
-    assert.equal(rows.length, 10_002);
   });
 });

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createVitrine, StartError, type Panel } from '../../src/index.ts';
 import { loadRegistryFile } from '../../src/resources/load-registry.ts';
 import shipped from '../../src/resources/registry.ts';
-import { EXECUTABLE } from '../process/support.ts';
+import { run } from '../commands/support.ts';
 import '../typescript.ts';
 import { after, before, describe, test } from '../testing.ts';
 
@@ -69,11 +68,9 @@ describe('panels of a registry', () => {
   test('are checked by vitrine check', async () => {
     const file = join(directory, 'faulty.mjs');
     await writeFile(file, "export { default } from './as.mjs'; export const panels = [{ title: 'A' }];");
-    const { status, stderr } = spawnSync(process.execPath, [EXECUTABLE, 'check'], {
-      env: { ...process.env, RESOURCES: file, DATABASE_URL: 'postgres://127.0.0.1:1/none' },
-      encoding: 'utf8',
-    });
-    assert.equal(status, 1);
+    const env = { RESOURCES: file, DATABASE_URL: 'postgres://127.0.0.1:1/none' };
+    const { code, stderr } = await run(['check'], { env });
+    assert.equal(code, 1);
     assert.ok(stderr.includes('panel "A": load: must be a function'), stderr);
   });
 });
