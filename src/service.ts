@@ -142,7 +142,7 @@ export function createService(
   { processes, secret: sharedSecret, state, hashGate, siblings }: Sharing = alone(settings),
 ): Service {
   const leaveBasePath = useBasePath(settings.basePath);
-  const limits = { slowTimeout: settings.slowTimeout * 1000, processes };
+  const limits = { slowTimeout: settings.slowTimeout * 1000, processes, cooldowns: state.streamCooldowns };
   const database = openDatabase(databaseUrl, limits);
   const { throttle, familiars, rateLimit } = state;
   const inFlight = createInFlight();

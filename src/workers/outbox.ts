@@ -19,7 +19,7 @@ export interface Outbox extends Share {
 }
 
 /**
- * Failed logins and known clients are sent at once, requests added up over some time. The next batch waits until the last one has
+ * Failed logins, known clients and searches are sent at once, requests added up over some time. The next batch waits until the last one has
  * been written, so a receiver that does not read cannot fill the memory.
  * @param send writes a batch, and calls back when that is done
  */
@@ -27,12 +27,14 @@ export function createOutbox(send: (batch: Batch, onWritten: () => void) => void
   let failures: Failures[] = [];
   let logins: SharedLogin[] = [];
   const rates = new Map<string, number>();
+  const searches = new Map<string, number>();
   let timer: NodeJS.Timeout | undefined;
   let dueAt = Infinity;
   let sentAt = -Infinity;
   let isWriting = false;
 
-  const isEmpty = (): boolean => failures.length === 0 && logins.length === 0 && rates.size === 0;
+  const isEmpty = (): boolean =>
+    failures.length === 0 && logins.length === 0 && rates.size === 0 && searches.size === 0;
 
   function flush(): void {
     clearTimeout(timer);
@@ -40,10 +42,11 @@ export function createOutbox(send: (batch: Batch, onWritten: () => void) => void
     if (isWriting || isEmpty()) return;
     isWriting = true;
     sentAt = performance.now();
-    const batch = { failures, logins, rates: [...rates] };
+    const batch = { failures, logins, rates: [...rates], searches: [...searches] };
     failures = [];
     logins = [];
     rates.clear();
+    searches.clear();
     send(batch, () => {
       isWriting = false;
       if (!isEmpty()) flushWithin(GAP);
@@ -60,12 +63,15 @@ export function createOutbox(send: (batch: Batch, onWritten: () => void) => void
     timer = setTimeout(flush, due - now).unref();
   }
 
-  function addRate(key: string, requests: number): void {
-    const before = rates.get(key);
-    if (before === undefined && (rates.size >= MAX_WAITING || key.length > MAX_KEY)) return;
-    rates.set(key, (before ?? 0) + requests);
-    flushWithin(RATE_DELAY);
+  function addTo(sums: Map<string, number>, key: string, amount: number, delay: number): void {
+    const before = sums.get(key);
+    if (before === undefined && (sums.size >= MAX_WAITING || key.length > MAX_KEY)) return;
+    sums.set(key, (before ?? 0) + amount);
+    flushWithin(delay);
   }
+
+  const addRate = (key: string, requests: number): void => addTo(rates, key, requests, RATE_DELAY);
+  const addSearch = (key: string, milliseconds: number): void => addTo(searches, key, milliseconds, 0);
 
   const addFailures = (more: readonly Failures[]): void => {
     failures.push(...more.slice(0, Math.max(0, MAX_WAITING - failures.length)));
@@ -80,10 +86,12 @@ export function createOutbox(send: (batch: Batch, onWritten: () => void) => void
     failures: addFailures,
     login: addLogin,
     request: (key) => addRate(key, 1),
+    search: addSearch,
     forward: (batch) => {
       if (batch.failures.length > 0) addFailures(batch.failures);
       for (const login of batch.logins) addLogin(login);
       for (const [key, requests] of batch.rates) addRate(key, requests);
+      for (const [key, milliseconds] of batch.searches ?? []) addSearch(key, milliseconds);
     },
   };
 }

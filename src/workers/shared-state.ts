@@ -1,5 +1,7 @@
-// What the processes of one service must count together: failed logins, known clients and the rate of requests.
+// What the processes of one service must count together: failed logins, known clients, the rate of requests and the time of streams.
 import type { Settings } from '../config.ts';
+import { createStreamCooldowns } from '../db/connection/cursors.ts';
+import type { SpentTime } from '../db/scheduling/client-usage.ts';
 import { createFamiliarClients, type SharedLogin } from '../http/auth/familiar-clients.ts';
 import { createThrottle, type Failures } from '../http/auth/login-throttle.ts';
 import { createRateLimit, type SpentRequests } from '../http/load/rate-limit.ts';
@@ -10,6 +12,8 @@ export interface Batch {
   readonly failures: readonly Failures[];
   readonly logins: readonly SharedLogin[];
   readonly rates: readonly SpentRequests[];
+  /** How long the primary has searched for streams of clients. A process of an earlier version does not send it. */
+  readonly searches?: readonly SpentTime[];
 }
 
 /** Receives what this process counts. */
@@ -17,6 +21,7 @@ export interface Share {
   readonly failures: (failures: readonly Failures[]) => void;
   readonly login: (login: SharedLogin) => void;
   readonly request: (key: string) => void;
+  readonly search: (key: string, milliseconds: number) => void;
 }
 
 /** How much of each kind a new process gets: the latest entries. */
@@ -29,19 +34,22 @@ export type SharedState = ReturnType<typeof createSharedState>;
 export function createSharedState({ rateLimit }: Pick<Settings, 'rateLimit'>, share?: Share) {
   const throttle = createThrottle(Date.now, share?.failures);
   const familiars = createFamiliarClients(share?.login);
+  const streamCooldowns = createStreamCooldowns(share?.search);
   const rate = splitRate(rateLimit);
   const limit = rate && createRateLimit(rate, share?.request);
   return {
     throttle,
     familiars,
+    streamCooldowns,
     /** Undefined without RATE_LIMIT. */
     rateLimit: limit,
 
     /** Adds what other processes have counted. */
-    add({ failures, logins, rates }: Batch): void {
+    add({ failures, logins, rates, searches = [] }: Batch): void {
       throttle.add(failures);
       familiars.learn(logins);
       limit?.charge(rates);
+      streamCooldowns.learn(searches);
     },
 
     /** What a new process must know, as batches of a limited size. */

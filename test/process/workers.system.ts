@@ -331,6 +331,23 @@ describe('WORKERS', () => {
     assert.equal((await service.stop()).code, 0);
   });
 
+  test('the cooldown after a costly stream holds in all processes', async () => {
+    await database.sql.unsafe('create view slow as select 1 as id, pg_sleep(0.7)::text as slept');
+    const registry =
+      "export default [{ model: 'slow', primaryKey: { type: 'integer', column: 'id' }, columns: { slept: { type: 'text' } } }];";
+    const cwd = await folderWith({ 'resources.mjs': registry });
+    const service = await serveWith({ RESOURCES: join(cwd, 'resources.mjs'), SCHEMA: 'check', WORKERS: '2' });
+    const stream = (): Promise<{ status: number }> =>
+      ask(service.base, '/api/slow/', { accept: 'application/x-ndjson' });
+    assert.equal((await stream()).status, 200);
+    const after = await Promise.all(Array.from({ length: 4 }, stream));
+    assert.deepEqual(
+      after.map(({ status }) => status),
+      [429, 429, 429, 429],
+    );
+    assert.equal((await service.stop()).code, 0);
+  });
+
   test('invalid values stop the start and are named', async () => {
     const env = { DATABASE_URL: database.url, WORKERS: 'many', RATE_LIMIT: 'often' };
     const { code, stderr, stdout } = await run(['serve'], { env });

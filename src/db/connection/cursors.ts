@@ -11,7 +11,7 @@ import { shareOfProcess, type DatabaseLimits } from '../scheduling/work-class.ts
 import { Slots } from '../scheduling/slots.ts';
 import { assertReached, type ServerGuard } from './server-guard.ts';
 import { watchRate } from './stream-rate.ts';
-import { ClientUsage } from '../scheduling/client-usage.ts';
+import { UsageCooldowns } from '../scheduling/client-usage.ts';
 
 /** Approximate size of a batch (bytes). */
 const BATCH_BYTES = 65_536;
@@ -29,22 +29,20 @@ const BATCH_TIMEOUT = { anonymous: 10_000, user: 60_000, admin: 5 * 60_000 };
 /** Milliseconds after the batch timeout until PostgreSQL must have answered. Otherwise the connection is dead. */
 const TIMEOUT_MARGIN = 5_000;
 
-/** Maximum streams of all processes, before this kind of client gets no more. */
-const MAX_STREAMS = { anonymous: 3, user: 5, admin: 6 };
-
-const createSlots = (processes: number): Slots =>
-  new Slots({
-    max: {
-      anonymous: shareOfProcess(MAX_STREAMS.anonymous, processes),
-      user: shareOfProcess(MAX_STREAMS.user, processes),
-      admin: shareOfProcess(MAX_STREAMS.admin, processes),
-    },
+/** The slots of one of several processes. Each kind of client has some that the ones before it cannot take. */
+function createSlots(processes: number): Slots {
+  const anonymous = shareOfProcess(3, processes);
+  const user = Math.max(anonymous + 1, shareOfProcess(5, processes));
+  const admin = Math.max(user + 1, shareOfProcess(6, processes));
+  return new Slots({
+    max: { anonymous, user, admin },
     perClient: { anonymous: 1, user: 1, admin: 2 },
     ownMessage: 'You have reached your limit of concurrent streams. Finish reading one first.',
     fullMessage: 'Too many streams and exports are running. Try again.',
     cooldownMessage:
       'Your recent streams used much database time. Wait for the time in Retry-After, then try again.',
   });
+}
 
 /**
  * Cooldown of an anonymous client after a stream, as a multiple of the time that PostgreSQL has searched for its records.
@@ -53,6 +51,14 @@ const createSlots = (processes: number): Slots =>
 const COOLDOWN = 4;
 /** Search time of a client's recent streams, beyond its share of the time, that needs no cooldown (milliseconds). */
 const FREE_SEARCH = 500;
+
+/**
+ * The cooldowns of anonymous clients after streams.
+ * @param share see `CooldownOptions`
+ */
+export const createStreamCooldowns = (share?: (key: string, milliseconds: number) => void): UsageCooldowns =>
+  new UsageCooldowns({ allowance: FREE_SEARCH, factor: COOLDOWN, share });
+
 /** A batch that took less (milliseconds) does not count as a search. */
 const MIN_SEARCH = 50;
 /** What a stream counts at least (milliseconds), unless no connection is opened: PostgreSQL starts a process for that. */
@@ -90,7 +96,7 @@ async function pause(owed: number): Promise<number> {
 /** @returns a function that reads the rows of a statement in batches, in a transaction on a dedicated connection */
 export function createCursors({ open, limits, presence, endless, guard }: CursorOptions) {
   const slots = createSlots(limits.processes);
-  const searches = new ClientUsage(FREE_SEARCH);
+  const { cooldowns } = limits;
 
   return async function* cursor<T>(
     { text, values, decode }: Statement<T>,
@@ -120,6 +126,7 @@ export function createCursors({ open, limits, presence, endless, guard }: Cursor
     };
     const isIdle = (): boolean =>
       rate.isSlow() || (isAnonymous && performance.now() - (searchingSince ?? Infinity) > LONG_SEARCH);
+    slots.coolDown(requester.key, isAnonymous ? cooldowns.of(requester.key) : 0);
     const leave = await slots.enter(requester, { isIdle, end: endForOthers });
     const connection = openDedicated(open);
     let isOver = false;
@@ -137,10 +144,8 @@ export function createCursors({ open, limits, presence, endless, guard }: Cursor
       if (isUnconnected) return;
       const { key } = requester;
       endSearch();
-      const cost = Math.max(searched, MIN_CHARGE);
-      const now = performance.now();
-      searches.charge(key, cost, now);
-      if (searches.isCostly(key, now)) slots.coolDown(key, COOLDOWN * cost);
+      cooldowns.charge(key, Math.max(searched, MIN_CHARGE));
+      slots.coolDown(key, cooldowns.of(key));
     };
     const abort = (reason: Error): void => {
       end();

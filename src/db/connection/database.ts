@@ -1,7 +1,7 @@
 // The connection to the database: the interface that all other code uses to run SQL.
 import type postgres from 'postgres';
 import { BRIEF_TIMEOUT } from './brief-reads.ts';
-import { createCursors } from './cursors.ts';
+import { createCursors, createStreamCooldowns } from './cursors.ts';
 import {
   openDedicated,
   openPostgres,
@@ -133,7 +133,7 @@ class RequesterDatabase implements Database {
  */
 export function openDatabase(
   url: string,
-  limits: DatabaseLimits = { slowTimeout: 3_000, processes: 1 },
+  limits: DatabaseLimits = { slowTimeout: 3_000, processes: 1, cooldowns: createStreamCooldowns() },
   guard?: ServerGuard,
 ): Database {
   const isPipelined = supportsPipelining(url);

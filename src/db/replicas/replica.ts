@@ -10,6 +10,7 @@ import {
 } from '../connection/database-errors.ts';
 import { sendStatement, type DedicatedConnection } from '../connection/driver.ts';
 import { hasReached, WrongServer, type Reached, type ServerGuard } from '../connection/server-guard.ts';
+import { createStreamCooldowns } from '../connection/cursors.ts';
 import type { PrimaryPositions } from './primary-positions.ts';
 import type { DatabaseLimits } from '../scheduling/work-class.ts';
 import { identityMismatch, replicaQuestion, type Identity, type ReplicaAnswer } from './server-state.ts';
@@ -98,7 +99,11 @@ export class Replica implements ServerGuard {
     this.#options = options;
     const { host } = new URL(options.url);
     this.name = host === '' ? 'local' : host;
-    this.#database = openDatabase(options.url, options.limits, this);
+    this.#database = openDatabase(
+      options.url,
+      { ...options.limits, cooldowns: createStreamCooldowns() },
+      this,
+    );
   }
 
   get state(): ReplicaState {

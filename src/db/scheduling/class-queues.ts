@@ -2,7 +2,14 @@
 import type { HeavyStatements } from './heavy-statements.ts';
 import { ClassQueue, type QueueClient } from './class-queue.ts';
 import type { SlowClients } from './slow-clients.ts';
-import { CONNECTIONS, forEachClass, shareOfProcess, sharesOf, type WorkClass } from './work-class.ts';
+import {
+  CONNECTIONS,
+  forEachClass,
+  shareOfProcess,
+  sharesOf,
+  UNCERTAIN,
+  type WorkClass,
+} from './work-class.ts';
 
 /** The counters of one class, for the metrics. */
 export interface ClassState {
@@ -12,11 +19,9 @@ export interface ClassState {
   readonly refused: number;
 }
 
-/** Classes of reads whose cost is not known well. They get half of their connections while slow statements have all of theirs. */
-const UNCERTAIN: ReadonlySet<WorkClass> = new Set(['read', 'trial', 'attempt']);
 /**
- * How many connections these classes and `slow` get together, in all processes. PostgreSQL cannot cancel every statement, so more of
- * them must not run at once even for a moment, such as between one slow statement and the next.
+ * How many connections reads of uncertain cost and slow ones get together, divided among the processes. PostgreSQL cannot cancel
+ * every statement, so more of them must not run at once even for a moment, such as between one slow statement and the next.
  */
 const MAX_RISKY = 8;
 
@@ -24,7 +29,7 @@ export class ClassQueues {
   readonly of: Readonly<Record<WorkClass, ClassQueue>>;
   readonly all: readonly ClassQueue[];
   readonly #risky: readonly ClassQueue[];
-  /** How many connections they get together: at least one each. */
+  /** How many connections they get together: at least one more than one for each class, so that no statement alone fills `slow`. */
   readonly #maxRisky: number;
   /** Connections that are in use or reserved for a class. */
   #taken: number;
@@ -35,7 +40,7 @@ export class ClassQueues {
     this.of = forEachClass((name) => new ClassQueue(name, shares, slowClients, heavy));
     this.all = Object.values(this.of);
     this.#risky = this.all.filter(isRisky);
-    this.#maxRisky = Math.max(this.#risky.length, shareOfProcess(MAX_RISKY, processes));
+    this.#maxRisky = Math.max(this.#risky.length + 1, shareOfProcess(MAX_RISKY, processes));
     this.#taken = this.all.reduce((sum, { taken }) => sum + taken, 0);
   }
 

@@ -13,6 +13,53 @@ interface Level {
   readonly at: number;
 }
 
+/** What a client has used in another process (milliseconds). */
+export type SpentTime = readonly [key: string, milliseconds: number];
+
+export interface CooldownOptions {
+  /** See `ClientUsage`. */
+  readonly allowance: number;
+  /** The length of a cooldown, as a multiple of what the client has used. */
+  readonly factor: number;
+  /** Receives what clients of this process use, for the other processes. */
+  readonly share?: ((key: string, milliseconds: number) => void) | undefined;
+}
+
+/** Cooldowns of clients that use more than their share, in all processes together. */
+export class UsageCooldowns {
+  readonly #usage: ClientUsage;
+  readonly #options: CooldownOptions;
+  readonly #until = new RecentMap<string, number>(MAX_CLIENTS);
+
+  constructor(options: CooldownOptions) {
+    this.#options = options;
+    this.#usage = new ClientUsage(options.allowance);
+  }
+
+  charge(key: string, milliseconds: number): void {
+    this.#add(key, milliseconds);
+    this.#options.share?.(key, milliseconds);
+  }
+
+  /** Counts what clients have used in other processes. */
+  learn(spent: readonly SpentTime[]): void {
+    for (const [key, milliseconds] of spent) this.#add(key, milliseconds);
+  }
+
+  /** Milliseconds until the client's cooldown ends. */
+  of(key: string): number {
+    return Math.max(0, (this.#until.get(key) ?? 0) - performance.now());
+  }
+
+  /** Cooldowns add up: a client may have used several processes at the same time. */
+  #add(key: string, milliseconds: number): void {
+    const now = performance.now();
+    this.#usage.charge(key, milliseconds, now);
+    if (!this.#usage.isCostly(key, now)) return;
+    this.#until.set(key, now + this.of(key) + this.#options.factor * milliseconds);
+  }
+}
+
 /** A leaky bucket for each client. */
 export class ClientUsage {
   readonly #allowance: number;

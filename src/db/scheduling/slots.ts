@@ -99,6 +99,7 @@ export class Slots {
 
   /** Refuses the client for some time, including its requests that wait already. */
   coolDown(key: string, milliseconds: number): void {
+    if (milliseconds === 0) return;
     const until = performance.now() + milliseconds;
     if (until <= (this.#cooldowns.get(key) ?? 0)) return;
     this.#cooldowns.set(key, until);

@@ -1,3 +1,5 @@
+import type { UsageCooldowns } from './client-usage.ts';
+
 /**
  * The class of a statement that uses an exclusive connection:
  * - `short`: statements that are certain to be short, while the pipelined connection cannot take them
@@ -51,23 +53,25 @@ const SHARES: Readonly<Record<WorkClass, Share>> = {
 export interface DatabaseLimits {
   /** Milliseconds after which an anonymous client's read, or the first batch of its stream, is canceled. */
   readonly slowTimeout: number;
+  /** Of streams. */
+  readonly cooldowns: UsageCooldowns;
   /** How many processes of the service use the database. They share its processors, so they share the limits of costly reads. */
   readonly processes: number;
 }
 
-/** How much of a limit one process gets: at least 1, so that each can do all kinds of work. */
+/** How much of a limit one process gets. */
 export const shareOfProcess = (limit: number, processes: number): number => Math.ceil(limit / processes);
 
-/** Reads that PostgreSQL may be busy with for long. */
-const COSTLY_CLASSES: ReadonlySet<WorkClass> = new Set(['slow', 'read', 'trial', 'attempt']);
+/** Classes of reads whose cost is not known well. They get half of their connections while slow statements have all of theirs. */
+export const UNCERTAIN: ReadonlySet<WorkClass> = new Set(['read', 'trial', 'attempt']);
 
-/** The shares of one of several processes: those for costly reads are divided. */
+/** The shares of one of several processes: those for reads of uncertain cost are divided, but a client never gets all of a class. */
 export function sharesOf(processes: number): typeof SHARES {
   return forEachClass((name) => {
     const share = SHARES[name];
-    if (!COSTLY_CLASSES.has(name)) return share;
-    const max = shareOfProcess(share.max, processes);
-    return { ...share, max, perClient: Math.min(max, share.perClient) };
+    if (!UNCERTAIN.has(name)) return share;
+    const max = Math.max(2, shareOfProcess(share.max, processes));
+    return { ...share, max, perClient: Math.min(max - 1, share.perClient) };
   });
 }
 
