@@ -1,4 +1,5 @@
-// Attacks a compiled service and holds it to its limits: npm run siege -- [--short] [--json] [--workers N] [--replica] [name of an attack ...].
+// Attacks a compiled service and holds it to its limits: npm run siege -- [--short] [--json] [--part 1/2] [--workers N]
+// [--replica] [name of an attack ...].
 // BENCH_DATABASE_URL names a server; else an embedded one is started.
 import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -58,6 +59,7 @@ const { values, positionals } = parseArgs({
     json: { type: 'boolean', default: false },
     workers: { type: 'string', default: '1' },
     replica: { type: 'boolean', default: false },
+    part: { type: 'string', default: '1/1' },
   },
 });
 const unknown = positionals.filter((name) => !SCENARIOS.some((scenario) => scenario.name === name));
@@ -65,7 +67,12 @@ if (unknown.length > 0) {
   const names = SCENARIOS.map(({ name }) => name).join(', ');
   throw new Error(`no attack is named ${unknown.join(', ')}; there are ${names}`);
 }
-const chosen = SCENARIOS.filter(({ name }) => positionals.length === 0 || positionals.includes(name));
+/** `--part 2/3` performs every third attack, from the second on. */
+const [part = NaN, parts = NaN] = values.part.split('/').map(Number);
+if (!(part >= 1 && part <= parts)) throw new Error('--part must be two numbers such as 1/2');
+const chosen = SCENARIOS.filter(({ name }, index) =>
+  positionals.length === 0 ? index % parts === part - 1 : positionals.includes(name),
+);
 const isShort = values.short;
 
 /** Ctrl-C ends the run; the database and every process are still cleaned up. */
@@ -148,7 +155,7 @@ try {
     };
     const results = await siege({ world, programs, settings });
     if (values.json) process.stdout.write(`${JSON.stringify(results, undefined, 2)}\n`);
-    const isPlain = values.workers === '1' && !values.replica;
+    const isPlain = values.workers === '1' && !values.replica && parts === 1;
     const isWhole = isPlain && positionals.length === 0 && !isShort && !interruption.signal.aborted;
     if (isWhole) await writeFile(new URL('../siege.md', import.meta.url), report(results, world.version));
     if (!results.every((result) => isHeld(result, isShort))) process.exitCode = 1;
