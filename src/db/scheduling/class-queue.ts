@@ -6,7 +6,7 @@ import type { Requester } from './requester.ts';
 import type { Shape } from '../statement-shapes.ts';
 import { increment } from '../counts.ts';
 import type { SlowClients } from './slow-clients.ts';
-import { LOST_AFTER, READ_CLASSES, type Share, type WorkClass } from './work-class.ts';
+import { LOST_AFTER, READ_CLASSES, SHARES, type Share, type WorkClass } from './work-class.ts';
 import type { TimeQueue } from './time-queue.ts';
 
 /** Maximum slow statements of one anonymous client, including those of other classes that turned out to be slow. */
@@ -69,8 +69,6 @@ export class ClassQueue {
   readonly #slowClients: SlowClients;
   readonly #heavy: HeavyStatements;
   readonly #isRead: boolean;
-  /** Maximum slow statements of a client with credentials. */
-  readonly #maxSlowOfUser: number;
   /** What its statements count as in `HeavyStatements`, if at all. The other classes have few connections. */
   readonly weighed: HeavyKind | undefined;
   running = 0;
@@ -80,16 +78,10 @@ export class ClassQueue {
   /** When a short statement last ended. */
   #shortEndedAt = -Infinity;
 
-  constructor(
-    name: WorkClass,
-    shares: Readonly<Record<WorkClass, Share>>,
-    slowClients: SlowClients,
-    heavy: HeavyStatements,
-  ) {
+  constructor(name: WorkClass, share: Share, slowClients: SlowClients, heavy: HeavyStatements) {
     this.name = name;
     this.#heavy = heavy;
-    this.share = shares[name];
-    this.#maxSlowOfUser = shares.slow.perClient;
+    this.share = share;
     this.#slowClients = slowClients;
     this.#isRead = READ_CLASSES.includes(name);
     this.weighed = name === 'write' ? 'writes' : name === 'brief' || name === 'read' ? 'reads' : undefined;
@@ -155,7 +147,7 @@ export class ClassQueue {
     if (this.isRecordBusy(caller)) return false;
     if (this.weighed && !this.#heavy.mayStart(this.weighed, key, weight, caller)) return false;
     if (this.#needsCooldown(caller) && this.#slowClients.isCoolingDown(key, this.name)) return false;
-    if (this.#isRead && (this.#slowClients.overruns.get(key) ?? 0) >= this.#maxSlow(clientKind)) return false;
+    if (this.#isRead && (this.#slowClients.overruns.get(key) ?? 0) >= maxSlow(clientKind)) return false;
     if (this.running < this.#uncontestedFor(key)) return true;
     const own = this.#runningOf.get(key) ?? 0;
     if (own >= this.#maxRunning(caller)) return false;
@@ -183,12 +175,8 @@ export class ClassQueue {
     return clientKind === 'anonymous' && (this.name === 'slow' || this.#isRead);
   }
 
-  #maxSlow(clientKind: Requester['clientKind']): number {
-    return clientKind === 'anonymous' ? MAX_SLOW_ANONYMOUS : this.#maxSlowOfUser;
-  }
-
   #maxRunning({ key, clientKind }: QueueClient): number {
-    if (this.name === 'slow') return this.#maxSlow(clientKind);
+    if (this.name === 'slow') return maxSlow(clientKind);
     return this.#isRead && this.#slowClients.isSuspect(key) ? 1 : this.share.perClient;
   }
 
@@ -255,3 +243,6 @@ export class ClassQueue {
 
 const waitsWithUsers = ({ clientKind, isPreferred }: QueueClient): boolean =>
   clientKind !== 'anonymous' || isPreferred === true;
+
+const maxSlow = (clientKind: Requester['clientKind']): number =>
+  clientKind === 'anonymous' ? MAX_SLOW_ANONYMOUS : SHARES.slow.perClient;

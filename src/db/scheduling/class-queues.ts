@@ -37,7 +37,7 @@ export class ClassQueues {
   /** @param processes how many share the database */
   constructor(slowClients: SlowClients, heavy: HeavyStatements, processes: number) {
     const shares = sharesOf(processes);
-    this.of = forEachClass((name) => new ClassQueue(name, shares, slowClients, heavy));
+    this.of = forEachClass((name) => new ClassQueue(name, shares[name], slowClients, heavy));
     this.all = Object.values(this.of);
     this.#risky = this.all.filter(isRisky);
     this.#maxRisky = Math.max(this.#risky.length + 1, shareOfProcess(MAX_RISKY, processes));

@@ -38,7 +38,8 @@ export interface Share {
   readonly leavesRoom?: boolean;
 }
 
-const SHARES: Readonly<Record<WorkClass, Share>> = {
+/** Those of a process that is alone. */
+export const SHARES: Readonly<Record<WorkClass, Share>> = {
   short: { max: 3, reserved: 1, perClient: 2 },
   write: { max: 10, reserved: 2, perClient: 4, uncontested: 7, leavesRoom: true },
   admin: { max: 3, reserved: 1, perClient: 2 },
