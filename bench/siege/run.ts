@@ -69,7 +69,8 @@ if (unknown.length > 0) {
 }
 /** `--part 2/3` performs every third attack, from the second on. */
 const [part = NaN, parts = NaN] = values.part.split('/').map(Number);
-if (!(part >= 1 && part <= parts)) throw new Error('--part must be two numbers such as 1/2');
+if (![part, parts].every(Number.isInteger) || part < 1 || part > parts)
+  throw new Error('--part must be two numbers such as 1/2');
 const chosen = SCENARIOS.filter(({ name }, index) =>
   positionals.length === 0 ? index % parts === part - 1 : positionals.includes(name),
 );
