@@ -121,14 +121,24 @@ export function comparisonsOf(column: Column): FilterComparison[] {
 const takesSeveral = ({ references, type: { input } }: Column): boolean =>
   !references && input.json !== 'json' && input.control !== 'date' && input.control !== 'time';
 
+/** With a day, these would compare a `datetime` column with midnight. Filters cannot express "not on this day". */
+const MISLEADING_WITH_DAYS: ReadonlySet<string> = new Set(['ne', 'in']);
+
+const isDateTime = ({ references, type: { input } }: Column): boolean =>
+  !references && input.control === 'datetime-local';
+
 /** The comparisons that the panel of a list offers. */
 export const offeredComparisons = (column: Column): FilterComparison[] =>
-  comparisonsOf(column).filter((comparison) => takesSeveral(column) || comparison !== ONE_OF);
+  comparisonsOf(column).filter((comparison) =>
+    isDateTime(column)
+      ? !MISLEADING_WITH_DAYS.has(comparison.key)
+      : takesSeveral(column) || comparison !== ONE_OF,
+  );
 
 /**
  * A comparison of a `datetime` column with a whole day, as filters from midnight to midnight.
  * @param next the day after `day`
- * @returns undefined for a comparison that needs no rewriting
+ * @returns undefined for the comparisons that already mean the start of the day (`gte`, `lt`), and for those without a value
  */
 export function dayFilters(path: string, how: string, day: string, next: string): Parameter[] | undefined {
   const [from, to] = [
