@@ -30,9 +30,9 @@ const MAX_KEY_BYTES = 2048;
 
 /**
  * Maximum number of tables that a page reads, over all conditions of `recordsAfter`. Eight columns and a key of one column make at
- * most 18 conditions.
+ * most 18 conditions, or 19 for a view, whose key may be NULL.
  */
-const MAX_TABLES_READ = 18 * (MAX_JOINED_TABLES + 1);
+const MAX_TABLES_READ = 19 * (MAX_JOINED_TABLES + 1);
 
 const canBeNull = ({ alias, column }: Ordering): boolean => alias !== ROOT || mayBeNull(column);
 
