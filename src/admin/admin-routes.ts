@@ -1,7 +1,7 @@
 // Maps a path under `/admin/` to a page, and lists the methods of each page.
 import { hasSeveralColumns } from '../db/schema/composite-key.ts';
 import { notFound } from '../errors.ts';
-import { keyOfSegment } from '../http/message/base-path.ts';
+import { keyOfSegment } from '../http/message/key-segment.ts';
 import type { Reply } from '../http/message/message.ts';
 import type { AdminResource, AdminResources } from '../resources/serve/admin-resource.ts';
 import {

@@ -1,5 +1,6 @@
 // URLs of the API, and curl commands for them.
-import { withBasePath, keySegment } from '../../http/message/base-path.ts';
+import { withBasePath } from '../../http/message/base-path.ts';
+import { keySegment } from '../../http/message/key-segment.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { LinkParameters } from '../web/admin-links.ts';

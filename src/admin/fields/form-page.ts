@@ -8,7 +8,7 @@ import {
   partsOf,
   type Column,
 } from '../../db/schema/model.ts';
-import { keySegment } from '../../http/message/base-path.ts';
+import { keySegment } from '../../http/message/key-segment.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';

@@ -1,6 +1,7 @@
 // The addresses of all pages of the admin area, and their query parameters.
 import { Problem, type FieldErrors } from '../../errors.ts';
-import { withBasePath, keySegment } from '../../http/message/base-path.ts';
+import { withBasePath } from '../../http/message/base-path.ts';
+import { keySegment } from '../../http/message/key-segment.ts';
 import { decodeQuery, parseParameters, type Parameter } from '../../query/parse/grammar.ts';
 import type { Selection } from '../../query/selection.ts';
 

@@ -3,7 +3,7 @@ import { hasSeveralColumns } from '../../db/schema/composite-key.ts';
 import { addError, badQuery, notFound, Problem, unavailable, type FieldErrors } from '../../errors.ts';
 import { parseParameters } from '../../query/parse/grammar.ts';
 import type { Method } from '../../resources/definition/resource.ts';
-import { keyOfSegment } from '../message/base-path.ts';
+import { keyOfSegment } from '../message/key-segment.ts';
 import { Unauthorized } from '../message/message.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 

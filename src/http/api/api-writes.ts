@@ -21,7 +21,8 @@ import {
 } from '../../resources/serve/served-resource.ts';
 import { assertOrigin } from '../auth/request-origin.ts';
 import { entityTag, noneMatchLists, parseIfMatch } from '../message/entity-tag.ts';
-import { withBasePath, keySegment } from '../message/base-path.ts';
+import { withBasePath } from '../message/base-path.ts';
+import { keySegment } from '../message/key-segment.ts';
 import { json, type ApiRequest, type Reply } from '../message/message.ts';
 import { preference } from '../message/preferences.ts';
 import { assertNoParameters } from './api-routes.ts';

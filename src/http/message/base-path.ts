@@ -33,24 +33,3 @@ export function withoutBasePath(address: string): string {
   if (address === basePath) return '/';
   return address.startsWith(`${basePath}/`) ? address.slice(basePath.length) : '';
 }
-
-/** A record's key as a segment of a URL path. A comma stays as it is where nothing else is encoded, so that `12,34` is legible. */
-export function keySegment(id: string): string {
-  const legible = encodeURIComponent(id).replaceAll('%2C', ',');
-  return legible.includes('%') ? encodeURIComponent(id) : legible;
-}
-
-/**
- * The key in a segment of a URL path: the percent-encoded `id`. A key of several columns is itself percent-encoded text, so it is
- * also accepted without a second encoding.
- * @param isComposite whether the key has several columns
- * @returns undefined for invalid percent-encoding
- */
-export function keyOfSegment(segment: string, isComposite: boolean): string | undefined {
-  if (isComposite && segment.includes(',')) return segment;
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return undefined;
-  }
-}
