@@ -172,6 +172,9 @@ export class Parameters {
   }
 }
 
+/** The text of a fragment that `Parameters.take` has made: it has no values, and so a single text. */
+export const boundText = ({ text }: Fragment): string => text[0] ?? '';
+
 /** Turns a fragment into SQL with numbered placeholders. */
 export function compile(fragment: Fragment): BoundSql {
   let text = fragment.text[0] ?? '';

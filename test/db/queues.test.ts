@@ -66,8 +66,8 @@ describe('a time queue', () => {
         for (let turns = 0; turns < 300; turns += 1) {
           const client = queue.shift(() => true) ?? -1;
           const cost = all[client] ?? NaN;
-          queue.begin(String(client), expected);
-          queue.correct(String(client), cost - expected);
+          queue.beginWork(String(client), expected);
+          queue.correctTime(String(client), cost - expected);
           had[client] = (had[client] ?? 0) + cost;
           queue.push(String(client), client);
           assert.ok(Math.max(...had) - Math.min(...had) <= 4 * Math.max(...all));
@@ -83,7 +83,7 @@ describe('a time queue', () => {
         all.forEach((_, client) => queue.push(String(client), String(client)));
         const serve = (): string => {
           const client = queue.shift(() => true) ?? '';
-          queue.begin(client, client === 'brief' ? 1 : (all[Number(client)] ?? NaN));
+          queue.beginWork(client, client === 'brief' ? 1 : (all[Number(client)] ?? NaN));
           return client;
         };
         for (let turns = 0; turns < turnsBefore + all.length; turns += 1) {
@@ -112,8 +112,8 @@ describe('a time queue', () => {
         const serve = (): string => {
           const entry = queue.shift(() => true) ?? '';
           const key = entry === 'ada' ? 'ada' : `new ${count - queue.size + 1}`;
-          queue.begin(key, expected);
-          queue.correct(key, 10 - expected);
+          queue.beginWork(key, expected);
+          queue.correctTime(key, 10 - expected);
           return entry;
         };
         for (let client = 0; client < newcomers; client += 1) come();
@@ -132,9 +132,9 @@ describe('a time queue', () => {
 
   test('forgets the time of clients when there are too many, but not of waiting clients', () => {
     const queue = new TimeQueue<string>();
-    queue.begin('spent', 1_000);
+    queue.beginWork('spent', 1_000);
     queue.push('spent', 'spent');
-    for (let client = 0; client < 30_000; client += 1) queue.begin(`client ${client}`, 1);
+    for (let client = 0; client < 30_000; client += 1) queue.beginWork(`client ${client}`, 1);
     queue.push('client 29999', 'known');
     const order = [queue.shift(() => true), queue.shift(() => true)];
     assert.deepEqual(order, ['known', 'spent']);
@@ -144,8 +144,8 @@ describe('a time queue', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 3_000 }), (count) => {
         const queue = new TimeQueue<string>();
-        for (let times = 0; times < 2; times += 1) queue.begin('visitor', 1);
-        for (let index = 0; index < count; index += 1) queue.begin(`other ${index}`, 1);
+        for (let times = 0; times < 2; times += 1) queue.beginWork('visitor', 1);
+        for (let index = 0; index < count; index += 1) queue.beginWork(`other ${index}`, 1);
         for (let index = 0; index < 10; index += 1) queue.push(`new ${index}`, `new ${index}`);
         queue.push('visitor', 'visitor');
         // New and known clients share the time, and only the visitor is known.

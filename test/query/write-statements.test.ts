@@ -42,7 +42,7 @@ describe('the writing statements of a resource', () => {
   test('writes with other SQL are other shapes, and every parameter is in the SQL', () => {
     const { writes, name, secret } = createWrites();
     const author = { id: '7', name: 'ada' };
-    const check = { column: name, value: 'a', kind: 'unchanged', key: 'name', fault: '' } as const;
+    const check = { column: name, value: 'a', kind: 'unchanged', fieldName: 'name', fault: '' } as const;
     const changes: Write['changes'] = [{ column: name, value: 'a' }];
     const all: Write[] = [
       { id: '1', changes, author },

@@ -32,7 +32,7 @@ export class AlternatingQueue<T> {
   }
 
   /**
-   * Takes the next entry. The caller must then call `begin` on the queue of its client.
+   * Takes the next entry. The caller must then call `beginWork` on the queue of its client.
    * @param mayRun skips clients for whose oldest entry it is false
    * @param mayBePassed whether later entries of the same client may overtake an entry that may not run
    */

@@ -224,7 +224,7 @@ export class ClassQueue {
     this.running += 1;
     increment(this.#runningOf, caller.key, 1);
     if (caller.record !== undefined) increment(this.#writesOf, caller.record, 1);
-    this.queueOf(caller).begin(caller.key, cost);
+    this.queueOf(caller).beginWork(caller.key, cost);
     return cost;
   }
 
@@ -233,7 +233,7 @@ export class ClassQueue {
     increment(this.#runningOf, caller.key, -1);
     if (caller.record !== undefined) increment(this.#writesOf, caller.record, -1);
     const isLost = milliseconds >= LOST_AFTER;
-    this.queueOf(caller).correct(caller.key, (isLost ? 0 : milliseconds) - expected);
+    this.queueOf(caller).correctTime(caller.key, (isLost ? 0 : milliseconds) - expected);
     if (isLost) return;
     if (milliseconds < MAX_UNCONTESTED_MEAN) this.#shortEndedAt = performance.now();
     const counted = this.name === 'write' ? Math.min(milliseconds, MAX_COUNTED_WRITE) : milliseconds;

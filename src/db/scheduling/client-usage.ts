@@ -5,7 +5,7 @@ import { RecentMap } from '../recent-map.ts';
 const FREE_SHARE = 0.25;
 /** Maximum usage that is remembered, as a multiple of the allowance. */
 const MAX_REMEMBERED = 20;
-/** Maximum clients that are remembered. If more took turns, each would be forgotten before it counts as costly. */
+/** Maximum clients that are remembered. With fewer than take turns, each would be forgotten before it counts as costly. */
 const MAX_CLIENTS = 16_384;
 
 interface Level {
@@ -65,7 +65,7 @@ export class ClientUsage {
   readonly #allowance: number;
   readonly #levels = new RecentMap<string, Level>(MAX_CLIENTS);
   /** The earliest time from which no client can be costly (milliseconds, as of `performance.now`). */
-  until = -Infinity;
+  costlyUntil = -Infinity;
 
   /** @param allowance milliseconds beyond its share of the time that a client may use at once */
   constructor(allowance: number) {
@@ -80,7 +80,7 @@ export class ClientUsage {
   charge(key: string, milliseconds: number, now: number): void {
     const level = Math.min(this.#level(key, now) + milliseconds, this.#allowance * MAX_REMEMBERED);
     this.#levels.set(key, { milliseconds: level, at: now });
-    this.until = Math.max(this.until, now + (level - this.#allowance) / FREE_SHARE);
+    this.costlyUntil = Math.max(this.costlyUntil, now + (level - this.#allowance) / FREE_SHARE);
   }
 
   #level(key: string, now: number): number {

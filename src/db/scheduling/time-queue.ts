@@ -79,7 +79,7 @@ export class TimeQueue<T> extends ClientQueue<T> {
   }
 
   /**
-   * Takes the next entry. The caller must then call `begin`.
+   * Takes the next entry. The caller must then call `beginWork`.
    * @param mayRun skips clients for whose oldest entry it is false
    * @param mayBePassed whether later entries of the same client may overtake an entry that may not run
    */
@@ -110,7 +110,7 @@ export class TimeQueue<T> extends ClientQueue<T> {
    * Records that work of a client begins, from the queue or at once.
    * @param expected milliseconds that it will take
    */
-  begin(key: string, expected: number): void {
+  beginWork(key: string, expected: number): void {
     const client = this.#known.get(key);
     const used = client && this.#taken === key ? client.used : this.#usedBy(key);
     this.#taken = undefined;
@@ -130,7 +130,7 @@ export class TimeQueue<T> extends ClientQueue<T> {
   }
 
   /** @param milliseconds that the work took beyond the expected time; negative if it took less */
-  correct(key: string, milliseconds: number): void {
+  correctTime(key: string, milliseconds: number): void {
     const client = this.#known.get(key);
     if (client) client.used += milliseconds;
   }

@@ -91,7 +91,7 @@ export class Admission {
   /** Whether a request may have to wait for others. */
   isBusy(now: number): boolean {
     if (this.#active >= MAX_ACTIVE_AMONG_OTHERS || this.#waiting.size > 0 || !this.#hasRoom(now)) return true;
-    return now < this.#usage.until || this.#heavy.isWatching(now);
+    return now < this.#usage.costlyUntil || this.#heavy.isWatching(now);
   }
 
   /**

@@ -132,7 +132,7 @@ export class HeavyWork {
       task = this.#waiting.shift(() => true);
       if (!task) return;
       this.#latestNetwork = task.network;
-      this.#waiting.of(isUser(task)).begin(task.key, expected);
+      this.#waiting.of(isUser(task)).beginWork(task.key, expected);
       this.#bytes.release(task.key, task.bytes);
       task.start();
     });
@@ -143,7 +143,7 @@ export class HeavyWork {
       this.#watchedUntil = now + took + PRESENCE_TIME;
       const pause = now - this.#othersSeenAt < PRESENCE_TIME + took ? Math.min(took, MAX_PAUSE) : 0;
       if (task) {
-        this.#waiting.of(isUser(task)).correct(task.key, took - expected);
+        this.#waiting.of(isUser(task)).correctTime(task.key, took - expected);
         this.#onDone(task.network, took);
       }
       if (pause >= 1) setTimeout(() => this.#continueAfter(ITERATIONS_BETWEEN), pause);

@@ -1,6 +1,6 @@
 // The statement of a page for cursors: the records after a boundary, or before it.
 import { badQuery } from '../../errors.ts';
-import { EMPTY, join, Parameters, raw, sql, type Fragment } from '../../db/fragment.ts';
+import { boundText, EMPTY, join, Parameters, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { isTrue, text, type RawRow, type Statement } from '../../db/rows.ts';
 import { mayBeNull, typed } from '../../db/schema/model.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
@@ -29,8 +29,8 @@ import type { Boundary } from './cursor-token.ts';
 const MAX_KEY_BYTES = 2048;
 
 /**
- * Maximum number of tables that a page reads, over all conditions of `recordsAfter`. Eight columns and a key of one column make at
- * most 18 conditions, or 19 for a view, whose key may be NULL.
+ * Maximum number of tables that a page reads, over all conditions of `recordsAfter`. Eight columns and a key of one column make
+ * at most 18 conditions, or 19 for a view, whose key may be NULL.
  */
 const MAX_TABLES_READ = 19 * (MAX_JOINED_TABLES + 1);
 
@@ -53,16 +53,16 @@ interface BoundaryKey {
  * The records after a boundary as conditions that exclude each other. The records of each come before those of the next one, and
  * an index on the columns finds where they begin. NULL is greater than every value, as in PostgreSQL.
  */
-function recordsAfter(bounds: readonly BoundaryKey[], isInclusive: boolean): Fragment[] {
-  const [first, ...rest] = bounds;
+function recordsAfter(boundaryKeys: readonly BoundaryKey[], isInclusive: boolean): Fragment[] {
+  const [first, ...rest] = boundaryKeys;
   if (!first) return isInclusive ? [raw('true')] : [];
   const { ordering, key } = first;
   const symbol = raw(ordering.descending ? '<' : '>');
   const column = columnOf(ordering);
-  if (bounds.length > 1 && isUniform(bounds.map((bound) => bound.ordering))) {
-    const keys = bounds.map((bound) => bound.key ?? raw('null'));
+  if (boundaryKeys.length > 1 && isUniform(boundaryKeys.map((one) => one.ordering))) {
+    const keys = boundaryKeys.map((one) => one.key ?? raw('null'));
     const all = sql`(${join(
-      bounds.map((bound) => columnOf(bound.ordering)),
+      boundaryKeys.map((one) => columnOf(one.ordering)),
       ', ',
     )}) ${symbol}`;
     return [sql`${all}${raw(isInclusive ? '=' : '')} (${join(keys, ', ')})`];
@@ -103,13 +103,13 @@ const readPage = (rows: readonly RawRow[]) => {
     /** Whether there are more records in the direction of the page. */
     hasMore: isTrue(row?.[1]),
     /** The first and the last record as `Boundary.keys`; undefined if there is none, `[]` if they are too long. */
-    firstKeys: boundaryKeys(text(row?.[2])),
-    lastKeys: boundaryKeys(text(row?.[3])),
+    firstKeys: parseKeys(text(row?.[2])),
+    lastKeys: parseKeys(text(row?.[3])),
     total: text(row?.[4]) ?? undefined,
   };
 };
 
-const boundaryKeys = (json: string | null): readonly (string | null)[] | undefined =>
+const parseKeys = (json: string | null): readonly (string | null)[] | undefined =>
   json === null ? undefined : (JSON.parse(json) as (string | null)[]);
 
 export type KeysetPage = ReturnType<typeof readPage>;
@@ -129,25 +129,25 @@ export function keysetStatement(
   const parameters = new Parameters();
   const isBackward = boundary?.isBackward === true;
   const orderings = isBackward ? backward(plan.orderings) : plan.orderings;
-  const bound = bind(plan, parameters);
-  const bounds = boundary?.keys.flatMap((key, index): BoundaryKey[] => {
+  const parts = bind(plan, parameters);
+  const boundaryKeys = boundary?.keys.flatMap((key, index): BoundaryKey[] => {
     const ordering = orderings[index];
     if (!ordering) return [];
     return [{ ordering, key: key === null ? undefined : parameters.take(typed(key, ordering.column)) }];
   });
-  const following = bounds && recordsAfter(bounds, boundary?.isInclusive === true);
-  // Nothing comes after the key NULL, which a view may have.
+  const following = boundaryKeys && recordsAfter(boundaryKeys, boundary?.isInclusive === true);
+  // Without a condition, all values of the boundary are NULL and sort last, as only those of a view can. No record follows.
   const after = following?.length === 0 ? [raw('false')] : following;
   const shape = [
     isBackward,
     plan.limit,
     ...plan.joins.map(({ from, column }) => `${from}.${column.key}`),
     ...orderings.map(({ alias, column, descending }) => `${alias}.${column.key}:${descending}`),
-    ...[...bound.conditions, ...(after ?? []), bound.offset].map((fragment) => fragment.text[0]),
+    ...[...parts.conditions, ...(after ?? []), parts.offset].map(boundText),
   ].join(' ');
   const compiled = (kind: string, shown: () => PageOutput): string =>
     cache(`keyset ${kind} ${shape}`, () =>
-      parameters.compile(keysetSql({ ...plan, orderings }, { ...bound, after, isBackward }, shown())),
+      parameters.compile(keysetSql({ ...plan, orderings }, { ...parts, after, isBackward }, shown())),
     );
   const small = smallSql(output, plan, compiled);
   const { values } = parameters;

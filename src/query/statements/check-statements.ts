@@ -29,13 +29,16 @@ export interface Check {
   readonly kind: 'reference' | 'unchanged' | 'recordKey' | 'keyPart';
   /** The key in the request's URL. */
   readonly urlKey?: string;
-  /** The name of the field. */
-  readonly key: string;
+  /** The name of the field in the body. */
+  readonly fieldName: string;
   /** The error message if the check fails. */
   readonly fault: string;
 }
 
-/** The alias of the row that a statement has found and locked. Its additional columns have names that no table has. */
+/**
+ * The alias of the row that a statement has found and locked. Its additional columns, such as "vitrine version" in
+ * write-sql.ts, have names that no table has.
+ */
 export const FOUND = 'f';
 
 /** A check whose values are parameters. */
@@ -82,7 +85,7 @@ function checkSql({ kind, column, values }: BoundCheck): Fragment {
         : (column.type.comparable?.(one, column) ?? one);
     return sql`coalesce(${shown(present)} = ${shown(cell)}, false)`;
   }
-  // Only for the type: `reference` is a check of foreign keys.
+  // For the compiler: the column of a `reference` check is a foreign key.
   if (!column.references) return sql`${cell} is not null`;
   const { table: target, primaryKey } = column.references;
   return sql`exists (select from ${table(target)} r where ${reference('r', primaryKey)} = ${cell})`;

@@ -105,11 +105,11 @@ const KEYS = raw('"vitrine keys"');
 /** The CTE of all records that would be deleted, at any distance: positions of models in the list, and keys. */
 const DELETED = raw('"vitrine deleted"');
 
-/** The key `g` of one model's records that would be deleted. The case keeps other models' keys out of the cast. */
+/** The key of a row `g` of `DELETED` as text, if it is a record of this model. The case keeps other keys out of the cast. */
 const deletedKey = (modelIndex: number): Fragment =>
   sql`case when g.model_index = ${raw(String(modelIndex))} then g.key end`;
 
-const deletedKeys = ({ primaryKey }: Model, modelIndex: number): Fragment =>
+const typedDeletedKey = ({ primaryKey }: Model, modelIndex: number): Fragment =>
   cast(deletedKey(modelIndex), primaryKey);
 
 /** The columns of a key as those of a `select`. */
@@ -135,7 +135,7 @@ function deletionClosure(plan: ListPlan, cascades: readonly Edge[], models: read
       sql`select ${modelIndex(model)} as model_index, ${storedKey(
         model.primaryKey,
         partsOf(model.primaryKey).map((part) => sql`${reference('d', part)}::text`),
-      )} as key from ${table(model.table)} d where ${foreignReference('d', column)} = ${deletedKeys(target, models.indexOf(target))}`,
+      )} as key from ${table(model.table)} d where ${foreignReference('d', column)} = ${typedDeletedKey(target, models.indexOf(target))}`,
   );
   const texts = matchedNames(plan.model).map((name) => sql`${name}::text`);
   const first = sql`select ${modelIndex(plan.model)}, ${storedKey(plan.model.primaryKey, texts)} from ${KEYS}`;
@@ -154,7 +154,7 @@ export function deletesRecordStatement(
   model: Model,
   id: string,
 ): Statement<boolean> {
-  const isRecord = sql`g.model_index = ${raw(String(models.indexOf(model)))} and ${deletedKeys(model, models.indexOf(model))} = ${typed(id, model.primaryKey)}`;
+  const isRecord = sql`g.model_index = ${raw(String(models.indexOf(model)))} and ${typedDeletedKey(model, models.indexOf(model))} = ${typed(id, model.primaryKey)}`;
   const query = sql`${deletionClosure(plan, cascades, models)} select exists (select from ${DELETED} g where ${isRecord})`;
   return createStatement(query, oneCell(isTrue));
 }
@@ -186,7 +186,7 @@ export function deletesFlaggedStatement(
 ): Statement<boolean> {
   const each = modelsOfTable.map((model) => {
     const modelIndex = models.indexOf(model);
-    const isSame = sql`${reference('d', model.primaryKey)} = ${deletedKeys(model, modelIndex)}`;
+    const isSame = sql`${reference('d', model.primaryKey)} = ${typedDeletedKey(model, modelIndex)}`;
     return sql`exists (select from ${DELETED} g join ${table(model.table)} d on ${isSame} where g.model_index = ${raw(String(modelIndex))} and d.${identifier(field)})`;
   });
   const query = sql`${deletionClosure(plan, cascades, models)} select ${join(each, ' or ')}`;

@@ -46,7 +46,7 @@ export interface References {
 export interface InsertMany {
   readonly groups: readonly InsertGroup[];
   readonly references: readonly References[];
-  /** See `Write`. */
+  /** See `Write` in write-statements.ts. */
   readonly unenforced?: readonly Column[];
   readonly author: Author;
   /** Whether only the keys are returned. */
@@ -151,7 +151,7 @@ function groupSql(
   const refers = unenforced.length > 0 ? sql`, ${referencesHoldSql(unenforced, model)} as refers` : EMPTY;
   const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key${refers}${forHistory}`;
   const cell = (index: number): Fragment => raw(`v${index}`);
-  // Without any column the list of columns must be missing, and `unnest` needs an array.
+  // Records without columns: the list of columns must then be missing, but `unnest` needs an array. So one is always added.
   const source = [...lists, valueList(Array<string>(size).fill(''))];
   const names =
     columns.length > 0

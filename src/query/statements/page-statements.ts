@@ -1,5 +1,6 @@
 // Statements that read a page.
 import {
+  boundText,
   EMPTY,
   join,
   LARGE,
@@ -73,18 +74,18 @@ export function bind({ where, offset }: ListPlan, parameters: Parameters): Bound
 export const mayBlock = ({ where }: ListPlan): boolean =>
   where.some((one) => ('anyOf' in one ? one.anyOf.some(isUncancelable) : isUncancelable(one)));
 
-/** Maximum rows of a small page, which is fast to read and to send. */
-const SMALL_PAGE = 100;
-/** Maximum short rows of a page whose size is checked only at the end. This is faster, but PostgreSQL holds all of them. */
-const MAX_UNCHECKED_ROWS = 25;
+/** Maximum rows of a page that is certain to be fast to read and to send. */
+const QUICK_ROWS = 100;
+/** Maximum short rows of a page of which only the total is checked. This is faster, but PostgreSQL holds all of them. */
+const MAX_ROWS_WITHOUT_BUDGET = 25;
 
-/** Whether the statement is certain to be fast: a small page near the start, in the order of the key. */
+/** Whether the statement is certain to be fast: a page of few rows near the start, in the order of the key. */
 export const isQuick = (plan: ListPlan): boolean =>
   plan.model.isFast &&
   plan.where.length === 0 &&
   isByKey(plan) &&
   plan.offset <= NEAR_OFFSET &&
-  plan.limit <= SMALL_PAGE;
+  plan.limit <= QUICK_ROWS;
 
 /** Whether it is a quick plan's first page, whose statement has no parameters. */
 export const isFirstQuickPage = (plan: ListPlan): boolean => plan.offset === 0n && isQuick(plan);
@@ -170,8 +171,8 @@ export interface PageOutput {
   readonly between?: Fragment;
   /** Up to which number to count all matching records; Infinity for no limit. In the same statement, to use one connection. */
   readonly countTo?: number | undefined;
-  /** Whether PostgreSQL checks sizes first. If a record may be large, its row and the whole page are NULL. */
-  readonly isChecked?: boolean;
+  /** Whether PostgreSQL checks sizes before it formats. If a record may be large, its row and the whole page are NULL. */
+  readonly checksSizesFirst?: boolean;
   /**
    * Whether each record of a long page is one row, without separators. The driver and the response then hold no single value of
    * megabytes, which would take the event loop long to copy.
@@ -218,13 +219,14 @@ export function smallSql(
         ? sql`sum(${size}) over () <= ${raw(String(LARGE))}`
         : sql`${size} <= ${raw(String(Math.floor(LARGE / (limit + 1))))}`;
       const row = { ...output.row, value: sql`case when ${isSmall} then ${shown} end` };
-      return { ...output, row, maxBytes: Math.min(output.maxBytes, LARGE), isChecked: true, isSplit: false };
+      const maxBytes = Math.min(output.maxBytes, LARGE);
+      return { ...output, row, maxBytes, checksSizesFirst: true, isSplit: false };
     });
 }
 
 /** The SQL of a page. Skipped rows are never formatted. */
 function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragment {
-  const { row, maxBytes, between = COMMA, countTo, isChecked = false } = output;
+  const { row, maxBytes, between = COMMA, countTo, checksSizesFirst = false } = output;
   // Records without long values need no check of their size, and make no long page.
   const isSplit = output.isSplit === true && row.size !== undefined;
   const limit = raw(String(plan.limit));
@@ -240,12 +242,13 @@ function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragmen
     const whole = count ? sql`select objects, more${total}, records from (${page} offset 0) page` : page;
     return splitRows(whole, count ? ['more', 'total'] : ['more']);
   };
-  // `offset 0` keeps PostgreSQL from computing a value once per use.
-  const isBudgeted = plan.limit > MAX_UNCHECKED_ROWS || (row.size !== undefined && !isChecked);
+  // Three ways to keep the byte limit: sizes first, a running sum (always for many rows), or only the total of a few short rows.
+  const isBudgeted = plan.limit > MAX_ROWS_WITHOUT_BUDGET || (row.size !== undefined && !checksSizesFirst);
   const records = isBudgeted ? withinBudget(rows, most) : rows;
-  if (isChecked || !isBudgeted) {
+  // `offset 0` keeps PostgreSQL from computing a value once per use.
+  if (checksSizesFirst || !isBudgeted) {
     const page = sql`(select array(${records}) as records offset 0) records`;
-    const whole = isChecked
+    const whole = checksSizesFirst
       ? sql`case when array_position(records, null) is null then ${objects} end`
       : objects;
     const texts = sql`(select ${whole} as objects, ${hasMore} as more from ${page} offset 0) page`;
@@ -267,8 +270,8 @@ function pageShape(
   let shape = `${limit} ${skipped <= NEAR_OFFSET}`;
   for (const { from, column } of joins) shape += ` ${from}.${column.key}`;
   for (const { alias, column, descending } of orderings) shape += ` ${alias}.${column.key}:${descending}`;
-  for (const { text } of conditions) shape += ` and ${text[0]}`;
-  return shape + offset.text[0];
+  for (const condition of conditions) shape += ` and ${boundText(condition)}`;
+  return shape + boundText(offset);
 }
 
 /**

@@ -117,7 +117,7 @@ export function recordStatement(
   const wholeSql = oneOf(sql`${shown} as json, ${version} as version`);
   const smallSql = oneOf(smallColumns);
   const small = size && (() => smallSql);
-  const wanted = sql`unnest(${valueList([])}) with ordinality wanted (id, position)`;
+  const wanted = raw('unnest($1::text[]) with ordinality wanted (id, position)');
   const on = sql`${key} = ${cast(raw('wanted.id'), model.primaryKey)}`;
   // `offset 0` keeps PostgreSQL from computing the JSON twice.
   const found = sql`(select position, ${smallColumns} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;

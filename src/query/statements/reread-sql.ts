@@ -1,5 +1,5 @@
 // Reads again what a statement has written, where triggers may have changed it since.
-import { arrayText, compile, raw, sql, table, valueList } from '../../db/fragment.ts';
+import { arrayText, compile, raw, sql, table } from '../../db/fragment.ts';
 import { text, type FollowUp, type RawRow } from '../../db/rows.ts';
 import { reference } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
@@ -24,7 +24,7 @@ export function rereadOf({ model, formatted }: Pick<WriteTarget, 'model' | 'form
   const isSame = sql`${reference(ROOT, primaryKey)} = ${cast(raw('wanted.key'), primaryKey)}`;
   // No constraint keeps the key of a view unique.
   const record = sql`select ${recordJson(ROOT, formatted)} as json, ${rowVersion(ROOT, model, formatted)} as version from ${table(name)} ${raw(ROOT)} where ${isSame} limit 1`;
-  const wanted = sql`unnest(${valueList([])}) with ordinality wanted (key, position)`;
+  const wanted = raw('unnest($1::text[]) with ordinality wanted (key, position)');
   const { text: statement } = compile(
     sql`select found.json, found.version from ${wanted} left join lateral (${record}) found on true order by position`,
   );

@@ -51,12 +51,12 @@ export interface BoundChange {
   readonly digest: readonly Fragment[] | undefined;
 }
 
-/** A `Write` with its values as parameters. */
+/** A `Write` (see write-statements.ts) with its values as parameters. */
 export interface BoundWrite {
   readonly id: Fragment | undefined;
   readonly changes: readonly BoundChange[];
   readonly checks: readonly BoundCheck[];
-  /** See `Write`. */
+  /** See `Write` in write-statements.ts. */
   readonly unenforced: readonly Column[];
   readonly precondition: Fragment | undefined;
   readonly versions: Fragment | undefined;
@@ -126,9 +126,9 @@ function assigned({ column, value, digest }: BoundChange): Fragment {
 }
 
 /** A column of RETURNING: PostgreSQL computes it after it has checked the row itself, so the row's own faults take precedence. */
-const refers = ({ model }: WriteTarget, { unenforced }: BoundWrite): Fragment =>
+const assertedReferences = ({ model }: WriteTarget, { unenforced }: BoundWrite): Fragment =>
   unenforced.length > 0
-    ? sql`, ${assertReferencesSql(referencesHoldSql(unenforced, model))} as refers`
+    ? sql`, ${assertReferencesSql(referencesHoldSql(unenforced, model))} as asserted`
     : EMPTY;
 
 /** Outcome of an INSERT. The record is undefined if nothing was inserted. */
@@ -156,7 +156,7 @@ export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
         isReused ? raw('null') : wholeRow(ROOT, recording),
       )
     : EMPTY;
-  const returning = sql`returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version, ${output(ROOT, model.primaryKey)}::text as key${refers(target, write)}${forHistory}`;
+  const returning = sql`returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version, ${output(ROOT, model.primaryKey)}::text as key${assertedReferences(target, write)}${forHistory}`;
   const intoHistory = recording
     ? historyInsert(recording, author, 'create', 'inserted', isReused ? raw('inserted.record') : undefined)
     : EMPTY;
@@ -216,7 +216,7 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
     ? returningHistory(ROOT, model.primaryKey, valuesOf(FOUND, recording), valuesOf(ROOT, recording))
     : EMPTY;
   const forFilter = isHidden ? sql`, ${differs} as differs` : EMPTY;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version${refers(target, write)}${forFilter}${forHistory})`;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version${assertedReferences(target, write)}${forFilter}${forHistory})`;
   // The history only records real changes.
   const rows = isHidden ? 'changed where differs' : 'changed';
   const intoHistory = recording ? historyInsert(recording, author, 'update', rows) : EMPTY;

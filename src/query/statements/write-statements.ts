@@ -1,5 +1,5 @@
 // The statements that insert, update and delete records of a resource. The SQL for one record is built once per shape.
-import { EMPTY, Parameters, raw, sql, table, value, valueList } from '../../db/fragment.ts';
+import { boundText, EMPTY, Parameters, raw, sql, table, value, valueList } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, type Statement } from '../../db/rows.ts';
 import { reference, typed, type Column } from '../../db/schema/model.ts';
@@ -50,7 +50,7 @@ function writeShape(
     hash === undefined || text === null ? key : `${key}?`,
   );
   const checked = checks.map(({ kind: check, column: { key } }) => `${check}:${key}`);
-  return `${kind} ${versions !== undefined} ${owner !== undefined} ${written.join()} ${checked.join()} ${unenforced.map(({ key }) => key).join()} ${precondition?.text[0]}`;
+  return `${kind} ${versions !== undefined} ${owner !== undefined} ${written.join()} ${checked.join()} ${unenforced.map(({ key }) => key).join()} ${precondition && boundText(precondition)}`;
 }
 
 /** The writing statements of a resource. */

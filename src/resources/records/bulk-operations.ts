@@ -153,7 +153,8 @@ export function createBulk(
     const body = await checkBody(fields, resource, { id: '', caller });
     const { changes, checks, errors } = body;
     addUnsettable(fields, resource, errors);
-    for (const { kind, key, fault } of checks) if (kind === 'unchanged') addError(errors, key, fault);
+    for (const { kind, fieldName, fault } of checks)
+      if (kind === 'unchanged') addError(errors, fieldName, fault);
     const references = checks.filter(({ kind }) => kind === 'reference');
     if (references.length > 0) {
       const results = await database.run(checkStatement(resource.model, undefined, references), 'read');

@@ -129,7 +129,7 @@ function checkField(
     const fault = 'must not be null';
     if (column.nullable) body.changes.push({ column, value: null });
     else if (mayKeep && nullText)
-      body.checks.push({ column, value: nullText, kind: 'unchanged', key, fault });
+      body.checks.push({ column, value: nullText, kind: 'unchanged', fieldName: key, fault });
     else addError(body.errors, key, fault);
     return;
   }
@@ -160,14 +160,14 @@ function checkField(
         column,
         value: parsed.value,
         kind: 'reference',
-        key,
+        fieldName: key,
         fault: ABSENT,
       });
     }
     body.changes.push({ column, value: parsed.value });
   } else if (mayKeep && parsed.value !== undefined) {
     const value = column.isPassword ? saltedDigest(parsed.value) : parsed.value;
-    body.checks.push({ column, value, kind: 'unchanged', key, fault: parsed.fault });
+    body.checks.push({ column, value, kind: 'unchanged', fieldName: key, fault: parsed.fault });
   } else {
     addError(body.errors, key, parsed.fault);
   }
@@ -189,7 +189,7 @@ function checkId(field: JsonField, { model }: ServedResource, { id }: Writing, b
   const { value } = parseField(field, column);
   // Two strings can be the same key: with a case-insensitive type or collation, or with padding.
   if (value !== undefined && (column.type.sized || column.parts))
-    body.checks.push({ column, value, kind: 'recordKey', key: 'id', fault, urlKey: id });
+    body.checks.push({ column, value, kind: 'recordKey', fieldName: 'id', fault, urlKey: id });
   else if (value !== id) addError(body.errors, 'id', fault);
 }
 
@@ -199,7 +199,7 @@ export const KEY_PART = 'is a part of the key and cannot be changed';
 function checkPart(column: Column, [key, field]: [string, JsonField], { checks, errors }: CheckedBody): void {
   const { value } = parseField(field, column);
   if (value === undefined) addError(errors, key, KEY_PART);
-  else checks.push({ column, value, kind: 'keyPart', key, fault: KEY_PART });
+  else checks.push({ column, value, kind: 'keyPart', fieldName: key, fault: KEY_PART });
 }
 
 /**

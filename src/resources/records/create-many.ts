@@ -198,9 +198,9 @@ export async function createMany(
   const isKey = ({ column }: Change): boolean => column === model.primaryKey;
   const ownKeys = new Set(checked.map(({ changes }) => changes.find(isKey)?.value));
   checked.forEach(({ checks }, at) => {
-    for (const { column, key, fault, value } of checks)
+    for (const { column, fieldName, fault, value } of checks)
       if (column.references !== model || !ownKeys.has(value))
-        references.add(column, { index: indexes[at] ?? 0, key, fault, value });
+        references.add(column, { index: indexes[at] ?? 0, key: fieldName, fault, value });
   });
   const wanted = references.wanted;
   if (Object.keys(errors).length > 0 || checked.some((body) => needsCheck(body, model))) {

@@ -30,8 +30,8 @@ export function addCheckErrors(
   results: readonly boolean[],
   errors: FieldErrors,
 ): void {
-  checks.forEach(({ key, fault }, index) => {
-    if (!results[index]) addError(errors, key, fault);
+  checks.forEach(({ fieldName, fault }, index) => {
+    if (!results[index]) addError(errors, fieldName, fault);
   });
 }
 

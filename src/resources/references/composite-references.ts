@@ -139,7 +139,7 @@ export function addCompositeChecks(
     if (isCheckable && values.length === parts.length) {
       const value = arrayText(values);
       for (const [key, fault] of absentCompositeErrors(foreignKey))
-        checks.push({ column: foreignKey, value, kind: 'reference', key, fault });
+        checks.push({ column: foreignKey, value, kind: 'reference', fieldName: key, fault });
       continue;
     }
     hiddenReferences.push(asHidden(foreignKey, model, isVisible ? parts : sent.map(({ column }) => column)));
