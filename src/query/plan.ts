@@ -74,7 +74,10 @@ export interface ListPlan {
 export const isByKey = ({ model, orderings }: ListPlan): boolean =>
   orderings.length === partsOf(model.primaryKey).length;
 
-/** Whether PostgreSQL's estimate for the plan would reveal rows that it does not list. */
+/**
+ * Whether PostgreSQL's estimate for the plan would reveal rows that it does not list. So it would for a model that shows only a
+ * part of its table (`relation`).
+ */
 export const mayHideRows = ({ model, joins }: ListPlan): boolean =>
   [model, ...joins.map((join) => join.model)].some((one) => one.mayHideRows || one.relation !== undefined);
 
@@ -120,8 +123,8 @@ function resolvePath(
     const part = parts[index] ?? '';
     const next: Column | undefined = target && visibility.find(target, part);
     const isOperator = !next && index === parts.length - 1 && OPERATORS.has(part);
-    // A hidden model and a missing column give the same answer. An operator does not call `joinable`:
-    // `Listing.needsCaller` takes each call as a join.
+    // The order matters: an operator must not call `joinable`, because `Listing.needsCaller` takes each call as a join. A hidden
+    // model and a missing column give the same answer.
     if (!target || isOperator || !visibility.joinable(target) || !next)
       return { alias, column, rest: parts.slice(index) };
     if (index > MAX_PATH_KEYS) return { fault: `must follow at most ${MAX_PATH_KEYS} foreign keys` };

@@ -41,8 +41,8 @@ const IS_GUARDED = new RegExp(`^'${formulaStart(IN_JAVASCRIPT)}`, 'u');
 export const withoutGuard = (text: string): string => (IS_GUARDED.test(text) ? text.slice(1) : text);
 
 /**
- * Whether a cell of the column can contain any text: strings, JSON and arrays, unlike numbers, dates and the like. A key of several
- * columns can if one of them can.
+ * Whether a cell of the column can contain any text: strings, JSON and arrays, unlike numbers, dates and the like. A key of
+ * several columns can if one of them can. The JSON of a float is escaped, too, because of NaN, but only numbers are bounded.
  */
 export const isFreeText = ({ type, parts }: Column): boolean =>
   parts ? parts.some(isFreeText) : type.json === 'escaped' ? !type.bounded : type.input.json === 'json';

@@ -29,14 +29,17 @@ export interface CursorTokens {
 
 /** Maximum number of lists whose tokens are cached: a client that follows the links asks for the same list with each page. */
 const MAX_LISTS = 200;
-/** Maximum characters of one generation of cached tokens and their contents: a client sends back the cursors of its last page. */
+/**
+ * Maximum characters of cached tokens and their contents, in one generation (see text-cache.ts). They are cached because a client
+ * sends back the cursors of its last page.
+ */
 const MAX_KEPT = 1024 * 1024;
 const MAC_BYTES = 16;
 const CIPHER = 'aes-256-ctr';
 
 /**
- * Makes the cursors of lists. They are encrypted, so that the logs of proxies show no values. The vector is an HMAC of the content,
- * so that equal pages get equal cursors.
+ * Makes the cursors of lists. They are encrypted, so that the logs of proxies show no values. The initialization vector is an
+ * HMAC of the content: equal pages get equal cursors, and `decrypt` recognizes a forged one.
  * @param secret that all processes on the database share
  * @returns the cursors of a list. `context` is what they are bound to: with another one they cannot be read.
  */

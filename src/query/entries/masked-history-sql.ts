@@ -58,8 +58,10 @@ function shareOf(field: Fragment, other: Fragment): Fragment {
 
 /** The JSON of a value, or for a long value its beginning and its size in bytes. */
 function cutValue(share: Fragment): Fragment {
+  // Values that are no strings are still JSON with `\u0001u`. A parsed string has it, too, where a backslash stood before a `u`.
   const beginning = unescaped(raw('left(t, bytes::int / 4)'));
   const cut = sql`concat(to_json(${beginning}), ',"#', m.key, '":', octet_length(t))`;
+  // Parsing a string has turned the `\u0001` of other escapes into the character itself.
   const plain = raw(
     `case json_typeof(m.value) when 'string' then replace(m.value #>> '{}', e'\\x01u', e'\\\\u') else m.value::text end`,
   );
@@ -93,6 +95,7 @@ export function maskedHistory(
   const columns = [history.primaryKey, ...history.columns].flatMap(({ name, field }) => {
     const bare = fieldOf(field);
     if (name === 'before' || name === 'after') {
+      // As in `changedValues`: `false` before and `true` after say that the password changed.
       const passwordPlaceholder = raw(name === 'before' ? `'false'` : `'true'`);
       const whole = maskedObject(bare, passwordPlaceholder, unescaped(raw('m.value::text')));
       const share = shareOf(bare, fieldOf(name === 'before' ? 'after' : 'before'));

@@ -5,7 +5,10 @@ import { storedSize } from '../../db/schema/stored-size.ts';
 import { concat, jsonField, type RowOutput } from '../statements/record-json.ts';
 import { ROOT } from '../plan.ts';
 
-/** Maximum bytes of all long values on one API page. They take about 30 ms to parse and indent. */
+/**
+ * Bytes that the long values of one API page share. They take about 30 ms to parse and indent. Each value may have
+ * MIN_FULL_BYTES in any case.
+ */
 const MAX_PAGE_BYTES = 256 * 1024;
 /** Values up to this size (bytes) are shown in full on a page with few values. */
 const MAX_FULL_BYTES = 4096;

@@ -13,7 +13,7 @@ export const OPERATORS: ReadonlySet<string> = new Set<Operator>([
 export type FilterValues =
   | {
       readonly values: readonly string[];
-      /** The number of digits that exponents add to the values. */
+      /** The number of digits that exponents add to the values: PostgreSQL outputs 1e999 with 1,000 digits. */
       readonly addedDigits?: number;
       /** The number of different elements that arrays must have. */
       readonly elementCount?: number;

@@ -144,7 +144,7 @@ export function firstParameters(
   return { first, others };
 }
 
-/** Whether a query string has more than so many parameters. */
+/** Whether a query string may have more than `most` parameters. Counts each `&`, even beside an empty part. */
 export function hasMoreParameters(query: string, most: number): boolean {
   let left = most;
   for (let at = query.indexOf('&'); at >= 0 && left > 0; at = query.indexOf('&', at + 1)) left -= 1;
@@ -200,7 +200,7 @@ export function checkOrderingLength(columns: number, errors: FieldErrors): void 
 /** Encodes a name or a value for a link. Commas stay: encoding those of a long list would exceed the length limit. */
 const encode = (text: string): string => encodeURIComponent(text).replaceAll('%2C', ',');
 
-/** The parameters that are no filters. */
+/** The parameters that are never filters. `cursor` is one of them, too, unless a column has this name. */
 const RESERVED: ReadonlySet<string> = new Set(['ordering', 'limit', 'page']);
 
 /** Numbers of tens of thousands of digits take milliseconds to read and to write, and paging does not count for the length limit. */

@@ -19,7 +19,7 @@ const jsonValues = (json: string): number =>
 
 /** Counts what the filters and the words of the search of one query ask for. */
 export class QueryBudget {
-  /** The digits that the exponents of numbers add. */
+  /** The digits that the exponents of numbers add: PostgreSQL outputs 1e999 with 1,000 digits. */
   readonly digits = new DigitBudget('query');
   #patterns = 0;
   #characters = 0;
@@ -55,6 +55,6 @@ export class QueryBudget {
 /** The error message of a search that exceeds the limits. */
 export const SEARCH_TOO_LONG = `is too long: a search has at most ${MAX_PATTERNS} words and ${MAX_CHARACTERS} characters (each word adds two, and the patterns of filters count too)`;
 
-/** Whether a query may have these patterns and no others. */
+/** Whether these patterns alone fit the limits of one query. */
 export const fitsBudget = (patterns: readonly string[]): boolean =>
   new QueryBudget().takePatterns(patterns) === undefined;

@@ -7,8 +7,8 @@ export interface Change {
   /** The new value as text. For a password, see `hash`. */
   readonly value: string | null;
   /**
-   * A password's new hash. `value` is then null. Exception: the sent text may be the stored hash itself. `value` is then a
-   * salted digest of the text, and a column with the same digest keeps its hash.
+   * A password's new hash. `value` is then null. Exception: clients may send a record back with its stored hash. If the sent text
+   * could be one, `value` is its salted digest, and a row whose stored hash has this digest keeps it.
    */
   readonly hash?: string;
 }

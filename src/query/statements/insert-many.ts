@@ -151,7 +151,7 @@ function groupSql(
   const refers = unenforced.length > 0 ? sql`, ${referencesHoldSql(unenforced, model)} as refers` : EMPTY;
   const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key${refers}${forHistory}`;
   const cell = (index: number): Fragment => raw(`v${index}`);
-  // Records without columns: the list of columns must then be missing, but `unnest` needs an array. So one is always added.
+  // For records without columns, there must be no list of columns, but `unnest` needs an array. So one more is always added.
   const source = [...lists, valueList(Array<string>(size).fill(''))];
   const names =
     columns.length > 0

@@ -20,7 +20,7 @@ const partOf = ([bytes, number]: RawRow): RecordPart => ({
   isContinued: number !== null,
 });
 
-/** The offset of the last character of `long` that begins at or before `offset`. A character has at most 4 bytes. */
+/** The offset in the column `long` of the last character that begins at or before `offset`. A character has at most 4 bytes. */
 function characterAt(offset: Fragment): Fragment {
   const begins = (back: number): Fragment =>
     sql`get_byte(long, ${offset} - ${raw(String(back))}) & 192 <> 128 then ${raw(String(back))}`;
@@ -29,8 +29,8 @@ function characterAt(offset: Fragment): Fragment {
 
 /**
  * All records that the plan matches, on all pages. Rows are formatted after sorting. PostgreSQL divides long records, so that the
- * rows of a batch are never large. It divides bytes: finding a place in a text takes longer the farther it is. The parts are texts:
- * the output of `bytea` is longer and depends on `bytea_output`.
+ * rows of a batch are never large. It divides their bytes (`long`): finding a character takes longer the farther it is. Each part
+ * is then a text again, because the output of `bytea` is longer and depends on `bytea_output`.
  */
 export function streamStatement(
   plan: ListPlan,
