@@ -9,7 +9,7 @@ import type { HasNetwork } from '../message/message.ts';
 
 /** Maximum number of active requests. Requests that wait for a slow statement, a body or a password check are not active. */
 const MAX_ACTIVE = 64;
-/** Maximum for one client while others are present. Requests that start while fewer are active in the process do not count. */
+/** Maximum for one client while others are present. Requests that start at once, while `isBusy` is false, do not count. */
 const MAX_ACTIVE_AMONG_OTHERS = 16;
 /** Requests that start in one iteration of the event loop. The others queue for the next one, in fair order. */
 const MAX_STARTS_PER_ITERATION = 16;
@@ -46,17 +46,17 @@ export interface AdmissionRequest extends HasNetwork {
 }
 
 /**
- * Admission control: decides when a request may start. When the process is busy, requests queue and clients take turns. Clients with
- * long work have a queue of their own. So neither one client with thousands of connections nor many clients with costly requests
- * keep a client with short requests waiting. A client whose requests took much processor time waits in the queue of
- * heavy work, unless it is alone.
+ * Admission control: decides when a request may start. When the process is busy, requests queue and clients take turns. So
+ * neither one client with thousands of connections nor many clients with costly requests keep one with short requests waiting.
+ * - `RequestQueue` has a second queue for clients whose single requests are repeatedly long.
+ * - `ClientUsage` finds clients that use much time in total. They wait in the queue of `HeavyWork`, unless they are alone.
  */
 export class Admission {
   readonly #usage = new ClientUsage(MAX_USAGE);
   /** The request that works in the present turn of heavy work, whose time `HeavyWork` measures. */
-  #inTurn: AdmissionRequest | undefined;
+  #inHeavyTurn: AdmissionRequest | undefined;
   readonly #heavy = new HeavyWork((network, took) => {
-    this.#inTurn = undefined;
+    this.#inHeavyTurn = undefined;
     // A long request works in many turns, during which its client is present.
     this.#presence.note(network, performance.now());
     if (took >= MIN_CHARGED) this.charge(network, took);
@@ -95,7 +95,8 @@ export class Admission {
   }
 
   /**
-   * Admits a request. Each call must be followed by `leave`.
+   * Admits a request. One that has started must call `leave`, and one that was refused must not. The same holds for `enterAgain`
+   * and `enterQueued`.
    * @param now milliseconds, as of `performance.now`
    * @returns undefined if the request may start at once, else a promise that resolves when it may
    * @throws Refusal if too many requests are queued
@@ -109,7 +110,7 @@ export class Admission {
       this.#assertMayWait(key, now);
       return this.#heavy.waitForTurn({ key, network: key }).then(() => {
         const queued = this.#startOrQueue(request, performance.now());
-        if (!queued) this.beginTurn(request);
+        if (!queued) this.beginHeavyTurn(request);
         return queued;
       });
     }
@@ -131,7 +132,7 @@ export class Admission {
    * the same moment, so it always queues, and the client is charged for what it then does before its next wait.
    * @throws Refusal if too many requests are queued
    */
-  async enterInTurn(request: AdmissionRequest, now: number): Promise<void> {
+  async enterQueued(request: AdmissionRequest, now: number): Promise<void> {
     const key = request.network;
     if (this.isBusy(now)) this.#notePresence(key, now);
     this.#assertMayWait(key, now);
@@ -161,14 +162,14 @@ export class Admission {
     return this.#heavy.waitForTurn(client, bytes);
   }
 
-  /** Records that the turn that has begun is for work of this request. */
-  beginTurn(request: AdmissionRequest): void {
-    this.#inTurn = request;
+  /** Records that the turn of heavy work that has begun is for this request. */
+  beginHeavyTurn(request: AdmissionRequest): void {
+    this.#inHeavyTurn = request;
     request.wasCharged = true;
   }
 
-  isInTurn(request: AdmissionRequest): boolean {
-    return request === this.#inTurn;
+  isInHeavyTurn(request: AdmissionRequest): boolean {
+    return request === this.#inHeavyTurn;
   }
 
   /** Reports that a client's work has held the event loop for long. */
@@ -179,7 +180,7 @@ export class Admission {
 
   /** Reports that work for a request has held the event loop. Brief pieces of its work add up. */
   chargeWork(request: AdmissionRequest, milliseconds: number): void {
-    if (this.isInTurn(request)) return;
+    if (this.isInHeavyTurn(request)) return;
     request.uncharged += milliseconds;
     if (request.uncharged < MIN_CHARGED) return;
     this.charge(request.network, request.uncharged);

@@ -25,8 +25,8 @@ export class Arrivals {
   }
 
   /**
-   * @returns undefined if no connection was accepted just now; else a promise that resolves after an iteration that has accepted
-   * none, at the latest after `maxWait`
+   * @returns undefined if no request needs to wait; else a promise that resolves after an iteration that has accepted no
+   * connection, at the latest after `maxWait`
    */
   settled(): Promise<void> | undefined {
     if (!this.#hasAccepted) return this.#end;

@@ -52,6 +52,7 @@ export class ByteBudget {
       return free >= 0 && after <= this.#total * MAX_SHARE ? undefined : 'total';
     const share = this.#total / (this.#large + (before > this.#ordinary ? 1 : 2));
     const allowed = network === client ? share : share * SHARE_OF_NETWORK;
+    // A client that holds nothing is not at fault: a request of this size fits when others hold less.
     if (after > allowed) return this.heldBy(client) > 0 ? 'share' : 'total';
     return free >= share ? undefined : 'total';
   }

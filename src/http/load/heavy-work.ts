@@ -4,8 +4,8 @@ import { OVERLOADED, TOO_MANY } from '../../errors.ts';
 import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
 import { ByteBudget } from './byte-budget.ts';
 
-/** Milliseconds for which a client counts as present after its last request. */
-const PRESENCE_TIME = 100;
+/** Requests of other clients count from this many milliseconds before a task, and are noted for as long after its pause. */
+const WATCH_TIME = 100;
 /**
  * Minimum iterations of the event loop between two tasks. Node accepts one connection in each iteration, so new clients would
  * otherwise wait for many tasks.
@@ -140,8 +140,8 @@ export class HeavyWork {
     setImmediate(() => {
       const now = performance.now();
       const took = now - startedAt;
-      this.#watchedUntil = now + took + PRESENCE_TIME;
-      const pause = now - this.#othersSeenAt < PRESENCE_TIME + took ? Math.min(took, MAX_PAUSE) : 0;
+      this.#watchedUntil = now + took + WATCH_TIME;
+      const pause = now - this.#othersSeenAt < WATCH_TIME + took ? Math.min(took, MAX_PAUSE) : 0;
       if (task) {
         this.#waiting.of(isUser(task)).correctTime(task.key, took - expected);
         this.#onDone(task.network, took);
@@ -154,7 +154,7 @@ export class HeavyWork {
   #refuseLate(now: number): void {
     const latest = now - (this.#waiting.clients > 1 ? MAX_WAIT : MAX_WAIT_ALONE);
     const late = [...this.#waiting.entries()].filter(([, , { since }]) => since < latest);
-    // A client with further tasks waits for itself, as in `waitForTurn`.
+    // As in `waitForTurn`: 429 for a client that waits behind its own tasks, else 503.
     const reasons = late.map(([queue, key]) => (queue.sizeOf(key) > 1 ? TOO_MANY : OVERLOADED));
     late.forEach(([queue, key, task], index) => {
       queue.remove(key, task);

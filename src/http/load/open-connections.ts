@@ -10,7 +10,7 @@ const CONNECTION_SIZE = 64 * 1024;
 /** The part of the memory that connections may take. */
 const SHARE = 1 / 4;
 const MIN_CONNECTIONS = 1_024;
-/** Beyond these, idle connections are closed early, which clients tolerate. */
+/** Beyond these, one is closed for each new one. Clients tolerate it if it is idle: see `#closeOne`. */
 const MAX_CONNECTIONS = 4_096;
 /** Files of a process beside its connections to clients: the program, the log, readers of metrics, and connections to PostgreSQL. */
 const OTHER_FILES = 200;

@@ -58,10 +58,10 @@ export class RequestActivity implements AdmissionRequest {
     if (this.#request.response.closed) throw new ClientGone();
   }
 
-  /** Waits for a turn before long work. See `Admission.enterInTurn`. @throws Refusal; ClientGone */
-  async enterInTurn(): Promise<void> {
+  /** Queues before long work. See `Admission.enterQueued`. @throws Refusal; ClientGone */
+  async enterQueued(): Promise<void> {
     this.pause();
-    await this.#admission.enterInTurn(this, performance.now());
+    await this.#admission.enterQueued(this, performance.now());
     this.#start();
     if (this.#request.response.closed) throw new ClientGone();
   }

@@ -10,7 +10,10 @@ const SHORT = -0.5;
 const MAX_SCORE = 3;
 /** The minimum score with which a client's work counts as repeatedly long. */
 const LONG_FROM = 1.5;
-/** Maximum clients whose scores are remembered. If more could wait, each would be forgotten before its work counts as long. */
+/**
+ * Maximum clients whose scores are remembered: more than can wait. With fewer, each could be forgotten before its work counts as
+ * long.
+ */
 const MAX_CLIENTS = 16_384;
 
 /**

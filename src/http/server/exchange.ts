@@ -169,7 +169,7 @@ export class Exchange implements ApiRequest, WebRequester {
       if (this.response.closed) throw new ClientGone();
       if (!isLong) await this.activity.enterAgain();
     }
-    if (isLong) await this.activity.enterInTurn();
+    if (isLong) await this.activity.enterQueued();
     return received;
   }
 
@@ -182,7 +182,7 @@ export class Exchange implements ApiRequest, WebRequester {
       this.caller = await authentication.authenticate(this.headers.authorization, this.network, (callback) =>
         this.onGone(callback),
       );
-      if (this.query.length > LONG_INPUT) await this.activity.enterInTurn();
+      if (this.query.length > LONG_INPUT) await this.activity.enterQueued();
     }
     return this.caller;
   }
@@ -242,7 +242,7 @@ export class Exchange implements ApiRequest, WebRequester {
     const isCostly =
       this.query.length > LONG_INPUT && (hasMoreParameters(this.query, MANY_PARAMETERS) || wantsHtml(this));
     this.pacesErrors ||= isCostly;
-    return isCostly && !this.#services.admission.isInTurn(this.activity) ? this.#heavyTurn() : undefined;
+    return isCostly && !this.#services.admission.isInHeavyTurn(this.activity) ? this.#heavyTurn() : undefined;
   }
 
   turnForPage(bytes: number): Promise<void> | undefined {
@@ -272,7 +272,7 @@ export class Exchange implements ApiRequest, WebRequester {
       await admission.heavyTurn(this, bytes);
     }
     if (this.response.closed) throw new ClientGone();
-    admission.beginTurn(this.activity);
+    admission.beginHeavyTurn(this.activity);
   }
 
   confirmPresence(): Promise<void> | undefined {
