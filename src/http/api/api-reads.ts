@@ -44,7 +44,7 @@ export interface ApiReadOptions {
   readonly hasAdmin: boolean;
 }
 
-/** What each column of an HTML page counts for `turnForPage`, in bytes of records. */
+/** Work to render one column of an HTML page, as the bytes of records that take as long (see `turnForHtml`). */
 const COLUMN_WEIGHT = 64;
 
 /** A format that programs read. */
@@ -128,7 +128,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
 
   async function indexAsHtml(request: ApiRequest): Promise<Reply> {
     const caller = await optionalCaller(request);
-    await request.requester.turnForPage(indexWeight);
+    await request.requester.turnForHtml(indexWeight);
     return pages.index(request, caller);
   }
 
@@ -143,7 +143,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
         counting,
         format: 'html',
       });
-      await request.requester.turnForPage(lengthOf(page.objects) + resource.output.length * COLUMN_WEIGHT);
+      await request.requester.turnForHtml(lengthOf(page.objects) + resource.output.length * COLUMN_WEIGHT);
       return page;
     });
   }
@@ -229,7 +229,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
       if (format === 'html' && !isJsonLink) {
         const record = await listingFor(request).preview(resource, id);
         caller ??= await optionalCaller(request);
-        await request.requester.turnForPage(record.length);
+        await request.requester.turnForHtml(record.length);
         return pages.record(request, resource, caller, record);
       }
       if (!caller && request.headers.authorization !== undefined) request.queueAsUser();

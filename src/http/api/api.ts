@@ -52,8 +52,8 @@ function cached(request: ApiRequest, reply: Reply, cache: number): Reply {
   const caching = { 'Cache-Control': `public, max-age=${cache}` };
   const { status } = reply;
   if (status !== 200 && status !== 304) return reply;
-  // A cache that ignores `Prefer` must not give such a response to others. The same holds for a page, which has
-  // the `Host` that its client has sent.
+  // A cache that ignores `Prefer` must not give such a response to others. The same holds for an HTML page, which contains the
+  // `Host` header of the request.
   if ('Preference-Applied' in reply.headers || wantsHtml(request)) return reply;
   const isTagged = status === 304 || reply.headers['ETag'] !== undefined;
   if (isTagged || isStreamed(reply) || typeof reply.body === 'string' || lengthOf(reply.body) > MAX_TAGGED)

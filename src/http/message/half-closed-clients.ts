@@ -5,7 +5,7 @@ import { setImmediate as nextIteration, setTimeout as sleep } from 'node:timers/
 /** Milliseconds until the first probe of a half-closed connection. Each further wait is longer, up to the maximum. */
 const FIRST_PROBE = 20;
 const MAX_WAIT = 100;
-/** Half-closed connections that are probed. With more than 100, the wait in milliseconds is their number: at most 1,000 probes per second. */
+/** Half-closed connections that are probed. */
 let probed = 0;
 /** Milliseconds that an HTTP/1.0 client that closed its half of the connection has for its response: it cannot be probed. */
 const UNPROBED_TIME = 100;
@@ -13,16 +13,16 @@ const UNPROBED_TIME = 100;
 /**
  * Checks before expensive work whether a client that closed its half of the connection still reads. If it does not, its system
  * responds to a first interim response with a reset, so that a second one fails.
- * @param peer remembers that the connection was checked
+ * @param peer remembers that the connection was checked: once is enough
  * @returns undefined if no check is needed; else a promise that resolves after the check, in about FIRST_PROBE milliseconds
  */
-export function confirmPresence(
+export function checkStillReads(
   { socket, httpVersion }: IncomingMessage,
   response: ServerResponse,
-  peer: { isProbed: boolean },
+  peer: { wasReadingChecked: boolean },
 ): Promise<void> | undefined {
-  if (!socket.readableEnded || httpVersion === '1.0' || peer.isProbed) return undefined;
-  peer.isProbed = true;
+  if (!socket.readableEnded || httpVersion === '1.0' || peer.wasReadingChecked) return undefined;
+  peer.wasReadingChecked = true;
   response.writeProcessing();
   return sleep(FIRST_PROBE).then(() => {
     if (response.closed) return undefined;
@@ -45,6 +45,7 @@ export function probe({ httpVersion, socket }: IncomingMessage, response: Server
       if (response.closed || response.headersSent) return;
       if (isOld) return void socket.destroy();
       response.writeProcessing();
+      // n connections wait up to n milliseconds each, so that there are at most 1,000 probes per second in total.
       after(Math.min(wait * 1.5, Math.max(MAX_WAIT, probed)));
     }, wait).unref();
   };

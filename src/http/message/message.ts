@@ -20,10 +20,10 @@ export interface HasNetwork {
 /** The client of a request over HTTP. */
 export interface WebRequester extends Requester {
   /**
-   * Waits for a turn to render a page, if rendering so many bytes of records would delay other clients. The caller must render
-   * synchronously once it has the turn.
+   * Waits for a turn to render an HTML page, if rendering so many bytes of records would delay other clients. The caller must
+   * render synchronously once it has the turn.
    */
-  readonly turnForPage: (bytes: number) => Promise<void> | undefined;
+  readonly turnForHtml: (bytes: number) => Promise<void> | undefined;
   /** Waits for a turn to send a large document that the service keeps. */
   readonly turnForDocument: () => Promise<void>;
 }

@@ -34,8 +34,8 @@ export class Peer {
   #isListening = false;
   /** When the next refusal may be sent. */
   #refusalDue = -Infinity;
-  /** Whether probing a half-closed connection has begun, see `Exchange.confirmPresence`. */
-  isProbed = false;
+  /** Whether `checkStillReads` has checked the half-closed connection, or is doing so. */
+  wasReadingChecked = false;
 
   private constructor(socket: Socket) {
     this.#socket = socket;

@@ -11,13 +11,14 @@ import { LINGER_BYTES } from './send-response.ts';
 const MAX_UNANSWERED = 16;
 /** From this many waiting bytes on, the socket is paused. Below, it is read, so that a disconnect is noticed. */
 const MAX_BUFFERED = 16_384;
-/** While the handler has not read so many bytes of a body, as `UnansweredRequests` counts them, the parser receives no more of it. */
+/** With this many unread bytes of a body (see `UnansweredRequests`), the parser receives no more of it. */
 const MAX_UNREAD = 16_384;
 /** Maximum bytes held for all connections: input that the parser has not received, and unanswered requests with unread bodies. */
 const budget = new ByteBudget(48 * 1024 * 1024);
 /** Maximum bytes of the first piece. It is not taken in turn, so that a small body is complete before the request is answered. */
 const FIRST_PIECE = 512;
-const NONE: Buffer = Buffer.alloc(0);
+/** Empty, but with memory: Node's parser takes a buffer without memory for the end of the input. */
+const NONE: Buffer = Buffer.alloc(1).subarray(1);
 /** Undocumented properties that Node's HTTP server adds to a socket. */
 export type HttpSocket = Socket & {
   /** Whether Node has stopped reading until the client reads responses. */
@@ -264,11 +265,10 @@ export class ConnectionReader {
       // The parser is paused at the end of a head. Resuming completes a request without a body.
       this.#hasResumed = true;
       socket.parser?.resume();
-      this.#parse?.(this.#rest.subarray(0, 0));
+      this.#parse?.(NONE);
     }
     if (this.#rest.length > 0) {
-      if (this.#isStopped || socket.destroyed || !socket.parser || socket._paused) return;
-      if (this.#mustWait()) return;
+      if (this.#isStopped || socket.destroyed || !socket.parser || socket._paused || this.#mustWait()) return;
       const piece = this.#pieces.take(this.#rest, maxLength);
       this.#rest = compact(this.#rest.subarray(piece.length));
       const latest = this.#latest;

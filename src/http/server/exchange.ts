@@ -19,7 +19,7 @@ import {
 import { OTHER_ROUTE } from '../observability/metrics.ts';
 import { clientNetworkOf, isSecure } from '../auth/request-origin.ts';
 import { Peer } from './connection-peer.ts';
-import { confirmPresence, probe } from '../message/half-closed-clients.ts';
+import { checkStillReads, probe } from '../message/half-closed-clients.ts';
 import type { LoadLimits } from '../load/load-limits.ts';
 import { isAdminPath, splitTarget } from '../message/request-head.ts';
 
@@ -33,7 +33,7 @@ const MAX_WORK = 4;
  * Input that is longer takes another turn before it is parsed:
  * - a body once it has arrived
  * - a query once the user has been read
- * - a query for a page, or with many parameters, in the queue of heavy work
+ * - a query for an HTML page, or with many parameters, in the queue of heavy work
  */
 const LONG_INPUT = 1_024;
 
@@ -245,7 +245,7 @@ export class Exchange implements ApiRequest, WebRequester {
     return isCostly && !this.#services.admission.isInHeavyTurn(this.activity) ? this.#heavyTurn() : undefined;
   }
 
-  turnForPage(bytes: number): Promise<void> | undefined {
+  turnForHtml(bytes: number): Promise<void> | undefined {
     return bytes > LARGE_PAGE ? this.#heavyTurn(bytes) : undefined;
   }
 
@@ -266,16 +266,16 @@ export class Exchange implements ApiRequest, WebRequester {
     const { admission } = this.#services;
     this.pause();
     await admission.heavyTurn(this, bytes);
-    const confirmation = this.confirmPresence();
-    if (confirmation) {
-      await confirmation;
+    const check = this.checkStillReads();
+    if (check) {
+      await check;
       await admission.heavyTurn(this, bytes);
     }
     if (this.response.closed) throw new ClientGone();
     admission.beginHeavyTurn(this.activity);
   }
 
-  confirmPresence(): Promise<void> | undefined {
-    return confirmPresence(this.incoming, this.response, this.peer);
+  checkStillReads(): Promise<void> | undefined {
+    return checkStillReads(this.incoming, this.response, this.peer);
   }
 }

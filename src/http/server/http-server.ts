@@ -16,9 +16,9 @@ import {
   isAnswered,
   isInRequestLine,
   latestOf,
-  limitPipelining,
+  readInTurns,
   releaseReader,
-  resumePipelined,
+  resumeInTurns,
   track,
 } from './tracked-connections.ts';
 import { networkOf } from './parser-turns.ts';
@@ -106,13 +106,13 @@ export function createHttpServer(
     handler.accepted();
   });
   limitHeaders(server);
-  limitPipelining(server, networkOfRequest);
+  readInTurns(server, networkOfRequest);
   // Thousands of requests may be unreadable, late or upgrades at once, or thousands of clients may disconnect.
   const errors = new Turns();
   ignoreUpgrades(server, errors);
   const answerError = (error: ParseError, socket: Socket): void => {
     const hasExceeded = hasExceededHeaders(socket);
-    if (!hasExceeded && resumePipelined(error, socket)) return;
+    if (!hasExceeded && resumeInTurns(error, socket)) return;
     if (error.code === 'ECONNRESET') return void socket.destroy();
     const isRequestLine = isInRequestLine(socket);
     if (!discardInput(socket)) return;

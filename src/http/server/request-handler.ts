@@ -35,7 +35,7 @@ import {
   splitTarget,
 } from '../message/request-head.ts';
 
-/** Health checks, which are not admitted, take turns among themselves. */
+/** Health checks skip the admission. They take turns among themselves. */
 const healthChecks = new Turns();
 
 interface HandlerOptions {
@@ -161,16 +161,16 @@ export function createHandler(options: HandlerOptions): Handler {
    */
   function enter(exchange: Exchange): Promise<void> | undefined {
     const settled = arrivals.settled();
-    return settled ? settled.then(() => confirmAndEnter(exchange)) : confirmAndEnter(exchange);
+    return settled ? settled.then(() => checkAndAdmit(exchange)) : checkAndAdmit(exchange);
   }
 
   /** Health checks skip admission, but wait for arrivals: otherwise a stream of them on new connections would delay all others. */
   const enterHealthCheck = (): Promise<void> =>
     arrivals.settled()?.then(() => healthChecks.next()) ?? healthChecks.next();
 
-  function confirmAndEnter(exchange: Exchange): Promise<void> | undefined {
-    const confirmation = admission.isBusy(performance.now()) ? exchange.confirmPresence() : undefined;
-    return confirmation ? confirmation.then(() => admit(exchange)) : admit(exchange);
+  function checkAndAdmit(exchange: Exchange): Promise<void> | undefined {
+    const check = admission.isBusy(performance.now()) ? exchange.checkStillReads() : undefined;
+    return check ? check.then(() => admit(exchange)) : admit(exchange);
   }
 
   function admit(exchange: Exchange): Promise<void> | undefined {

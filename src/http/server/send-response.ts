@@ -96,7 +96,10 @@ function sendHead(
   return closes;
 }
 
-/** Sends a reply. @returns the number of body bytes */
+/**
+ * Sends a reply that does not need pieces. A body that is a list of parts is long, so it comes here only for HEAD.
+ * @returns the number of body bytes
+ */
 export function send(
   request: IncomingMessage,
   response: ServerResponse,

@@ -38,7 +38,7 @@ export function track(request: IncomingMessage, response: ServerResponse): void 
  * requests or sends a chunked body. All others keep Node's own reader, which is faster.
  * @param networkOfRequest the network that pays for a request, and in whose turn the connection is read from then on
  */
-export function limitPipelining(server: Server, networkOfRequest: RequestNetwork): void {
+export function readInTurns(server: Server, networkOfRequest: RequestNetwork): void {
   server.on('connection', (socket: HttpSocket) => {
     const parser = socket.parser;
     const onIncoming = parser?.onIncoming;
@@ -65,13 +65,13 @@ export function limitPipelining(server: Server, networkOfRequest: RequestNetwork
   });
 }
 
-/** Continues a connection that `limitPipelining` has paused. @returns whether the error was that pause */
-export function resumePipelined(
+/** Continues a connection that `readInTurns` has paused. @returns whether the error was that pause */
+export function resumeInTurns(
   { code, rawPacket, bytesParsed = 0 }: { code?: string; rawPacket?: Buffer; bytesParsed?: number },
   socket: Socket,
 ): boolean {
   if (code !== 'HPE_PAUSED') return false;
-  readers.get(socket)?.start(rawPacket?.subarray(bytesParsed) ?? Buffer.alloc(1).subarray(1));
+  readers.get(socket)?.start(rawPacket?.subarray(bytesParsed) ?? Buffer.alloc(0));
   return true;
 }
 
