@@ -87,7 +87,7 @@ const mayCreate = (request: ApiRequest, resource: ServedResource): boolean =>
   hasChosenKey(resource) &&
   resource.methods.has('POST');
 
-/** There is no new record if one exists. @throws any other error */
+/** Turns the 412 for an existing record into undefined. @throws any other error */
 function undefinedIfExists(error: unknown): undefined {
   if (error instanceof Problem && error.status === 412) return undefined;
   throw error;
@@ -149,7 +149,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
   /**
    * Runs a write for its caller. The writing statement itself confirms the caller: the body may take long to arrive, and for a
    * caller remembered from earlier requests this saves a round trip. If the write of such a caller fails, the caller is
-   * authenticated again. An error of that takes precedence, unless the database is unavailable.
+   * authenticated again, unless the database is unavailable. An authentication error takes precedence.
    */
   async function asWriter<T>(
     request: ApiRequest,
@@ -210,7 +210,8 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
             .createAt(resource, id, fields, caller, isStrict(request))
             .catch(undefinedIfExists);
           if (created) return createdReply(request, resource, created);
-          // The write below fails as well, with the error that takes precedence, such as another owner.
+          // The record exists, so the write below fails, too, because of `If-None-Match: *`. It is made only for its error, and
+          // needs no fields: an error such as another owner takes precedence over 412.
           fields = new Map();
           isPresent = true;
         }

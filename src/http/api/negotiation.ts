@@ -98,7 +98,7 @@ export function negotiate(accept: string | undefined, offers: readonly Format[])
 /** Paths for programs, which get problem documents in any case. */
 const PROGRAM_PATHS: ReadonlySet<string> = new Set(['/healthz', '/readyz', METRICS_PATH]);
 
-/** Whether the response's format depends on `Accept`. So it does for unknown paths, whose 404 can be a page. */
+/** Whether the response's format depends on `Accept`. True for unknown paths as well: their 404 can be an HTML page. */
 export const isNegotiated = ({ method, path }: Pick<ApiRequest, 'method' | 'path'>): boolean =>
   (method === 'GET' || method === 'HEAD') && !PROGRAM_PATHS.has(path) && !isAdminPath(path);
 

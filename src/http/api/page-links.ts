@@ -32,7 +32,7 @@ const MAX_HEADER = MAX_QUERY_BYTES + 256;
 
 /**
  * The `Link` header (RFC 8288); none if this is the only page. If both links together are too long, only `next` remains.
- * @throws Problem 414 if one link alone is too long
+ * @throws Problem 414 if the first link alone is too long
  */
 export function linkHeader({ next, previous }: PageLinks): Record<string, string> {
   const relations = [

@@ -1,4 +1,4 @@
-// Authenticates requests of other routes than Vitrine's own.
+// Authenticates requests to the routes of a program that embeds Vitrine.
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { asProblem } from '../../db/connection/database-errors.ts';

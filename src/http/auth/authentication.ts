@@ -77,14 +77,17 @@ export function createAuthentication(
   const isFamiliar = (network: string, user: User | undefined): boolean =>
     user !== undefined && familiars.find(network, user.id) !== undefined;
 
-  /** Where a verification queues. Users who have logged in from a network do not wait behind its other clients. */
+  /** Where a verification queues: see `PriorityClass`. */
   function slotRequestOf(network: string, user: User | undefined, signal?: AbortSignal): SlotRequest {
     const from = { network, widestNetwork: enclosingNetworks(network).at(-1) ?? network };
-    // Familiar users queue by user id, so that logging in from many networks gives an account no more slots.
     const client = user ? `user ${user.id}` : network;
+    // Users who have logged in from the network do not wait behind its other clients. They queue by user id, so that logging in
+    // from many networks gives an account no more slots.
     if (isFamiliar(network, user)) return { client, priority: 'network', from, signal };
+    // The others in such a network share a queue, named after the user who has logged in: many networks of one user have one.
     const userId = familiars.userAt(network);
     if (userId !== undefined) return { client: `neighbor of ${userId}`, priority: 'network', from, signal };
+    // A user who has logged in from another network does not wait behind unknown names. All others queue by network.
     return user && familiars.isKnown(user.id)
       ? { client, priority: 'name', from, signal }
       : { client: network, priority: 'unknown', from, signal };
