@@ -2,6 +2,7 @@
 import { isClientGone } from '../../db/scheduling/requester.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import { SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
 import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import { withTimeout } from '../../resources/serve/panels.ts';
 import type { AdminContext } from '../web/admin-context.ts';
@@ -133,7 +134,7 @@ function changedRecord(context: AdminContext, entry: RecordEntry, labels: Record
 
 function changeRow(context: AdminContext, change: RecordEntry, labels: RecordLabels): Content[] {
   const { id, fields } = change;
-  const [source = '', action = ''] = ['door', 'action'].map((key) => textOfField(fields, key) ?? '');
+  const [source = '', action = ''] = [SOURCE_COLUMN, 'action'].map((key) => textOfField(fields, key) ?? '');
   const link = links.record(context.history.name, id);
   return [
     html`<a href="${link}">${moment(textOfField(fields, 'at') ?? '')}</a>`,

@@ -1,6 +1,7 @@
 // Reads entries of the history, and the labels of the records in them.
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import { SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
 import { joinLabel } from '../../query/entries/label-sql.ts';
 import { isVisible, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
@@ -32,7 +33,7 @@ export function changeOf({ id, fields }: RecordEntry, { resources }: AdminContex
     id,
     at: text('at'),
     user: name === null ? undefined : { key: text('user_key'), name },
-    source: text('door'),
+    source: text(SOURCE_COLUMN),
     action: text('action'),
     model: text('model'),
     record: text('record'),

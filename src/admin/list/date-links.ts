@@ -20,6 +20,7 @@ const pad = (number: number, width = 2): string => String(number).padStart(width
 /** The first day of a period, and the first day after it; undefined if the period is invalid or ends after the year 9999. */
 export function daysOf(period: Period): readonly [string, string] | undefined {
   const [year = 0, month, day] = period.split('-').map(Number);
+  // `Date.UTC` takes the years 0 to 99 for 1900 to 1999, so the year is set afterwards.
   const start = new Date(Date.UTC(2000, (month ?? 1) - 1, day ?? 1));
   start.setUTCFullYear(year, (month ?? 1) - 1, day ?? 1);
   const end = new Date(start);
@@ -64,6 +65,12 @@ function commonPeriod(first: string, last: string): Period | undefined {
   return [first.slice(0, 7), first.slice(0, 4)].find((period) => last.startsWith(period) && daysOf(period));
 }
 
+/** The year, the month and the day that contain a period, as far as it has them. The last one is the period itself. */
+function periodsDownTo(period: Period): Period[] {
+  const parts = period.split('-');
+  return parts.map((_, index) => parts.slice(0, index + 1).join('-'));
+}
+
 /** The years, months or days within a period, from the first to the last record. */
 function periodsWithin(period: Period | undefined, first: string, last: string): Period[] {
   const length = period === undefined ? 4 : period.length + 3;
@@ -80,8 +87,8 @@ function periodsWithin(period: Period | undefined, first: string, last: string):
 /**
  * Links to the periods between the first and the last record of a list.
  * @param isLarge whether the table is too large to read every row: then the column needs an index
- * @returns undefined if the resource has no column for date links, if a large table has no index on it, if there is nothing to choose, or if the query is
- * too long to repeat
+ * @returns undefined if the resource has no column for date links, if a large table has no index on it, if there is nothing to
+ * choose, or if a long query in each link would make the page huge
  */
 export async function dateLinks(
   { browsing, resource }: ResourceContext,
@@ -100,15 +107,11 @@ export async function dateLinks(
   if (!parameters.mayRepeat(finer.length + MAX_ABOVE)) return undefined;
   const link = (to: Period | undefined, text: string): Html =>
     html`<li><a href="${links.list(name, withPeriod(parameters, column, to))}">${text}</a></li>`;
-  const ancestors =
-    within === undefined
-      ? []
-      : [within.slice(0, 4), within.slice(0, 7), within].slice(0, (within.length - 1) / 3);
   return html`<nav class="dates" aria-label="${column.title}">
     <span class="what">${column.title}</span>
     <ul>
       ${period !== undefined && link(undefined, 'All dates')}
-      ${ancestors.map((one) => {
+      ${(within === undefined ? [] : periodsDownTo(within)).map((one) => {
         if (period === undefined) return html`<li><span>${titleOf(one)}</span></li>`;
         return one === period ? html`<li aria-current="true">${titleOf(one)}</li>` : link(one, titleOf(one));
       })}

@@ -5,7 +5,9 @@ import type { LinkParameters } from '../web/admin-links.ts';
 /** A column to filter by. */
 interface OfferedPath {
   readonly path: string;
+  /** The text of an `option`, which cannot have markup. */
   readonly title: string;
+  /** The content of a link. */
   readonly content: Html | string;
 }
 

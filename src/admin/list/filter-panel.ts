@@ -26,7 +26,7 @@ const MAX_OFFERED = 50;
 /**
  * The input for the value of a filter.
  * @param keyHint placeholder for a foreign key
- * @param options the values to choose from, if they are few; undefined for a text input
+ * @param options the values to choose from, if they are few; undefined for the column's own choices, or an input if it has none
  * @param text the present value
  */
 export function valueInput(
@@ -194,7 +194,10 @@ async function offerRecords(
   });
 }
 
-/** Redirects a submitted form to the URL of the filtered list, in the API's grammar. */
+/**
+ * Redirects a submitted form to the URL of the filtered list, in the API's grammar. Words that do not name one related record
+ * lead to a page to choose it.
+ */
 export async function applyFilter(context: ResourceContext): Promise<Reply> {
   const { resource } = context;
   const form = LinkParameters.parse(context.request.query);
@@ -202,13 +205,14 @@ export async function applyFilter(context: ResourceContext): Promise<Reply> {
   const old = changedFilter(list, form);
   const state = old ? list.withoutOne(old) : list;
   const path = form.get('_path') ?? '';
+  // People may type or paste ISO 8601.
   const value = (form.get('_value') ?? '').replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ');
   const column = columnAt(path, resource);
   const comparison = column && offeredComparisons(column).find(({ key }) => key === form.get('_how'));
   if (!column || !comparison) return redirect(links.list(resource.name, list));
   const opened = list.with('_filter', path);
   const formUrl = links.list(resource.name, old ? opened.with('_old', form.get('_old') ?? '') : opened);
-  // Only texts can be empty. Every text contains the empty text, so that comparison would not filter.
+  // Only a text can be empty, and only `is` and `is not` accept that: every text contains the empty one.
   const takesEmpty = column.type.operators.has('ilike') && ['eq', 'ne'].includes(comparison.key);
   if (comparison.takesValue && value === '' && !takesEmpty)
     return redirectFailed(context, formUrl, 'Enter a value for the filter.');

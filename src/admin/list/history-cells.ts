@@ -1,5 +1,6 @@
 // The cells of the history's list, and the choices of its filters.
 import type { Column } from '../../db/schema/model.ts';
+import { SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
 import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import {
@@ -31,7 +32,7 @@ export function historyChoices(
 ): readonly Pick<RecordEntry, 'id' | 'label'>[] | undefined {
   const choices = (texts: Readonly<Record<string, string>>) =>
     Object.entries(texts).map(([id, label]) => ({ id, label }));
-  if (name === 'door') return choices(SOURCE_LABELS);
+  if (name === SOURCE_COLUMN) return choices(SOURCE_LABELS);
   if (name === 'action') return choices(ACTION_LABELS);
   if (name !== 'model') return undefined;
   return [...resources.values()]
@@ -62,7 +63,7 @@ export async function historyCells(
   return (entry, column) => {
     const change = changes.get(entry) ?? changeOf(entry, context);
     const { resource, record, model } = change;
-    if (column.name === 'door') return sourceLabel(textOfField(entry.fields, column.key) ?? '');
+    if (column.name === SOURCE_COLUMN) return sourceLabel(textOfField(entry.fields, column.key) ?? '');
     if (column.name === 'action') return actionText(change);
     if (column.name === 'model') return resource?.title ?? model;
     if (column.name !== 'record') return shownColumn(entry, column);

@@ -81,7 +81,7 @@ function footer({ history, resource }: ResourceContext, parameters: LinkParamete
     ...(parameters.get('_search') ? ['without the search'] : []),
     ...(access === 'login' ? ['requires a separate login'] : []),
   ];
-  const hasMoments = list.some(({ type }) => type.input.control === 'datetime-local');
+  const hasDateTimes = list.some(({ type }) => type.input.control === 'datetime-local');
   const state = parameters.without('page', 'limit', '_filter', '_old');
   return html`<p class="also">
     Export this list:
@@ -93,7 +93,7 @@ function footer({ history, resource }: ResourceContext, parameters: LinkParamete
         <a href="${links.api(name, query)}"><code>${links.api(name, query)}</code></a
         >${notes.length > 0 && ` (${notes.join('; ')})`}.`
     }
-    ${hasMoments && 'Times are in UTC.'}
+    ${hasDateTimes && 'Times are in UTC.'}
   </p>`;
 }
 

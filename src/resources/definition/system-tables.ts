@@ -31,6 +31,9 @@ export const HISTORY = {
   },
 } satisfies Resource;
 
+/** The history's column for the change source: where a change came from. */
+export const SOURCE_COLUMN = 'door';
+
 /** Sessions of the admin area. The table only has the SHA-256 of a session's token. */
 export const SESSION = {
   model: 'vitrine_session',
