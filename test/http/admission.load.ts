@@ -189,6 +189,20 @@ describe('admission', () => {
     assert.equal(isAdmitted, true);
   });
 
+  test('starts no queued request in an iteration that is left to new connections', async () => {
+    let isHeld = true;
+    const admission = new Admission({ holdsQueue: () => isHeld });
+    let started = 0;
+    for (let count = 0; count < 20; count += 1)
+      void Promise.resolve(enter(admission, 'ada')).then(() => (started += 1));
+    for (let turns = 0; turns < 5; turns += 1) await turn();
+    assert.equal(started, 16, 'those of the first iteration');
+    isHeld = false;
+    await turn();
+    await turn();
+    assert.equal(started, 20);
+  });
+
   test('lets a client have few waiting requests while others are present, even if these do not wait', async () => {
     const admission = new Admission();
     for (let count = 0; count < 40; count += 1) {

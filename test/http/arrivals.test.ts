@@ -1,4 +1,4 @@
-// Requests wait until the process has accepted all connections.
+// Requests, new and queued, wait until the process has accepted all connections.
 import assert from 'node:assert/strict';
 import { setImmediate as nextIteration } from 'node:timers/promises';
 import { Arrivals } from '../../src/http/load/arrivals.ts';
@@ -32,4 +32,24 @@ test('requests do not wait for ever while connections keep coming', async () => 
     arrivals.accepted();
     await nextIteration();
   }
+});
+
+test('queued requests leave an iteration to connections only if the last one has accepted some', () => {
+  const arrivals = new Arrivals();
+  assert.equal(arrivals.holdsQueue(0), false);
+  arrivals.accepted();
+  assert.equal(arrivals.holdsQueue(1), true);
+  assert.equal(arrivals.holdsQueue(2), false);
+});
+
+test('queued requests have a fifth of the time while connections keep coming', () => {
+  const arrivals = new Arrivals();
+  const held = Array.from({ length: 400 }, (_, now) => {
+    arrivals.accepted();
+    return arrivals.holdsQueue(now);
+  });
+  const holds = held.map((isHeld) => (isHeld ? 'held' : ' ')).join('');
+  for (const hold of holds.match(/(held)+/g) ?? []) assert.ok(hold.length <= 20 * 'held'.length, holds);
+  const free = held.filter((isHeld) => !isHeld).length;
+  assert.ok(free >= 75 && free < 100, String(free));
 });

@@ -2,6 +2,7 @@
 import { ClientPresence } from '../../db/client-presence.ts';
 import { ClientUsage } from '../../db/scheduling/client-usage.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
+import type { Arrivals } from './arrivals.ts';
 import { HeavyWork, type HeavyClient } from './heavy-work.ts';
 import { RequestQueue } from './request-queue.ts';
 import { Turns } from './turns.ts';
@@ -52,6 +53,7 @@ export interface AdmissionRequest extends HasNetwork {
  * - `ClientUsage` finds clients that use much time in total. They wait in the queue of `HeavyWork`, unless they are alone.
  */
 export class Admission {
+  readonly #arrivals: Pick<Arrivals, 'holdsQueue'> | undefined;
   readonly #usage = new ClientUsage(MAX_USAGE);
   /** The request that works in the present turn of heavy work, whose time `HeavyWork` measures. */
   #inHeavyTurn: AdmissionRequest | undefined;
@@ -76,6 +78,11 @@ export class Admission {
   #iteration = 0;
   /** The clients that have asked while the process was busy. */
   readonly #presence = new ClientPresence();
+
+  /** @param arrivals delays queued requests while connections arrive */
+  constructor(arrivals?: Pick<Arrivals, 'holdsQueue'>) {
+    this.#arrivals = arrivals;
+  }
 
   /** Number of queued requests. */
   get waiting(): number {
@@ -274,7 +281,9 @@ export class Admission {
     this.#isScheduled = false;
     this.#iteration += 1;
     this.#started = 0;
-    if (this.#waiting.size > 0) this.#admit();
+    if (this.#waiting.size === 0) return;
+    if (this.#arrivals?.holdsQueue(performance.now())) this.#schedule();
+    else this.#admit();
   };
 
   readonly #admit = (): void => {

@@ -3,6 +3,10 @@ import { setImmediate as nextIteration } from 'node:timers/promises';
 
 /** Milliseconds. */
 const MAX_WAIT = 50;
+/** Maximum milliseconds for which queued requests leave the iterations to new connections. */
+const MAX_HELD = 20;
+/** Milliseconds for which they then have them, so that a flood of connections does not take all of the time. */
+const MIN_FREE = 5;
 
 /**
  * Node accepts one connection in each iteration of the event loop. The system hands them over in the order of their arrival, so if
@@ -13,6 +17,13 @@ export class Arrivals {
   readonly #maxWait: number;
   #hasAccepted = false;
   #end: Promise<void> | undefined;
+  /** How many connections were accepted, in all and when `holdsQueue` was last called. */
+  #count = 0;
+  #countBefore = 0;
+  /** Until when the queue is held at most; undefined while it is not. */
+  #heldUntil: number | undefined;
+  /** Until when it is not held again. */
+  #freeUntil = -Infinity;
 
   /** @param maxWait milliseconds for which requests wait at most */
   constructor(maxWait = MAX_WAIT) {
@@ -22,6 +33,26 @@ export class Arrivals {
   /** Reports a new connection. */
   accepted(): void {
     this.#hasAccepted = true;
+    this.#count += 1;
+  }
+
+  /**
+   * Whether queued requests must leave this iteration to new connections: some were accepted since the last call, so more may wait.
+   * Otherwise, requests of clients that have given up would delay all others, while newer connections wait in the system.
+   * Must be called once in each iteration with queued requests.
+   */
+  holdsQueue(now: number): boolean {
+    const isArriving = this.#count !== this.#countBefore;
+    this.#countBefore = this.#count;
+    if (!isArriving || now < this.#freeUntil) {
+      this.#heldUntil = undefined;
+      return false;
+    }
+    this.#heldUntil ??= now + MAX_HELD;
+    if (now < this.#heldUntil) return true;
+    this.#heldUntil = undefined;
+    this.#freeUntil = now + MIN_FREE;
+    return false;
   }
 
   /**

@@ -78,8 +78,8 @@ function addVary(headers: Record<string, string>, name: string): void {
 export function createHandler(options: HandlerOptions): Handler {
   const { settings, logger, metrics, inFlight, loadLimits, site, isClosing } = options;
   const prefix = randomBytes(6).toString('base64url');
-  const admission = new Admission();
   const arrivals = new Arrivals();
+  const admission = new Admission(arrivals);
   const authentication = (): Site['authentication'] => site()?.authentication;
   const services: ExchangeServices = { prefix, settings, loadLimits, admission, authentication };
   const { corsOrigins, logLevel } = settings;
