@@ -22,7 +22,14 @@ import {
   track,
 } from './tracked-connections.ts';
 import { networkOf } from './parser-turns.ts';
-import { createRefuse, mayWait, parseProblem, targetOf, type ParseError } from './unreadable-requests.ts';
+import {
+  createRefuse,
+  isConnectionLost,
+  mayWait,
+  parseProblem,
+  targetOf,
+  type ParseError,
+} from './unreadable-requests.ts';
 import { ignoreUpgrades, keepDraining } from './upgrade-requests.ts';
 
 /** Milliseconds after which slow clients get 408. */
@@ -113,7 +120,7 @@ export function createHttpServer(
   const answerError = (error: ParseError, socket: Socket): void => {
     const hasExceeded = hasExceededHeaders(socket);
     if (!hasExceeded && resumeInTurns(error, socket)) return;
-    if (error.code === 'ECONNRESET') return void socket.destroy();
+    if (isConnectionLost(error)) return void socket.destroy();
     const isRequestLine = isInRequestLine(socket);
     if (!discardInput(socket)) return;
     // Done now, so that the queue does not hold the error's packet.

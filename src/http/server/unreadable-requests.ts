@@ -23,6 +23,10 @@ const QUIET_ERRORS = [LATE, 'ECONNRESET', 'HPE_INVALID_EOF_STATE'];
 /** Whether the connection may wait for its answer: meanwhile it causes no further error. */
 export const mayWait = ({ code = '' }: ParseError): boolean => QUIET_ERRORS.includes(code);
 
+/** Whether the connection itself has failed, so that nobody can read an answer. */
+export const isConnectionLost = ({ code = '' }: ParseError): boolean =>
+  ['ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT'].includes(code);
+
 /** The rest of a request line, starting inside its method. */
 const REQUEST_LINE = /^[\w!#$%&'*+.^`|~-]* (\S+) HTTP\/1\.[01]\r?\n/;
 
