@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
-import { Admission, type AdmissionRequest } from '../../src/http/load/admission.ts';
+import { Admission } from '../../src/http/load/admission.ts';
+import type { AdmissionRequest } from '../../src/http/load/request-queue.ts';
 import { ClientGone } from '../../src/db/scheduling/requester.ts';
 import { Problem } from '../../src/errors.ts';
 import { note, user } from '../../src/resources/registry.ts';

@@ -4,7 +4,7 @@ import { ClientUsage } from '../../db/scheduling/client-usage.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
 import type { Arrivals } from './arrivals.ts';
 import { HeavyWork, type HeavyClient } from './heavy-work.ts';
-import { RequestQueue } from './request-queue.ts';
+import { RequestQueue, type AdmissionRequest } from './request-queue.ts';
 import { Turns } from './turns.ts';
 import type { HasNetwork } from '../message/message.ts';
 
@@ -34,16 +34,6 @@ interface QueuedRequest {
   readonly refuse: (reason: Error) => void;
   /** The request that pays for the work after `start`, up to its next wait. Undefined if other code measures it. */
   readonly charged: AdmissionRequest | undefined;
-}
-
-/** The properties of a request that admission uses. */
-export interface AdmissionRequest extends HasNetwork {
-  /** The client whose active requests include this one; undefined if it is not counted by client. */
-  countedFor: string | undefined;
-  /** Milliseconds of work for it that are not charged yet. */
-  uncharged: number;
-  /** Whether its work was charged, or had a turn. */
-  wasCharged: boolean;
 }
 
 /**

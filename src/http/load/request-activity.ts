@@ -2,7 +2,8 @@
 import type { ServerResponse } from 'node:http';
 import { ClientGone } from '../../db/scheduling/requester.ts';
 import { isRead, type HasNetwork } from '../message/message.ts';
-import type { Admission, AdmissionRequest } from './admission.ts';
+import type { Admission } from './admission.ts';
+import type { AdmissionRequest } from './request-queue.ts';
 
 /** The parts of a request that `RequestActivity` uses. */
 interface ActiveRequest extends HasNetwork {

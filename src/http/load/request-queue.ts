@@ -1,6 +1,7 @@
 // The queue of requests that wait for a busy process.
 import { RecentMap } from '../../db/recent-map.ts';
 import { FairQueue } from '../../db/scheduling/fair-queue.ts';
+import type { HasNetwork } from '../message/message.ts';
 
 /** Requests of clients with short work that start before one of a client with long work. */
 const SHORT_IN_A_ROW = 4;
@@ -15,6 +16,16 @@ const LONG_FROM = 1.5;
  * long.
  */
 const MAX_CLIENTS = 16_384;
+
+/** The properties of a request that admission uses. */
+export interface AdmissionRequest extends HasNetwork {
+  /** The client whose active requests include this one; undefined if it is not counted by client. */
+  countedFor: string | undefined;
+  /** Milliseconds of work for it that are not charged yet. */
+  uncharged: number;
+  /** Whether its work was charged, or had a turn. */
+  wasCharged: boolean;
+}
 
 /**
  * Clients take turns. Those whose work is repeatedly long have a separate queue, so that a client with short work does not wait for
