@@ -127,10 +127,10 @@ test('several processes share the limits of costly reads, and no client fills a 
 
 test('a client with many slow writes of one record may write others at once', async () => {
   const scheduler = new Scheduler();
-  const enter = (record?: string): Promise<RunningStatement | undefined> =>
+  const enter = (obstacle?: string): Promise<RunningStatement | undefined> =>
     Promise.resolve(
       scheduler.enter('write', { ...SERVICE, key: 'ada', clientKind: 'user' }, undefined, undefined, {
-        record,
+        obstacle,
       }),
     );
   const end = async (entered: Promise<RunningStatement | undefined>): Promise<void> => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
-import { eventually, whenAdmitted } from './expect.ts';
+import { eventually, lockedOut, whenAdmitted } from './expect.ts';
 import { after, before, describe, test } from '../testing.ts';
 
 const KEYS: Record<string, readonly string[]> = {
@@ -29,15 +29,19 @@ const RESOURCES: Resource[] = [
 ];
 
 const SIZE = 2 * 1024 * 1024;
-const statementsOf = (text: string): number =>
-  Number(/^vitrine_\w*_count\{pool="quick"\} (\d+)$/m.exec(text)?.[1]);
+/** The statements that were sent over the pipelined connection, and the short ones that wait for a connection. */
+const SENT = /^vitrine_\w*_count\{pool="quick"\} (\d+)$/m;
+const WAITING = /^vitrine_\w*_waiting\{class="short"\} (\d+)$/m;
 
 describe('reads that arrive together', () => {
   let service: TestService;
   const read = (type: KeyType, key: string): Promise<Answer> =>
     service.request(`/api/by_${type}/${encodeURIComponent(key)}/`);
   const counter = (): Promise<Answer> => service.request('/api/counter/1/');
-  const count = async (): Promise<number> => statementsOf((await service.request('/metrics')).text);
+  const metric = async (line: RegExp): Promise<number> =>
+    Number(line.exec((await service.request('/metrics')).text)?.[1]);
+  const count = (): Promise<number> => metric(SENT);
+  const waiting = (): Promise<number> => metric(WAITING);
 
   before(async () => {
     service = await startService(RESOURCES);
@@ -147,6 +151,32 @@ describe('reads that arrive together', () => {
       ...(await Promise.all(blocked)).map(({ status }) => status),
     ];
     assert.deepEqual(statuses, Array<number>(90).fill(200));
+  });
+
+  test('leave a connection to other reads, also when they come after the table has been locked', async () => {
+    assert.equal((await read('string', 'a')).status, 200);
+    const sql = await service.sql.reserve();
+    await sql`begin`;
+    await sql`lock table by_uuid in access exclusive mode`;
+    const keys = KEYS['uuid'] ?? [];
+    const blocked = [read('uuid', keys[0] ?? '')];
+    try {
+      await lockedOut(service);
+      // An answer shows that reads no longer wait behind the one that waits for the lock. One of them may.
+      const others = Array.from({ length: 8 }, () => read('string', 'a'));
+      await Promise.any(others);
+      blocked.push(
+        ...others,
+        ...Array.from({ length: 40 }, (_, index) => read('uuid', keys[index % 2] ?? '')),
+      );
+      await eventually(async () => (await waiting()) > 0, 'reads that wait for a connection');
+      for (let time = 0; time < 5; time += 1) assert.equal((await read('string', 'a')).status, 200);
+    } finally {
+      await sql`rollback`;
+      sql.release();
+    }
+    await Promise.all(blocked);
+    await eventually(async () => (await read('uuid', keys[0] ?? '')).status === 200, 'an answer');
   });
 
   test('are refused after a while when the lock stays, all but those whose statement was sent', async () => {

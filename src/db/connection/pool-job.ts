@@ -60,8 +60,6 @@ export interface PoolOptions {
   readonly guard?: ServerGuard | undefined;
   /** Runs with every answer. @param milliseconds since the statement began, or since the answer before it on its connection */
   readonly onAnswer?: (statement: BoundSql, rows: readonly RawRow[], milliseconds: number) => void;
-  /** Runs after a statement that has delayed those behind it. */
-  readonly onSlow?: (statement: BoundSql) => void;
   /** See `isReadOnlyError`. */
   readonly isDirect?: boolean;
   /** Runs after an answer that the connection is read-only. */

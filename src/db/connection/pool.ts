@@ -208,7 +208,7 @@ export class Pool {
 
   #fail(job: Job, connection: Connection, query: Query, error: Error): void {
     // The statement was taken back, and has started again or was canceled.
-    if (job.query !== query) return this.#release(job, connection);
+    if (job.query !== query) return this.#release(connection);
     const mayRetry = !job.canceled && this.#pending.has(job);
     if (isStalePrepared(error) && job.prepare && mayRetry) {
       job.prepare = false; // Other connections may have prepared it for the same tables.
@@ -231,19 +231,18 @@ export class Pool {
   }
 
   #retry(job: Job, connection: Connection): void {
-    this.#release(job, connection);
+    this.#release(connection);
     this.#startOrWait(job);
   }
 
   /** Frees the connection of a statement that was answered. */
-  #release({ statement }: Job, connection: Connection): void {
-    if (this.#stall.isStalled) this.#options.onSlow?.(statement);
+  #release(connection: Connection): void {
     this.#stall.restart();
     this.#connections.release(connection);
   }
 
   #finish(job: Job, connection: Connection): void {
-    this.#release(job, connection);
+    this.#release(connection);
     job.requester = undefined;
     // An abandoned statement is counted already, and the end of its connection is no answer.
     if (this.#pending.delete(job)) this.#durations.observe((performance.now() - job.started) / 1000);

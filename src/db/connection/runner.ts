@@ -90,10 +90,10 @@ export class Runner {
       maxPending: 4000,
       onAnswer: (statement, rows, milliseconds) =>
         statement.shape && noteAnswer(statement.shape, statement, rows, milliseconds),
-      onSlow: ({ shape }) => {
+      onStalled: ({ shape }) => {
         if (shape) shape.wasSlow = true;
+        this.#shared.disperse(shape);
       },
-      onStalled: ({ shape }) => this.#shared.disperse(shape),
     });
     this.#work = new Pool({ ...common, connections: CONNECTIONS, depth: 1, maxPending: 1000 });
     this.#sweep = setInterval(() => {
@@ -160,25 +160,26 @@ export class Runner {
     return rows;
   }
 
-  /** Runs a short read on a connection to itself. */
+  /** Runs a short read on a connection to itself. Those that were slow may wait for a locked table, and leave some to the others. */
   #runShort(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
     const { shape } = statement;
-    return this.#scheduler.run('short', requester, async () => {
+    const demand = { obstacle: shape.wasSlow ? 'unknown' : undefined };
+    const work = async (): Promise<RawRow[]> => {
       const [started, sent] = [performance.now(), withoutLarge(statement)];
       const rows = await this.#execute(sent, requester, this.#isPrepared(statement));
       const milliseconds = performance.now() - started;
       shape.wasSlow = milliseconds >= COSTLY;
       noteAnswer(shape, sent, rows, milliseconds);
       return rows;
-    });
+    };
+    return this.#scheduler.run('short', requester, work, demand);
   }
 
   #runWrite(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
     const { key } = requester;
-    const { record } = statement;
     const weight = this.#heavy.weightOfWrite(statement, key);
     const note = (rows: RawRow[]): RawRow[] => this.#heavy.noteWritten(key, rows);
-    return this.#runIn('write', statement, requester, { weight, record }).then(note);
+    return this.#runIn('write', statement, requester, { weight, obstacle: statement.record }).then(note);
   }
 
   #runIn(

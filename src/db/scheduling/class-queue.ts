@@ -18,17 +18,17 @@ const FIRST_MEAN = 10;
 const FIRST_SLOW_MEAN = 1_000;
 const MIN_MEAN = 0.1;
 /**
- * Maximum duration that a write counts for in the mean (milliseconds). A longer write mostly waits for a lock, which says nothing
- * about the next one.
+ * Maximum duration that a write or a short read counts for in the mean (milliseconds). A longer one mostly waits for a lock, which
+ * says nothing about the next one.
  */
-const MAX_COUNTED_WRITE = 150;
+const MAX_COUNTED = 150;
 /** While the mean is longer (milliseconds), writes probably wait for locks, and a client gets no more than `Share.perClient`. */
 const MAX_UNCONTESTED_MEAN = 50;
 /**
- * Maximum writes of one record at once: one that has its lock, and one that waits for it. More would take the connections of writes
- * of other records.
+ * Maximum statements with the same `Demand.obstacle` at once, so that others find a connection. Of the writes of a record, one has its
+ * lock and one waits for it; short reads have fewer connections.
  */
-const MAX_OF_RECORD = 2;
+const maxOfObstacle = (name: WorkClass): number => (name === 'write' ? 2 : 1);
 /** A client whose own statements make it wait longer than this (milliseconds) gets 429 and not 503. */
 const OWN_FAULT = 500;
 
@@ -49,8 +49,8 @@ export interface WaitingStatement {
 export interface Demand {
   /** See `HeavyStatements`. */
   readonly weight?: number;
-  /** The record that a write locks: writes of one take turns. */
-  readonly record?: string | undefined;
+  /** What the statement may have to wait for, such as the record that a write locks. Statements with the same one take turns. */
+  readonly obstacle?: string | undefined;
 }
 
 export interface QueueClient extends Pick<Requester, 'key' | 'clientKind'>, Demand {
@@ -64,8 +64,8 @@ export class ClassQueue {
   readonly #queue = new AlternatingQueue<WaitingStatement>();
   /** How many statements of each client are running. */
   readonly #runningOf = new Map<string, number>();
-  /** How many writes of each record are running. */
-  readonly #writesOf = new Map<string, number>();
+  /** How many statements with each obstacle are running. */
+  readonly #runningBefore = new Map<string, number>();
   readonly #slowClients: SlowClients;
   readonly #heavy: HeavyStatements;
   readonly #isRead: boolean;
@@ -144,7 +144,7 @@ export class ClassQueue {
   /** Whether the client may run one more statement, if a connection is free. */
   mayRun(caller: QueueClient): boolean {
     const { key, clientKind, weight = 0 } = caller;
-    if (this.isRecordBusy(caller)) return false;
+    if (this.isObstructed(caller)) return false;
     if (this.weighed && !this.#heavy.mayStart(this.weighed, key, weight, caller)) return false;
     if (this.#needsCooldown(caller) && this.#slowClients.isCoolingDown(key, this.name)) return false;
     if (this.#isRead && (this.#slowClients.overruns.get(key) ?? 0) >= maxSlow(clientKind)) return false;
@@ -166,9 +166,9 @@ export class ClassQueue {
     return areWritesShort && this.#heavy.isAlone(key) ? max - 1 : uncontested;
   }
 
-  /** Whether as many writes of the same record are running as may. */
-  isRecordBusy({ record }: QueueClient): boolean {
-    return record !== undefined && (this.#writesOf.get(record) ?? 0) >= MAX_OF_RECORD;
+  /** Whether as many statements with the same obstacle are running as may. */
+  isObstructed({ obstacle }: QueueClient): boolean {
+    return obstacle !== undefined && (this.#runningBefore.get(obstacle) ?? 0) >= maxOfObstacle(this.name);
   }
 
   #needsCooldown({ clientKind }: QueueClient): boolean {
@@ -184,7 +184,7 @@ export class ClassQueue {
   next(): WaitingStatement | undefined {
     return this.#queue.shift(
       ({ caller }) => this.mayRun(caller),
-      ({ caller }) => this.isRecordBusy(caller),
+      ({ caller }) => this.isObstructed(caller),
     );
   }
 
@@ -223,7 +223,7 @@ export class ClassQueue {
   enter(caller: QueueClient, cost = this.#mean): number {
     this.running += 1;
     increment(this.#runningOf, caller.key, 1);
-    if (caller.record !== undefined) increment(this.#writesOf, caller.record, 1);
+    if (caller.obstacle !== undefined) increment(this.#runningBefore, caller.obstacle, 1);
     this.queueOf(caller).beginWork(caller.key, cost);
     return cost;
   }
@@ -231,12 +231,13 @@ export class ClassQueue {
   leave(caller: QueueClient, milliseconds: number, expected: number): void {
     this.running -= 1;
     increment(this.#runningOf, caller.key, -1);
-    if (caller.record !== undefined) increment(this.#writesOf, caller.record, -1);
+    if (caller.obstacle !== undefined) increment(this.#runningBefore, caller.obstacle, -1);
     const isLost = milliseconds >= LOST_AFTER;
     this.queueOf(caller).correctTime(caller.key, (isLost ? 0 : milliseconds) - expected);
     if (isLost) return;
     if (milliseconds < MAX_UNCONTESTED_MEAN) this.#shortEndedAt = performance.now();
-    const counted = this.name === 'write' ? Math.min(milliseconds, MAX_COUNTED_WRITE) : milliseconds;
+    const mayWaitForLocks = this.name === 'write' || this.name === 'short';
+    const counted = mayWaitForLocks ? Math.min(milliseconds, MAX_COUNTED) : milliseconds;
     this.#mean = Math.max(MIN_MEAN, this.#mean + (counted - this.#mean) * NEWEST);
   }
 }

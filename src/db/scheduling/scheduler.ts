@@ -288,8 +288,10 @@ export class Scheduler {
       if (queue.waiting === 0) continue;
       queue.refused += queue.removeWhere(
         ({ since }) => since <= latest,
-        ({ caller }) =>
-          queue.isRecordBusy(caller) ? RECORD_BUSY : queue.isOwnFault(caller) ? TOO_MANY : OVERLOADED,
+        ({ caller }) => {
+          if (queue.isObstructed(caller)) return queue.name === 'write' ? RECORD_BUSY : OVERLOADED;
+          return queue.isOwnFault(caller) ? TOO_MANY : OVERLOADED;
+        },
       );
     }
   }
