@@ -102,6 +102,7 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
         fills: leads && !isStarted && embedded !== undefined,
         passed,
         secret,
+        givesTurns: true,
       },
       hub.inform,
       hub.receive,

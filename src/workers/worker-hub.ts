@@ -1,14 +1,17 @@
-// Connects the processes of WORKERS: passes on counts and questions, and grants slots for hashing passwords.
+// Connects the processes of WORKERS: passes on counts and questions, and grants slots for hashing passwords and turns for heavy writes.
 import type { Settings } from '../config.ts';
 import { sumMetrics } from '../http/observability/metrics-sum.ts';
 import { createGate, GATE_LIMITS } from '../resources/passwords/password-gate.ts';
+import { ClientTurns } from './client-turns.ts';
 import { createSharedState } from './shared-state.ts';
 import type { Worker, WorkerMessage } from './worker.ts';
 
 /** Milliseconds that a process may take to answer a question. */
 const MAX_ANSWER_TIME = 1_000;
-/** Milliseconds after which a process loses a hashing slot that it has not released. The costliest hash takes a few seconds. */
-const MAX_HASH_TIME = 15_000;
+/** Milliseconds after which a process loses a slot or turn that it has not released. The costliest hash takes a few seconds. */
+const MAX_WORK_TIME = 15_000;
+/** The heavy writes of all processes: at least as many as one process alone runs, and one for each process. */
+const MIN_TURNS = 2;
 
 type Question = Extract<WorkerMessage, { kind: 'question' }>;
 
@@ -24,7 +27,8 @@ export function createWorkerHub(
   /** The parent counts as well, so that a new process can start with what the others know. */
   const state = createSharedState(settings);
   const gate = createGate(GATE_LIMITS);
-  /** By process and request id: cancels the wait for a hashing slot, or frees the slot. */
+  const turns = new ClientTurns(Math.max(MIN_TURNS, settings.workers));
+  /** By process and request id: cancels the wait for a slot or turn, or frees it. */
   const releases = new WeakMap<Worker, Map<number, () => void>>();
   const answers = new Map<number, (data: unknown) => void>();
   /** The latest known metrics of each process. */
@@ -35,26 +39,46 @@ export function createWorkerHub(
   const others = (worker: Worker): readonly Worker[] =>
     workers().filter((one) => one !== worker && one.hasJoined());
 
-  /** Sends a hashing slot to the process as soon as one is free, or a refusal. */
-  function giveSlot(worker: Worker, { id, priority }: Extract<WorkerMessage, { kind: 'slot' }>): void {
+  function releasesOf(worker: Worker): Map<number, () => void> {
     const held = releases.get(worker) ?? new Map<number, () => void>();
     releases.set(worker, held);
+    return held;
+  }
+
+  /** Frees a slot or turn after some time. */
+  function hold(worker: Worker, id: number, release: () => void): void {
+    const timer = setTimeout(release, MAX_WORK_TIME);
+    releasesOf(worker).set(id, () => {
+      clearTimeout(timer);
+      release();
+    });
+  }
+
+  /** Sends a hashing slot to the process as soon as one is free, or a refusal. */
+  function giveSlot(worker: Worker, { id, priority }: Extract<WorkerMessage, { kind: 'slot' }>): void {
+    const held = releasesOf(worker);
     const left = new AbortController();
     held.set(id, () => left.abort());
     const hash = (): Promise<void> =>
       new Promise((release) => {
         if (worker.gone.aborted) return release();
-        const timer = setTimeout(release, MAX_HASH_TIME);
-        held.set(id, () => {
-          clearTimeout(timer);
-          release();
-        });
+        hold(worker, id, release);
         worker.send({ kind: 'slot', id, isFree: true });
       });
     gate({ client: `worker ${worker.number}`, priority, signal: left.signal }, hash).catch(() => {
       held.delete(id);
       worker.send({ kind: 'slot', id, isFree: false });
     });
+  }
+
+  /** Sends the client's turn to the process as soon as it has come. */
+  function giveTurn(worker: Worker, { id, client }: Extract<WorkerMessage, { kind: 'turn' }>): void {
+    const takeBack = turns.ask(client, (release) => {
+      if (worker.gone.aborted) return release();
+      hold(worker, id, release);
+      worker.send({ kind: 'turn', id });
+    });
+    if (!releasesOf(worker).has(id)) releasesOf(worker).set(id, takeBack);
   }
 
   /** @returns the answer, or undefined if there is none in time */
@@ -103,6 +127,7 @@ export function createWorkerHub(
         state.add(message.batch);
         for (const other of others(worker)) other.outbox.forward(message.batch);
       } else if (message.kind === 'slot') giveSlot(worker, message);
+      else if (message.kind === 'turn') giveTurn(worker, message);
       else if (message.kind === 'release') {
         releases.get(worker)?.get(message.id)?.();
         releases.get(worker)?.delete(message.id);
@@ -116,7 +141,7 @@ export function createWorkerHub(
       for (const batch of state.recent()) worker.send({ kind: 'batch', batch });
     },
 
-    /** Frees the hashing slots of a process that has ended. Keeps its metrics, so that no sum decreases. */
+    /** Frees the slots and turns of a process that has ended. Keeps its metrics, so that no sum decreases. */
     forget(worker: Worker): void {
       const last = latestMetrics.get(worker);
       latestMetrics.delete(worker);

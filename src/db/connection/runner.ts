@@ -73,17 +73,15 @@ export class Runner {
     const onReadOnly = (): void => {
       if (!guard) [this.#quick, this.#brief, this.#work].forEach((pool) => pool.reconnect());
     };
+    const startNext = (): void => this.#scheduler.startNext();
     this.#timeLimits = new TimeLimits(limits.slowTimeout);
     this.#scheduler = new Scheduler(this.presence, this.#heavy, limits.processes);
+    this.#heavy.shareTurns(limits.writeTurns, startNext);
     const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
     const common = { open, deadline: DEADLINE, guard, isDirect: isPipelined, onReadOnly };
-    this.#brief = new BriefReads({
-      ...common,
-      open: openBrief,
-      presence: this.presence,
-      heavy: this.#heavy,
-      onHeavyEnd: () => this.#scheduler.startNext(),
-    });
+    const { presence } = this;
+    const brief = { open: openBrief, presence, heavy: this.#heavy, onHeavyEnd: startNext };
+    this.#brief = new BriefReads({ ...common, ...brief });
     this.#quick = new Pool({
       ...common,
       ...quick,

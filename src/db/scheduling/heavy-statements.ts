@@ -28,6 +28,12 @@ export const WEIGHTLESS_AFTER = 400;
 /** Milliseconds that a read may be overtaken by others of its client that weigh less. */
 const MAX_OVERTAKEN = 50;
 
+/** Turns of the heavier writes, when several processes share the database. */
+export interface WriteTurns {
+  /** Calls back with the client's turn, which ends when `release` is called. */
+  readonly ask: (client: string, grant: (release: () => void) => void) => void;
+}
+
 /** What a client runs. */
 export type HeavyKind = 'reads' | 'writes';
 
@@ -56,9 +62,22 @@ export class HeavyStatements {
   readonly #largeWrites: RecentEvents = new Map();
   /** The weight of the heavier writes of all clients, in thousandths. */
   #writes = 0;
+  #turns: WriteTurns | undefined;
+  /** Starts waiting writes. */
+  #startNext: () => void = () => undefined;
+  /** The clients that wait for a turn. */
+  readonly #asked = new Set<string>();
+  /** The turn that a write may use now. */
+  #turn: { readonly client: string; readonly release: () => void } | undefined;
 
   constructor(presence: ClientPresence) {
     this.#presence = presence;
+  }
+
+  /** Lets the heavier writes wait for turns that other processes have, too. @param startNext called with each turn */
+  shareTurns(turns: WriteTurns | undefined, startNext: () => void): void {
+    this.#turns = turns;
+    this.#startNext = startNext;
   }
 
   /** Whether no other client has been present for some time. */
@@ -101,8 +120,29 @@ export class HeavyStatements {
     return mayStart;
   }
 
-  begin(kind: HeavyKind, key: string, weight: number): void {
+  /** Whether a write that may start has its turn among those of all processes. Otherwise this asks for one. */
+  hasTurn(key: string, weight: number): boolean {
+    if (!this.#turns || sharedWeight(weight) === 0 || this.#turn?.client === key) return true;
+    if (!this.#presence.hasSeveral(performance.now())) return true;
+    if (this.#asked.has(key)) return false;
+    this.#asked.add(key);
+    this.#turns.ask(key, (release) => {
+      this.#asked.delete(key);
+      this.#turn = { client: key, release };
+      this.#startNext();
+      this.#turn?.release(); // its write has been refused meanwhile, or must wait for something else again
+      this.#turn = undefined;
+    });
+    return false;
+  }
+
+  /** @returns ends the turn of the write, if it needs one */
+  begin(kind: HeavyKind, key: string, weight: number): (() => void) | undefined {
     this.#add(kind, key, weight, 1);
+    const turn = this.#turn;
+    if (kind !== 'writes' || sharedWeight(weight) === 0 || turn?.client !== key) return undefined;
+    this.#turn = undefined;
+    return turn.release;
   }
 
   end(kind: HeavyKind, key: string, weight: number): void {

@@ -39,6 +39,8 @@ export interface RunningStatement {
   preempt?: () => void;
   /** What it counts as in `HeavyStatements`. */
   weight: number;
+  /** Ends the turn of a heavy write. */
+  endTurn?: (() => void) | undefined;
   /** Whether it is a read that was preempted because it took too long for its class. */
   tookTooLong: boolean;
   /** Resolves when PostgreSQL has stopped an abandoned statement. The statement counts as running until then. */
@@ -68,7 +70,7 @@ export class RunningStatements {
 
   add(running: RunningStatement): void {
     const { queue, shape, isAnonymous, caller, weight } = running;
-    if (queue.weighed) this.#heavy.begin(queue.weighed, caller.key, weight);
+    if (queue.weighed) running.endTurn = this.#heavy.begin(queue.weighed, caller.key, weight);
     if (queue.name === 'write') watch(running, this.#writes);
     if (!shape) return;
     if (isAnonymous && queue.name !== 'brief') running.utilization = performance.eventLoopUtilization();
@@ -97,6 +99,8 @@ export class RunningStatements {
     const { initialQueue, caller, weight } = running;
     if (initialQueue.weighed) this.#heavy.end(initialQueue.weighed, caller.key, weight);
     running.weight = 0;
+    running.endTurn?.();
+    running.endTurn = undefined;
   }
 
   /** Ends attempts that were not fast: they wait again, as slow statements. */
