@@ -47,12 +47,7 @@ export class Admission {
   readonly #usage = new ClientUsage(MAX_USAGE);
   /** The request that works in the present turn of heavy work, whose time `HeavyWork` measures. */
   #inHeavyTurn: AdmissionRequest | undefined;
-  readonly #heavy = new HeavyWork((network, took) => {
-    this.#inHeavyTurn = undefined;
-    // A long request works in many turns, during which its client is present.
-    this.#presence.note(network, performance.now());
-    if (took >= MIN_CHARGED) this.charge(network, took);
-  });
+  readonly #heavy: HeavyWork;
   /** For requests whose bodies arrive after their heads: thousands may be complete in one iteration of the event loop. */
   readonly lateBodies = new Turns();
   /** For refused requests, which must not delay the others. */
@@ -69,9 +64,15 @@ export class Admission {
   /** The clients that have asked while the process was busy. */
   readonly #presence = new ClientPresence();
 
-  /** @param arrivals delays queued requests while connections arrive */
-  constructor(arrivals?: Pick<Arrivals, 'holdsQueue'>) {
+  /** @param arrivals delays queued requests while connections arrive  @param processes how many share the machine */
+  constructor(arrivals?: Pick<Arrivals, 'holdsQueue'>, processes = 1) {
     this.#arrivals = arrivals;
+    this.#heavy = new HeavyWork((network, took) => {
+      this.#inHeavyTurn = undefined;
+      // A long request works in many turns, during which its client is present.
+      this.#presence.note(network, performance.now());
+      if (took >= MIN_CHARGED) this.charge(network, took);
+    }, processes);
   }
 
   /** Number of queued requests. */

@@ -1,4 +1,5 @@
 // Schedules work that blocks the event loop, such as parsing large bodies and rendering large pages.
+import { availableParallelism } from 'node:os';
 import { AlternatingQueue } from '../../db/scheduling/alternating-queue.ts';
 import { OVERLOADED, TOO_MANY } from '../../errors.ts';
 import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
@@ -11,6 +12,12 @@ const WATCH_TIME = 100;
  * otherwise wait for many tasks.
  */
 const ITERATIONS_BETWEEN = 4;
+/**
+ * How long the pause after a task is, as a multiple of the task. A process alone leaves half of one processor to others. Several
+ * together leave three quarters of the machine, since PostgreSQL may run on it, but never use more than half of their time.
+ */
+const pauseFactor = (processes: number): number =>
+  processes === 1 ? 1 : Math.max(1, (4 * processes) / availableParallelism() - 1);
 /** Maximum pause after a task (milliseconds). */
 const MAX_PAUSE = 250;
 
@@ -43,12 +50,13 @@ interface Task extends Omit<HeavyClient, 'onGone'> {
 
 /**
  * Runs tasks that block the event loop for a millisecond or more, one at a time. Users and anonymous clients take turns, and
- * clients get equal time. While other clients are present, each task is followed by a pause as long as the task.
+ * clients get equal time. While other clients are present, each task is followed by a pause, in which they are served.
  */
 export class HeavyWork {
   readonly #waiting = new AlternatingQueue<Task>();
   readonly #bytes = new ByteBudget(MAX_BYTES);
   readonly #onDone: (network: string, milliseconds: number) => void;
+  readonly #pauseFactor: number;
   #isScheduled = false;
   /** The client's network of the latest task. */
   #latestNetwork = '';
@@ -61,9 +69,13 @@ export class HeavyWork {
   /** When the latest task started, while more tasks wait. */
   #startedAt: number | undefined;
 
-  /** @param onDone receives the client's network and the duration of each task */
-  constructor(onDone: (network: string, milliseconds: number) => void) {
+  /**
+   * @param onDone receives the client's network and the duration of each task
+   * @param processes how many share the machine
+   */
+  constructor(onDone: (network: string, milliseconds: number) => void, processes: number) {
     this.#onDone = onDone;
+    this.#pauseFactor = pauseFactor(processes);
   }
 
   sizeOf(client: HeavyClient): number {
@@ -141,7 +153,8 @@ export class HeavyWork {
       const now = performance.now();
       const took = now - startedAt;
       this.#watchedUntil = now + took + WATCH_TIME;
-      const pause = now - this.#othersSeenAt < WATCH_TIME + took ? Math.min(took, MAX_PAUSE) : 0;
+      const areOthersPresent = now - this.#othersSeenAt < WATCH_TIME + took;
+      const pause = areOthersPresent ? Math.min(took * this.#pauseFactor, MAX_PAUSE) : 0;
       if (task) {
         this.#waiting.of(isUser(task)).correctTime(task.key, took - expected);
         this.#onDone(task.network, took);

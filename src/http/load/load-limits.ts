@@ -28,6 +28,8 @@ export function createLoadLimits(
   const overload = watchOverload(inFlight, processes);
 
   return {
+    /** How many processes share the machine. */
+    processes,
     unsent,
     overload,
     /** Bytes of all request bodies in memory. */

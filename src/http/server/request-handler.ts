@@ -79,7 +79,7 @@ export function createHandler(options: HandlerOptions): Handler {
   const { settings, logger, metrics, inFlight, loadLimits, site, isClosing } = options;
   const prefix = randomBytes(6).toString('base64url');
   const arrivals = new Arrivals();
-  const admission = new Admission(arrivals);
+  const admission = new Admission(arrivals, loadLimits.processes);
   const authentication = (): Site['authentication'] => site()?.authentication;
   const services: ExchangeServices = { prefix, settings, loadLimits, admission, authentication };
   const { corsOrigins, logLevel } = settings;
