@@ -47,8 +47,8 @@ describe('the API in a browser', () => {
     const text = readable(page);
     for (const shown of [
       'book Readable by anyone, writable by users. Only the owner (reader_id) can change or delete a record.',
-      'secret Readable by admins, writable by admins. Methods: GET, POST, PUT, DELETE. Only admins can see its columns.',
-      'letter Readable by users, writable by users. Methods: GET, POST, PUT, DELETE. Only users can see its columns.',
+      'secret Readable by admins, writable by admins. Methods: GET, POST, PUT, PATCH, DELETE. Only admins can see its columns.',
+      'letter Readable by users, writable by users. Methods: GET, POST, PUT, PATCH, DELETE. Only users can see its columns.',
       'mailbox Readable by no one, writable by users. Methods: POST.',
       'reader_id integer, the id of user eq, ne, in, is, lt, lte, gt, gte may be null; set to the user who creates the record',
       'data json eq, ne, in, is, contains may be null',

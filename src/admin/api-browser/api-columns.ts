@@ -35,7 +35,7 @@ export function accessSummary(resource: ServedResource): Html {
       html` Only the owner${output.includes(owner) && html` (<code>${owner.key}</code>)`} can change or delete
       a record.`
     }
-    Methods: ${[...methods].join(', ')}.
+    Methods: ${[...methods].flatMap((method) => (method === 'PUT' ? ['PUT', 'PATCH'] : method)).join(', ')}.
   </p>`;
 }
 
