@@ -11,9 +11,11 @@ const TIMEOUT = 1_000;
 /** Failed looks in a row after which PostgreSQL itself is away, and nothing is known about its processes. */
 const MAX_FAILURES = 2;
 
-/** A process that has ended its statement, or waits for the client that was lost, does not compute. */
-const COMPUTING = `select 1 from pg_stat_activity where pid = $1::text::int4 and usename = current_user
-  and state = 'active' and wait_event_type is distinct from 'Client'`;
+const ACTIVE = `select 1 from pg_stat_activity where pid = $1::text::int4 and usename = current_user and state = 'active'`;
+/** A process that has ended its statement, or waits for the client that was lost, does not run it. */
+const RUNNING = `${ACTIVE} and wait_event_type is distinct from 'Client'`;
+/** Others wait for a lock, a time or another server, and keep no processor busy. */
+const COMPUTING = `${ACTIVE} and coalesce(wait_event_type, '') in ('', 'IO', 'LWLock')`;
 
 export class EndlessStatements {
   readonly #run: (statement: BoundSql) => Promise<RawRow[]>;
@@ -32,12 +34,20 @@ export class EndlessStatements {
     let failures = 0;
     for (let wait = FIRST_WAIT; !this.#isClosed; wait = Math.min(MAX_WAIT, 2 * wait)) {
       await sleep(wait);
-      const isComputing = await this.#look(process);
-      if (isComputing === false) return;
-      failures = isComputing ? 0 : failures + 1;
+      const isRunning = await this.#look(RUNNING, process);
+      if (isRunning === false) return;
+      failures = isRunning ? 0 : failures + 1;
       if (failures === MAX_FAILURES) return;
       if (failures > 0) wait = MAX_WAIT; // A connection that was lost, too, needs a while to be replaced.
     }
+  }
+
+  /**
+   * Whether a process computes, and does not wait for a lock.
+   * @param process undefined if its ID is not known
+   */
+  async isComputing(process: number | undefined): Promise<boolean> {
+    return process !== undefined && (await this.#look(COMPUTING, process)) === true;
   }
 
   /** Waits for no statement any longer. */
@@ -45,9 +55,9 @@ export class EndlessStatements {
     this.#isClosed = true;
   }
 
-  /** @returns whether the process still computes; undefined without an answer */
-  #look(process: number): Promise<boolean | undefined> {
-    const found = this.#run({ text: COMPUTING, values: [String(process)], fixed: true }).then(
+  /** @returns whether the query finds the process; undefined without an answer */
+  #look(text: string, process: number): Promise<boolean | undefined> {
+    const found = this.#run({ text, values: [String(process)], fixed: true }).then(
       ({ length }) => length > 0,
       () => undefined,
     );

@@ -1,42 +1,55 @@
 // Gives turns for heavy writes: a client has one at a time, whichever processes its requests reach.
 import { FairQueue } from '../db/scheduling/fair-queue.ts';
+import type { Turn } from '../db/scheduling/heavy-statements.ts';
 
 export class ClientTurns {
-  readonly #max: number;
-  readonly #waiting = new FairQueue<(release: () => void) => void>();
-  readonly #running = new Set<string>();
+  readonly #waiting = new FairQueue<(turn: Turn) => void>();
+  /** The clients that have their turn. */
+  readonly #clients = new Set<string>();
+  /** The places that are free. */
+  #free: number;
 
-  /** @param max how many clients may have their turn at once */
-  constructor(max: number) {
-    this.#max = max;
+  /** @param places how many clients may have their turn at once */
+  constructor(places: number) {
+    this.#free = places;
   }
 
   /**
-   * @param start called when the client has its turn, which ends when `release` is called
+   * @param start called when the client has its turn
    * @returns takes the request back while it waits
    */
-  ask(client: string, start: (release: () => void) => void): () => void {
+  ask(client: string, start: (turn: Turn) => void): () => void {
     this.#waiting.push(client, start);
     this.#startNext();
     return () => void this.#waiting.remove(client, start);
   }
 
   #startNext(): void {
-    if (this.#running.size >= this.#max) return;
-    let client = '';
-    const start = this.#waiting.shift((key) => {
-      client = key;
-      return !this.#running.has(key);
-    });
-    if (!start) return;
-    this.#running.add(client);
-    let isOver = false;
-    start(() => {
-      if (isOver) return;
-      isOver = true;
-      this.#running.delete(client);
+    while (this.#free > 0) {
+      let client = '';
+      const start = this.#waiting.shift((key) => {
+        client = key;
+        return !this.#clients.has(key);
+      });
+      if (!start) return;
+      this.#free -= 1;
+      this.#clients.add(client);
+      start(this.#turnOf(client));
+    }
+  }
+
+  #turnOf(client: string): Turn {
+    let [hasPlace, isOver] = [true, false];
+    const leavePlace = (): void => {
+      if (hasPlace) this.#free += 1;
+      hasPlace = false;
       this.#startNext();
-    });
-    this.#startNext();
+    };
+    const end = (): void => {
+      if (!isOver) this.#clients.delete(client);
+      isOver = true;
+      leavePlace();
+    };
+    return { leavePlace, end };
   }
 }

@@ -47,6 +47,8 @@ export type ToParent =
   | { readonly kind: 'slot'; readonly id: number; readonly priority: PriorityClass }
   /** It asks for the client's turn to run a heavy write. */
   | { readonly kind: 'turn'; readonly id: number; readonly client: string }
+  /** Its heavy write takes long: another client may have the place. */
+  | { readonly kind: 'leavePlace'; readonly id: number }
   /** It has hashed the password, or its client has disconnected; or the heavy write has ended. */
   | { readonly kind: 'release'; readonly id: number }
   | { readonly kind: 'answer'; readonly id: number; readonly data: unknown }

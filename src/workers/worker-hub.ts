@@ -13,6 +13,13 @@ const MAX_WORK_TIME = 15_000;
 /** The heavy writes of all processes: at least as many as one process alone runs, and one for each process. */
 const MIN_TURNS = 2;
 
+/** A slot or turn that a process waits for or has. */
+interface Held {
+  /** Ends the wait, or frees it. */
+  readonly end: () => void;
+  readonly leavePlace?: (() => void) | undefined;
+}
+
 type Question = Extract<WorkerMessage, { kind: 'question' }>;
 
 /**
@@ -28,8 +35,8 @@ export function createWorkerHub(
   const state = createSharedState(settings);
   const gate = createGate(GATE_LIMITS);
   const turns = new ClientTurns(Math.max(MIN_TURNS, settings.workers));
-  /** By process and request id: cancels the wait for a slot or turn, or frees it. */
-  const releases = new WeakMap<Worker, Map<number, () => void>>();
+  /** What each process waits for or has, by the id of its request. */
+  const held = new WeakMap<Worker, Map<number, Held>>();
   const answers = new Map<number, (data: unknown) => void>();
   /** The latest known metrics of each process. */
   const latestMetrics = new Map<Worker, string>();
@@ -39,46 +46,46 @@ export function createWorkerHub(
   const others = (worker: Worker): readonly Worker[] =>
     workers().filter((one) => one !== worker && one.hasJoined());
 
-  function releasesOf(worker: Worker): Map<number, () => void> {
-    const held = releases.get(worker) ?? new Map<number, () => void>();
-    releases.set(worker, held);
-    return held;
+  function heldBy(worker: Worker): Map<number, Held> {
+    const known = held.get(worker) ?? new Map<number, Held>();
+    held.set(worker, known);
+    return known;
   }
 
-  /** Frees a slot or turn after some time. */
-  function hold(worker: Worker, id: number, release: () => void): void {
-    const timer = setTimeout(release, MAX_WORK_TIME);
-    releasesOf(worker).set(id, () => {
+  /** Notes that the process has it now. It ends at the latest after some time. */
+  function hold(worker: Worker, id: number, { end, leavePlace }: Held): void {
+    const timer = setTimeout(end, MAX_WORK_TIME);
+    const endEarly = (): void => {
       clearTimeout(timer);
-      release();
-    });
+      end();
+    };
+    heldBy(worker).set(id, { end: endEarly, leavePlace });
   }
 
   /** Sends a hashing slot to the process as soon as one is free, or a refusal. */
   function giveSlot(worker: Worker, { id, priority }: Extract<WorkerMessage, { kind: 'slot' }>): void {
-    const held = releasesOf(worker);
     const left = new AbortController();
-    held.set(id, () => left.abort());
+    heldBy(worker).set(id, { end: () => left.abort() });
     const hash = (): Promise<void> =>
       new Promise((release) => {
         if (worker.gone.aborted) return release();
-        hold(worker, id, release);
+        hold(worker, id, { end: release });
         worker.send({ kind: 'slot', id, isFree: true });
       });
     gate({ client: `worker ${worker.number}`, priority, signal: left.signal }, hash).catch(() => {
-      held.delete(id);
+      heldBy(worker).delete(id);
       worker.send({ kind: 'slot', id, isFree: false });
     });
   }
 
   /** Sends the client's turn to the process as soon as it has come. */
   function giveTurn(worker: Worker, { id, client }: Extract<WorkerMessage, { kind: 'turn' }>): void {
-    const takeBack = turns.ask(client, (release) => {
-      if (worker.gone.aborted) return release();
-      hold(worker, id, release);
+    const takeBack = turns.ask(client, (turn) => {
+      if (worker.gone.aborted) return turn.end();
+      hold(worker, id, turn);
       worker.send({ kind: 'turn', id });
     });
-    if (!releasesOf(worker).has(id)) releasesOf(worker).set(id, takeBack);
+    if (!heldBy(worker).has(id)) heldBy(worker).set(id, { end: takeBack });
   }
 
   /** @returns the answer, or undefined if there is none in time */
@@ -128,9 +135,10 @@ export function createWorkerHub(
         for (const other of others(worker)) other.outbox.forward(message.batch);
       } else if (message.kind === 'slot') giveSlot(worker, message);
       else if (message.kind === 'turn') giveTurn(worker, message);
+      else if (message.kind === 'leavePlace') heldBy(worker).get(message.id)?.leavePlace?.();
       else if (message.kind === 'release') {
-        releases.get(worker)?.get(message.id)?.();
-        releases.get(worker)?.delete(message.id);
+        heldBy(worker).get(message.id)?.end();
+        heldBy(worker).delete(message.id);
       } else if (message.kind === 'question') void answerQuestion(worker, message);
       else if (message.kind === 'answer') answers.get(message.id)?.(message.data);
       else latestMetrics.set(worker, message.metrics);
@@ -145,7 +153,7 @@ export function createWorkerHub(
     forget(worker: Worker): void {
       const last = latestMetrics.get(worker);
       latestMetrics.delete(worker);
-      for (const release of releases.get(worker)?.values() ?? []) release();
+      for (const { end } of heldBy(worker).values()) end();
       if (last !== undefined) endedMetrics = sumMetrics([], [endedMetrics, last]);
     },
   };

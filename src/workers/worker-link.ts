@@ -82,7 +82,8 @@ export function joinParent(settings: Settings): Promise<WorkerLink> {
   const writeTurns: WriteTurns = {
     ask: (client, grant) => {
       const id = (count += 1);
-      turns.set(id, () => grant(() => send({ kind: 'release', id })));
+      const leavePlace = (): void => send({ kind: 'leavePlace', id });
+      turns.set(id, () => grant({ leavePlace, end: () => send({ kind: 'release', id }) }));
       send({ kind: 'turn', id, client });
     },
   };

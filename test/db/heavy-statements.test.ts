@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { ClientPresence } from '../../src/db/client-presence.ts';
-import { HeavyStatements, weightOfRead } from '../../src/db/scheduling/heavy-statements.ts';
+import { HeavyStatements, weightOfRead, type HeldWeight } from '../../src/db/scheduling/heavy-statements.ts';
 import { SERVICE } from '../../src/db/scheduling/requester.ts';
 import type { RunningStatement } from '../../src/db/scheduling/running-statements.ts';
 import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
@@ -77,14 +77,15 @@ describe('heavy statements', () => {
       fc.property(fc.array(weights, { maxLength: 40 }), (all) => {
         const heavy = new HeavyStatements(presence);
         const running: number[] = [];
+        const held: (HeldWeight | undefined)[] = [];
         for (const weight of all) {
           if (!heavy.mayStart('reads', 'ada', weight)) continue;
-          heavy.begin('reads', 'ada', weight);
+          held.push(heavy.begin('reads', 'ada', weight));
           running.push(weight);
         }
         const sum = running.reduce((total, weight) => total + weight, 0);
         assert.ok(sum < 1.000_001 || running.filter((weight) => weight > 0).length === 1, String(running));
-        for (const weight of running) heavy.end('reads', 'ada', weight);
+        for (const weight of held) weight?.end();
         assert.ok(heavy.mayStart('reads', 'ada', 1));
       }),
     );
@@ -112,7 +113,7 @@ describe('heavy statements', () => {
     scheduler.close();
   });
 
-  test('have no weight once they have run for 400 ms, so that waiting for a lock keeps no one else from writing', async () => {
+  test('do not count for other clients once they have run for 400 ms, so that they keep no one else from writing', async () => {
     const scheduler = new Scheduler();
     const alive = setInterval(() => undefined, 100); // the timers of the scheduler do not keep the process alive
     const enter = (key: string) =>
@@ -160,11 +161,14 @@ describe('heavy statements', () => {
     heavy.begin('writes', 'eve', 1);
     heavy.begin('writes', 'dan', 0.75);
     assert.ok(heavy.mayStart('writes', 'gil', 0.75), 'a client with none only needs some room');
-    heavy.begin('writes', 'gil', 1);
+    const held = heavy.begin('writes', 'gil', 1);
     assert.ok(!heavy.mayStart('writes', 'fay', 0.75), 'the heavy ones of all weigh more than 2');
     assert.ok(heavy.mayStart('writes', 'fay', 0.5), 'a light one does not wait for those of others');
-    heavy.end('writes', 'gil', 1);
+    held?.endShare();
     assert.ok(heavy.mayStart('writes', 'fay', 0.75));
+    assert.ok(!heavy.mayStart('writes', 'gil', 1), 'it still counts for its own client');
+    held?.end();
+    assert.ok(heavy.mayStart('writes', 'gil', 0.75));
   });
 
   test('a read weighs more the longer it takes, and a write the more it sends', () => {

@@ -101,9 +101,8 @@ export class BriefReads {
     requester: Requester,
   ): Promise<RawRow[] | undefined> {
     const { key } = requester;
-    const weight = weightOfRead(statement.shape);
     increment(this.#runningOf, key, 1);
-    this.#heavy.begin('reads', key, weight);
+    const weight = this.#heavy.begin('reads', key, weightOfRead(statement.shape));
     try {
       const rows = await this.#pool.run(withoutLarge(statement), prepare, requester);
       this.#clients.noteSuccess(key);
@@ -120,8 +119,8 @@ export class BriefReads {
       return undefined; // A read may run again.
     } finally {
       increment(this.#runningOf, key, -1);
-      this.#heavy.end('reads', key, weight);
-      if (weight > 0) this.#onHeavyEnd();
+      weight?.end();
+      if (weight) this.#onHeavyEnd();
     }
   }
 

@@ -277,7 +277,10 @@ export class Runner {
     const isRead = running?.shape !== undefined;
     const isLimited = isRead && running.isAnonymous;
     const liftLimit = isLimited ? this.#timeLimits.start(() => cancel(tooLong())) : undefined;
-    if (running) running.preempt = () => cancel(isRead ? PREEMPTED : longWrite());
+    if (running) {
+      running.preempt = () => cancel(isRead ? PREEMPTED : longWrite());
+      running.isComputing = () => this.endless.isComputing(process());
+    }
     try {
       return await rows;
     } catch (error) {

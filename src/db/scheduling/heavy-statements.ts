@@ -23,15 +23,32 @@ const MAX_OF_CLIENT = 1;
 /** The same of the writes of all clients, of those that weigh more than half. */
 const MAX_WRITES = 2;
 const MAX_LIGHT = 0.5;
-/** Milliseconds after which a statement has no weight: it probably waits for a lock. A slow read is limited by its class. */
+/**
+ * Milliseconds after which a write no longer counts for other clients, so that writes that take long or wait for a lock do not keep
+ * theirs waiting. It has no weight for its own client, either, unless PostgreSQL computes. A read has none: its class limits it.
+ */
 export const WEIGHTLESS_AFTER = 400;
 /** Milliseconds that a read may be overtaken by others of its client that weigh less. */
 const MAX_OVERTAKEN = 50;
 
 /** Turns of the heavier writes, when several processes share the database. */
 export interface WriteTurns {
-  /** Calls back with the client's turn, which ends when `release` is called. */
-  readonly ask: (client: string, grant: (release: () => void) => void) => void;
+  /** Calls back with the client's turn. */
+  readonly ask: (client: string, grant: (turn: Turn) => void) => void;
+}
+
+/** A client has one turn at a time, and there are places for some. */
+export interface Turn {
+  /** Gives the place to another client. */
+  readonly leavePlace: () => void;
+  readonly end: () => void;
+}
+
+/** What a running statement weighs. Calling a function again does nothing. */
+export interface HeldWeight {
+  /** Ends what a write counts for other clients. */
+  readonly endShare: () => void;
+  readonly end: () => void;
 }
 
 /** What a client runs. */
@@ -67,8 +84,8 @@ export class HeavyStatements {
   #startNext: () => void = () => undefined;
   /** The clients that wait for a turn. */
   readonly #asked = new Set<string>();
-  /** The turn that a write may use now. */
-  #turn: { readonly client: string; readonly release: () => void } | undefined;
+  /** The turn that a write of its client may use now. */
+  #offer: { readonly client: string; readonly turn: Turn } | undefined;
 
   constructor(presence: ClientPresence) {
     this.#presence = presence;
@@ -122,31 +139,48 @@ export class HeavyStatements {
 
   /** Whether a write that may start has its turn among those of all processes. Otherwise this asks for one. */
   hasTurn(key: string, weight: number): boolean {
-    if (!this.#turns || sharedWeight(weight) === 0 || this.#turn?.client === key) return true;
+    if (!this.#turns || sharedWeight(weight) === 0 || this.#offer?.client === key) return true;
     if (!this.#presence.hasSeveral(performance.now())) return true;
     if (this.#asked.has(key)) return false;
     this.#asked.add(key);
-    this.#turns.ask(key, (release) => {
+    this.#turns.ask(key, (turn) => {
       this.#asked.delete(key);
-      this.#turn = { client: key, release };
+      this.#offer = { client: key, turn };
       this.#startNext();
-      this.#turn?.release(); // its write has been refused meanwhile, or must wait for something else again
-      this.#turn = undefined;
+      this.#takeTurn(key)?.end(); // its write has been refused meanwhile, or must wait for something else again
     });
     return false;
   }
 
-  /** @returns ends the turn of the write, if it needs one */
-  begin(kind: HeavyKind, key: string, weight: number): (() => void) | undefined {
-    this.#add(kind, key, weight, 1);
-    const turn = this.#turn;
-    if (kind !== 'writes' || sharedWeight(weight) === 0 || turn?.client !== key) return undefined;
-    this.#turn = undefined;
-    return turn.release;
+  #takeTurn(key: string): Turn | undefined {
+    if (this.#offer?.client !== key) return undefined;
+    const { turn } = this.#offer;
+    this.#offer = undefined;
+    return turn;
   }
 
-  end(kind: HeavyKind, key: string, weight: number): void {
-    this.#add(kind, key, weight, -1);
+  /** @returns undefined for a statement without weight */
+  begin(kind: HeavyKind, key: string, weight: number): HeldWeight | undefined {
+    if (weight === 0) return undefined;
+    let own = thousandths(weight);
+    let shared = kind === 'writes' ? sharedWeight(weight) : 0;
+    const turn = shared > 0 ? this.#takeTurn(key) : undefined;
+    increment(this.#weights[kind], key, own);
+    this.#writes += shared;
+    const endShare = (): void => {
+      if (shared === 0) return;
+      this.#writes -= shared;
+      shared = 0;
+      turn?.leavePlace();
+    };
+    const end = (): void => {
+      endShare();
+      if (own === 0) return;
+      increment(this.#weights[kind], key, -own);
+      own = 0;
+      turn?.end();
+    };
+    return { endShare, end };
   }
 
   /** Reports that a statement no longer waits. */
@@ -166,12 +200,6 @@ export class HeavyStatements {
     const held = this.#held.get(key) ?? new Map<object, number>();
     if (held.size === 0) this.#held.set(key, held);
     if (!held.has(waiting)) held.set(waiting, now);
-  }
-
-  #add(kind: HeavyKind, key: string, weight: number, sign: 1 | -1): void {
-    if (weight === 0) return;
-    increment(this.#weights[kind], key, sign * thousandths(weight));
-    if (kind === 'writes') this.#writes += sign * sharedWeight(weight);
   }
 }
 

@@ -3,7 +3,7 @@ import type { EventLoopUtilization } from 'node:perf_hooks';
 import { ATTEMPT, classify, COSTLY, OVERRUN, type Shape } from '../statement-shapes.ts';
 import type { ClassQueue, QueueClient } from './class-queue.ts';
 import type { ClassQueues } from './class-queues.ts';
-import { WEIGHTLESS_AFTER, type HeavyStatements } from './heavy-statements.ts';
+import { WEIGHTLESS_AFTER, type HeavyStatements, type HeldWeight } from './heavy-statements.ts';
 import { increment } from '../counts.ts';
 import type { SlowClients } from './slow-clients.ts';
 
@@ -38,9 +38,11 @@ export interface RunningStatement {
   /** Ends the statement; a read then starts again in its new class. */
   preempt?: () => void;
   /** What it counts as in `HeavyStatements`. */
-  weight: number;
-  /** Ends the turn of a heavy write. */
-  endTurn?: (() => void) | undefined;
+  weight: HeldWeight | undefined;
+  /** Whether PostgreSQL computes, and does not wait for a lock. */
+  isComputing?: () => Promise<boolean>;
+  /** When to ask that next. */
+  asksAt?: number;
   /** Whether it is a read that was preempted because it took too long for its class. */
   tookTooLong: boolean;
   /** Resolves when PostgreSQL has stopped an abandoned statement. The statement counts as running until then. */
@@ -69,8 +71,8 @@ export class RunningStatements {
   }
 
   add(running: RunningStatement): void {
-    const { queue, shape, isAnonymous, caller, weight } = running;
-    if (queue.weighed) running.endTurn = this.#heavy.begin(queue.weighed, caller.key, weight);
+    const { queue, shape, isAnonymous, caller } = running;
+    if (queue.weighed) running.weight = this.#heavy.begin(queue.weighed, caller.key, caller.weight ?? 0);
     if (queue.name === 'write') watch(running, this.#writes);
     if (!shape) return;
     if (isAnonymous && queue.name !== 'brief') running.utilization = performance.eventLoopUtilization();
@@ -80,27 +82,27 @@ export class RunningStatements {
 
   /** @returns whether it was an attempt that was still allowed to run */
   remove(running: RunningStatement): boolean {
-    this.endWeight(running);
+    running.weight?.end();
     return unwatch(running) === this.#attempts;
   }
 
-  /** Removes the weight of statements that have taken long, so that others of their kind may start. */
+  /** Removes the weight of statements that have taken long, see `WEIGHTLESS_AFTER`. */
   liftWeights(now: number): void {
     const latest = now - WEIGHTLESS_AFTER;
-    for (const statements of [this.#reads, this.#writes])
-      for (const running of statements) {
-        if (running.since > latest) break;
-        this.endWeight(running);
+    for (const { since, weight } of this.#reads) {
+      if (since > latest) break;
+      weight?.end();
+    }
+    for (const running of this.#writes) {
+      const { since, weight, isComputing, asksAt = -Infinity } = running;
+      if (since > latest) break;
+      weight?.endShare();
+      if (!isComputing) weight?.end();
+      else if (weight && now >= asksAt) {
+        running.asksAt = now + WEIGHTLESS_AFTER;
+        void isComputing().then((is) => !is && weight.end());
       }
-  }
-
-  /** Stops counting the statement's weight. Further calls do nothing. */
-  endWeight(running: RunningStatement): void {
-    const { initialQueue, caller, weight } = running;
-    if (initialQueue.weighed) this.#heavy.end(initialQueue.weighed, caller.key, weight);
-    running.weight = 0;
-    running.endTurn?.();
-    running.endTurn = undefined;
+    }
   }
 
   /** Ends attempts that were not fast: they wait again, as slow statements. */
@@ -174,7 +176,7 @@ export class RunningStatements {
         running.preempt();
         continue;
       }
-      this.endWeight(running); // The class limits it from now on.
+      running.weight?.end(); // The class limits it from now on.
       this.#queues.leave(running.queue, caller, OVERRUN, running.expected);
       running.queue = slow;
       watch(running, this.#slow);

@@ -123,7 +123,7 @@ export class Scheduler {
       initialQueue: queue,
       queue,
       expected,
-      weight: caller.weight ?? 0,
+      weight: undefined,
       tookTooLong: false,
       watched: undefined,
     };

@@ -1,0 +1,53 @@
+// Heavy writes that take long: those that keep a processor of PostgreSQL busy, and those that wait.
+import assert from 'node:assert/strict';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { startService, type TestService } from '../support.ts';
+import { after, before, describe, test } from '../testing.ts';
+
+const page: Resource = { model: 'page', columns: { text: { type: 'text' } }, access: 'user' };
+
+/** Each page takes 0.9 s, of which the columns `begun` and `ended` tell. */
+const SLOW = `
+  alter table page add begun timestamptz, add ended timestamptz;
+  create function take_long() returns trigger language plpgsql as $$ begin
+    new.begun = clock_timestamp();
+    if new.text like 'wait%' then perform pg_sleep(0.9); end if;
+    while clock_timestamp() < new.begun + interval '0.9 s' loop end loop;
+    new.ended = clock_timestamp();
+    return new;
+  end $$;
+  create trigger long before insert on page for each row execute function take_long()`;
+
+describe('heavy writes of one client that take long, while others are present', () => {
+  let service: TestService;
+  let isOver = false;
+  let present: Promise<void>;
+  before(async () => {
+    service = await startService([user, page]);
+    await service.sql.unsafe(SLOW).simple();
+    await service.addUser('ada');
+    present = (async () => {
+      while (!isOver) await service.request('/api/page/?limit=1');
+    })();
+  });
+  after(async () => {
+    isOver = true;
+    await present;
+    await service.close();
+  });
+
+  for (const [kind, overlaps, text] of [
+    ['compute', 0, 'run one after the other if they keep PostgreSQL busy'],
+    ['wait', 1, 'run at once if they wait'],
+  ] as const)
+    test(text, async () => {
+      const body = { text: `${kind} ${'x'.repeat(20_000)}` };
+      const send = (): ReturnType<TestService['request']> =>
+        service.request('/api/page/', { method: 'POST', user: 'ada', body });
+      for (const { status } of await Promise.all([send(), send()])) assert.equal(status, 201);
+      const found = await service.sql`
+        select from page a join page b on a.id < b.id and a.begun < b.ended and b.begun < a.ended`;
+      assert.equal(found.length, overlaps);
+    });
+});
