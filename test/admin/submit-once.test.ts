@@ -45,7 +45,7 @@ describe('the digest of a form', () => {
     const controls = '\u0001'.repeat(8 * 2 ** 20);
     const many = Array.from({ length: 20_000 }, (_, index) => [`name ${index}`, ''] as const);
     for (const form of [formOf(['name', controls]), formOf([controls, '']), formOf(...many)]) {
-      const longest = await longestTurnOf(() => submissionDigest(form));
+      const longest = await longestTurnOf(() => submissionDigest(form), 20_000);
       assert.ok(longest < 20_000, `${longest} microseconds`);
     }
   });

@@ -221,7 +221,7 @@ describe('who may read the metrics', () => {
       ['10.0.0.1', 404],
     ] as const) {
       const socket = connect(Number(port), hostname);
-      socket.end(`GET /metrics HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+      socket.write(`GET /metrics HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
       const [line] = (await once(socket.setEncoding('latin1'), 'data')) as [string];
       assert.equal(Number(line.split(' ')[1]), status, host);
       socket.destroy();

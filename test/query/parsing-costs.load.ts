@@ -108,7 +108,7 @@ describe('the cost of a large page of the admin area', () => {
       const fields = '"a":"b\\n",'.repeat(length / 10);
       const page = Array.from({ length: records }, (_, id) => `{"label":"x","labels":{},"record":{${fields}"id":${id}}}`).join(','); // prettier-ignore
       assert.equal((await parseEntries(page)).at(-1)?.id, String(records - 1));
-      const longest = await longestTurnOf(() => parseEntries(page));
+      const longest = await longestTurnOf(() => parseEntries(page), 40_000);
       assert.ok(longest < 40_000, `${longest} microseconds`);
     });
   }
