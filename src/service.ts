@@ -139,11 +139,10 @@ export function createService(
   databaseUrl: string,
   logger: Logger,
   panels: readonly Panel[] = [],
-  { processes, secret: sharedSecret, state, hashGate, writeTurns, siblings }: Sharing = alone(settings),
+  { processes, secret: sharedSecret, state, hashGate, siblings }: Sharing = alone(settings),
 ): Service {
   const leaveBasePath = useBasePath(settings.basePath);
-  const { streamCooldowns: cooldowns } = state;
-  const limits = { slowTimeout: settings.slowTimeout * 1000, processes, cooldowns, writeTurns };
+  const limits = { slowTimeout: settings.slowTimeout * 1000, processes, cooldowns: state.streamCooldowns };
   const database = openDatabase(databaseUrl, limits);
   const { throttle, familiars, rateLimit } = state;
   const inFlight = createInFlight();

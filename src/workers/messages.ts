@@ -18,8 +18,6 @@ export interface WorkerStart {
   readonly passed: number | undefined;
   /** Base64. */
   readonly secret: string;
-  /** Whether the parent process gives turns for heavy writes. One of an earlier version does not. */
-  readonly givesTurns?: true;
 }
 
 interface Question {
@@ -33,7 +31,6 @@ export type ToWorker =
   | { readonly kind: 'start'; readonly start: WorkerStart }
   | { readonly kind: 'batch'; readonly batch: Batch }
   | { readonly kind: 'slot'; readonly id: number; readonly isFree: boolean }
-  | { readonly kind: 'turn'; readonly id: number }
   | { readonly kind: 'answers'; readonly id: number; readonly answers: readonly unknown[] }
   | Question;
 
@@ -45,11 +42,7 @@ export type ToParent =
   | { readonly kind: 'batch'; readonly batch: Batch }
   /** It asks for a slot to hash a password. */
   | { readonly kind: 'slot'; readonly id: number; readonly priority: PriorityClass }
-  /** It asks for the client's turn to run a heavy write. */
-  | { readonly kind: 'turn'; readonly id: number; readonly client: string }
-  /** Its heavy write takes long: another client may have the place. */
-  | { readonly kind: 'leavePlace'; readonly id: number }
-  /** It has hashed the password, or its client has disconnected; or the heavy write has ended. */
+  /** It has hashed the password, or its client has disconnected. */
   | { readonly kind: 'release'; readonly id: number }
   | { readonly kind: 'answer'; readonly id: number; readonly data: unknown }
   /** Its last metrics, before it ends. */

@@ -102,7 +102,6 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
         fills: leads && !isStarted && embedded !== undefined,
         passed,
         secret,
-        givesTurns: true,
       },
       hub.inform,
       hub.receive,

@@ -1,24 +1,14 @@
-// Connects the processes of WORKERS: passes on counts and questions, and grants slots for hashing passwords and turns for heavy writes.
+// Connects the processes of WORKERS: passes on counts and questions, and grants slots for hashing passwords.
 import type { Settings } from '../config.ts';
 import { sumMetrics } from '../http/observability/metrics-sum.ts';
 import { createGate, GATE_LIMITS } from '../resources/passwords/password-gate.ts';
-import { ClientTurns } from './client-turns.ts';
 import { createSharedState } from './shared-state.ts';
 import type { Worker, WorkerMessage } from './worker.ts';
 
 /** Milliseconds that a process may take to answer a question. */
 const MAX_ANSWER_TIME = 1_000;
-/** Milliseconds after which a process loses a slot or turn that it has not released. The costliest hash takes a few seconds. */
-const MAX_WORK_TIME = 15_000;
-/** The heavy writes of all processes: at least as many as one process alone runs, and one for each process. */
-const MIN_TURNS = 2;
-
-/** A slot or turn that a process waits for or has. */
-interface Held {
-  /** Ends the wait, or frees it. */
-  readonly end: () => void;
-  readonly leavePlace?: (() => void) | undefined;
-}
+/** Milliseconds after which a process loses a hashing slot that it has not released. The costliest hash takes a few seconds. */
+const MAX_HASH_TIME = 15_000;
 
 type Question = Extract<WorkerMessage, { kind: 'question' }>;
 
@@ -34,9 +24,8 @@ export function createWorkerHub(
   /** The parent counts as well, so that a new process can start with what the others know. */
   const state = createSharedState(settings);
   const gate = createGate(GATE_LIMITS);
-  const turns = new ClientTurns(Math.max(MIN_TURNS, settings.workers));
-  /** What each process waits for or has, by the id of its request. */
-  const held = new WeakMap<Worker, Map<number, Held>>();
+  /** By process and request id: cancels the wait for a hashing slot, or frees the slot. */
+  const releases = new WeakMap<Worker, Map<number, () => void>>();
   const answers = new Map<number, (data: unknown) => void>();
   /** The latest known metrics of each process. */
   const latestMetrics = new Map<Worker, string>();
@@ -46,46 +35,26 @@ export function createWorkerHub(
   const others = (worker: Worker): readonly Worker[] =>
     workers().filter((one) => one !== worker && one.hasJoined());
 
-  function heldBy(worker: Worker): Map<number, Held> {
-    const known = held.get(worker) ?? new Map<number, Held>();
-    held.set(worker, known);
-    return known;
-  }
-
-  /** Notes that the process has it now. It ends at the latest after some time. */
-  function hold(worker: Worker, id: number, { end, leavePlace }: Held): void {
-    const timer = setTimeout(end, MAX_WORK_TIME);
-    const endEarly = (): void => {
-      clearTimeout(timer);
-      end();
-    };
-    heldBy(worker).set(id, { end: endEarly, leavePlace });
-  }
-
   /** Sends a hashing slot to the process as soon as one is free, or a refusal. */
   function giveSlot(worker: Worker, { id, priority }: Extract<WorkerMessage, { kind: 'slot' }>): void {
+    const held = releases.get(worker) ?? new Map<number, () => void>();
+    releases.set(worker, held);
     const left = new AbortController();
-    heldBy(worker).set(id, { end: () => left.abort() });
+    held.set(id, () => left.abort());
     const hash = (): Promise<void> =>
       new Promise((release) => {
         if (worker.gone.aborted) return release();
-        hold(worker, id, { end: release });
+        const timer = setTimeout(release, MAX_HASH_TIME);
+        held.set(id, () => {
+          clearTimeout(timer);
+          release();
+        });
         worker.send({ kind: 'slot', id, isFree: true });
       });
     gate({ client: `worker ${worker.number}`, priority, signal: left.signal }, hash).catch(() => {
-      heldBy(worker).delete(id);
+      held.delete(id);
       worker.send({ kind: 'slot', id, isFree: false });
     });
-  }
-
-  /** Sends the client's turn to the process as soon as it has come. */
-  function giveTurn(worker: Worker, { id, client }: Extract<WorkerMessage, { kind: 'turn' }>): void {
-    const takeBack = turns.ask(client, (turn) => {
-      if (worker.gone.aborted) return turn.end();
-      hold(worker, id, turn);
-      worker.send({ kind: 'turn', id });
-    });
-    if (!heldBy(worker).has(id)) heldBy(worker).set(id, { end: takeBack });
   }
 
   /** @returns the answer, or undefined if there is none in time */
@@ -134,11 +103,9 @@ export function createWorkerHub(
         state.add(message.batch);
         for (const other of others(worker)) other.outbox.forward(message.batch);
       } else if (message.kind === 'slot') giveSlot(worker, message);
-      else if (message.kind === 'turn') giveTurn(worker, message);
-      else if (message.kind === 'leavePlace') heldBy(worker).get(message.id)?.leavePlace?.();
       else if (message.kind === 'release') {
-        heldBy(worker).get(message.id)?.end();
-        heldBy(worker).delete(message.id);
+        releases.get(worker)?.get(message.id)?.();
+        releases.get(worker)?.delete(message.id);
       } else if (message.kind === 'question') void answerQuestion(worker, message);
       else if (message.kind === 'answer') answers.get(message.id)?.(message.data);
       else latestMetrics.set(worker, message.metrics);
@@ -149,11 +116,11 @@ export function createWorkerHub(
       for (const batch of state.recent()) worker.send({ kind: 'batch', batch });
     },
 
-    /** Frees the slots and turns of a process that has ended. Keeps its metrics, so that no sum decreases. */
+    /** Frees the hashing slots of a process that has ended. Keeps its metrics, so that no sum decreases. */
     forget(worker: Worker): void {
       const last = latestMetrics.get(worker);
       latestMetrics.delete(worker);
-      for (const { end } of heldBy(worker).values()) end();
+      for (const release of releases.get(worker)?.values() ?? []) release();
       if (last !== undefined) endedMetrics = sumMetrics([], [endedMetrics, last]);
     },
   };

@@ -1,7 +1,6 @@
 // A process of WORKERS: its connection to the process that has started it, and through it to the others.
 import cluster from 'node:cluster';
 import type { Settings } from '../config.ts';
-import type { WriteTurns } from '../db/scheduling/heavy-statements.ts';
 import { ClientGone } from '../db/scheduling/requester.ts';
 import { unavailable } from '../errors.ts';
 import type { Siblings, Topic } from '../processes.ts';
@@ -21,7 +20,6 @@ export interface Sharing {
   readonly secret: Buffer | undefined;
   readonly state: SharedState;
   readonly hashGate: SharedGate | undefined;
-  readonly writeTurns: WriteTurns | undefined;
   readonly siblings: Siblings | undefined;
 }
 
@@ -31,7 +29,6 @@ export const alone = (settings: Settings): Sharing => ({
   secret: undefined,
   state: createSharedState(settings),
   hashGate: undefined,
-  writeTurns: undefined,
   siblings: undefined,
 });
 
@@ -56,7 +53,6 @@ export function joinParent(settings: Settings): Promise<WorkerLink> {
   const outbox = createOutbox((batch, onWritten) => send({ kind: 'batch', batch }, onWritten));
   const state = createSharedState(settings, outbox);
   const slots = new Map<number, { start: () => void; refuse: (error: Error) => void }>();
-  const turns = new Map<number, () => void>();
   const questions = new Map<number, (answers: readonly unknown[]) => void>();
   const answerers = new Map<Topic, (data: string) => unknown>();
   let count = 0;
@@ -79,15 +75,6 @@ export function joinParent(settings: Settings): Promise<WorkerLink> {
     }
   };
 
-  const writeTurns: WriteTurns = {
-    ask: (client, grant) => {
-      const id = (count += 1);
-      const leavePlace = (): void => send({ kind: 'leavePlace', id });
-      turns.set(id, () => grant({ leavePlace, end: () => send({ kind: 'release', id }) }));
-      send({ kind: 'turn', id, client });
-    },
-  };
-
   const siblings: Siblings = {
     onQuestion: (topic, answer) => void answerers.set(topic, answer),
     ask: (topic, data) =>
@@ -107,10 +94,7 @@ export function joinParent(settings: Settings): Promise<WorkerLink> {
   function receive(message: Exclude<ToWorker, { kind: 'start' }>): void {
     if (message.kind === 'batch') return state.add(message.batch);
     const { id } = message;
-    if (message.kind === 'turn') {
-      turns.get(id)?.();
-      turns.delete(id);
-    } else if (message.kind === 'slot') {
+    if (message.kind === 'slot') {
       const slot = slots.get(id);
       slots.delete(id);
       if (message.isFree) slot?.start();
@@ -127,18 +111,11 @@ export function joinParent(settings: Settings): Promise<WorkerLink> {
     process.on('message', (message: ToWorker) => {
       if (message.kind !== 'start') return receive(message);
       const { start } = message;
-      const { processes, givesTurns } = start;
+      const { processes } = start;
       const secret = Buffer.from(start.secret, 'base64');
       resolve({
         start,
-        sharing: {
-          processes,
-          secret,
-          state,
-          hashGate,
-          writeTurns: givesTurns ? writeTurns : undefined,
-          siblings,
-        },
+        sharing: { processes, secret, state, hashGate, siblings },
         ready: (text) => send({ kind: 'ready', text }),
         end: (metrics) =>
           new Promise((written) => {

@@ -76,7 +76,6 @@ export class Runner {
     const startNext = (): void => this.#scheduler.startNext();
     this.#timeLimits = new TimeLimits(limits.slowTimeout);
     this.#scheduler = new Scheduler(this.presence, this.#heavy, limits.processes);
-    this.#heavy.shareTurns(limits.writeTurns, startNext);
     const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
     const common = { open, deadline: DEADLINE, guard, isDirect: isPipelined, onReadOnly };
     const { presence } = this;

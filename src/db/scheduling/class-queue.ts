@@ -148,12 +148,10 @@ export class ClassQueue {
     if (this.weighed && !this.#heavy.mayStart(this.weighed, key, weight, caller)) return false;
     if (this.#needsCooldown(caller) && this.#slowClients.isCoolingDown(key, this.name)) return false;
     if (this.#isRead && (this.#slowClients.overruns.get(key) ?? 0) >= maxSlow(clientKind)) return false;
-    if (this.running >= this.#uncontestedFor(key)) {
-      const own = this.#runningOf.get(key) ?? 0;
-      if (own >= this.#maxRunning(caller)) return false;
-      if (own > 0 && this.share.leavesRoom === true && own * 2 >= this.share.max - this.running) return false;
-    }
-    return this.weighed !== 'writes' || this.#heavy.hasTurn(key, weight);
+    if (this.running < this.#uncontestedFor(key)) return true;
+    const own = this.#runningOf.get(key) ?? 0;
+    if (own >= this.#maxRunning(caller)) return false;
+    return own === 0 || this.share.leavesRoom !== true || own * 2 < this.share.max - this.running;
   }
 
   /**

@@ -31,19 +31,6 @@ export const WEIGHTLESS_AFTER = 400;
 /** Milliseconds that a read may be overtaken by others of its client that weigh less. */
 const MAX_OVERTAKEN = 50;
 
-/** Turns of the heavier writes, when several processes share the database. */
-export interface WriteTurns {
-  /** Calls back with the client's turn. */
-  readonly ask: (client: string, grant: (turn: Turn) => void) => void;
-}
-
-/** A client has one turn at a time, and there are places for some. */
-export interface Turn {
-  /** Gives the place to another client. */
-  readonly leavePlace: () => void;
-  readonly end: () => void;
-}
-
 /** What a running statement weighs. Calling a function again does nothing. */
 export interface HeldWeight {
   /** Ends what a write counts for other clients. */
@@ -79,22 +66,9 @@ export class HeavyStatements {
   readonly #largeWrites: RecentEvents = new Map();
   /** The weight of the heavier writes of all clients, in thousandths. */
   #writes = 0;
-  #turns: WriteTurns | undefined;
-  /** Starts waiting writes. */
-  #startNext: () => void = () => undefined;
-  /** The clients that wait for a turn. */
-  readonly #asked = new Set<string>();
-  /** The turn that a write of its client may use now. */
-  #offer: { readonly client: string; readonly turn: Turn } | undefined;
 
   constructor(presence: ClientPresence) {
     this.#presence = presence;
-  }
-
-  /** Lets the heavier writes wait for turns that other processes have, too. @param startNext called with each turn */
-  shareTurns(turns: WriteTurns | undefined, startNext: () => void): void {
-    this.#turns = turns;
-    this.#startNext = startNext;
   }
 
   /** Whether no other client has been present for some time. */
@@ -137,48 +111,21 @@ export class HeavyStatements {
     return mayStart;
   }
 
-  /** Whether a write that may start has its turn among those of all processes. Otherwise this asks for one. */
-  hasTurn(key: string, weight: number): boolean {
-    if (!this.#turns || sharedWeight(weight) === 0 || this.#offer?.client === key) return true;
-    if (!this.#presence.hasSeveral(performance.now())) return true;
-    if (this.#asked.has(key)) return false;
-    this.#asked.add(key);
-    this.#turns.ask(key, (turn) => {
-      this.#asked.delete(key);
-      this.#offer = { client: key, turn };
-      this.#startNext();
-      this.#takeTurn(key)?.end(); // its write has been refused meanwhile, or must wait for something else again
-    });
-    return false;
-  }
-
-  #takeTurn(key: string): Turn | undefined {
-    if (this.#offer?.client !== key) return undefined;
-    const { turn } = this.#offer;
-    this.#offer = undefined;
-    return turn;
-  }
-
   /** @returns undefined for a statement without weight */
   begin(kind: HeavyKind, key: string, weight: number): HeldWeight | undefined {
     if (weight === 0) return undefined;
     let own = thousandths(weight);
     let shared = kind === 'writes' ? sharedWeight(weight) : 0;
-    const turn = shared > 0 ? this.#takeTurn(key) : undefined;
     increment(this.#weights[kind], key, own);
     this.#writes += shared;
     const endShare = (): void => {
-      if (shared === 0) return;
       this.#writes -= shared;
       shared = 0;
-      turn?.leavePlace();
     };
     const end = (): void => {
       endShare();
-      if (own === 0) return;
-      increment(this.#weights[kind], key, -own);
+      if (own > 0) increment(this.#weights[kind], key, -own);
       own = 0;
-      turn?.end();
     };
     return { endShare, end };
   }

@@ -1,5 +1,4 @@
 import type { UsageCooldowns } from './client-usage.ts';
-import type { WriteTurns } from './heavy-statements.ts';
 
 /**
  * The class of a statement that uses an exclusive connection:
@@ -59,8 +58,6 @@ export interface DatabaseLimits {
   readonly cooldowns: UsageCooldowns;
   /** How many processes of the service use the database. They share its processors, so they share the limits of costly reads. */
   readonly processes: number;
-  /** Shared by the processes. */
-  readonly writeTurns?: WriteTurns | undefined;
 }
 
 /** How much of a limit one process gets. */
