@@ -1,4 +1,4 @@
-// Waits for abandoned statements that PostgreSQL still runs: it cannot cancel the comparison of large values.
+// Asks what a process of PostgreSQL does: whether it computes, and whether it still runs an abandoned statement, which it may not be able to cancel.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BoundSql } from './fragment.ts';
 import type { RawRow } from './rows.ts';
@@ -11,7 +11,7 @@ const TIMEOUT = 1_000;
 /** Failed looks in a row after which PostgreSQL itself is away, and nothing is known about its processes. */
 const MAX_FAILURES = 2;
 
-const ACTIVE = `select 1 from pg_stat_activity where pid = $1::text::int4 and usename = current_user and state = 'active'`;
+const ACTIVE = `select 1 from pg_stat_activity where pid = $1::text::int8 and usename = current_user and state = 'active'`;
 /** A process that has ended its statement, or waits for the client that was lost, does not run it. */
 const RUNNING = `${ACTIVE} and wait_event_type is distinct from 'Client'`;
 /** Others wait for a lock, a time or another server, and keep no processor busy. */
@@ -44,7 +44,7 @@ export class EndlessStatements {
 
   /**
    * Whether a process computes, and does not wait for a lock.
-   * @param process undefined if its ID is not known
+   * @param process undefined if its ID is not known, as behind a transaction pooler
    */
   async isComputing(process: number | undefined): Promise<boolean> {
     return process !== undefined && (await this.#look(COMPUTING, process)) === true;

@@ -53,7 +53,7 @@ export interface Shape {
   isFixed: boolean;
   /** Whether it was evicted while a statement still refers to it. */
   isForgotten: boolean;
-  /** `quick` statements: whether the last one was slow. */
+  /** `quick` statements: whether the last one was slow, or one delays those behind it. */
   wasSlow: boolean;
   /** Pages: time of the last large result (milliseconds of `performance.now`). */
   largeAt: number;

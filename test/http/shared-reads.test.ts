@@ -153,11 +153,11 @@ describe('reads that arrive together', () => {
     assert.deepEqual(statuses, Array<number>(90).fill(200));
   });
 
-  test('leave a connection to other reads, also when they come after the table has been locked', async () => {
+  test('leave a connection to other reads, also when they come after two tables have been locked', async () => {
     assert.equal((await read('string', 'a')).status, 200);
     const sql = await service.sql.reserve();
     await sql`begin`;
-    await sql`lock table by_uuid in access exclusive mode`;
+    await sql`lock table by_uuid, by_bigint in access exclusive mode`;
     const keys = KEYS['uuid'] ?? [];
     const blocked = [read('uuid', keys[0] ?? '')];
     try {

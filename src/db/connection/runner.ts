@@ -157,10 +157,9 @@ export class Runner {
     return rows;
   }
 
-  /** Runs a short read on a connection to itself. Those that were slow may wait for a locked table, and leave some to the others. */
+  /** Runs a short read on a connection to itself. Its table may be locked, so others of its shape leave the connections to other reads. */
   #runShort(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
     const { shape } = statement;
-    const demand = { obstacle: shape.wasSlow ? 'unknown' : undefined };
     const work = async (): Promise<RawRow[]> => {
       const [started, sent] = [performance.now(), withoutLarge(statement)];
       const rows = await this.#execute(sent, requester, this.#isPrepared(statement));
@@ -169,7 +168,7 @@ export class Runner {
       noteAnswer(shape, sent, rows, milliseconds);
       return rows;
     };
-    return this.#scheduler.run('short', requester, work, demand);
+    return this.#scheduler.run('short', requester, work, { obstacle: shape.text });
   }
 
   #runWrite(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
@@ -278,7 +277,7 @@ export class Runner {
     const liftLimit = isLimited ? this.#timeLimits.start(() => cancel(tooLong())) : undefined;
     if (running) {
       running.preempt = () => cancel(isRead ? PREEMPTED : longWrite());
-      running.isComputing = () => this.endless.isComputing(process());
+      running.isComputing = () => this.endless.isComputing(this.#isPipelined ? process() : undefined);
     }
     try {
       return await rows;

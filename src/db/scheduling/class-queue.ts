@@ -26,7 +26,7 @@ const MAX_COUNTED = 150;
 const MAX_UNCONTESTED_MEAN = 50;
 /**
  * Maximum statements with the same `Demand.obstacle` at once, so that others find a connection. Of the writes of a record, one has its
- * lock and one waits for it; short reads have fewer connections.
+ * lock and one waits for it. Short reads have fewer connections.
  */
 const maxOfObstacle = (name: WorkClass): number => (name === 'write' ? 2 : 1);
 /** A client whose own statements make it wait longer than this (milliseconds) gets 429 and not 503. */
@@ -49,7 +49,7 @@ export interface WaitingStatement {
 export interface Demand {
   /** See `HeavyStatements`. */
   readonly weight?: number;
-  /** What the statement may have to wait for, such as the record that a write locks. Statements with the same one take turns. */
+  /** What the statement may have to wait for: the record that a write locks, or the tables of a short read, by its text. */
   readonly obstacle?: string | undefined;
 }
 
@@ -65,7 +65,7 @@ export class ClassQueue {
   /** How many statements of each client are running. */
   readonly #runningOf = new Map<string, number>();
   /** How many statements with each obstacle are running. */
-  readonly #runningBefore = new Map<string, number>();
+  readonly #runningOfObstacle = new Map<string, number>();
   readonly #slowClients: SlowClients;
   readonly #heavy: HeavyStatements;
   readonly #isRead: boolean;
@@ -168,7 +168,7 @@ export class ClassQueue {
 
   /** Whether as many statements with the same obstacle are running as may. */
   isObstructed({ obstacle }: QueueClient): boolean {
-    return obstacle !== undefined && (this.#runningBefore.get(obstacle) ?? 0) >= maxOfObstacle(this.name);
+    return obstacle !== undefined && (this.#runningOfObstacle.get(obstacle) ?? 0) >= maxOfObstacle(this.name);
   }
 
   #needsCooldown({ clientKind }: QueueClient): boolean {
@@ -182,9 +182,15 @@ export class ClassQueue {
 
   /** Takes the next statement whose client may run one more. */
   next(): WaitingStatement | undefined {
+    /** The client whose heavy write waits for another one of it. Its writes without weight need not wait behind that. */
+    let held: string | undefined;
     return this.#queue.shift(
-      ({ caller }) => this.mayRun(caller),
-      ({ caller }) => this.isObstructed(caller),
+      ({ caller }) => (caller.key !== held || !caller.weight) && this.mayRun(caller),
+      ({ caller }) => {
+        if (this.isObstructed(caller)) return true;
+        if (this.weighed === 'writes' && caller.weight) held = caller.key;
+        return caller.key === held;
+      },
     );
   }
 
@@ -223,7 +229,7 @@ export class ClassQueue {
   enter(caller: QueueClient, cost = this.#mean): number {
     this.running += 1;
     increment(this.#runningOf, caller.key, 1);
-    if (caller.obstacle !== undefined) increment(this.#runningBefore, caller.obstacle, 1);
+    if (caller.obstacle !== undefined) increment(this.#runningOfObstacle, caller.obstacle, 1);
     this.queueOf(caller).beginWork(caller.key, cost);
     return cost;
   }
@@ -231,7 +237,7 @@ export class ClassQueue {
   leave(caller: QueueClient, milliseconds: number, expected: number): void {
     this.running -= 1;
     increment(this.#runningOf, caller.key, -1);
-    if (caller.obstacle !== undefined) increment(this.#runningBefore, caller.obstacle, -1);
+    if (caller.obstacle !== undefined) increment(this.#runningOfObstacle, caller.obstacle, -1);
     const isLost = milliseconds >= LOST_AFTER;
     this.queueOf(caller).correctTime(caller.key, (isLost ? 0 : milliseconds) - expected);
     if (isLost) return;

@@ -33,6 +33,8 @@ const MAX_OVERTAKEN = 50;
 
 /** What a running statement weighs. Calling a function again does nothing. */
 export interface HeldWeight {
+  /** Whether it is a write that counts for other clients at first. */
+  readonly isShared: boolean;
   /** Ends what a write counts for other clients. */
   readonly endShare: () => void;
   readonly end: () => void;
@@ -98,8 +100,11 @@ export class HeavyStatements {
   mayStart(kind: HeavyKind, key: string, weight: number, waiting?: object): boolean {
     if (weight === 0) return true;
     const now = performance.now();
-    if (!this.#presence.hasSeveral(now)) return true;
-    const running = this.#weights[kind].get(key) ?? 0;
+    const weights = this.#weights[kind];
+    const running = weights.get(key) ?? 0;
+    // A client that only waits for its statements is present, too.
+    const othersRun = weights.size > (running > 0 ? 1 : 0);
+    if (!othersRun && !this.#presence.hasOther(key, now)) return true;
     if (kind === 'writes') {
       // A client with none of them only needs some room, or others with lighter writes would always take it.
       const shared = sharedWeight(weight);
@@ -127,7 +132,7 @@ export class HeavyStatements {
       if (own > 0) increment(this.#weights[kind], key, -own);
       own = 0;
     };
-    return { endShare, end };
+    return { isShared: shared > 0, endShare, end };
   }
 
   /** Reports that a statement no longer waits. */

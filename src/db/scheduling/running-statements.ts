@@ -82,27 +82,32 @@ export class RunningStatements {
 
   /** @returns whether it was an attempt that was still allowed to run */
   remove(running: RunningStatement): boolean {
-    running.weight?.end();
+    this.#endWeight(running);
     return unwatch(running) === this.#attempts;
   }
 
   /** Removes the weight of statements that have taken long, see `WEIGHTLESS_AFTER`. */
   liftWeights(now: number): void {
     const latest = now - WEIGHTLESS_AFTER;
-    for (const { since, weight } of this.#reads) {
-      if (since > latest) break;
-      weight?.end();
+    for (const running of this.#reads) {
+      if (running.since > latest) break;
+      this.#endWeight(running);
     }
     for (const running of this.#writes) {
       const { since, weight, isComputing, asksAt = -Infinity } = running;
       if (since > latest) break;
       weight?.endShare();
-      if (!isComputing) weight?.end();
-      else if (weight && now >= asksAt) {
+      if (!weight?.isShared || !isComputing) this.#endWeight(running);
+      else if (now >= asksAt) {
         running.asksAt = now + WEIGHTLESS_AFTER;
-        void isComputing().then((is) => !is && weight.end());
+        void isComputing().then((is) => !is && this.#endWeight(running));
       }
     }
+  }
+
+  #endWeight(running: RunningStatement): void {
+    running.weight?.end();
+    running.weight = undefined;
   }
 
   /** Ends attempts that were not fast: they wait again, as slow statements. */
@@ -176,7 +181,7 @@ export class RunningStatements {
         running.preempt();
         continue;
       }
-      running.weight?.end(); // The class limits it from now on.
+      this.#endWeight(running); // The class limits it from now on.
       this.#queues.leave(running.queue, caller, OVERRUN, running.expected);
       running.queue = slow;
       watch(running, this.#slow);

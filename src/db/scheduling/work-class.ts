@@ -40,7 +40,7 @@ export interface Share {
 
 /** Those of a process that is alone. */
 export const SHARES: Readonly<Record<WorkClass, Share>> = {
-  short: { max: 3, reserved: 1, perClient: 2 },
+  short: { max: 4, reserved: 1, perClient: 3 },
   write: { max: 10, reserved: 2, perClient: 4, uncontested: 7, leavesRoom: true },
   admin: { max: 3, reserved: 1, perClient: 2 },
   brief: { max: 6, reserved: 1, perClient: 6 },

@@ -14,7 +14,8 @@ const WATCH_TIME = 100;
 const ITERATIONS_BETWEEN = 4;
 /**
  * How long the pause after a task is, as a multiple of the task. A process alone leaves half of one processor to others. Several
- * together leave three quarters of the machine, since PostgreSQL may run on it, but never use more than half of their time.
+ * together leave three quarters of the machine, since PostgreSQL may run on it. So the factor is above 1 for more processes than
+ * half of the processors. `MAX_PAUSE` limits the pause.
  */
 const pauseFactor = (processes: number): number =>
   processes === 1 ? 1 : Math.max(1, (4 * processes) / availableParallelism() - 1);
@@ -152,9 +153,9 @@ export class HeavyWork {
     setImmediate(() => {
       const now = performance.now();
       const took = now - startedAt;
-      this.#watchedUntil = now + took + WATCH_TIME;
       const areOthersPresent = now - this.#othersSeenAt < WATCH_TIME + took;
       const pause = areOthersPresent ? Math.min(took * this.#pauseFactor, MAX_PAUSE) : 0;
+      this.#watchedUntil = now + Math.max(took, pause) + WATCH_TIME;
       if (task) {
         this.#waiting.of(isUser(task)).correctTime(task.key, took - expected);
         this.#onDone(task.network, took);
