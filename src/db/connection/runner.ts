@@ -157,7 +157,7 @@ export class Runner {
     return rows;
   }
 
-  /** Runs a short read on a connection to itself. Its table may be locked, so others of its shape leave the connections to other reads. */
+  /** Runs a short read on a connection to itself. If its table may be locked, those of its shape leave the connections to others. */
   #runShort(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
     const { shape } = statement;
     const work = async (): Promise<RawRow[]> => {
@@ -168,7 +168,8 @@ export class Runner {
       noteAnswer(shape, sent, rows, milliseconds);
       return rows;
     };
-    return this.#scheduler.run('short', requester, work, { obstacle: shape.text });
+    const obstacle = shape.wasSlow || this.#quick.isStalled ? shape.text : undefined;
+    return this.#scheduler.run('short', requester, work, { obstacle });
   }
 
   #runWrite(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
