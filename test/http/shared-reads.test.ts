@@ -167,7 +167,9 @@ describe('reads that arrive together', () => {
       await Promise.any(others);
       blocked.push(
         ...others,
-        ...Array.from({ length: 40 }, (_, index) => read('uuid', keys[index % 2] ?? '')),
+        ...Array.from({ length: 40 }, (_, index) =>
+          index % 2 === 0 ? read('uuid', keys[index % 4 === 0 ? 0 : 1] ?? '') : read('bigint', '1'),
+        ),
       );
       await eventually(async () => (await waiting()) > 0, 'reads that wait for a connection');
       for (let time = 0; time < 5; time += 1) assert.equal((await read('string', 'a')).status, 200);
