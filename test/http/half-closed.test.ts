@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
+import { eventually } from './expect.ts';
 import { requestText, wire, type Wire } from './wire.ts';
 import { after, before, describe, test } from '../testing.ts';
 
@@ -50,6 +52,23 @@ describe('a half-closed connection', () => {
     const answer = await cut.next();
     assert.ok(answer === undefined || answer.status === 400);
     assert.deepEqual((await service.request('/api/note/?message=cut')).json.objects, []);
+  });
+
+  test('has no effect if its client has disconnected before the request starts', async () => {
+    const count = 20;
+    const before = service.lines.length;
+    for (let sent = 0; sent < count; sent += 1) {
+      const connection = start();
+      await once(connection.socket, 'connect');
+      connection.socket.write(post('gone'));
+      connection.destroy();
+    }
+    const isGone = ({ status }: (typeof service.lines)[number]): boolean => status === 499;
+    await eventually(
+      () => service.lines.slice(before).filter(isGone).length === count,
+      'the lines of the log',
+    );
+    assert.deepEqual((await service.request('/api/note/?message=gone')).json.objects, []);
   });
 
   test('is asked again and again whether its client still reads, while its request takes long', async () => {

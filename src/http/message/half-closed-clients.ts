@@ -1,6 +1,7 @@
 // Finds out whether a client that closed its half of the connection still reads. Only writing to it shows that.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate as nextIteration, setTimeout as sleep } from 'node:timers/promises';
+import { ClientGone } from '../../db/scheduling/requester.ts';
 
 /** Milliseconds until the first probe of a half-closed connection. Each further wait is longer, up to the maximum. */
 const FIRST_PROBE = 20;
@@ -11,10 +12,11 @@ let probed = 0;
 const UNPROBED_TIME = 100;
 
 /**
- * Checks before expensive work whether a client that closed its half of the connection still reads. If it does not, its system
+ * Checks before a request starts whether a client that closed its half of the connection still reads. If it does not, its system
  * responds to a first interim response with a reset, so that a second one fails.
  * @param peer remembers that the connection was checked: once is enough
  * @returns undefined if no check is needed; else a promise that resolves after the check, in about FIRST_PROBE milliseconds
+ * @throws ClientGone (rejects) if the client does not read
  */
 export function checkStillReads(
   { socket, httpVersion }: IncomingMessage,
@@ -24,10 +26,13 @@ export function checkStillReads(
   if (!socket.readableEnded || httpVersion === '1.0' || peer.wasReadingChecked) return undefined;
   peer.wasReadingChecked = true;
   response.writeProcessing();
-  return sleep(FIRST_PROBE).then(() => {
-    if (response.closed) return undefined;
-    response.writeProcessing();
-    return nextIteration();
+  return sleep(FIRST_PROBE).then(async () => {
+    if (!response.closed) {
+      response.writeProcessing();
+      await nextIteration();
+    }
+    // `response.closed` follows one iteration after a write that has failed, or later: see `ClosingTurns`.
+    if (socket.destroyed) throw new ClientGone();
   });
 }
 
