@@ -142,7 +142,8 @@ export function createService(
   { processes, secret: sharedSecret, state, hashGate, siblings }: Sharing = alone(settings),
 ): Service {
   const leaveBasePath = useBasePath(settings.basePath);
-  const limits = { slowTimeout: settings.slowTimeout * 1000, processes, cooldowns: state.streamCooldowns };
+  const { slowClients, streamCooldowns: cooldowns } = state;
+  const limits = { slowTimeout: settings.slowTimeout * 1000, processes, cooldowns, slowClients };
   const database = openDatabase(databaseUrl, limits);
   const { throttle, familiars, rateLimit } = state;
   const inFlight = createInFlight();

@@ -1,6 +1,7 @@
 // Collects what a process has counted, and sends it in batches of a limited size.
 import type { Failures } from '../http/auth/login-throttle.ts';
 import type { SharedLogin } from '../http/auth/familiar-clients.ts';
+import type { SlowRead } from '../db/scheduling/slow-clients.ts';
 import type { Batch, Share } from './shared-state.ts';
 
 /** Milliseconds between two batches. */
@@ -19,7 +20,7 @@ export interface Outbox extends Share {
 }
 
 /**
- * Failed logins, known clients and searches are sent at once, requests added up over some time. The next batch waits until the last one has
+ * Failed logins, known clients, searches and slow reads are sent at once, requests added up over some time. The next batch waits until the last one has
  * been written, so a receiver that does not read cannot fill the memory.
  * @param send writes a batch, and calls back when that is done
  */
@@ -28,13 +29,14 @@ export function createOutbox(send: (batch: Batch, onWritten: () => void) => void
   let logins: SharedLogin[] = [];
   const rates = new Map<string, number>();
   const searches = new Map<string, number>();
+  let slowReads: SlowRead[] = [];
   let timer: NodeJS.Timeout | undefined;
   let dueAt = Infinity;
   let sentAt = -Infinity;
   let isWriting = false;
 
   const isEmpty = (): boolean =>
-    failures.length === 0 && logins.length === 0 && rates.size === 0 && searches.size === 0;
+    failures.length + logins.length + rates.size + searches.size + slowReads.length === 0;
 
   function flush(): void {
     clearTimeout(timer);
@@ -42,9 +44,10 @@ export function createOutbox(send: (batch: Batch, onWritten: () => void) => void
     if (isWriting || isEmpty()) return;
     isWriting = true;
     sentAt = performance.now();
-    const batch = { failures, logins, rates: [...rates], searches: [...searches] };
+    const batch = { failures, logins, rates: [...rates], searches: [...searches], slowReads };
     failures = [];
     logins = [];
+    slowReads = [];
     rates.clear();
     searches.clear();
     send(batch, () => {
@@ -81,17 +84,23 @@ export function createOutbox(send: (batch: Batch, onWritten: () => void) => void
     if (logins.length < MAX_WAITING) logins.push(login);
     flushWithin(0);
   };
+  const addSlowRead = (read: SlowRead): void => {
+    if (slowReads.length < MAX_WAITING && read[0].length <= MAX_KEY) slowReads.push(read);
+    flushWithin(0);
+  };
 
   return {
     failures: addFailures,
     login: addLogin,
     request: (key) => addRate(key, 1),
     search: addSearch,
+    slowRead: addSlowRead,
     forward: (batch) => {
       if (batch.failures.length > 0) addFailures(batch.failures);
       for (const login of batch.logins) addLogin(login);
       for (const [key, requests] of batch.rates) addRate(key, requests);
       for (const [key, milliseconds] of batch.searches ?? []) addSearch(key, milliseconds);
+      for (const read of batch.slowReads ?? []) addSlowRead(read);
     },
   };
 }

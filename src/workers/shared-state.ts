@@ -1,7 +1,9 @@
-// What the processes of one service must count together: failed logins, known clients, the rate of requests and the time of streams.
+// What the processes of one service must count together: failed logins, known clients, the rate of requests, the time of streams,
+// and cooldowns after slow reads.
 import type { Settings } from '../config.ts';
 import { createStreamCooldowns } from '../db/connection/cursors.ts';
 import type { SpentTime } from '../db/scheduling/client-usage.ts';
+import { SlowClients, type SlowRead } from '../db/scheduling/slow-clients.ts';
 import { createFamiliarClients, type SharedLogin } from '../http/auth/familiar-clients.ts';
 import { createThrottle, type Failures } from '../http/auth/login-throttle.ts';
 import { createRateLimit, type SpentRequests } from '../http/load/rate-limit.ts';
@@ -14,6 +16,8 @@ export interface Batch {
   readonly rates: readonly SpentRequests[];
   /** How long the primary has searched for streams of clients. A process of an earlier version does not send it. */
   readonly searches?: readonly SpentTime[];
+  /** Cooldowns after slow reads of the primary. The same. */
+  readonly slowReads?: readonly SlowRead[];
 }
 
 /** Receives what this process counts. */
@@ -22,6 +26,7 @@ export interface Share {
   readonly login: (login: SharedLogin) => void;
   readonly request: (key: string) => void;
   readonly search: (key: string, milliseconds: number) => void;
+  readonly slowRead: (read: SlowRead) => void;
 }
 
 /** How much of each kind a new process gets: the latest entries. */
@@ -35,21 +40,24 @@ export function createSharedState({ rateLimit }: Pick<Settings, 'rateLimit'>, sh
   const throttle = createThrottle(Date.now, share?.failures);
   const familiars = createFamiliarClients(share?.login);
   const streamCooldowns = createStreamCooldowns(share?.search);
+  const slowClients = new SlowClients(share?.slowRead);
   const rate = splitRate(rateLimit);
   const limit = rate && createRateLimit(rate, share?.request);
   return {
     throttle,
     familiars,
     streamCooldowns,
+    slowClients,
     /** Undefined without RATE_LIMIT. */
     rateLimit: limit,
 
     /** Adds what other processes have counted. */
-    add({ failures, logins, rates, searches = [] }: Batch): void {
+    add({ failures, logins, rates, searches = [], slowReads = [] }: Batch): void {
       throttle.add(failures);
       familiars.learn(logins);
       limit?.charge(rates);
       streamCooldowns.learn(searches);
+      slowClients.learn(slowReads);
     },
 
     /** What a new process must know, as batches of a limited size. */

@@ -117,8 +117,7 @@ describe('a client whose reads are slow on purpose', () => {
 
   test('keeps a longer cooldown after a shorter slow statement', () => {
     const clients = new SlowClients();
-    const coolDown = (milliseconds: number): void =>
-      clients.coolDown('mallory', milliseconds, 1, false, () => undefined);
+    const coolDown = (milliseconds: number): void => clients.coolDown('mallory', milliseconds, 1, false);
     coolDown(60_000);
     const longer = clients.cooldownOf('mallory');
     coolDown(330);

@@ -86,7 +86,7 @@ test('at most eight reads of unknown or high cost run at once, also when a slow 
 
 test('several processes share the limits of costly reads, and no client fills a class of them', async () => {
   for (const processes of [1, 2, 3, 4, 8, 64]) {
-    const scheduler = new Scheduler(undefined, undefined, processes);
+    const scheduler = new Scheduler(undefined, undefined, { processes });
     const running = (name: WorkClass): number => scheduler.state[name].running;
     const enter = (name: WorkClass, key?: string): Promise<RunningStatement | undefined>[] =>
       Array.from({ length: 3 }, (_, index) => {

@@ -14,8 +14,9 @@ import type { PoolState } from './pool-job.ts';
 import { SERVICE, type Requester } from '../scheduling/requester.ts';
 import type { RunOptions, StatementKind } from '../statement-kinds.ts';
 import { Runner, type PoolName } from './runner.ts';
-import type { ClassState } from '../scheduling/class-queues.ts';
-import type { DatabaseLimits, WorkClass } from '../scheduling/work-class.ts';
+import type { ClassState, DatabaseLimits } from '../scheduling/class-queues.ts';
+import { SlowClients } from '../scheduling/slow-clients.ts';
+import type { WorkClass } from '../scheduling/work-class.ts';
 import type { ServerGuard } from './server-guard.ts';
 import {
   createTransactions,
@@ -127,13 +128,19 @@ class RequesterDatabase implements Database {
   }
 }
 
+/** For a database whose clients have cooldowns of their own. */
+export const createCooldowns = (): Pick<DatabaseLimits, 'cooldowns' | 'slowClients'> => ({
+  cooldowns: createStreamCooldowns(),
+  slowClients: new SlowClients(),
+});
+
 /**
  * The database on behalf of the service itself. The first statement opens the first connection.
  * @param guard for a replica: what its server must have reached
  */
 export function openDatabase(
   url: string,
-  limits: DatabaseLimits = { slowTimeout: 3_000, processes: 1, cooldowns: createStreamCooldowns() },
+  limits: DatabaseLimits = { slowTimeout: 3_000, processes: 1, ...createCooldowns() },
   guard?: ServerGuard,
 ): Database {
   const isPipelined = supportsPipelining(url);

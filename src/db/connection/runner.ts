@@ -17,11 +17,11 @@ import { EndlessStatements } from '../endless-statements.ts';
 import type { ServerGuard } from './server-guard.ts';
 import { SharedReads, withShape, type ShapedStatement } from './shared-reads.ts';
 import type { Demand } from '../scheduling/class-queue.ts';
-import type { ClassState } from '../scheduling/class-queues.ts';
+import type { ClassState, DatabaseLimits } from '../scheduling/class-queues.ts';
 import type { RunningStatement } from '../scheduling/running-statements.ts';
 import { Scheduler } from '../scheduling/scheduler.ts';
 import { classify, COSTLY, noteEstimate, Shapes } from '../statement-shapes.ts';
-import { CONNECTIONS, LOST_AFTER, type DatabaseLimits, type WorkClass } from '../scheduling/work-class.ts';
+import { CONNECTIONS, LOST_AFTER, type WorkClass } from '../scheduling/work-class.ts';
 
 export type PoolName = 'quick' | 'brief' | 'work';
 
@@ -73,13 +73,12 @@ export class Runner {
     const onReadOnly = (): void => {
       if (!guard) [this.#quick, this.#brief, this.#work].forEach((pool) => pool.reconnect());
     };
-    const startNext = (): void => this.#scheduler.startNext();
     this.#timeLimits = new TimeLimits(limits.slowTimeout);
-    this.#scheduler = new Scheduler(this.presence, this.#heavy, limits.processes);
+    this.#scheduler = new Scheduler(this.presence, this.#heavy, limits);
     const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
     const common = { open, deadline: DEADLINE, guard, isDirect: isPipelined, onReadOnly };
     const { presence } = this;
-    const brief = { open: openBrief, presence, heavy: this.#heavy, onHeavyEnd: startNext };
+    const brief = { open: openBrief, presence, heavy: this.#heavy, onHeavyEnd: this.#scheduler.startNext };
     this.#brief = new BriefReads({ ...common, ...brief });
     this.#quick = new Pool({
       ...common,

@@ -1,6 +1,6 @@
 // One replica: how far it is, whether it may answer reads, and the reads that run on it.
 import { Problem, Refusal, unavailable } from '../../errors.ts';
-import { openConnection, openDatabase, type Database } from '../connection/database.ts';
+import { createCooldowns, openConnection, openDatabase, type Database } from '../connection/database.ts';
 import {
   isConnectionError,
   isDatabaseError,
@@ -10,9 +10,8 @@ import {
 } from '../connection/database-errors.ts';
 import { sendStatement, type DedicatedConnection } from '../connection/driver.ts';
 import { hasReached, WrongServer, type Reached, type ServerGuard } from '../connection/server-guard.ts';
-import { createStreamCooldowns } from '../connection/cursors.ts';
 import type { PrimaryPositions } from './primary-positions.ts';
-import type { DatabaseLimits } from '../scheduling/work-class.ts';
+import type { DatabaseLimits } from '../scheduling/class-queues.ts';
 import { identityMismatch, replicaQuestion, type Identity, type ReplicaAnswer } from './server-state.ts';
 
 /** Milliseconds in which a replica must say how far it is. */
@@ -99,11 +98,7 @@ export class Replica implements ServerGuard {
     this.#options = options;
     const { host } = new URL(options.url);
     this.name = host === '' ? 'local' : host;
-    this.#database = openDatabase(
-      options.url,
-      { ...options.limits, cooldowns: createStreamCooldowns() },
-      this,
-    );
+    this.#database = openDatabase(options.url, { ...options.limits, ...createCooldowns() }, this);
   }
 
   get state(): ReplicaState {

@@ -3,7 +3,7 @@ import { startError } from '../../errors.ts';
 import type { Database } from '../connection/database.ts';
 import { isDatabaseError } from '../connection/database-errors.ts';
 import type { Reached } from '../connection/server-guard.ts';
-import type { DatabaseLimits } from '../scheduling/work-class.ts';
+import type { DatabaseLimits } from '../scheduling/class-queues.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import { createPositionTokens } from './position-token.ts';
 import { PrimaryPositions } from './primary-positions.ts';

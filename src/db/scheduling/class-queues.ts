@@ -1,6 +1,7 @@
 // The queues of all classes, and how they share the exclusive connections.
 import type { HeavyStatements } from './heavy-statements.ts';
 import { ClassQueue, type QueueClient } from './class-queue.ts';
+import type { UsageCooldowns } from './client-usage.ts';
 import type { SlowClients } from './slow-clients.ts';
 import {
   CONNECTIONS,
@@ -10,6 +11,18 @@ import {
   UNCERTAIN,
   type WorkClass,
 } from './work-class.ts';
+
+/** Limits of the work that costs PostgreSQL most. */
+export interface DatabaseLimits {
+  /** Milliseconds after which an anonymous client's read, or the first batch of its stream, is canceled. */
+  readonly slowTimeout: number;
+  /** Of streams. */
+  readonly cooldowns: UsageCooldowns;
+  /** Of other reads. */
+  readonly slowClients: SlowClients;
+  /** How many processes of the service use the database. They share its processors, so they share the limits of costly reads. */
+  readonly processes: number;
+}
 
 /** The counters of one class, for the metrics. */
 export interface ClassState {

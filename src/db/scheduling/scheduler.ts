@@ -8,7 +8,7 @@ import { classify, isVaried, CHEAP_RUN, type Shape } from '../statement-shapes.t
 import { increment } from '../counts.ts';
 import { SlowClients } from './slow-clients.ts';
 import type { ClassQueue, QueueClient, WaitingStatement, Demand } from './class-queue.ts';
-import { ClassQueues, type ClassState } from './class-queues.ts';
+import { ClassQueues, type ClassState, type DatabaseLimits } from './class-queues.ts';
 import { RunningStatements, type RunningStatement } from './running-statements.ts';
 import { LOST_AFTER, mustMove, READ_CLASSES, type WorkClass } from './work-class.ts';
 
@@ -36,7 +36,7 @@ const COOLDOWN_CLASSES: readonly WorkClass[] = [...READ_CLASSES, 'slow'];
  * waits behind itself.
  */
 export class Scheduler {
-  readonly #slowClients = new SlowClients();
+  readonly #slowClients: SlowClients;
   readonly #presence: ClientPresence;
   readonly #queues: ClassQueues;
   readonly #running: RunningStatements;
@@ -54,11 +54,16 @@ export class Scheduler {
     this.#queues.startNext();
   });
 
-  /** @param processes how many share the database */
-  constructor(presence = new ClientPresence(), heavy = new HeavyStatements(presence), processes = 1) {
+  constructor(
+    presence = new ClientPresence(),
+    heavy = new HeavyStatements(presence),
+    { processes = 1, slowClients = new SlowClients() }: Partial<DatabaseLimits> = {},
+  ) {
     this.#presence = presence;
-    this.#queues = new ClassQueues(this.#slowClients, heavy, processes);
-    this.#running = new RunningStatements(this.#queues, this.#slowClients, heavy);
+    this.#slowClients = slowClients;
+    this.#queues = new ClassQueues(slowClients, heavy, processes);
+    this.#running = new RunningStatements(this.#queues, slowClients, heavy);
+    slowClients.onCooldownEnd = this.startNext;
     this.#heavy = heavy;
   }
 
@@ -148,11 +153,7 @@ export class Scheduler {
       this.#queues.leave(queue, caller, milliseconds, expected);
       if (hasOverrun) increment(this.#slowClients.overruns, caller.key, -1);
     };
-    if (running.stopped)
-      void running.stopped.then(() => {
-        giveBack();
-        this.#queues.startNext();
-      });
+    if (running.stopped) void running.stopped.then(giveBack).then(this.startNext);
     else giveBack();
     const now = performance.now();
     if (milliseconds < LOST_AFTER && isComplete) this.#answeredAt = now;
@@ -167,9 +168,7 @@ export class Scheduler {
   }
 
   /** Starts waiting statements, after something else than a statement of a class has ended. */
-  startNext(): void {
-    this.#queues.startNext();
-  }
+  readonly startNext = (): void => this.#queues.startNext();
 
   /** Runs some work between `enter` and `leave`. */
   async run<T>(
@@ -200,7 +199,7 @@ export class Scheduler {
     isSuspect: boolean,
     busy = utilization ? performance.eventLoopUtilization(utilization).utilization : 1,
   ): void {
-    this.#slowClients.coolDown(key, milliseconds, busy, isSuspect, () => this.#queues.startNext());
+    this.#slowClients.coolDown(key, milliseconds, busy, isSuspect);
     if (isSuspect) this.#slowClients.markSuspect(key);
     this.#refuseCoolingDown(key);
   }

@@ -20,6 +20,9 @@ interface Cooldown {
   readonly isSuspect: boolean;
 }
 
+/** A cooldown after a slow read: its length, and whether the client is suspect. */
+export type SlowRead = readonly [key: string, milliseconds: number, isSuspect: boolean];
+
 interface EndedRead {
   readonly since: number;
   /** Whether its shape was known to be cheap. */
@@ -27,6 +30,9 @@ interface EndedRead {
 }
 
 export class SlowClients {
+  readonly #share: ((read: SlowRead) => void) | undefined;
+  /** Called when a cooldown ends. */
+  onCooldownEnd: () => void = () => undefined;
   /** How many running statements of other classes have turned out to be slow, by client. */
   readonly overruns = new Map<string, number>();
   /** The cooldowns of anonymous clients. */
@@ -43,6 +49,19 @@ export class SlowClients {
   readonly #endedReads = new Map<string, number>();
   /** The latest cooldown, as a multiple of the duration of the statement before it. */
   cooldownFactor = 0;
+
+  /** @param share receives each cooldown, for the other processes */
+  constructor(share?: (read: SlowRead) => void) {
+    this.#share = share;
+  }
+
+  /** Adds cooldowns of other processes: a client may have used several of them at the same time. */
+  learn(reads: readonly SlowRead[]): void {
+    for (const [key, milliseconds, isSuspect] of reads) {
+      if (isSuspect) this.markSuspect(key);
+      this.#start(key, this.cooldownOf(key) + milliseconds, isSuspect);
+    }
+  }
 
   /** Whether the client may not start statements of this class for now. */
   isCoolingDown(key: string, name: WorkClass): boolean {
@@ -106,10 +125,15 @@ export class SlowClients {
    * @param busy the share of this time in which the process was busy
    * @param isSuspect see `Cooldown`
    */
-  coolDown(key: string, milliseconds: number, busy: number, isSuspect: boolean, onEnd: () => void): void {
+  coolDown(key: string, milliseconds: number, busy: number, isSuspect: boolean): void {
     this.cooldownFactor = COOLDOWN * busy;
+    const length = milliseconds * this.cooldownFactor;
+    this.#start(key, Math.max(length, this.cooldownOf(key)), isSuspect);
+    this.#share?.([key, length, isSuspect]);
+  }
+
+  #start(key: string, length: number, isSuspect: boolean): void {
     const earlier = this.#cooldowns.get(key);
-    const length = Math.max(milliseconds * this.cooldownFactor, this.cooldownOf(key));
     const cooldown: Cooldown = {
       until: performance.now() + length,
       isSuspect: isSuspect || earlier?.isSuspect === true,
@@ -118,7 +142,7 @@ export class SlowClients {
     const end = (): void => {
       if (this.#cooldowns.get(key) !== cooldown) return;
       this.#cooldowns.delete(key);
-      onEnd();
+      this.onCooldownEnd();
     };
     setTimeout(end, length).unref();
   }

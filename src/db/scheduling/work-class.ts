@@ -1,5 +1,3 @@
-import type { UsageCooldowns } from './client-usage.ts';
-
 /**
  * The class of a statement that uses an exclusive connection:
  * - `short`: statements that are certain to be short, while the pipelined connection cannot take them
@@ -49,16 +47,6 @@ export const SHARES: Readonly<Record<WorkClass, Share>> = {
   trial: { max: 3, reserved: 1, perClient: 1 },
   attempt: { max: 3, reserved: 1, perClient: 1 },
 };
-
-/** Limits of the work that costs PostgreSQL most. */
-export interface DatabaseLimits {
-  /** Milliseconds after which an anonymous client's read, or the first batch of its stream, is canceled. */
-  readonly slowTimeout: number;
-  /** Of streams. */
-  readonly cooldowns: UsageCooldowns;
-  /** How many processes of the service use the database. They share its processors, so they share the limits of costly reads. */
-  readonly processes: number;
-}
 
 /** How much of a limit one process gets. */
 export const shareOfProcess = (limit: number, processes: number): number => Math.ceil(limit / processes);
