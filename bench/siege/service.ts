@@ -5,7 +5,7 @@ import { join, dirname, resolve } from 'node:path';
 import { readFile, rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from '../../src/db/connection/embedded.ts';
-import { residentMemory, sumOf } from '../processes.ts';
+import { residentMemory } from '../processes.ts';
 import { childrenOf } from '../faults/cluster.ts';
 import { askOnce } from './connection.ts';
 
@@ -115,13 +115,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     watch() {
       const from = Date.now();
       let memory = 0;
+      const { pid = 0 } = child;
+      // Found once: a search through all processes takes long enough to slow down the service.
+      const family = hasWorkers
+        ? childrenOf(pid).then((workers) => [pid, ...workers])
+        : Promise.resolve([pid]);
       const sample = async (): Promise<void> => {
-        const note = async (pid: number): Promise<number> => {
-          const now = await residentMemory(pid);
-          if (now > memory) memory = now;
-          return now;
-        };
-        await (hasWorkers ? sumOf : (pid: number) => note(pid))(child.pid ?? 0, note);
+        for (const one of await family) memory = Math.max(memory, (await residentMemory(one)) || 0);
       };
       void sample();
       const timer = setInterval(() => void sample(), SAMPLE).unref();
