@@ -25,6 +25,8 @@ const MAX_PAUSE = 250;
 /** Maximum wait in milliseconds, in general and for the only client. Tasks expected to wait longer are refused at once. */
 const MAX_WAIT = 2_000;
 const MAX_WAIT_ALONE = 10_000;
+/** Milliseconds between two searches for those that have waited longer. */
+const SWEEP_INTERVAL = 50;
 /** Maximum bytes of records that wait to be rendered as pages. */
 const MAX_BYTES = 64 * 1024 * 1024;
 /** Weight of the newest interval in the mean, and the initial mean in milliseconds. */
@@ -67,6 +69,8 @@ export class HeavyWork {
   #othersSeenAt = -Infinity;
   /** Mean milliseconds from the start of one task to the start of the next. */
   #meanInterval = FIRST_MEAN;
+  /** When tasks that have waited too long are refused next. */
+  #sweepDue = -Infinity;
   /** When the latest task started, while more tasks wait. */
   #startedAt: number | undefined;
 
@@ -166,6 +170,8 @@ export class HeavyWork {
   }
 
   #refuseLate(now: number): void {
+    if (now < this.#sweepDue) return;
+    this.#sweepDue = now + SWEEP_INTERVAL;
     const latest = now - (this.#waiting.clients > 1 ? MAX_WAIT : MAX_WAIT_ALONE);
     const late = [...this.#waiting.entries()].filter(([, , { since }]) => since < latest);
     // As in `waitForTurn`: 429 for a client that waits behind its own tasks, else 503.
