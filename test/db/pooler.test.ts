@@ -5,7 +5,7 @@ import { connect, createServer, type AddressInfo } from 'node:net';
 import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { whenAdmitted } from '../http/expect.ts';
-import { basic, createDatabase, request, startService, type TestDatabase } from '../support.ts';
+import { basic, createDatabase, request, startService, type Answer, type TestDatabase } from '../support.ts';
 import { after, before, describe, test } from '../testing.ts';
 
 /** Calls back with the type of each message of PostgreSQL's protocol. The start of a connection has no type. */
@@ -136,6 +136,7 @@ test('with prepare=false nothing is sent on a connection before the last answer 
   await service.sql`insert into note (message) select n::text from generate_series(1, 50) n`;
   const headers = { authorization: basic('bob') };
   const paths = Array.from({ length: 40 }, (_, at) => [`/api/note/${at + 1}/`, '/api/note/']).flat();
+  const filters = Array.from({ length: 80 }, (_, at) => `/api/note/?message=${at}`);
   try {
     for (const prepare of ['false', 'true']) {
       const watch = await startWatch(service.url);
@@ -150,8 +151,10 @@ test('with prepare=false nothing is sent on a connection before the last answer 
             request(base, `/api/note/${at + 1}/`, { method: 'PUT', headers, body: { message: 'new' } }),
           ),
         );
-        const reads = paths.map((path) => whenAdmitted(() => request(base, path)));
-        const answers = await Promise.all([...reads, ...writes]);
+        const read = (all: readonly string[]): Promise<Answer>[] =>
+          all.map((path) => whenAdmitted(() => request(base, path)));
+        const answers = await Promise.all([...read(paths), ...writes]);
+        answers.push(...(await Promise.all(read(filters))));
         assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
         await request(base, '/api/note/', { headers: { accept: 'application/x-ndjson' } });
       } finally {
