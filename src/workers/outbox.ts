@@ -20,8 +20,8 @@ export interface Outbox extends Share {
 }
 
 /**
- * Failed logins, known clients, searches and slow reads are sent at once, requests added up over some time. The next batch waits until the last one has
- * been written, so a receiver that does not read cannot fill the memory.
+ * Failed logins, known clients, searches and slow reads are sent at once, requests added up over some time. The next batch waits
+ * until the last one has been written, so a receiver that does not read cannot fill the memory.
  * @param send writes a batch, and calls back when that is done
  */
 export function createOutbox(send: (batch: Batch, onWritten: () => void) => void): Outbox {

@@ -16,7 +16,7 @@ export interface Batch {
   readonly rates: readonly SpentRequests[];
   /** How long the primary has searched for streams of clients. A process of an earlier version does not send it. */
   readonly searches?: readonly SpentTime[];
-  /** Cooldowns after slow reads of the primary. The same. */
+  /** Cooldowns after slow reads of the primary. A process of an earlier version does not send it. */
   readonly slowReads?: readonly SlowRead[];
 }
 
@@ -30,7 +30,7 @@ export interface Share {
 }
 
 /** How much of each kind a new process gets: the latest entries. */
-const MAX_RECENT = { failures: 5_000, logins: 5_000, rates: 2_000 };
+const MAX_RECENT = { failures: 5_000, logins: 5_000, rates: 2_000, slowReads: 500 };
 /** Entries of each kind in one message. */
 const MAX_BATCH = 500;
 
@@ -65,7 +65,9 @@ export function createSharedState({ rateLimit }: Pick<Settings, 'rateLimit'>, sh
       const failures = throttle.recent(MAX_RECENT.failures);
       const logins = familiars.recent(MAX_RECENT.logins);
       const rates = limit?.recent(MAX_RECENT.rates) ?? [];
-      const batches: Batch[] = [];
+      const slowReads = slowClients.recent(MAX_RECENT.slowReads);
+      const batches: Batch[] =
+        slowReads.length === 0 ? [] : [{ failures: [], logins: [], rates: [], slowReads }];
       for (let from = 0; from < Math.max(failures.length, logins.length, rates.length); from += MAX_BATCH) {
         const part = <T>(items: readonly T[]): T[] => items.slice(from, from + MAX_BATCH);
         batches.push({ failures: part(failures), logins: part(logins), rates: part(rates) });

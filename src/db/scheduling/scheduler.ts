@@ -64,6 +64,7 @@ export class Scheduler {
     this.#queues = new ClassQueues(slowClients, heavy, processes);
     this.#running = new RunningStatements(this.#queues, slowClients, heavy);
     slowClients.onCooldownEnd = this.startNext;
+    slowClients.onProlonged = (key) => this.#refuseCoolingDown(key);
     this.#heavy = heavy;
   }
 

@@ -7,6 +7,8 @@ import type { WorkClass } from './work-class.ts';
  * proportion to how idle the process was. Without it, one anonymous client could keep a database processor busy permanently.
  */
 const COOLDOWN = 4;
+/** Maximum length with those of other processes (milliseconds). */
+const MAX_COOLDOWN = 60_000;
 /** Milliseconds for which an anonymous client runs one read at a time after an unexpectedly slow one. */
 const SUSPECT_FOR = 60_000;
 /** Milliseconds from a failed attempt to the next one. */
@@ -16,11 +18,13 @@ const PREFERRED_FOR = 10 * 60_000;
 
 interface Cooldown {
   readonly until: number;
+  /** When it would end without those of other processes. */
+  readonly ownUntil: number;
   /** Whether the client may hide the cost of its reads on purpose, so that it must not start other reads either. */
   readonly isSuspect: boolean;
 }
 
-/** A cooldown after a slow read: its length, and whether the client is suspect. */
+/** By how much a slow read has prolonged the cooldown of its client, and whether the client is suspect. */
 export type SlowRead = readonly [key: string, milliseconds: number, isSuspect: boolean];
 
 interface EndedRead {
@@ -33,6 +37,8 @@ export class SlowClients {
   readonly #share: ((read: SlowRead) => void) | undefined;
   /** Called when a cooldown ends. */
   onCooldownEnd: () => void = () => undefined;
+  /** Called when another process has prolonged the cooldown of this client. */
+  onProlonged: (key: string) => void = () => undefined;
   /** How many running statements of other classes have turned out to be slow, by client. */
   readonly overruns = new Map<string, number>();
   /** The cooldowns of anonymous clients. */
@@ -50,7 +56,7 @@ export class SlowClients {
   /** The latest cooldown, as a multiple of the duration of the statement before it. */
   cooldownFactor = 0;
 
-  /** @param share receives each cooldown, for the other processes */
+  /** @param share receives what each slow read adds, for the other processes */
   constructor(share?: (read: SlowRead) => void) {
     this.#share = share;
   }
@@ -59,8 +65,16 @@ export class SlowClients {
   learn(reads: readonly SlowRead[]): void {
     for (const [key, milliseconds, isSuspect] of reads) {
       if (isSuspect) this.markSuspect(key);
-      this.#start(key, this.cooldownOf(key) + milliseconds, isSuspect);
+      this.#prolong(key, milliseconds, this.#cooldowns.get(key)?.ownUntil ?? 0, isSuspect);
+      this.onProlonged(key);
     }
+  }
+
+  /** What a new process must know: the cooldowns that go on. @param max how many at most */
+  recent(max: number): SlowRead[] {
+    return [...this.#cooldowns]
+      .slice(-max)
+      .map(([key, { isSuspect }]) => [key, this.cooldownOf(key), isSuspect]);
   }
 
   /** Whether the client may not start statements of this class for now. */
@@ -120,22 +134,26 @@ export class SlowClients {
   }
 
   /**
-   * Starts a cooldown. A longer one that goes on already stays.
+   * Starts a cooldown. A longer one that goes on already stays, and those of other processes are added.
    * @param milliseconds that the client's statement took
    * @param busy the share of this time in which the process was busy
    * @param isSuspect see `Cooldown`
    */
   coolDown(key: string, milliseconds: number, busy: number, isSuspect: boolean): void {
     this.cooldownFactor = COOLDOWN * busy;
-    const length = milliseconds * this.cooldownFactor;
-    this.#start(key, Math.max(length, this.cooldownOf(key)), isSuspect);
-    this.#share?.([key, length, isSuspect]);
+    const now = performance.now();
+    const ownBefore = Math.max(now, this.#cooldowns.get(key)?.ownUntil ?? 0);
+    const ownUntil = Math.max(ownBefore, now + milliseconds * this.cooldownFactor);
+    this.#prolong(key, ownUntil - ownBefore, ownUntil, isSuspect);
+    this.#share?.([key, ownUntil - ownBefore, isSuspect]);
   }
 
-  #start(key: string, length: number, isSuspect: boolean): void {
+  #prolong(key: string, milliseconds: number, ownUntil: number, isSuspect: boolean): void {
     const earlier = this.#cooldowns.get(key);
+    const length = Math.min(this.cooldownOf(key) + milliseconds, MAX_COOLDOWN);
     const cooldown: Cooldown = {
       until: performance.now() + length,
+      ownUntil,
       isSuspect: isSuspect || earlier?.isSuspect === true,
     };
     this.#cooldowns.set(key, cooldown);
