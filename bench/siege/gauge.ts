@@ -23,8 +23,12 @@ const times = ((): number | undefined => {
  */
 function processorTime(): number | undefined {
   if (times === undefined) return undefined;
-  const length = readSync(times, buffer, 0, buffer.length, 0);
-  return Number.parseInt(buffer.toString('latin1', 0, length), 10) / 1e6;
+  try {
+    const time = Number.parseInt(buffer.toString('latin1', 0, readSync(times, buffer, 0, 64, 0)), 10) / 1e6;
+    return Number.isNaN(time) ? undefined : time;
+  } catch {
+    return undefined;
+  }
 }
 
 let before = performance.now();
