@@ -7,6 +7,8 @@ const MAX_WAIT = 50;
 const MAX_HELD = 20;
 /** Milliseconds for which they then have them, so that a flood of connections does not take all of the time. */
 const MIN_FREE = 5;
+/** New connections are many if there are more of them per millisecond, beyond so many at once. */
+const MANY = { rate: 0.05, atOnce: 10 };
 
 /**
  * Node accepts one connection in each iteration of the event loop. The system hands them over in the order of their arrival, so if
@@ -20,6 +22,9 @@ export class Arrivals {
   /** How many connections were accepted, in all and when `holdsQueue` was last called. */
   #count = 0;
   #countBefore = 0;
+  /** How many connections were beyond the rate of `MANY` when the latest one was accepted, and when that was. */
+  #excess = 0;
+  #acceptedAt = -Infinity;
   /** Until when the queue is held at most; undefined while it is not. */
   #heldUntil: number | undefined;
   /** Until when it is not held again. */
@@ -32,8 +37,19 @@ export class Arrivals {
 
   /** Reports a new connection. */
   accepted(): void {
+    const now = performance.now();
+    this.#excess = this.#excessAt(now) + 1;
+    this.#acceptedAt = now;
     this.#hasAccepted = true;
     this.#count += 1;
+  }
+
+  /**
+   * Whether many connections have been accepted lately. Then others may wait in the system for longer than their clients do, also
+   * while the process itself has little to do: several processes may all wait for a processor.
+   */
+  areMany(now: number): boolean {
+    return this.#excessAt(now) > MANY.atOnce;
   }
 
   /**
@@ -63,6 +79,10 @@ export class Arrivals {
     if (!this.#hasAccepted) return this.#end;
     this.#end ??= this.#wait().finally(() => (this.#end = undefined));
     return this.#end;
+  }
+
+  #excessAt(now: number): number {
+    return Math.max(0, this.#excess - (now - this.#acceptedAt) * MANY.rate);
   }
 
   async #wait(): Promise<void> {

@@ -11,11 +11,15 @@ let probed = 0;
 /** Milliseconds that an HTTP/1.0 client that closed its half of the connection has for its response: it cannot be probed. */
 const UNPROBED_TIME = 100;
 
+/** Whether clients of this version know interim responses. Others would take one for the response. */
+const knowsInterim = (httpVersion: string): boolean => httpVersion === '1.1';
+
 /**
- * Checks before a request starts whether a client that closed its half of the connection still reads. If it does not, its system
+ * Checks before expensive work whether a client that closed its half of the connection still reads. If it does not, its system
  * responds to a first interim response with a reset, so that a second one fails.
  * @param peer remembers that the connection was checked: once is enough
- * @returns undefined if no check is needed; else a promise that resolves after the check, in about FIRST_PROBE milliseconds
+ * @returns undefined if no check is needed; else a promise that resolves after the check, in about FIRST_PROBE milliseconds. A
+ * client whose round trip is longer counts as reading.
  * @throws ClientGone (rejects) if the client does not read
  */
 export function checkStillReads(
@@ -23,7 +27,7 @@ export function checkStillReads(
   response: ServerResponse,
   peer: { wasReadingChecked: boolean },
 ): Promise<void> | undefined {
-  if (!socket.readableEnded || httpVersion === '1.0' || peer.wasReadingChecked) return undefined;
+  if (!socket.readableEnded || !knowsInterim(httpVersion) || peer.wasReadingChecked) return undefined;
   peer.wasReadingChecked = true;
   response.writeProcessing();
   return sleep(FIRST_PROBE).then(async () => {
@@ -38,11 +42,10 @@ export function checkStillReads(
 
 /**
  * A client that closed its half of the connection may have disconnected or may still read. Sends interim responses, which HTTP/1.1
- * clients ignore, until the response starts or the connection breaks. An HTTP/1.0 client would take them for the response, so its
- * connection is closed.
+ * clients must ignore, until the response starts or the connection breaks. The connection of any other client is closed.
  */
 export function probe({ httpVersion, socket }: IncomingMessage, response: ServerResponse): void {
-  const isOld = httpVersion === '1.0';
+  const isOld = !knowsInterim(httpVersion);
   const after = (wait: number): void => {
     probed += 1;
     setTimeout(() => {

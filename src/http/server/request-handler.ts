@@ -169,8 +169,9 @@ export function createHandler(options: HandlerOptions): Handler {
     arrivals.settled()?.then(() => healthChecks.next()) ?? healthChecks.next();
 
   function checkAndAdmit(exchange: Exchange): Promise<void> | undefined {
-    // Many clients of a busy process give up while the system holds their connections, and their requests must cost next to nothing.
-    const check = exchange.checkStillReads();
+    const now = performance.now();
+    const mayBeGone = admission.isBusy(now) || arrivals.areMany(now);
+    const check = mayBeGone ? exchange.checkStillReads() : undefined;
     return check ? check.then(() => admit(exchange)) : admit(exchange);
   }
 
