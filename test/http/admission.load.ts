@@ -208,7 +208,10 @@ describe('admission', () => {
   test('pauses longer after heavy work if there are as many processes as processors', async () => {
     const [tasks, work] = [6, 10];
     const admission = new Admission(undefined, Math.max(2, availableParallelism()));
-    const present = setInterval(() => void enter(admission, 'bob'), 1);
+    const present = setInterval(() => {
+      const request = requestOf('bob');
+      void Promise.resolve(admission.enter(request, performance.now())).then(() => admission.leave(request));
+    }, 1);
     const started: number[] = [];
     await Promise.all(
       Array.from({ length: tasks }, async () => {
