@@ -53,3 +53,16 @@ test('queued requests have a fifth of the time while connections keep coming', (
   const free = held.filter((isHeld) => !isHeld).length;
   assert.ok(free >= 75 && free < 100, String(free));
 });
+
+test('connections are many beyond ten at once, and for a second after any flood', () => {
+  const arrivals = new Arrivals();
+  const accept = (count: number): void => {
+    for (let left = count; left > 0; left -= 1) arrivals.accepted();
+  };
+  accept(10);
+  assert.equal(arrivals.areMany(performance.now()), false);
+  accept(100_000);
+  const now = performance.now();
+  assert.equal(arrivals.areMany(now + 900), true);
+  assert.equal(arrivals.areMany(now + 1_100), false);
+});

@@ -7,8 +7,8 @@ const MAX_WAIT = 50;
 const MAX_HELD = 20;
 /** Milliseconds for which they then have them, so that a flood of connections does not take all of the time. */
 const MIN_FREE = 5;
-/** New connections are many if there are more of them per millisecond, beyond so many at once. */
-const MANY = { rate: 0.05, atOnce: 10 };
+/** New connections are many if there are more of them per millisecond, beyond so many at once. At most so many more are counted. */
+const MANY = { rate: 0.05, atOnce: 10, counted: 50 };
 
 /**
  * Node accepts one connection in each iteration of the event loop. The system hands them over in the order of their arrival, so if
@@ -38,7 +38,7 @@ export class Arrivals {
   /** Reports a new connection. */
   accepted(): void {
     const now = performance.now();
-    this.#excess = this.#excessAt(now) + 1;
+    this.#excess = Math.min(this.#excessAt(now) + 1, MANY.atOnce + MANY.counted);
     this.#acceptedAt = now;
     this.#hasAccepted = true;
     this.#count += 1;
