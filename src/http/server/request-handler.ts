@@ -1,6 +1,7 @@
 // Handles each request from its arrival to the log line: admission, routing, error handling, response.
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import type { Settings } from '../../config.ts';
 import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
@@ -72,6 +73,12 @@ const isShared = ({ headers }: Reply): boolean => String(headers['Cache-Control'
 
 function addVary(headers: Record<string, string>, name: string): void {
   headers['Vary'] = headers['Vary'] === undefined ? name : `${name}, ${headers['Vary']}`;
+}
+
+/** Resolves after one complete iteration of the event loop: the end of a connection is read in the one after its last request. */
+async function endIsRead(): Promise<void> {
+  await nextIteration();
+  await nextIteration();
 }
 
 /** Makes the listener for `http.createServer`. */
@@ -170,8 +177,11 @@ export function createHandler(options: HandlerOptions): Handler {
 
   function checkAndAdmit(exchange: Exchange): Promise<void> | undefined {
     const now = performance.now();
-    const mayBeGone = admission.isBusy(now) || arrivals.areMany(now);
-    const check = mayBeGone ? exchange.checkStillReads() : undefined;
+    const check = arrivals.areMany(now)
+      ? endIsRead().then(() => exchange.checkStillReads())
+      : admission.isBusy(now)
+        ? exchange.checkStillReads()
+        : undefined;
     return check ? check.then(() => admit(exchange)) : admit(exchange);
   }
 
