@@ -61,8 +61,9 @@ function assertMayFork(): void {
 export async function superviseWorkers(options: SupervisorOptions): Promise<number> {
   const { settings, program, passed, logger } = options;
   assertMayFork();
-  // The system holds the connections of a passed socket until a process accepts them, so none is lost when processes end.
-  if (passed !== undefined) cluster.schedulingPolicy = cluster.SCHED_NONE;
+  // The processes accept connections themselves, so a busy one takes fewer, and none is lost when a process ends. Otherwise, this
+  // process would hand a process the next connection only once it has accepted the last one.
+  cluster.schedulingPolicy = cluster.SCHED_NONE;
   cluster.setupPrimary({
     exec: program,
     args: ['serve'],

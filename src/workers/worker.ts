@@ -1,7 +1,6 @@
 // One process of WORKERS, as the process that has started it sees it.
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import { WORKER_VARIABLE } from '../processes.ts';
-import { redistributeConnections } from './handed-connections.ts';
 import type { ToParent, ToWorker, WorkerStart } from './messages.ts';
 import { createOutbox, type Outbox } from './outbox.ts';
 
@@ -69,7 +68,6 @@ export function startWorker(
   const { number } = start;
   const forked = fork(number);
   const child = forked instanceof Error ? undefined : forked;
-  if (child) redistributeConnections(child.process);
   const gone = new AbortController();
   let readyAt: number | undefined;
   let hasJoined = false;
