@@ -69,6 +69,18 @@ describe('a client whose reads are slow on purpose', () => {
     assert.equal(scheduler.classOf(shape, anonymous('alice')), 'attempt');
   });
 
+  test('makes others only try a costly shape that nobody has seen cheap, while it runs two of its statements', async () => {
+    const shape = { ...varied(), cheapAt: -Infinity };
+    const classOf = (): WorkClass => scheduler.classOf(shape, anonymous('alice'));
+    assert.equal(classOf(), 'slow');
+    const running = [await enter('slow', 'mallory', shape), await enter('slow', 'trudy', shape)];
+    assert.equal(classOf(), 'attempt');
+    const [first] = running;
+    assert.ok(first);
+    scheduler.leave(first, true);
+    assert.equal(classOf(), 'slow');
+  });
+
   test('has failed with an attempt that it leaves just before the limit', async () => {
     const shape = varied();
     const running = await enter('attempt', 'mallory', shape);

@@ -73,13 +73,15 @@ export class Scheduler {
   }
 
   /**
-   * The class of a read. Reads of suspect clients are isolated, whatever they have cost other clients. A shape that is costly
-   * only with some values is tried briefly, so that no client can make it slow for others.
+   * The class of a read. Reads of suspect clients are isolated, whatever they have cost other clients. A costly shape is tried
+   * briefly, so that no client can make it slow for others; if it was never cheap in this process, only where it would wait.
    */
   classOf(shape: Shape, { key, clientKind }: QueueClient): WorkClass {
     const name = classify(shape);
-    if (name === 'slow') return isVaried(shape) && this.#slowClients.mayAttempt(key) ? 'attempt' : 'slow';
-    return clientKind === 'anonymous' && this.#slowClients.isSuspect(key) ? 'trial' : name;
+    if (name !== 'slow')
+      return clientKind === 'anonymous' && this.#slowClients.isSuspect(key) ? 'trial' : name;
+    const isTried = isVaried(shape) || this.#queues.isSlowFull;
+    return isTried && this.#slowClients.mayAttempt(key) ? 'attempt' : 'slow';
   }
 
   /**
