@@ -57,7 +57,7 @@ export class RunningStatements {
   readonly #slowClients: SlowClients;
   /** Reads that are not known to be slow, in the order in which they began. */
   readonly #reads = new Set<RunningStatement>();
-  /** Attempts with shapes that are known to be slow with other values, in the order in which they began. */
+  /** Attempts with shapes that have been slow, maybe with other values, in the order in which they began. */
   readonly #attempts = new Set<RunningStatement>();
   /** Writes, in the order in which they began. */
   readonly #writes = new Set<RunningStatement>();

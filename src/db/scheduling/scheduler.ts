@@ -21,7 +21,6 @@ const MAX_WAITING_OF_SUSPECT = 8;
 
 /** An anonymous client whose read unexpectedly takes this long (milliseconds) may hide its cost on purpose. */
 const SUSPICIOUS = 1_000;
-
 /** Milliseconds since the last answer for which the database counts as lively. */
 const LIVELY = 2_000;
 
@@ -73,15 +72,13 @@ export class Scheduler {
   }
 
   /**
-   * The class of a read. Reads of suspect clients are isolated, whatever they have cost other clients. A costly shape is tried
-   * briefly, so that no client can make it slow for others; if it was never cheap in this process, only where it would wait.
+   * The class of a read. Reads of suspect clients are isolated, whatever they have cost other clients. A shape that is costly
+   * only with some values is tried briefly, so that no client can make it slow for others.
    */
   classOf(shape: Shape, { key, clientKind }: QueueClient): WorkClass {
     const name = classify(shape);
-    if (name !== 'slow')
-      return clientKind === 'anonymous' && this.#slowClients.isSuspect(key) ? 'trial' : name;
-    const isTried = isVaried(shape) || this.#queues.isSlowFull;
-    return isTried && this.#slowClients.mayAttempt(key) ? 'attempt' : 'slow';
+    if (name === 'slow') return isVaried(shape) && this.#slowClients.mayAttempt(key) ? 'attempt' : 'slow';
+    return clientKind === 'anonymous' && this.#slowClients.isSuspect(key) ? 'trial' : name;
   }
 
   /**
@@ -108,6 +105,9 @@ export class Scheduler {
     // Those that wait may be held up by themselves, such as writes of one record, while this one starts at once.
     const problem = startsAtOnce ? undefined : this.#refusal(queue, caller, shape?.mean ?? shape?.cost);
     if (!problem) return this.#wait(queue, requester, caller, shape, since ?? now);
+    // A shape that has only been costly so far may be cheap with these values.
+    if (name === 'slow' && shape && this.#slowClients.mayAttempt(caller.key))
+      return this.enter('attempt', requester, shape, since, demand);
     this.#heavy.leave(caller.key, caller);
     queue.refused += 1;
     return Promise.reject(problem);

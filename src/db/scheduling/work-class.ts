@@ -6,7 +6,7 @@
  * - `brief`: reads that have been fast so far
  * - `read`: other reads
  * - `trial`: reads that may cost more than PostgreSQL estimates
- * - `attempt`: reads that are costly only with some values
+ * - `attempt`: reads that may be costly only with some values
  * - `slow`: reads that are known to be costly
  */
 export type WorkClass = 'short' | 'write' | 'admin' | 'brief' | 'read' | 'trial' | 'attempt' | 'slow';
