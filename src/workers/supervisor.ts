@@ -61,8 +61,8 @@ function assertMayFork(): void {
 export async function superviseWorkers(options: SupervisorOptions): Promise<number> {
   const { settings, program, passed, logger } = options;
   assertMayFork();
-  // The processes accept connections themselves, so a busy one takes fewer, and those that wait are served when one ends. Otherwise, this
-  // process would hand a process the next connection only once it has accepted the last one.
+  // The processes accept connections themselves, so a busy one takes fewer, and those that wait are served when one ends. Otherwise,
+  // this process would hand a process the next connection only once it has accepted the last one.
   cluster.schedulingPolicy = cluster.SCHED_NONE;
   cluster.setupPrimary({
     exec: program,
