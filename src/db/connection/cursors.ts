@@ -18,6 +18,8 @@ import { UsageCooldowns } from '../scheduling/client-usage.ts';
 const BATCH_BYTES = 65_536;
 /** Rows in the first batch, when their size is not known yet. */
 const FIRST_ROWS = 10;
+/** Milliseconds that a client waits for a slot: long enough to notice that a stream which began just before is slow. */
+const MAX_WAIT = 4_000;
 /** Milliseconds that BEGIN may take. */
 const BEGIN_TIMEOUT = 15_000;
 
@@ -38,6 +40,7 @@ function createSlots(processes: number): Slots {
   return new Slots({
     max: { anonymous, user, admin },
     perClient: { anonymous: 1, user: 1, admin: 2 },
+    maxWait: MAX_WAIT,
     ownMessage: 'You have reached your limit of concurrent streams. Finish reading one first.',
     fullMessage: 'Too many streams and exports are running. Try again.',
     cooldownMessage:
