@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { readdir } from 'node:fs/promises';
 import { get } from 'node:http';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { hammer } from './load.ts';
 import {
@@ -175,6 +177,29 @@ describe('a socket that is passed as systemd passes it', () => {
       assert.equal(await holder.stop(next), 0);
     } finally {
       holder.close();
+    }
+  });
+
+  test('if another program uses the port of METRICS, the processes of WORKERS stop trying, and open no more files', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    const holder = await hold({ ...env, WORKERS: '2', METRICS: `127.0.0.1:${port}` });
+    try {
+      const pid = await holder.launch();
+      await holder.ready(1);
+      const stopped =
+        /"level":"error".*cannot listen for metrics on .*There are no metrics until the next start/g;
+      await until('both to stop', () => holder.output().match(stopped)?.length === 2);
+      const openFiles = async (): Promise<number> => (await readdir(`/proc/${pid}/fd`)).length;
+      const before = await openFiles();
+      await sleep(1000);
+      assert.equal(await openFiles(), before);
+      assert.equal((await ask(holder.base, '/readyz')).status, 200);
+      assert.equal(await holder.stop(pid), 0);
+    } finally {
+      holder.close();
+      other.close();
     }
   });
 

@@ -24,6 +24,11 @@ const FIRST_PASSED = 3;
 const RETRY_INTERVAL = 250;
 /** Failed attempts before a warning. */
 const WARN_AFTER = 8;
+/**
+ * Attempts of a process of WORKERS: ten seconds, after which no previous process is left. Node.js leaves two files open for each
+ * failed attempt to share a port.
+ */
+const MAX_SHARED_TRIES = 40;
 /** Maximum connections to the address of METRICS. */
 const METRICS_CONNECTIONS = 32;
 
@@ -120,14 +125,16 @@ async function openMetrics(
   // During a restart the previous process may still use the port while it finishes its requests.
   let isClosed = false;
   const opening = (async (): Promise<RunningServer | undefined> => {
-    for (let tries = 0; !isClosed; tries += 1) {
+    const maxTries = isWorker ? MAX_SHARED_TRIES : Infinity;
+    for (let tries = 1; !isClosed && tries <= maxTries; tries += 1) {
       try {
         return logged(await open());
       } catch (error) {
-        if (tries === WARN_AFTER)
-          logger.warn({
-            message: `cannot listen for metrics on ${hostAndPort(host, port)}, retrying: ${(error as Error).message}`,
-          });
+        const problem = `cannot listen for metrics on ${hostAndPort(host, port)}`;
+        const reason = (error as Error).message;
+        if (tries === maxTries)
+          logger.error({ message: `${problem}: ${reason}. There are no metrics until the next start.` });
+        else if (tries === WARN_AFTER) logger.warn({ message: `${problem}, retrying: ${reason}` });
         await sleep(RETRY_INTERVAL, undefined, { ref: false });
       }
     }
