@@ -51,7 +51,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const hasWorkers = (settings['WORKERS'] ?? '1') !== '1';
   const holdsFile = join(dirname(gauge), `holds-${port}`);
   const child = spawn(process.execPath, ['--import', gauge, ...flags, resolve('dist/main.js'), 'serve'], {
-    stdio: ['ignore', 'ignore', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       PATH: process.env['PATH'],
       NODE_ENV: 'production',
@@ -67,6 +67,9 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   });
   let isAlive = true;
   const ended = once(child, 'exit').then(() => (isAlive = false));
+  // It says so once all its processes serve: one alone would take all connections.
+  let isListening = false;
+  child.stdout?.on('data', (chunk: Buffer) => (isListening ||= chunk.includes('listening on')));
   let log = '';
   let line = 0;
   let longestLine = 0;
@@ -97,8 +100,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   };
   const started = Date.now();
   for (;;) {
-    const answer = await askOnce(port, { path: '/healthz' }, 1000).catch(() => undefined);
-    if (answer?.status === 200) {
+    if (isListening) {
       const ready = await askOnce(port, { path: '/readyz' }, 1000).catch(() => undefined);
       if (ready?.status === 200) break;
     }
