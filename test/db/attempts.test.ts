@@ -83,8 +83,20 @@ describe('a client whose reads are slow on purpose', () => {
     assert.equal(running.initialQueue.name, 'attempt');
     await sleep(60);
     scheduler.leave(running);
-    await assert.rejects(enter('slow', 'alice', costly), { status: 429 });
+    // Others are the reason, and the attempt is no reason not to try another shape.
+    await assert.rejects(enter('slow', 'alice', costly), { status: 503 });
+    assert.equal(scheduler.classOf(varied(), anonymous('alice')), 'attempt');
+    await quickAttempt('alice');
     assert.equal(scheduler.classOf(costly, anonymous('bob')), 'slow', 'tried only if it would be refused');
+    const last = await enter('attempt', 'bob', varied());
+    const waiting = enter('attempt', 'dave', varied());
+    await assert.rejects(
+      enter('slow', 'erin', costly),
+      { status: 503 },
+      'no attempt while others wait for one',
+    );
+    scheduler.leave(last, true);
+    scheduler.leave(await waiting, true);
   });
 
   test('has failed with an attempt that it leaves just before the limit', async () => {

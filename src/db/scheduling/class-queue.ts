@@ -56,6 +56,8 @@ export interface Demand {
 export interface QueueClient extends Pick<Requester, 'key' | 'clientKind'>, Demand {
   /** Whether an anonymous client waits in the queue of the users. */
   readonly isPreferred?: boolean;
+  /** Whether the statement is an attempt in place of a refusal. */
+  readonly isTriedInstead?: boolean;
 }
 
 export class ClassQueue {

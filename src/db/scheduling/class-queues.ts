@@ -41,6 +41,7 @@ const MAX_RISKY = 8;
 export class ClassQueues {
   readonly of: Readonly<Record<WorkClass, ClassQueue>>;
   readonly all: readonly ClassQueue[];
+  readonly #slowClients: SlowClients;
   readonly #risky: readonly ClassQueue[];
   /** How many connections they get together: at least one more than one for each class, so that no statement alone fills `slow`. */
   readonly #maxRisky: number;
@@ -49,6 +50,7 @@ export class ClassQueues {
 
   /** @param processes how many share the database */
   constructor(slowClients: SlowClients, heavy: HeavyStatements, processes: number) {
+    this.#slowClients = slowClients;
     const shares = sharesOf(processes);
     this.of = forEachClass((name) => new ClassQueue(name, shares[name], slowClients, heavy));
     this.all = Object.values(this.of);
@@ -79,6 +81,21 @@ export class ClassQueues {
     if (!isRisky(queue)) return true;
     const risky = this.#risky.reduce((sum, { taken }) => sum + taken, 0);
     return risky - queue.taken + queue.running < this.#maxRisky;
+  }
+
+  /** Whether a statement of the client may start, if those that wait leave it the connection. */
+  mayStart(queue: ClassQueue, caller: QueueClient): boolean {
+    return queue.mayRun(caller) && this.hasRoom(queue);
+  }
+
+  /**
+   * Whether a costly read of the client is tried in place of a refusal: at most one in a while, and only on a connection for which no
+   * other attempt waits.
+   */
+  mayTryInstead(caller: QueueClient): boolean {
+    const { attempt } = this.of;
+    const isFree = attempt.waiting === 0 && this.mayStart(attempt, caller);
+    return isFree && this.#slowClients.mayTryInstead(caller.key);
   }
 
   /** Counts a statement as running. @returns milliseconds that it is expected to take, to be passed to `leave` */

@@ -118,7 +118,7 @@ export class RunningStatements {
       if (now - since < (caller.isPreferred === true ? ATTEMPT : crowded)) continue;
       unwatch(attempt);
       attempt.tookTooLong = true;
-      this.#slowClients.failAttempt(caller.key);
+      this.#slowClients.failAttempt(caller.key, caller.isTriedInstead);
       preempt?.();
     }
   }

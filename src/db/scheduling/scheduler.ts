@@ -4,7 +4,7 @@ import { ClientPresence } from '../client-presence.ts';
 import { HeavyStatements } from './heavy-statements.ts';
 import { LoopClock } from './loop-clock.ts';
 import { ClientGone, SERVICE, type Requester } from './requester.ts';
-import { classify, isVaried, CHEAP_RUN, type Shape } from '../statement-shapes.ts';
+import { ATTEMPT, classify, isVaried, CHEAP_RUN, type Shape } from '../statement-shapes.ts';
 import { increment } from '../counts.ts';
 import { SlowClients } from './slow-clients.ts';
 import type { ClassQueue, QueueClient, WaitingStatement, Demand } from './class-queue.ts';
@@ -100,14 +100,13 @@ export class Scheduler {
     const now = performance.now();
     if (requester !== SERVICE) this.#presence.note(requester.key, now);
     const caller = this.#callerOf(queue, requester, demand);
-    const startsAtOnce = queue.mayRun(caller) && this.#queues.hasRoom(queue);
-    if (startsAtOnce && queue.waiting === 0) return this.#begin(queue, caller, shape);
+    const mayStart = this.#queues.mayStart(queue, caller);
+    if (mayStart && queue.waiting === 0) return this.#begin(queue, caller, shape);
     // Those that wait may be held up by themselves, such as writes of one record, while this one starts at once.
-    const problem = startsAtOnce ? undefined : this.#refusal(queue, caller, shape?.mean ?? shape?.cost);
+    const problem = mayStart ? undefined : this.#refusal(queue, caller, shape?.mean ?? shape?.cost);
     if (!problem) return this.#wait(queue, requester, caller, shape, since ?? now);
-    // A shape that has only been costly so far may be cheap with these values.
-    if (name === 'slow' && shape && this.#slowClients.mayAttempt(caller.key))
-      return this.enter('attempt', requester, shape, since, demand);
+    if (name === 'slow' && problem === OVERLOADED && this.#queues.mayTryInstead(caller))
+      return this.#begin(this.#queues.of.attempt, { ...caller, isTriedInstead: true }, shape);
     this.#heavy.leave(caller.key, caller);
     queue.refused += 1;
     return Promise.reject(problem);
@@ -148,8 +147,10 @@ export class Scheduler {
     const milliseconds = this.clock.now() - since;
     const isAttempt = this.#running.remove(running);
     const isWasted = isAttempt && !isComplete && milliseconds >= CHEAP_RUN;
-    if (isWasted) this.#slowClients.failAttempt(caller.key);
+    if (isWasted) this.#slowClients.failAttempt(caller.key, caller.isTriedInstead);
     else if (isAttempt && isComplete) this.#slowClients.passAttempt(caller.key);
+    const isTooSlow = isWasted || running.tookTooLong;
+    const isExcused = caller.isTriedInstead === true && milliseconds < 2 * ATTEMPT;
     const isSlow = queue.name === 'slow';
     const hasOverrun = isSlow && queue !== initialQueue;
     const giveBack = (): void => {
@@ -164,7 +165,7 @@ export class Scheduler {
     const isUncancelable =
       milliseconds >= LOST_AFTER && shape !== undefined && now - this.#answeredAt < LIVELY;
     if (isAnonymous && isUncancelable) this.#coolDown(running, milliseconds, false, BUSY_IF_ENDLESS);
-    else if (isAnonymous && milliseconds < LOST_AFTER && (isSlow || isWasted || running.tookTooLong))
+    else if (isAnonymous && milliseconds < LOST_AFTER && (isSlow || (isTooSlow && !isExcused)))
       this.#coolDown(running, milliseconds, hasOverrun && milliseconds >= SUSPICIOUS);
     if (shape && mustMove(initialQueue.name, this.classOf(shape, caller))) this.#reclassify();
     this.#queues.startNext();
@@ -276,12 +277,11 @@ export class Scheduler {
 
   /** Moves waiting reads to the classes that their shapes have by now. */
   #reclassify(): void {
-    for (const name of READ_CLASSES) {
+    for (const name of READ_CLASSES)
       this.#queues.of[name].removeWhere(
         ({ shape, caller }) => shape !== undefined && mustMove(name, this.classOf(shape, caller)),
         () => undefined,
       );
-    }
   }
 
   #refuseLate(): void {

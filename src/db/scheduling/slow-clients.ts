@@ -45,8 +45,9 @@ export class SlowClients {
   readonly #cooldowns = new Map<string, Cooldown>();
   /** Anonymous clients with a recent overrun. They might look for statements whose cost is misjudged. */
   readonly #suspects = new Map<string, NodeJS.Timeout>();
-  /** When a client's last attempt failed, the oldest first. */
+  /** When a client's last attempt failed, the oldest first; and when the last one in place of a refusal did. */
   readonly #failedAttempts = new Map<string, number>();
+  readonly #failedInstead = new Map<string, number>();
   /** When a client's last attempt passed, the oldest first. */
   readonly #passedAttempts = new Map<string, number>();
   /** When a failed attempt of a client was last excused, the oldest first. */
@@ -95,13 +96,22 @@ export class SlowClients {
     return !isRecent(this.#failedAttempts, key, NO_ATTEMPT_FOR);
   }
 
+  /** Whether the client may try a statement in place of a refusal. */
+  mayTryInstead(key: string): boolean {
+    return this.mayAttempt(key) && !isRecent(this.#failedInstead, key, NO_ATTEMPT_FOR);
+  }
+
   /** Whether the client's last attempt was fast. A stream of new clients must not shut out such a client. */
   isPreferred(key: string): boolean {
     return isRecent(this.#passedAttempts, key, PREFERRED_FOR);
   }
 
-  /** A client that passed before may try again at once: one slow attempt can be bad luck, but not two in a row. */
-  failAttempt(key: string): void {
+  /**
+   * A client that passed before may try again at once: one slow attempt can be bad luck, but not two in a row. An attempt in place of
+   * a refusal was not the client's choice, and only prevents another one.
+   */
+  failAttempt(key: string, isTriedInstead = false): void {
+    if (isTriedInstead) return remember(this.#failedInstead, key);
     const isExcused =
       this.#passedAttempts.delete(key) && !isRecent(this.#excusedAttempts, key, NO_ATTEMPT_FOR);
     remember(isExcused ? this.#excusedAttempts : this.#failedAttempts, key);
