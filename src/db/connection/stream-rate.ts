@@ -17,7 +17,8 @@ export interface StreamRate {
 export function watchRate(): StreamRate {
   let sent: { readonly at: number; readonly bytes: number }[] = [];
   let isWaiting = false;
-  const begun = performance.now();
+  /** When it got its first records. Until then, its client may have waited for a slot. */
+  let begun = Infinity;
   const window = SLOW.seconds * 1000;
   const forgetBefore = (from: number): void => {
     sent = sent.filter(({ at }) => at >= from);
@@ -26,6 +27,7 @@ export function watchRate(): StreamRate {
     beginWait: (bytes) => {
       isWaiting = true;
       const now = performance.now();
+      begun = Math.min(begun, now);
       if (sent.length > 0 && (sent[0]?.at ?? now) < now - window) forgetBefore(now - window);
       const last = sent.at(-1);
       if (last && now - last.at < MERGED) sent[sent.length - 1] = { at: last.at, bytes: last.bytes + bytes };

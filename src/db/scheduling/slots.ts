@@ -158,9 +158,9 @@ export class Slots {
   }
 
   /** Ends one idle holder of the same or a lower kind of client, if this makes room for the client that waits. */
-  #endIdle({ clientKind }: Requester): void {
-    const { max } = this.#limits;
-    if (this.#taken > max[clientKind]) return;
+  #endIdle({ key, clientKind }: Requester): void {
+    const { max, perClient } = this.#limits;
+    if (this.#taken !== max[clientKind] || (this.#takenBy.get(key) ?? 0) >= perClient[clientKind]) return;
     for (const [holder, heldBy] of this.#holders)
       if (max[heldBy] <= max[clientKind] && holder.isIdle()) return holder.end();
   }
