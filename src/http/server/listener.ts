@@ -25,10 +25,12 @@ const RETRY_INTERVAL = 250;
 /** Failed attempts before a warning. */
 const WARN_AFTER = 8;
 /**
- * Attempts of a process of WORKERS: ten seconds, after which no previous process is left. Node.js leaves two files open for each
- * failed attempt to share a port.
+ * Attempts of a process of WORKERS, in about 3 minutes: Node.js leaves two files open for each failed attempt to share a port. Its
+ * interval grows with each one.
  */
 const MAX_SHARED_TRIES = 40;
+const INTERVAL_GROWTH = 1.15;
+const MAX_INTERVAL = 10_000;
 /** Maximum connections to the address of METRICS. */
 const METRICS_CONNECTIONS = 32;
 
@@ -123,25 +125,26 @@ async function openMetrics(
   if (passed === undefined && !isForeignWorker)
     return logged(await open().catch(cannotListen(hostAndPort(host, port), 'METRICS')));
   // During a restart the previous process may still use the port while it finishes its requests.
-  let isClosed = false;
+  const closing = new AbortController();
   const opening = (async (): Promise<RunningServer | undefined> => {
-    const maxTries = isWorker ? MAX_SHARED_TRIES : Infinity;
-    for (let tries = 1; !isClosed && tries <= maxTries; tries += 1) {
+    const [maxTries, growth] = isWorker ? [MAX_SHARED_TRIES, INTERVAL_GROWTH] : [Infinity, 1];
+    for (let tries = 1; !closing.signal.aborted && tries <= maxTries; tries += 1) {
       try {
         return logged(await open());
       } catch (error) {
         const problem = `cannot listen for metrics on ${hostAndPort(host, port)}`;
         const reason = (error as Error).message;
         if (tries === maxTries)
-          logger.error({ message: `${problem}: ${reason}. There are no metrics until the next start.` });
+          logger.error({ message: `${problem}: ${reason}. There are no metrics until a restart.` });
         else if (tries === WARN_AFTER) logger.warn({ message: `${problem}, retrying: ${reason}` });
-        await sleep(RETRY_INTERVAL, undefined, { ref: false });
+        const interval = Math.min(RETRY_INTERVAL * growth ** tries, MAX_INTERVAL);
+        await sleep(interval, undefined, { ref: false, signal: closing.signal }).catch(() => undefined);
       }
     }
     return undefined;
   })();
   const close = async (): Promise<void> => {
-    isClosed = true;
+    closing.abort();
     await (await opening)?.close();
   };
   return { url: '', close };
