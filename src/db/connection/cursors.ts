@@ -132,6 +132,7 @@ export function createCursors({ open, limits, presence, endless, guard }: Cursor
       rate.isSlow() || (isAnonymous && performance.now() - (searchingSince ?? Infinity) > LONG_SEARCH);
     slots.coolDown(requester.key, isAnonymous ? cooldowns.of(requester.key) : 0);
     const leave = await slots.enter(requester, { isIdle, end: endForOthers });
+    rate.begin();
     const connection = openDedicated(open);
     let isOver = false;
     const end = (): void => {

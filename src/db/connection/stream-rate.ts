@@ -6,6 +6,8 @@ const SLOW = { bytesPerSecond: 64 * 1024, seconds: 2 };
 const MERGED = 100;
 
 export interface StreamRate {
+  /** Records that the stream has got its slot. How long it has waited for that says nothing about its client. */
+  readonly begin: () => void;
   /** Records that the client was sent some bytes and must take them now. */
   readonly beginWait: (bytes: number) => void;
   /** Records that the client has room for more. */
@@ -17,17 +19,18 @@ export interface StreamRate {
 export function watchRate(): StreamRate {
   let sent: { readonly at: number; readonly bytes: number }[] = [];
   let isWaiting = false;
-  /** When it got its first records. Until then, its client may have waited for a slot. */
   let begun = Infinity;
   const window = SLOW.seconds * 1000;
   const forgetBefore = (from: number): void => {
     sent = sent.filter(({ at }) => at >= from);
   };
   return {
+    begin: () => {
+      begun = performance.now();
+    },
     beginWait: (bytes) => {
       isWaiting = true;
       const now = performance.now();
-      begun = Math.min(begun, now);
       if (sent.length > 0 && (sent[0]?.at ?? now) < now - window) forgetBefore(now - window);
       const last = sent.at(-1);
       if (last && now - last.at < MERGED) sent[sent.length - 1] = { at: last.at, bytes: last.bytes + bytes };
