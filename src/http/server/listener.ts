@@ -25,8 +25,8 @@ const RETRY_INTERVAL = 250;
 /** Failed attempts before a warning. */
 const WARN_AFTER = 8;
 /**
- * Attempts of a process of WORKERS, in about 3 minutes: Node.js leaves two files open for each failed attempt to share a port. Its
- * interval grows with each one.
+ * Attempts of a process of WORKERS, in about 3 minutes. There are few, and the interval grows, because Node.js leaves two files open
+ * for each failed attempt to share a port.
  */
 const MAX_SHARED_TRIES = 40;
 const INTERVAL_GROWTH = 1.15;
