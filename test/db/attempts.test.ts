@@ -73,10 +73,12 @@ describe('a client whose reads are slow on purpose', () => {
     const costly = { ...varied(), cheapAt: -Infinity };
     const others = (name: 'slow' | 'attempt'): number =>
       scheduler.state[name].running + scheduler.state[name].waiting;
+    let last = '';
     for (let count = 0; others('attempt') === 0; count += 1) {
       assert.ok(count < 1_000);
+      last = `other ${count}`;
       // Those that wait are refused in the end.
-      enter('slow', `other ${count}`, costly).catch(() => undefined);
+      enter('slow', last, costly).catch(() => undefined);
     }
     assert.ok(others('slow') > 2);
     const running = await enter('slow', 'alice', costly);
@@ -88,15 +90,24 @@ describe('a client whose reads are slow on purpose', () => {
     assert.equal(scheduler.classOf(varied(), anonymous('alice')), 'attempt');
     await quickAttempt('alice');
     assert.equal(scheduler.classOf(costly, anonymous('bob')), 'slow', 'tried only if it would be refused');
-    const last = await enter('attempt', 'bob', varied());
-    const waiting = enter('attempt', 'dave', varied());
-    await assert.rejects(
-      enter('slow', 'erin', costly),
-      { status: 503 },
-      'no attempt while others wait for one',
-    );
-    scheduler.leave(last, true);
-    scheduler.leave(await waiting, true);
+    const bob = await enter('attempt', 'bob', varied());
+    await assert.rejects(enter('slow', 'carol', costly), { status: 503 }, 'no connection is free');
+    scheduler.leave(bob, true);
+    // It waits for its client's other attempt, and leaves the free connection to others.
+    enter('attempt', last, varied()).catch(() => undefined);
+    assert.equal(scheduler.state.attempt.waiting, 1);
+    scheduler.leave(await enter('slow', 'carol', costly));
+    await assert.rejects(enter('slow', 'carol', costly), { status: 503 }, 'left early is failed, too');
+  });
+
+  test('gets no attempt in place of a refusal beside a slow read of its own', async () => {
+    const slowClients = new SlowClients();
+    slowClients.cooldownFactor = 4; // of a busy process
+    const busy = new Scheduler(undefined, undefined, { slowClients });
+    const costly = { ...varied(), cheapAt: -Infinity };
+    await busy.enter('slow', anonymous('mallory'), costly);
+    await assert.rejects(async () => busy.enter('slow', anonymous('mallory'), costly), { status: 503 });
+    busy.close();
   });
 
   test('has failed with an attempt that it leaves just before the limit', async () => {

@@ -168,6 +168,10 @@ export class ClassQueue {
     return areWritesShort && this.#heavy.isAlone(key) ? max - 1 : uncontested;
   }
 
+  isRunning(key: string): boolean {
+    return this.#runningOf.has(key);
+  }
+
   /** Whether as many statements with the same obstacle are running as may. */
   isObstructed({ obstacle }: QueueClient): boolean {
     return obstacle !== undefined && (this.#runningOfObstacle.get(obstacle) ?? 0) >= maxOfObstacle(this.name);

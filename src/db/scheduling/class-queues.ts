@@ -89,13 +89,13 @@ export class ClassQueues {
   }
 
   /**
-   * Whether a costly read of the client is tried in place of a refusal: at most one in a while, and only on a connection for which no
-   * other attempt waits.
+   * Whether a costly read is tried in place of a refusal: not for some time after a failed one, not beside a slow read of its client,
+   * and only on a free connection, which no waiting attempt may use.
    */
   mayTryInstead(caller: QueueClient): boolean {
-    const { attempt } = this.of;
-    const isFree = attempt.waiting === 0 && this.mayStart(attempt, caller);
-    return isFree && this.#slowClients.mayTryInstead(caller.key);
+    const { attempt, slow } = this.of;
+    const mayTry = this.#slowClients.mayTryInstead(caller.key) && !slow.isRunning(caller.key);
+    return mayTry && this.mayStart(attempt, caller);
   }
 
   /** Counts a statement as running. @returns milliseconds that it is expected to take, to be passed to `leave` */

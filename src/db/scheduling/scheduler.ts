@@ -146,11 +146,11 @@ export class Scheduler {
     const { shape, caller, since, initialQueue, queue, isAnonymous, expected } = running;
     const milliseconds = this.clock.now() - since;
     const isAttempt = this.#running.remove(running);
-    const isWasted = isAttempt && !isComplete && milliseconds >= CHEAP_RUN;
-    if (isWasted) this.#slowClients.failAttempt(caller.key, caller.isTriedInstead);
+    const isInstead = caller.isTriedInstead === true;
+    const isWasted = isAttempt && !isComplete && (isInstead || milliseconds >= CHEAP_RUN);
+    if (isWasted) this.#slowClients.failAttempt(caller.key, isInstead);
     else if (isAttempt && isComplete) this.#slowClients.passAttempt(caller.key);
-    const isTooSlow = isWasted || running.tookTooLong;
-    const isExcused = caller.isTriedInstead === true && milliseconds < 2 * ATTEMPT;
+    const isTooSlow = (isWasted || running.tookTooLong) && !(isInstead && milliseconds < 2 * ATTEMPT);
     const isSlow = queue.name === 'slow';
     const hasOverrun = isSlow && queue !== initialQueue;
     const giveBack = (): void => {
@@ -165,7 +165,7 @@ export class Scheduler {
     const isUncancelable =
       milliseconds >= LOST_AFTER && shape !== undefined && now - this.#answeredAt < LIVELY;
     if (isAnonymous && isUncancelable) this.#coolDown(running, milliseconds, false, BUSY_IF_ENDLESS);
-    else if (isAnonymous && milliseconds < LOST_AFTER && (isSlow || (isTooSlow && !isExcused)))
+    else if (isAnonymous && milliseconds < LOST_AFTER && (isSlow || isTooSlow))
       this.#coolDown(running, milliseconds, hasOverrun && milliseconds >= SUSPICIOUS);
     if (shape && mustMove(initialQueue.name, this.classOf(shape, caller))) this.#reclassify();
     this.#queues.startNext();

@@ -108,7 +108,7 @@ export class SlowClients {
 
   /**
    * A client that passed before may try again at once: one slow attempt can be bad luck, but not two in a row. An attempt in place of
-   * a refusal was not the client's choice, and only prevents another one.
+   * a refusal was not the client's choice: its failure prevents only another one of this kind.
    */
   failAttempt(key: string, isTriedInstead = false): void {
     if (isTriedInstead) return remember(this.#failedInstead, key);
