@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { openSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { createServer } from 'node:net';
+import { createServer, type Server } from 'node:net';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { ended, hasEnded, until } from './processes.ts';
@@ -82,10 +82,18 @@ export interface Handover {
   readonly close: () => Promise<void>;
 }
 
+/** @returns undefined while the port is in use: the processes of a killed service may need a moment to close it */
+async function tryToListen(port: number): Promise<Server | undefined> {
+  const server = createServer().listen(port, '127.0.0.1', 4096);
+  return once(server, 'listening').then(
+    () => server,
+    () => undefined,
+  );
+}
+
 /** Opens the socket. A shell holds it, since what a shell starts inherits its open files. */
 export async function createHandover(options: ServiceOptions): Promise<Handover> {
-  const socket = createServer().listen(options.port, '127.0.0.1', 4096);
-  await once(socket, 'listening');
+  const socket = await until('the port', () => tryToListen(options.port));
   const output = openSync(options.log, 'a');
   const shell = spawn('sh', [], {
     // Node has no public name for the descriptor of a listening socket.
