@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { notFound } from '../../src/errors.ts';
 import shipped from '../../src/resources/registry.ts';
 import { startService, type Answer, type RequestOptions, type TestService } from '../support.ts';
 import { assertProblem, eventually } from './expect.ts';
@@ -185,4 +186,9 @@ describe('an internal error', () => {
       await service.close();
     }
   });
+});
+
+test('a refused request collects no stack trace, which would take longer than the rest', () => {
+  const isTraced = ({ stack }: Error): boolean => /\n +at /.test(String(stack));
+  assert.deepEqual([notFound(), new Error('unexpected')].map(isTraced), [false, true]);
 });
