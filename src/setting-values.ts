@@ -77,18 +77,25 @@ export function parseReadUrls(text: string): string[] {
   // A comma within an address is part of its password.
   const urls = text.split(/,(?=\s*(?:postgres(?:ql)?:|$))/).map((url) => url.trim());
   return urls.map((url, index) => {
-    const which = urls.length > 1 ? `, address ${index + 1}: ` : ' ';
     try {
-      const parsed = parseDatabaseUrl(url);
-      const prepare = new URL(parsed).searchParams.get('prepare') ?? '';
-      if (!['false', 'disable'].includes(prepare)) return parsed;
+      return parseReadUrl(url);
     } catch (error) {
-      throw new Error(`${which}${(error as Error).message}`.trim(), { cause: error });
+      const { message } = error as Error;
+      throw new Error(urls.length > 1 ? `address ${index + 1}: ${message}` : message, { cause: error });
     }
-    throw new Error(
-      `${which}must not have prepare=false: a pooler may pass each statement to another server`.trim(),
-    );
   });
+}
+
+function parseReadUrl(text: string): string {
+  if (serverUrls(text).length > 1)
+    throw new Error('must name one server in each address: postgres://host1/name,postgres://host2/name');
+  const url = parseDatabaseUrl(text);
+  const { searchParams } = new URL(url);
+  if (['false', 'disable'].includes(searchParams.get('prepare') ?? ''))
+    throw new Error('must not have prepare=false: a pooler may pass each statement to another server');
+  if (searchParams.has('target_session_attrs'))
+    throw new Error('must not have target_session_attrs: a replica accepts no changes');
+  return url;
 }
 
 export function parseOrigins(text: string): string[] {
@@ -153,7 +160,7 @@ export function splitRate(text: string): Rate | undefined {
 }
 
 export function parseRateLimit(text: string): string {
-  const compact = text.replaceAll(' ', '');
+  const compact = text.replace(/ *, */, ',');
   if (compact !== 'off' && !splitRate(compact))
     throw new Error(
       `must be off, or requests per second (1 to ${MAX_RATE}) and optionally a burst, such as 50 or 50,200 (got "${excerpt(text)}")`,

@@ -33,7 +33,15 @@ const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] 
   [
     'DATABASE_READ_URL',
     ['postgres://h/d', 'postgres://u:p,q@h/d, postgresql://i/d'],
-    ['h/d', 'postgres://h/d,', 'postgres://h/d,mysql://i/d', 'postgres://h/d?prepare=false'],
+    [
+      'h/d',
+      'postgres://h/d,',
+      'postgres://h/d,mysql://i/d',
+      'postgres://h/d?prepare=false',
+      'postgres://h/d?target_session_attrs=read-write',
+      'postgres://h,i/d',
+      'postgres://h,i/d?target_session_attrs=read-write',
+    ],
   ],
   ['MAX_LAG', ['1', '3600'], ['0', '3601', '1s']],
   ['PORT', ['0', '65535'], ['65536', '-1', '8e3', ' 80', '0x50']],
@@ -56,7 +64,7 @@ const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] 
   [
     'RATE_LIMIT',
     ['off', '1', '50', '50,200', '50, 1', '1000000,4000000'],
-    ['0', '50,0', '-1', '1.5', '50,', ',50', '50,2,3', '1000001', '1,4000001', 'on', '5/s'],
+    ['50 200', '5 0', '0', '50,0', '-1', '1.5', '50,', ',50', '50,2,3', '1000001', '1,4000001', 'on', '5/s'],
   ],
 ];
 
