@@ -104,7 +104,7 @@ export class Refusal extends Problem {}
 
 const RETRY = { headers: { 'Retry-After': '1' } };
 
-/** Shared instances, because they are thrown under overload, where a stack trace costs too much. */
+/** Shared instances, because they are thrown under overload. */
 export const RECORD_BUSY = unavailable('Other requests keep changing this record. Try again.');
 export const OVERLOADED = new Refusal(503, 'The service is overloaded. Try again.', RETRY);
 export const TOO_MANY = new Refusal(
