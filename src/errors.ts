@@ -19,11 +19,7 @@ export class Problem extends Error {
   readonly headers: Record<string, string>;
 
   constructor(status: number, detail: string, options: ProblemOptions = {}) {
-    // A stack trace would take a tenth of the time of a small refusal, and nothing prints it.
-    const { stackTraceLimit } = Error;
-    Error.stackTraceLimit = 0;
     super(detail);
-    Error.stackTraceLimit = stackTraceLimit;
     this.name = 'Problem';
     this.status = status;
     this.errors = options.errors;
@@ -104,7 +100,7 @@ export class Refusal extends Problem {}
 
 const RETRY = { headers: { 'Retry-After': '1' } };
 
-/** Shared instances, because they are thrown under overload. */
+/** Shared instances, because they are thrown under overload, where a stack trace costs too much. */
 export const RECORD_BUSY = unavailable('Other requests keep changing this record. Try again.');
 export const OVERLOADED = new Refusal(503, 'The service is overloaded. Try again.', RETRY);
 export const TOO_MANY = new Refusal(

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { notFound } from '../../src/errors.ts';
 import shipped from '../../src/resources/registry.ts';
 import { startService, type Answer, type RequestOptions, type TestService } from '../support.ts';
 import { assertProblem, eventually } from './expect.ts';
@@ -186,9 +185,4 @@ describe('an internal error', () => {
       await service.close();
     }
   });
-});
-
-test('a refused request collects no stack trace, which would take longer than the rest', () => {
-  const isTraced = ({ stack }: Error): boolean => /\n +at /.test(String(stack));
-  assert.deepEqual([notFound(), new Error('unexpected')].map(isTraced), [false, true]);
 });
