@@ -45,9 +45,15 @@ export function lines({ scenario, rows, fault, tries }: Result, isShort: boolean
 
 export const HEAD = ['| attack | measured | limit | value | |', '| --- | --- | --- | ---: | --- |'];
 
+/** Whether every limit is kept; else by which attacks not. */
+export function summary(results: readonly Result[], isShort: boolean): string {
+  const over = results.filter((result) => !isHeld(result, isShort)).map(({ scenario }) => scenario.name);
+  if (over.length === 0) return 'Every limit is kept';
+  return `${over.length} of ${results.length} attacks exceed a limit (${over.join(', ')})`;
+}
+
 /** The page of a full run. */
 export function report(results: readonly Result[], postgres: string): string {
-  const over = results.filter((result) => !isHeld(result, false)).length;
   return [
     '# Under siege',
     '',
@@ -60,7 +66,7 @@ export function report(results: readonly Result[], postgres: string): string {
     '- Attackers, client, service and PostgreSQL share the cores of one machine.',
     `- The host of this virtual machine took at most ${number(100 * Math.max(...results.map(({ stolen }) => stolen)))} % of its processor time during an attack. The speed of the machine still changes, so an attack over a limit is repeated up to twice; its row says so.`,
     '',
-    `${over === 0 ? 'Every limit is kept' : `${over} of ${results.length} attacks exceed a limit`}. PostgreSQL ${postgres}, Node.js ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim() ?? 'unknown'}), ${new Date().toISOString().slice(0, 10)}.`,
+    `${summary(results, false)}. PostgreSQL ${postgres}, Node.js ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim() ?? 'unknown'}), ${new Date().toISOString().slice(0, 10)}.`,
     '',
     ...HEAD,
     ...results.flatMap((result) => lines(result, false)),

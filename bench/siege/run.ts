@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { compile } from '../../test/compile.ts';
 import { watchHost } from './host.ts';
-import { HEAD, isHeld, lines, report, type Result } from './report.ts';
+import { HEAD, isHeld, lines, report, summary, type Result } from './report.ts';
 import type { Scenario } from './scenario.ts';
 import { admins } from './scenarios/admins.ts';
 import { bodies } from './scenarios/bodies.ts';
@@ -155,6 +155,11 @@ try {
       ...(replication ? { DATABASE_READ_URL: await replicaOf(world, replication) } : {}),
     };
     const results = await siege({ world, programs, settings });
+    print('');
+    // Last, so that it is there where only the end of a long output is kept.
+    for (const result of results.filter((one) => !isHeld(one, isShort)))
+      for (const line of lines(result, isShort)) print(line);
+    print(`${summary(results, isShort)}.`);
     if (values.json) process.stdout.write(`${JSON.stringify(results, undefined, 2)}\n`);
     const isPlain = values.workers === '1' && !values.replica && parts === 1;
     const isWhole = isPlain && positionals.length === 0 && !isShort && !interruption.signal.aborted;
