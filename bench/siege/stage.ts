@@ -22,6 +22,8 @@ export interface Stage {
   /** The registry file of the service. */
   readonly registry: string;
   readonly isShort: boolean;
+  /** How many processes the service has. */
+  readonly processes: number;
   /** One of two numbers: of the full form, and of the short one. */
   readonly either: (full: number, short: number) => number;
   /** Starts the service, in place of the one before. */
@@ -80,6 +82,7 @@ export function createStage({ world, programs, settings, isShort }: StageOptions
     world,
     registry,
     isShort,
+    processes: Number(settings['WORKERS'] ?? 1),
     either: (full, short) => (isShort ? short : full),
     async service(options = {}) {
       assertOpen();

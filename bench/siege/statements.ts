@@ -6,7 +6,7 @@ import { processorTime } from '../processes.ts';
 export interface StatementWatch {
   /** Milliseconds of the statement that took longest; of processor time, see `busyTime`. */
   readonly longest: () => number;
-  /** The most statements at once that had run for 30 ms. */
+  /** The most statements at once that had run for 30 ms; of processor time, too, as others may only wait for a processor. */
   readonly most: () => number;
   readonly end: () => Promise<void>;
 }
@@ -21,6 +21,8 @@ interface Backend {
 
 /** Milliseconds between two looks. */
 const PAUSE = 50;
+/** Milliseconds of an attack's statement. The others are shorter. */
+const LONG = 30;
 
 /**
  * Processor time of a PostgreSQL backend, milliseconds; NaN where it is not known. It tells work that cannot be canceled
@@ -53,22 +55,25 @@ export function watchStatements(sql: Sql): StatementWatch {
   let most = 0;
   let isOver = false;
   const look = async (): Promise<void> => {
-    // Other statements are shorter. Those of the attack cannot be told by their text, which PostgreSQL cuts.
+    // Statements of the attack cannot be told by their text, which PostgreSQL cuts.
     const rows = await sql<Backend[]>`
       select pid, query_start::text as begun, state = 'active' as "isActive",
         (extract(epoch from clock_timestamp() - query_start) * 1000)::float8 as ms
       from pg_stat_activity
       where datname = current_database() and application_name = 'vitrine' and query_start is not null`;
-    const long = rows.filter(({ isActive, ms }) => isActive && ms > 30);
-    most = Math.max(most, long.length);
+    let count = 0;
     for (const { pid, begun, ms, isActive } of rows) {
       const busy = await busyTime(pid);
       const before = seen.get(pid);
       // What the backend did between two looks counts as part of the later statement.
       const from = before?.begun === begun ? before.from : (before?.last ?? 0);
       seen.set(pid, { begun, from, last: busy });
-      if (isActive && ms > 30) longest = Math.max(longest, used(busy - from, ms));
+      const took = isActive ? used(busy - from, ms) : 0;
+      if (took <= LONG) continue;
+      longest = Math.max(longest, took);
+      count += 1;
     }
+    most = Math.max(most, count);
   };
   const looks = (async () => {
     for (; !isOver; await sleep(PAUSE)) await look();
