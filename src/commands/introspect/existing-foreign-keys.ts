@@ -1,7 +1,7 @@
 // The foreign keys of existing tables, as the registry can name them.
+import { sameFields } from '../../db/schema/catalog-keys.ts';
 import {
   isTable,
-  sameFields,
   type CatalogColumn,
   type CatalogForeignKey,
   type CatalogTable,

@@ -1,5 +1,6 @@
 // The key of an existing table or view, as the registry can name it.
-import { isKey, sameFields, VIEW_KINDS, type Catalog, type CatalogTable } from '../../db/schema/catalog.ts';
+import { isKey, sameFields } from '../../db/schema/catalog-keys.ts';
+import { VIEW_KINDS, type Catalog, type CatalogTable } from '../../db/schema/catalog.ts';
 import { quotedName, quotedTable } from '../../db/fragment.ts';
 import type { Relation } from '../../db/schema/relations.ts';
 import type { KeyTypeName } from '../../db/types/column-types.ts';

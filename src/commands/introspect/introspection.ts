@@ -1,11 +1,6 @@
 // Builds a registry from the catalog of an existing database.
-import {
-  isView,
-  sameFields,
-  type Catalog,
-  type CatalogColumn,
-  type CatalogTable,
-} from '../../db/schema/catalog.ts';
+import { sameFields } from '../../db/schema/catalog-keys.ts';
+import { isView, type Catalog, type CatalogColumn, type CatalogTable } from '../../db/schema/catalog.ts';
 import { FILLED_BY_DATABASE } from '../../db/schema/model-definition.ts';
 import type { Relation } from '../../db/schema/relations.ts';
 import { inheritance } from '../../db/schema/schema-differences.ts';

@@ -1,5 +1,6 @@
 // Proposes keys for views without a proven key: the keys of the tables where their columns come from.
-import { isKey, type CatalogTable } from '../../db/schema/catalog.ts';
+import { isKey } from '../../db/schema/catalog-keys.ts';
+import type { CatalogTable } from '../../db/schema/catalog.ts';
 import type { ColumnOrigin, Relation } from '../../db/schema/relations.ts';
 
 /** Everything that was read, by pg_class.oid. */

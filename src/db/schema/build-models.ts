@@ -1,19 +1,10 @@
 // Builds the models from the registry's definitions and what the catalog says about existing tables.
-import type { ColumnType, Facts } from '../types/column-type.ts';
+import type { ColumnType } from '../types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../types/column-types.ts';
+import { areUnique } from './catalog-keys.ts';
+import { isTable, type Catalog, type CatalogColumn, type CatalogTable } from './catalog.ts';
+import { factsOf, storedFacts } from './column-facts.ts';
 import {
-  areUnique,
-  isTable,
-  isWithTime,
-  lengthOf,
-  scalarOf,
-  fractionalSecondDigitsOf,
-  type Catalog,
-  type CatalogColumn,
-  type CatalogTable,
-} from './catalog.ts';
-import {
-  declaredFacts,
   fieldOf,
   firstOfTables,
   isFilled,
@@ -31,68 +22,7 @@ import {
 import { compositeType } from './composite-key.ts';
 import { foreignKeysOf, humanize, partsOf, ruleKey, type Column, type Model } from './model.ts';
 
-/** The facts of one column. */
-type OwnFacts = Omit<Facts, 'parts'>;
-
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-
-/** The facts of an existing column, from the catalog. */
-function storedFacts(stored: CatalogColumn): OwnFacts {
-  const { modifier, castType, labels, isDomain } = stored;
-  const type = scalarOf(stored);
-  const isArray = type !== stored.type;
-  const numeric = type === 'numeric' && modifier > 4;
-  // The type modifier of numeric(p,s) is p * 65536 + s + 4. Since PostgreSQL 15 the scale is a signed 11-bit number.
-  const scale = (((modifier - 4) & 0x7ff) ^ 1024) - 1024;
-  const facts: Facts = {
-    castType,
-    labels: labels ?? undefined,
-    needsCast: isDomain && (type === 'enum' || isArray),
-    collation: stored.collation ?? undefined,
-    isNondeterministic: !stored.isDeterministic,
-    maxLength: lengthOf(stored),
-    storedLength: lengthOf(stored),
-    precision: numeric ? ((modifier - 4) >> 16) & 0xffff : undefined,
-    scale: numeric ? scale : undefined,
-    fractionalSecondDigits: isWithTime(stored) ? fractionalSecondDigitsOf(stored) : undefined,
-  };
-  if (!isArray) return facts;
-  const element = { ...facts, castType: castType.replace(/\[\]$/, ''), needsCast: false, nullable: true };
-  return { castType, needsCast: facts.needsCast, elementFacts: element };
-}
-
-interface Limits {
-  readonly maxLength?: number;
-  readonly minLength?: number;
-  readonly min?: number;
-  readonly max?: number;
-}
-
-/** The facts of a column, or of the elements of an array, together with the limits of the registry. */
-const limited = <T extends Facts>(facts: T, { maxLength, minLength, min, max }: Limits): T => ({
-  ...facts,
-  maxLength: smaller(facts.maxLength, maxLength),
-  minLength,
-  min,
-  max,
-});
-
-/** The facts of a column with the limits of the registry. Those of an array are the limits of its elements. */
-function factsOf(
-  definition: ColumnDefinition,
-  type: ColumnType,
-  stored: CatalogColumn | undefined,
-): OwnFacts {
-  const declared = declaredFacts(definition, type);
-  const facts = stored ? storedFacts(stored) : declared;
-  if (!facts.elementFacts || definition.type !== 'array') return limited(facts, definition as Limits);
-  const elementFacts = limited(facts.elementFacts, definition.elements ?? {});
-  const { nullable = true, choices } = declared.elementFacts ?? {};
-  return { ...facts, elementFacts: { ...elementFacts, nullable, choices } };
-}
-
-const smaller = (one: number | undefined, other: number | undefined): number | undefined =>
-  one === undefined || other === undefined ? (one ?? other) : Math.min(one, other);
 
 function buildColumn(
   name: string,
@@ -114,6 +44,7 @@ function buildColumn(
     initial: isFilled(definition) ? undefined : definition.default,
     indexed: false,
     generated: stored?.generated ?? false,
+    ...(stored?.mayHoldNulls ? { isUnchecked: true } : {}),
     choices: definition.type === 'array' ? undefined : definition.choices,
     references: undefined,
     onDelete: definition.type === 'foreignKey' ? (definition.onDelete ?? 'restrict') : 'restrict',

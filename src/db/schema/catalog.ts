@@ -31,6 +31,8 @@ export interface CatalogColumn {
   /** The labels of an enum, also of an array of it. */
   readonly labels: readonly string[] | null;
   readonly nullable: boolean;
+  /** It is NOT NULL, but rows from before that constraint may hold NULL (NOT VALID, since PostgreSQL 18). */
+  readonly mayHoldNulls: boolean;
   readonly hasDefault: boolean;
   readonly generated: boolean;
   /** Schemas of its type that the service's role may not use. */
@@ -190,6 +192,9 @@ select coalesce(json_agg(json_build_object(
       'isDeterministic', coalesce((select l.collisdeterministic from pg_collation l where l.oid = a.attcollation), true),
       'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid),
       'nullable', not (a.attnotnull or b.required),
+      'mayHoldNulls', exists (
+        select from pg_constraint k
+        where k.conrelid = c.oid and k.contype = 'n' and not k.convalidated and a.attnum = any(k.conkey)),
       'hasDefault', a.atthasdef or a.attidentity <> '' or b.has_default,
       'generated', a.attgenerated <> '' or a.attidentity = 'a' or case when c.relkind = 'v' then
         pg_relation_is_updatable(c.oid, true) & 20 = 20 and not pg_column_is_updatable(c.oid, a.attnum, true) else false end,
@@ -247,6 +252,8 @@ select coalesce(json_agg(json_build_object(
                        join pg_attribute a on a.attrelid = f.confrelid and a.attnum = k.attnum)
     ) order by f.conname), '[]')
     from pg_constraint f where f.conrelid = c.oid and f.contype = 'f'
+    -- Since PostgreSQL 18, NOT ENFORCED: nothing relies on it.
+    and coalesce(to_jsonb(f) ->> 'conenforced', 'true') = 'true'
     -- PostgreSQL has a copy for each partition of the referenced table.
     and not exists (select from pg_constraint o where o.oid = f.conparentid and o.conrelid = f.conrelid)),
   'rules', (
@@ -279,21 +286,3 @@ from wanted w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid
     ([row]) => new Map(json<CatalogTable[]>(row?.[0]).map((found) => [found.name, found])),
   );
 }
-
-export const sameFields = (one: readonly string[], other: readonly string[]): boolean =>
-  one.length === other.length && one.every((field, index) => field === other[index]);
-
-/** Whether no two rows have the same value in the column, other than NULL. */
-export const isUnique = ({ indexes }: CatalogTable, field: string): boolean =>
-  indexes.some(({ unique, partial, fields }) => unique && !partial && sameFields(fields, [field]));
-
-/** Whether a unique index has these columns, in any order. */
-export const areUnique = ({ indexes }: CatalogTable, wanted: readonly string[]): boolean =>
-  indexes.some(
-    ({ unique, partial, fields }) => unique && !partial && sameFields(fields.toSorted(), wanted.toSorted()),
-  );
-
-/** Whether the columns can be the key: they are unique together, and never NULL. */
-export const isKey = (found: CatalogTable, fields: readonly string[]): boolean =>
-  areUnique(found, fields) &&
-  fields.every((field) => found.columns.some((column) => column.field === field && !column.nullable));

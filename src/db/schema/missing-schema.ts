@@ -1,5 +1,6 @@
 // Writes the SQL that creates what the database lacks for the registry.
-import { isTable, isUnique, isView, sameFields, type Catalog, type CatalogTable } from './catalog.ts';
+import { isUnique, sameFields } from './catalog-keys.ts';
+import { isTable, isView, type Catalog, type CatalogTable } from './catalog.ts';
 import type { ColumnType } from '../types/column-type.ts';
 import {
   declaredFacts,

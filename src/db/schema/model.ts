@@ -21,7 +21,7 @@ export interface Column extends Facts {
   readonly type: ColumnType;
   readonly isPassword: boolean;
   readonly nullable: boolean;
-  /** No constraint checks it, as in a view: it may be NULL even where `nullable` is false. */
+  /** It may be NULL even where `nullable` is false: in a view, or by a constraint that older rows break. */
   readonly isUnchecked?: boolean;
   readonly hasDefault: boolean;
   /** The default from the registry, unchanged; 'now' means the current time. */

@@ -1,13 +1,11 @@
 // Compares the registry with the database.
+import { isKey, isUnique, sameFields } from './catalog-keys.ts';
 import {
-  isKey,
   isTable,
-  isUnique,
   isView,
   isWithTime,
   lengthOf,
   MICROSECONDS,
-  sameFields,
   fractionalSecondDigitsOf,
   VIEW_KINDS,
   type Catalog,

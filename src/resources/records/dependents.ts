@@ -2,7 +2,7 @@
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
 import { reachesTableStatement, type Edge } from '../../db/schema/cascades.ts';
-import { sameFields } from '../../db/schema/catalog.ts';
+import { sameFields } from '../../db/schema/catalog-keys.ts';
 import { foreignKeysOf, partsOf, type Column, type Model, type OnDelete } from '../../db/schema/model.ts';
 import {
   dependentsStatement,
