@@ -18,15 +18,19 @@ import { cast } from '../../db/types/column-types.ts';
 /** A check of a body's field that only the database can make. The statement that writes makes it too. */
 export interface Check {
   readonly column: Column;
-  /** The value of the field. For `unchanged` of a password, its salt and digest as `salt:digest`. */
-  readonly value: string;
+  /**
+   * The value of the field. For `unchanged` of a password, its salt and digest as `salt:digest`. Null only for `unchanged` of a
+   * column that may hold NULL although it must not.
+   */
+  readonly value: string | null;
   /**
    * - `reference`: the related record exists
+   * - `keptReference`: the same, or the record refers to it already: the database may hold references to nothing
    * - `unchanged`: the column has this value already; as a new value it is not allowed
    * - `recordKey`: the value is the record's key as in the output, or `urlKey` if there is no record
    * - `keyPart`: the value is that of a column of the record's key, if there is a record
    */
-  readonly kind: 'reference' | 'unchanged' | 'recordKey' | 'keyPart';
+  readonly kind: 'reference' | 'keptReference' | 'unchanged' | 'recordKey' | 'keyPart';
   /** The key in the request's URL. */
   readonly urlKey?: string;
   /** The name of the field in the body. */
@@ -34,6 +38,10 @@ export interface Check {
   /** The error message if the check fails. */
   readonly fault: string;
 }
+
+/** Whether the result depends on the record's present value, so that it would reveal a hidden one. */
+export const dependsOnPresent = ({ kind }: Pick<Check, 'kind'>): boolean =>
+  kind === 'unchanged' || kind === 'keptReference';
 
 /**
  * The alias of the row that a statement has found and locked. Its additional columns, such as "vitrine version" in
@@ -52,7 +60,11 @@ export function bindCheck(
   add: (text: string | null) => Fragment,
 ): BoundCheck {
   const texts: readonly (string | null)[] =
-    kind === 'recordKey' ? [text, urlKey ?? null] : column.isPassword ? text.split(':') : [text];
+    kind === 'recordKey'
+      ? [text, urlKey ?? null]
+      : column.isPassword && text !== null
+        ? text.split(':')
+        : [text];
   return { column, kind, values: texts.map(add) };
 }
 
@@ -83,12 +95,25 @@ function checkSql({ kind, column, values }: BoundCheck): Fragment {
       column.type.comparedAs === undefined
         ? exactText(column.type.output(one, column))
         : (column.type.comparable?.(one, column) ?? one);
-    return sql`coalesce(${shown(present)} = ${shown(cell)}, false)`;
+    return sql`coalesce(${shown(present)} = ${shown(cell)}, ${isNullAsBefore(present, cell, column)})`;
   }
   // For the compiler: the column of a `reference` check is a foreign key.
   if (!column.references) return sql`${cell} is not null`;
   const { table: target, primaryKey } = column.references;
-  return sql`exists (select from ${table(target)} r where ${reference('r', primaryKey)} = ${cell})`;
+  const exists = sql`exists (select from ${table(target)} r where ${reference('r', primaryKey)} = ${cell})`;
+  if (kind === 'reference') return exists;
+  return sql`(coalesce(${foreignReference(FOUND, column)} = ${cell}, false) or ${exists})`;
+}
+
+/** Whether the column is NULL although it must not be, and the body says null. */
+function isNullAsBefore(
+  present: Fragment,
+  cell: Fragment,
+  { isUnchecked, type: { nullText } }: Column,
+): Fragment {
+  if (!isUnchecked) return raw('false');
+  const saysNull = nullText === undefined ? EMPTY : sql` or ${cell}::text = ${literal(nullText)}`;
+  return sql`${present} is null and (${cell} is null${saysNull})`;
 }
 
 /** The results of the checks as an array, in their order. The row to check has the alias FOUND. */
@@ -124,11 +149,13 @@ export interface CompositeReferenceCheck {
   readonly values: readonly (string | null | undefined)[];
   /** The key of a new record, which may refer to itself; undefined for a stored record. */
   readonly ownKey: readonly string[] | undefined;
+  /** Whether the record may keep a reference to nothing, as in `keptReference`. */
+  readonly mayKeep?: boolean;
 }
 
 /** Whether PostgreSQL would accept the values: there is such a record, or some of them are NULL. */
 export function compositeReferenceSql(
-  { foreignKey, values, ownKey }: CompositeReferenceCheck,
+  { foreignKey, values, ownKey, mayKeep = false }: CompositeReferenceCheck,
   alias = FOUND,
 ): Fragment {
   const { references, isFull } = foreignKey;
@@ -152,8 +179,12 @@ export function compositeReferenceSql(
   const isItself = ownKey
     ? sql` or coalesce(${isSame((key, index) => typed(ownKey[index] ?? null, key))}, false)`
     : EMPTY;
+  const kept = cells.map(
+    (cell, index) => sql`${foreignReference(alias, partsOf(foreignKey)[index] ?? foreignKey)} = ${cell}`,
+  );
+  const isKept = mayKeep ? sql` or coalesce(${joined(kept, 'and')}, false)` : EMPTY;
   const isStored = sql`exists (select from ${table(references.table)} r where ${isSame((key) => reference('r', key))})`;
-  return sql`${nulls} or ${isStored}${isItself}`;
+  return sql`${nulls} or ${isStored}${isItself}${isKept}`;
 }
 
 /** SQLSTATE of a text that is not of its type. */

@@ -155,7 +155,7 @@ export function createBulk(
     addUnsettable(fields, resource, errors);
     for (const { kind, fieldName, fault } of checks)
       if (kind === 'unchanged') addError(errors, fieldName, fault);
-    const references = checks.filter(({ kind }) => kind === 'reference');
+    const references = checks.filter(({ kind }) => kind === 'keptReference' || kind === 'reference');
     if (references.length > 0) {
       const results = await database.run(checkStatement(resource.model, undefined, references), 'read');
       addCheckErrors(references, results, errors);

@@ -128,8 +128,8 @@ function checkField(
     const { nullText } = column.type;
     const fault = 'must not be null';
     if (column.nullable) body.changes.push({ column, value: null });
-    else if (mayKeep && nullText)
-      body.checks.push({ column, value: nullText, kind: 'unchanged', fieldName: key, fault });
+    else if (mayKeep && (nullText !== undefined || (column.isUnchecked && !column.isPassword)))
+      body.checks.push({ column, value: nullText ?? null, kind: 'unchanged', fieldName: key, fault });
     else addError(body.errors, key, fault);
     return;
   }
@@ -159,7 +159,7 @@ function checkField(
       body.checks.push({
         column,
         value: parsed.value,
-        kind: 'reference',
+        kind: mayKeep ? 'keptReference' : 'reference',
         fieldName: key,
         fault: ABSENT,
       });

@@ -199,7 +199,7 @@ export async function createMany(
   const ownKeys = new Set(checked.map(({ changes }) => changes.find(isKey)?.value));
   checked.forEach(({ checks }, at) => {
     for (const { column, fieldName, fault, value } of checks)
-      if (column.references !== model || !ownKeys.has(value))
+      if (value !== null && (column.references !== model || !ownKeys.has(value)))
         references.add(column, { index: indexes[at] ?? 0, key: fieldName, fault, value });
   });
   const wanted = references.wanted;

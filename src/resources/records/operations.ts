@@ -4,6 +4,7 @@ import { sql } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
 import { isKeyPart, type Model } from '../../db/schema/model.ts';
+import { dependsOnPresent } from '../../query/statements/check-statements.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import { createMany, type ManyPreferences } from './create-many.ts';
@@ -241,7 +242,7 @@ export function createOperations(
       const body = await check(fields, resource, { id: id ?? idText, caller, isStrict, mayRead });
       const maySeeOthers: MaySee = (column) => output.includes(column) && mayRead(model);
       const maySee = async () => {
-        const isNeeded = id !== undefined && body.checks.some(({ kind }) => kind === 'unchanged');
+        const isNeeded = id !== undefined && body.checks.some(dependsOnPresent);
         return isNeeded && (await isOwner(resource, id, caller)) === false ? maySeeOthers : undefined;
       };
       const rejection = assertValid(resource, body, id, id === undefined, maySee);
@@ -250,9 +251,8 @@ export function createOperations(
       const hashed = hashChanges(body.changes, passwords, requester, resource);
       const changes = hashed instanceof Promise ? await hashed : hashed;
       const expected = rowVersions(resource, versions);
-      const { checks } = body;
       const unenforced = unenforcedHidden([body]);
-      const changed = { id, changes, checks, unenforced, author: caller, versions: expected };
+      const changed = { id, changes, checks: body.checks, unenforced, author: caller, versions: expected };
       const statement = resource.writes.update(changed);
       const attempt = () => write(statement, { resource, id, changes, body });
       const outcome = await writeOutcome(
@@ -263,7 +263,7 @@ export function createOperations(
       const { result, ownership } = outcome;
       // The statement did not read the record of another owner, so its checks run now.
       if (ownership === 'others') await addDatabaseFaults(model, id, body, database, maySeeOthers);
-      else if (checks.length > 0) await addFailures(model, id, body, result.checks, database);
+      else if (body.checks.length > 0) await addFailures(model, id, body, result.checks, database);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(outcome);
       if (result.isSuppressed) throw suppressed();

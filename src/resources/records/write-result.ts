@@ -10,7 +10,7 @@ import { isUnanswered } from '../../db/connection/pool-job.ts';
 import type { Statement } from '../../db/rows.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { addError, notFound, Problem, RECORD_BUSY, type FieldErrors } from '../../errors.ts';
-import { checkStatement, type Check } from '../../query/statements/check-statements.ts';
+import { checkStatement, dependsOnPresent, type Check } from '../../query/statements/check-statements.ts';
 import type { FoundRow } from '../../query/statements/write-sql.ts';
 import { addAllMissing } from '../references/composite-references.ts';
 import type { CheckedBody } from './checked-body.ts';
@@ -49,11 +49,14 @@ export async function addDatabaseFaults(
   database: Pick<Database, 'run'>,
   maySee: MaySee = () => true,
 ): Promise<void> {
-  const isAllowed = ({ kind, column }: Check): boolean => kind !== 'unchanged' || maySee(column);
-  const allowed = checks.filter(isAllowed);
+  const isAllowed = (check: Check): boolean => !dependsOnPresent(check) || maySee(check.column);
+  const allowed = checks.flatMap((check) => {
+    if (isAllowed(check)) return check;
+    return check.kind === 'keptReference' ? { ...check, kind: 'reference' as const } : [];
+  });
   if (allowed.length > 0)
     addCheckErrors(allowed, await database.run(checkStatement(model, id, allowed), 'write'), errors);
-  const others = checks.filter((check) => !isAllowed(check));
+  const others = checks.filter((check) => !isAllowed(check) && check.kind !== 'keptReference');
   addCheckErrors(others, [], errors);
   await addAllMissing(model, id, later, errors, database);
 }

@@ -138,8 +138,9 @@ export function addCompositeChecks(
     const isCheckable = isReadable && references !== model;
     if (isCheckable && values.length === parts.length) {
       const value = arrayText(values);
+      const kind = isUpdate && isVisible ? 'keptReference' : 'reference';
       for (const [key, fault] of absentCompositeErrors(foreignKey))
-        checks.push({ column: foreignKey, value, kind: 'reference', fieldName: key, fault });
+        checks.push({ column: foreignKey, value, kind, fieldName: key, fault });
       continue;
     }
     hiddenReferences.push(asHidden(foreignKey, model, isVisible ? parts : sent.map(({ column }) => column)));
@@ -180,7 +181,7 @@ function laterCheck(
   const key = isUpdate ? [] : partsOf(model.primaryKey).map((part) => valueOf(part, changes, false));
   const ownKey = key.flatMap((value) => value ?? []);
   const isOwn = foreignKey.references === model && key.length > 0 && ownKey.length === key.length;
-  return { foreignKey, values, ownKey: isOwn ? ownKey : undefined };
+  return { foreignKey, values, ownKey: isOwn ? ownKey : undefined, mayKeep: isUpdate && mayRead(model) };
 }
 
 /**
