@@ -187,16 +187,21 @@ describe('statements of several clients', () => {
     }
   });
 
-  test('a query that is known to be costly needs the level of costly', async () => {
-    const path = '/api/guarded/?name=x';
-    assert.equal((await from('10.0.0.4', path)).status, 200);
+  /** Asks while the table is locked for so long that the query is known to be costly. */
+  async function makeCostly(ask: () => Promise<Answer>): Promise<void> {
+    assert.equal((await ask()).status, 200);
     const slow = await whileLocked('guarded', async () => {
-      const response = from('10.0.0.4', path);
+      const response = ask();
       await eventually(async () => (await waiting()) === 1, 'the statement');
       await sleep(600); // On a shared connection it is canceled first and starts again.
       return { response };
     });
     assert.equal((await slow.response).status, 200);
+  }
+
+  test('a query that is known to be costly needs the level of costly', async () => {
+    const path = '/api/guarded/?name=x';
+    await makeCostly(() => from('10.0.0.4', path));
     const refused = await from('10.0.0.4', path);
     assert.equal(refused.status, 401);
     assert.equal(refused.text, 'Authentication failed');
@@ -207,5 +212,17 @@ describe('statements of several clients', () => {
     const stream = { Accept: 'application/x-ndjson' };
     assert.equal((await service.request('/api/guarded/', { headers: stream })).status, 401);
     assert.equal((await service.request('/api/guarded/', { headers: stream, user: 'bob' })).status, 200);
+  });
+
+  test('a browser asks for a login before it shows a query that is known to be costly', async () => {
+    const ask = (address: string, user?: string): Promise<Answer> =>
+      service.request('/api/guarded/?name=x', {
+        headers: { Accept: 'text/html', 'X-Forwarded-For': address },
+        ...(user && { user }),
+      });
+    await makeCostly(() => ask('10.0.0.5'));
+    const refused = await ask('10.0.0.5');
+    assert.deepEqual([refused.status, refused.headers.has('www-authenticate')], [401, true], refused.text);
+    assert.equal((await ask('10.0.0.5', 'bob')).status, 200);
   });
 });

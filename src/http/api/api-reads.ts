@@ -138,11 +138,10 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
         ? await optionalCaller(request)
         : await requireLevel(request, resource.read);
     return pages.collection(request, resource, caller, async (query, counting) => {
+      const list = (one: Caller | undefined): Promise<RecordPage> =>
+        listingFor(request).list(resource, query, one, { counting, format: 'html' });
       const reader = caller ?? (await collectionCaller(request, resource, query, counting));
-      const page = await listingFor(request).list(resource, query, reader, {
-        counting,
-        format: 'html',
-      });
+      const page = await list(reader).catch(retryAuthenticated(request, resource, list));
       await request.requester.turnForHtml(lengthOf(page.objects) + resource.output.length * COLUMN_WEIGHT);
       return page;
     });
@@ -173,10 +172,10 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
 
   /** Handles the rejection of a costly query: requires its access level, then lists again. */
   const retryAuthenticated =
-    (request: ApiRequest, resource: ServedResource, format: DataFormat) =>
-    async (error: unknown): Promise<Reply> => {
+    <T>(request: ApiRequest, resource: ServedResource, list: (caller: Caller) => Promise<T>) =>
+    async (error: unknown): Promise<T> => {
       if (!(error instanceof CostlyStatement)) throw error;
-      return listAs(await requireLevel(request, resource.costly), request, resource, format);
+      return list(await requireLevel(request, resource.costly));
     };
 
   async function listForCaller(
@@ -186,7 +185,8 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
   ): Promise<Reply> {
     const caller = await collectionCaller(request, resource, request.query, countingOf(request));
     if (format === undefined) throw notAcceptable(COLLECTION_FORMATS);
-    return listAs(caller, request, resource, format).catch(retryAuthenticated(request, resource, format));
+    const list = (one: Caller | undefined) => listAs(one, request, resource, format);
+    return list(caller).catch(retryAuthenticated(request, resource, list));
   }
 
   return {
@@ -216,8 +216,9 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
       if (resource.read !== 'default' || request.headers.authorization !== undefined)
         return listForCaller(request, resource, format);
       if (format === undefined) throw notAcceptable(COLLECTION_FORMATS);
-      const page = listAs(undefined, request, resource, format);
-      return resource.costly === 'default' ? page : page.catch(retryAuthenticated(request, resource, format));
+      const list = (one: Caller | undefined) => listAs(one, request, resource, format);
+      const page = list(undefined);
+      return resource.costly === 'default' ? page : page.catch(retryAuthenticated(request, resource, list));
     },
 
     async read(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
