@@ -41,6 +41,7 @@ const RESOURCES: Resource[] = [
     owner: 'writer',
     access: 'user',
   },
+  { model: 'counted', primaryKey: { type: 'bigint' }, columns: { name: { type: 'string' } }, access: 'user' },
   { model: 'bare', columns: { text: { type: 'string', default: 'x' } }, access: 'user' },
   {
     model: 'open_ticket',
@@ -143,6 +144,8 @@ describe('a POST with an array', () => {
     );
     const places = await post('place', [{ id: 'x "y"', name: 'x' }], { Prefer: 'return=minimal' });
     assert.deepEqual(places.json, ['x "y"']);
+    const counted = await post('counted', [{ name: 'a' }, { name: 'b' }], { Prefer: 'return=minimal' });
+    assert.deepEqual(counted.json, [1, 2]);
     const logged = await service.sql`
       select after::json ->> 'title' as title from vitrine_history where model = 'book' order by id desc limit 2`;
     assert.deepEqual(

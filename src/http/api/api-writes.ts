@@ -112,7 +112,7 @@ function createdManyReply(
   records: readonly InsertedRecord[],
 ): Reply {
   const keysOnly = isMinimal(request);
-  const isNumber = model.primaryKey.type.input.json === 'number';
+  const isNumber = model.primaryKey.type.json === 'bare';
   const parts = records.map(({ json: record, key }) =>
     keysOnly ? Buffer.from(isNumber ? key : JSON.stringify(key)) : record,
   );
