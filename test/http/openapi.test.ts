@@ -20,6 +20,38 @@ describe('the OpenAPI document of a service', () => {
     }
   });
 
+  test('has a login for a list that credentials change, also where it does not need them', async () => {
+    const service = await startService([
+      user,
+      note,
+      { model: 'costly', columns: { text: { type: 'string' } }, costly: 'user' },
+      { model: 'costliest', columns: { text: { type: 'string' } }, costly: 'admin' },
+      { model: 'counted', columns: { text: { type: 'string' } }, maxCount: 10 },
+      { model: 'team', columns: { text: { type: 'string' } }, read: 'user' },
+      { model: 'member', columns: { team: { type: 'foreignKey', references: 'team' } } },
+      { model: 'task', columns: { member: { type: 'foreignKey', references: 'member' } } },
+    ]);
+    try {
+      const { json } = await service.request('/api/openapi.json');
+      const open = [{}, { user: [] }];
+      for (const [model, security, statuses] of [
+        ['note', [], []],
+        ['costly', open, ['401', '429']],
+        ['costliest', open, ['401', '403', '429']],
+        ['counted', open, ['401', '429']],
+        ['member', open, ['401', '429']],
+        ['task', open, ['401', '429']],
+      ] as const) {
+        const { get } = json.paths[`/api/${model}`];
+        assert.deepEqual(get.security, security, model);
+        const refusals = ['401', '403', '429'].filter((status) => status in get.responses);
+        assert.deepEqual(refusals, statuses, model);
+      }
+    } finally {
+      await service.close();
+    }
+  });
+
   test('lists the media types of each body', async () => {
     const service = await startService([user, { ...note, access: 'user' }]);
     try {

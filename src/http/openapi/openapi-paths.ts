@@ -73,12 +73,23 @@ const OTHER_FORMATS: JsonSchema = {
   'application/x-ndjson': { schema: { type: 'string' } },
 };
 
-/** Whether a foreign key leads to a resource that only logged-in callers may read, and thus filter by. */
-const hasRestrictedFilters = ({ model, output }: ServedResource, resources: ServedResources): boolean =>
-  namedColumns(model, output).some(({ references }) => {
-    const target = references && resources.get(references.name);
-    return target !== undefined && target.read !== 'default';
-  });
+/** Whether foreign keys lead to a resource that only logged-in callers may read, and thus filter by. */
+function hasRestrictedFilters(resource: ServedResource, resources: ServedResources): boolean {
+  const reached = new Set([resource]);
+  // The set grows meanwhile.
+  for (const { model, output } of reached)
+    for (const { references } of namedColumns(model, output)) {
+      const target = references && resources.get(references.name);
+      if (target) reached.add(target);
+    }
+  return [...reached].some(({ read }) => read !== 'default');
+}
+
+/** Whether credentials change what a list returns, although it does not require them. */
+const gainsByLogin = (resource: ServedResource, resources: ServedResources): boolean =>
+  resource.costly !== 'default' ||
+  resource.maxCount !== undefined ||
+  hasRestrictedFilters(resource, resources);
 
 const LEVELS: Readonly<Record<AccessLevel, string>> = {
   default: 'anyone',
@@ -105,8 +116,8 @@ export function resourcePaths(
   resources: ServedResources,
   visibility: Visibility,
 ): [path: string, item: JsonSchema][] {
-  const { name, model, read, access, methods } = resource;
-  const acceptsLogin = read === 'default' && hasRestrictedFilters(resource, resources);
+  const { name, model, read, access, costly, methods } = resource;
+  const acceptsLogin = read === 'default' && gainsByLogin(resource, resources);
   const writable = access !== 'default';
   const operation = (verb: string, summary: string, level: AccessLevel, rest: JsonSchema): JsonSchema => ({
     tags: [name],
@@ -119,7 +130,7 @@ export function resourcePaths(
   const collection: Record<string, JsonSchema> = {};
   const record: Record<string, JsonSchema> = {};
   if (methods.has('GET')) {
-    const login = acceptsLogin ? LOGIN : readErrors(read);
+    const login = readErrors(costly === 'admin' ? 'admin' : acceptsLogin ? 'user' : read);
     const isCached = resource.cache !== undefined;
     collection['get'] = operation('list', `List records of ${name}, one page at a time`, read, {
       parameters: [
