@@ -147,7 +147,7 @@ describe('a collection as CSV', () => {
 
   test('is limited to callers who may read it, also in joins', async () => {
     assert.equal((await get('/api/letter/')).status, 401);
-    assert.equal((await get('/api/letter/', 'bob')).text, 'id,text\r\n1,"to Ada"\r\n');
+    assert.equal((await get('/api/letter/', 'bob')).text, 'id,text,sender_id\r\n1,"to Ada",\r\n');
     assertProblem(await get('/api/secret/', 'bob'), 403);
     for (const user of [undefined, 'bob'])
       assertProblem(await get('/api/book/?secret__word=open', user), 400);

@@ -48,7 +48,7 @@ describe('the API in a browser', () => {
     for (const shown of [
       'book Readable by anyone, writable by users. Only the owner (reader_id) can change or delete a record.',
       'secret Readable by admins, writable by admins. Methods: GET, POST, PUT, PATCH, DELETE. Only admins can see its columns.',
-      'letter Readable by users, writable by users. Methods: GET, POST, PUT, PATCH, DELETE. Only users can see its columns.',
+      'letter Readable by users, writable by users. Only the owner can change or delete a record. Methods: GET, POST, PUT, PATCH, DELETE. Only users can see its columns.',
       'mailbox Readable by no one, writable by users. Methods: POST.',
       'reader_id integer, the id of user eq, ne, in, is, lt, lte, gt, gte may be null; set to the user who creates the record',
       'data json eq, ne, in, is, contains may be null',
@@ -59,6 +59,7 @@ describe('the API in a browser', () => {
 
   test('names no software, and neither do the admin area and its files', async () => {
     const paths = new Set([
+      '/',
       '/api/',
       '/api/book/',
       '/api/nothing/',
@@ -247,7 +248,7 @@ describe('the API in a browser', () => {
     }
     const [record = ''] = commandsOf(await get('/api/letter/1/', 'bob'));
     assert.match(record, /^curl -u 'bob' 'http:/);
-    assert.deepEqual(JSON.parse(await run(record)), { id: 1, text: 'to Ada' });
+    assert.deepEqual(JSON.parse(await run(record)), { id: 1, text: 'to Ada', sender_id: null });
     const [index = ''] = commandsOf(await get('/api/'));
     assert.deepEqual(JSON.parse(await run(index)), (await service.request('/api/')).json);
   });

@@ -23,7 +23,13 @@ export const shelf = [
     exclude: ['hidden'],
     ordering: '-title',
   },
-  { model: 'letter', columns: { text: { type: 'text' } }, read: 'user', access: 'user' },
+  {
+    model: 'letter',
+    columns: { text: { type: 'text' }, sender: { type: 'foreignKey', references: 'user', null: true } },
+    read: 'user',
+    access: 'user',
+    owner: 'sender',
+  },
   {
     model: 'diary',
     columns: { writer: { type: 'foreignKey', references: 'user' }, day: { type: 'date', unique: true } },

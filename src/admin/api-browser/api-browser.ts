@@ -180,7 +180,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
     const { name, read, methods } = resource;
     return html`<section>
       <h2>${methods.has('GET') ? html`<a href="${apiLinks.collection(name)}">${name}</a>` : name}</h2>
-      ${accessSummary(resource)}
+      ${accessSummary(resource, visible.has(name))}
       ${
         visible.has(name)
           ? columnTable(resource, visible)
@@ -200,7 +200,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
         <li><a href="${withBasePath(OPENAPI_PATH)}">The OpenAPI document</a></li>
         ${hasAdmin && html`<li><a href="${links.dashboard}">The admin area</a></li>`}
       </ul>`;
-      return apiPageReply({ title: 'Vitrine', hasAdmin: false, body });
+      return apiPageReply({ title: 'Home', hasAdmin: false, body });
     },
 
     index(request, caller) {

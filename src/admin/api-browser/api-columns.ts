@@ -23,8 +23,11 @@ const TYPE_NAMES = new Map<unknown, string>([
 const READERS: Readonly<Record<AccessLevel, string>> = { default: 'anyone', user: 'users', admin: 'admins' };
 const WRITERS: Readonly<Record<AccessLevel, string>> = { default: 'no one', user: 'users', admin: 'admins' };
 
-/** Who may read and write, and with which methods. */
-export function accessSummary(resource: ServedResource): Html {
+/**
+ * Who may read and write, and with which methods.
+ * @param namesOwner whether the caller may know the resource's columns
+ */
+export function accessSummary(resource: ServedResource, namesOwner = true): Html {
   const { read, access, owner, output, methods } = resource;
   const isWritable = hasWriters(resource);
   return html`<p>
@@ -32,8 +35,8 @@ export function accessSummary(resource: ServedResource): Html {
     ${isWritable ? WRITERS[access] : 'no one'}.${
       owner &&
       isWritable &&
-      html` Only the owner${output.includes(owner) && html` (<code>${owner.key}</code>)`} can change or delete
-      a record.`
+      html` Only the owner${namesOwner && output.includes(owner) && html` (<code>${owner.key}</code>)`} can
+      change or delete a record.`
     }
     Methods: ${[...methods].flatMap((method) => (method === 'PUT' ? ['PUT', 'PATCH'] : method)).join(', ')}.
   </p>`;
