@@ -20,6 +20,8 @@ export interface Proxy {
   readonly swallow: () => void;
   /** Makes the connections there are (or only some) go silent for good, and counts them; new ones are forwarded. */
   readonly silence: (isChosen?: (index: number) => boolean) => number;
+  /** Ends the next connection that commits, once the server has answered: the change is made, and the answer is lost. */
+  readonly loseCommit: () => void;
   /** Forwards requests to cancel a statement so much later (milliseconds). */
   readonly delayCancels: (milliseconds: number) => void;
   readonly close: () => Promise<void>;
@@ -27,12 +29,15 @@ export interface Proxy {
 
 /** The message of the protocol that asks for a cancel: its length, and its code. */
 const CANCEL = Buffer.from([0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e]);
+/** The text of the statement in a message of the protocol. */
+const COMMIT = 'commit\0';
 
 export async function startProxy(target: string): Promise<Proxy> {
   const { hostname, port } = new URL(target);
   const links = new Set<Link>();
   let swallows = false;
   let cancelDelay = 0;
+  let losesCommit = false;
   let server: Server | undefined;
   let address: AddressInfo | undefined;
 
@@ -52,6 +57,12 @@ export async function startProxy(target: string): Promise<Proxy> {
       if (cancelDelay > 0 && chunk.subarray(0, CANCEL.length).equals(CANCEL)) return deliverLate(chunk);
       upstream.write(chunk);
       client.pipe(upstream).pipe(client);
+      client.on('data', (sent: Buffer) => {
+        if (!losesCommit || !sent.includes(COMMIT)) return;
+        losesCommit = false;
+        upstream.unpipe(client);
+        upstream.once('data', end).resume();
+      });
     });
   }
 
@@ -99,6 +110,9 @@ export async function startProxy(target: string): Promise<Proxy> {
     swallow: () => {
       swallows = true;
       silence();
+    },
+    loseCommit: () => {
+      losesCommit = true;
     },
     delayCancels: (milliseconds) => {
       cancelDelay = milliseconds;

@@ -1,5 +1,5 @@
 // The steps that the deletion of one record and that of several share: show the effects, ask for confirmation, delete.
-import { asProblem } from '../../db/connection/database-errors.ts';
+import { asProblem, LostWrite } from '../../db/connection/database-errors.ts';
 import type { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { StillReferenced } from '../../resources/references/blocked-deletions.ts';
@@ -44,6 +44,7 @@ export interface Deletion {
    * Deletes the records.
    * @param guard runs first in the transaction, where the deletion needs one
    * @throws Problem 409, 412; nothing is deleted then
+   * @throws LostWrite; the records may be deleted
    */
   readonly remove: (form: Form, guard: TransactionGuard | undefined) => Promise<Reply>;
 }
@@ -147,7 +148,8 @@ export async function runDeletion(context: ResourceContext, deletion: Deletion, 
     return await deletion.remove(form, guard);
   } catch (error) {
     const problem = asProblem(error);
-    if (!problem || ![400, 409, 412, 503].includes(problem.status)) throw error;
+    // After a lost answer the records may be gone, so this page could not say that nothing was deleted.
+    if (error instanceof LostWrite || !problem || ![400, 409, 412, 503].includes(problem.status)) throw error;
     const { status } = problem;
     const text = (await deletion.changeSince(form)) ?? refusalText(context, problem);
     const isRefused = problem instanceof StillReferenced && problem.models.length === 0;

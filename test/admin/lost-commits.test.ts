@@ -1,0 +1,72 @@
+// Forms whose change was made, but whose answer from the database was lost.
+import assert from 'node:assert/strict';
+import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { startProxy, type Proxy } from '../process/proxy.ts';
+import { closeIdleConnections } from '../send.ts';
+import { cheapHash, createDatabase, type TestDatabase } from '../support.ts';
+import { hiddenFields, logIn, type AdminAnswer, type Browser } from './support.ts';
+import { after, before, describe, test } from '../testing.ts';
+
+const note: Resource = { model: 'note', columns: { text: { type: 'string' } } };
+
+describe('a form whose commit is not answered', () => {
+  let database: TestDatabase;
+  let proxy: Proxy;
+  let vitrine: Vitrine;
+  let base: string;
+  let ada: Browser;
+
+  async function addUser(username: string, admin: boolean): Promise<number> {
+    const row = { username, password: await cheapHash(`pw-${username}`), email: '', admin };
+    const [added] = await database.sql<{ id: number }[]>`
+      insert into "user" ${database.sql(row)} returning id`;
+    return added?.id ?? 0;
+  }
+
+  before(async () => {
+    database = await createDatabase();
+    proxy = await startProxy(database.url);
+    vitrine = await createVitrine({
+      databaseUrl: proxy.url,
+      resources: [user, note],
+      port: 0,
+      log: () => undefined,
+    });
+    base = (await vitrine.start()).url;
+    await addUser('ada', true);
+    ada = await logIn({ base }, 'ada');
+  });
+  after(async () => {
+    closeIdleConnections(base);
+    await vitrine.close();
+    await proxy.close();
+    await database.drop();
+  });
+
+  const countOf = async (table: string): Promise<number> =>
+    (await database.sql`select from ${database.sql(table)}`).count;
+
+  function assertUnknown({ status, text }: AdminAnswer): void {
+    assert.equal(status, 503, text);
+    assert.match(text, /It is not known whether the change was made/);
+    assert.doesNotMatch(text, /Nothing was/);
+  }
+
+  test('says that the outcome of a bulk deletion is not known', async () => {
+    await database.sql`insert into note (text) values ('one'), ('two')`;
+    const path = '/admin/note/-/bulk/';
+    const page = await ada.post(path, { _state: '', _action: 'delete', _all: '1' });
+    proxy.loseCommit();
+    assertUnknown(await ada.post(path, hiddenFields(page, 'confirm')));
+    assert.equal(await countOf('note'), 0);
+  });
+
+  test('says that the outcome of the deletion of one record is not known', async () => {
+    const path = `/admin/user/${await addUser('bob', false)}/delete/`;
+    const page = await ada.get(path);
+    proxy.loseCommit();
+    assertUnknown(await ada.post(path, hiddenFields(page, 'confirm')));
+    assert.equal(await countOf('user'), 1);
+  });
+});
