@@ -1,5 +1,6 @@
 // Adding and changing records with forms.
 import assert from 'node:assert/strict';
+import { eventually } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import {
   errorsIn,
@@ -221,5 +222,24 @@ describe('changing a record', () => {
     const again = await ada.post('/admin/thing/-/add/', fieldsOf(answer));
     assert.equal(again.status, 303);
     assert.equal((await row('Going'))['note'], 'gone');
+  });
+
+  test('shows the form, also with errors, when the records that refer to it cannot be counted', async () => {
+    const path = `/admin/user/${await service.addUser('eve')}/`;
+    const email = 'e'.repeat(300);
+    const fields = { ...fieldsOf(await ada.get(path)), email };
+    const [shown, refused] = await service.sql.begin(async (transaction) => {
+      await transaction`lock table message in access exclusive mode`;
+      return Promise.all([ada.get(path), ada.post(path, fields)]);
+    });
+    assert.deepEqual([shown.status, refused.status], [200, 400]);
+    for (const page of [shown, refused]) {
+      assert.match(page.text, /href="\/admin\/message\/\?user=\d+"/);
+      assert.match(readable(page), /Messages by User unknown Add/);
+    }
+    assert.equal(fieldsOf(refused)['email'], email);
+    const isCounted = async (): Promise<boolean> =>
+      /Messages by User none Add/.test(readable(await ada.get(path)));
+    await eventually(isCounted, 'the count');
   });
 });

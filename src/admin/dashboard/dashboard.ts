@@ -1,13 +1,12 @@
 // The start page: all lists with their counts, the panels of the registry, and the latest changes.
-import { isClientGone } from '../../db/scheduling/requester.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
 import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
-import { withTimeout } from '../../resources/serve/panels.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { changeOf, formerName } from '../history/history-entry.ts';
 import { html, type Content, type Html } from '../web/html.ts';
+import { loadOptional, PART_TIMEOUT } from '../web/optional-part.ts';
 import { labelsFor, type RecordLabels } from '../web/record-labels.ts';
 import { resourceRow, table } from '../web/widgets.ts';
 import { pageReply } from '../web/layout.ts';
@@ -15,28 +14,10 @@ import { links } from '../web/admin-links.ts';
 import { showPanels } from './dashboard-panels.ts';
 import { actionLabel, countedRecords, sourceLabel, moment, NOTHING, shortened } from '../web/display-text.ts';
 
-/** Timeout for each part of the page (milliseconds). The page is sent without parts that take longer. */
-const TIMEOUT = 3_000;
 /** How many counts are made at once: more would wait for one another, and too many are refused. */
 const COUNTS_AT_ONCE = 4;
 /** How many of the latest changes are shown. */
 const LATEST = 10;
-
-/** Waits for a part of the page. If it fails, logs the reason and returns undefined. */
-async function loadOptional<T>(
-  { logger }: AdminContext,
-  what: string,
-  work: Promise<T>,
-  timeout = TIMEOUT,
-): Promise<T | undefined> {
-  try {
-    return await withTimeout(timeout, work);
-  } catch (error) {
-    if (isClientGone(error)) throw error;
-    logger.warn({ message: `the start page omits ${what}: ${(error as Error).message}` });
-    return undefined;
-  }
-}
 
 /** The resources by group, in the order of the registry. */
 function groupsOf(context: AdminContext): [group: string, resources: AdminResource[]][] {
@@ -64,7 +45,7 @@ async function countTexts(
 ): Promise<ReadonlyMap<AdminResource, string>> {
   const texts = new Map<AdminResource, string>();
   const waiting = resources.values();
-  const until = performance.now() + TIMEOUT;
+  const until = performance.now() + PART_TIMEOUT;
   const countNext = async (): Promise<void> => {
     for (const resource of waiting) {
       const left = until - performance.now();

@@ -34,6 +34,7 @@ import {
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
+import { loadOptional } from '../web/optional-part.ts';
 import { submitOnceField } from './submit-once.ts';
 import { referencesOf, relatedOf } from './references.ts';
 import { grouped, shortened, shownColumn } from '../web/display-text.ts';
@@ -110,18 +111,19 @@ function presetOf(column: Column, id: string): (readonly [name: string, text: st
 }
 
 /** Counts the records that refer to this one, with links to list them and to add one. */
-async function relatedRecords(
-  { bulk, resources, resource }: ResourceContext,
-  id: string,
-): Promise<Html | false> {
-  const dependents = await bulk.dependents(resource, [id], 1);
+async function relatedRecords(context: ResourceContext, id: string): Promise<Html | false> {
+  const { bulk, resources, resource } = context;
+  const counting = bulk.dependents(resource, [id], 1);
+  // The form must not depend on other tables, which may be locked or large.
+  const dependents = await loadOptional(context, `the counts beside a record of ${resource.name}`, counting);
   const rows = [...resources.values()].flatMap((other) =>
     foreignKeysOf(other.model)
       .filter((column) => column.references === resource.model && isAmong(column, other.output))
       .map((column) => {
-        const found = dependents.find((dependent) => dependent.depth === 0 && dependent.column === column);
+        const found = dependents?.find((dependent) => dependent.depth === 0 && dependent.column === column);
+        const zero = dependents ? 'none' : 'unknown';
         // Records of views are not counted, because that may be slow.
-        const none = other.model.isTable && resource.model.isTable ? 'none' : '';
+        const none = other.model.isTable && resource.model.isTable ? zero : '';
         const count = found ? `${found.isCapped ? 'more than ' : ''}${grouped(found.count)}` : none;
         const query = `${column.name}=${encodeURIComponent(id)}`;
         const filtered = `${links.list(other.name)}?${query}`;

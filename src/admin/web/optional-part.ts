@@ -1,0 +1,23 @@
+// Loads parts of a page without which the page is still of use.
+import { isClientGone } from '../../db/scheduling/requester.ts';
+import { withTimeout } from '../../resources/serve/panels.ts';
+import type { AdminContext } from './admin-context.ts';
+
+/** Timeout for each optional part of a page (milliseconds). The page is sent without parts that take longer. */
+export const PART_TIMEOUT = 3_000;
+
+/** Waits for a part of a page. If it fails, logs the reason and returns undefined. */
+export async function loadOptional<T>(
+  { logger }: AdminContext,
+  what: string,
+  work: Promise<T>,
+  timeout = PART_TIMEOUT,
+): Promise<T | undefined> {
+  try {
+    return await withTimeout(timeout, work);
+  } catch (error) {
+    if (isClientGone(error)) throw error;
+    logger.warn({ message: `a page omits ${what}: ${(error as Error).message}` });
+    return undefined;
+  }
+}
