@@ -5,7 +5,7 @@ import { user } from '../../src/resources/registry.ts';
 import { startProxy, type Proxy } from '../process/proxy.ts';
 import { closeIdleConnections } from '../send.ts';
 import { cheapHash, createDatabase, type TestDatabase } from '../support.ts';
-import { hiddenFields, logIn, type AdminAnswer, type Browser } from './support.ts';
+import { fieldsOf, hiddenFields, logIn, type AdminAnswer, type Browser } from './support.ts';
 import { after, before, describe, test } from '../testing.ts';
 
 const note: Resource = { model: 'note', columns: { text: { type: 'string' } } };
@@ -68,5 +68,43 @@ describe('a form whose commit is not answered', () => {
     proxy.loseCommit();
     assertUnknown(await ada.post(path, hiddenFields(page, 'confirm')));
     assert.equal(await countOf('user'), 1);
+  });
+
+  const added = '/admin/note/-/add/';
+  for (const [how, path, button] of [
+    ['adds a record', () => Promise.resolve(added), 'stay'],
+    [
+      'saves a record as new',
+      async () => {
+        const [row] = await database.sql`insert into note (text) values ('other') returning id`;
+        return `/admin/note/${row?.['id']}/`;
+      },
+      'new',
+    ],
+  ] as const)
+    test(`keeps its values, and sent again does nothing twice: ${how}`, async () => {
+      const address = await path();
+      const fields = { ...fieldsOf(await ada.get(address)), text: how, _save: button };
+      proxy.loseCommit();
+      const shown = await ada.post(address, fields);
+      assertUnknown(shown);
+      assert.equal(fieldsOf(shown)['text'], how);
+      for (let times = 0; times < 2; times += 1) {
+        const again = await ada.post(added, { ...fieldsOf(shown), _save: button });
+        assert.equal(again.status, 303, again.text);
+        assert.match((await ada.follow(again)).text, /was added once\. The form was sent twice\./);
+      }
+      assert.equal((await database.sql`select from note where text = ${how}`).count, 1);
+    });
+
+  test('can be sent again when the change was not made', async () => {
+    const fields = { ...fieldsOf(await ada.get(added)), text: 'late' };
+    const shown = await database.sql.begin(async (transaction) => {
+      await transaction`lock table note in access exclusive mode`;
+      return ada.post(added, fields);
+    });
+    assert.equal(shown.status, 503, shown.text);
+    assert.equal((await ada.post(added, fieldsOf(shown))).status, 303);
+    assert.equal((await database.sql`select from note where text = 'late'`).count, 1);
   });
 });

@@ -209,12 +209,14 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
   Object.assign(labels, PASSWORD_LABELS);
   const back = listQuery(context, page.sent);
   const action = stored ? links.record(name, stored.id) : links.action(name, 'add');
+  // After a 503 the record may have been added. Sent again, the form then leads to it.
+  const unanswered = page.status === 503 ? page.sent : undefined;
   const body = html` ${notice !== undefined && html`<p class="notice" role="alert">${notice}</p>`}
     ${errorSummary(errors, labels)}
     <div class="${stored ? 'columns' : 'single'}">
       <form method="post" action="${action}" class="record" data-unsaved>
         <input type="hidden" name="_csrf" value="${context.csrf}" />
-        ${may.has('add') && submitOnceField()}
+        ${may.has('add') && submitOnceField(unanswered)}
         ${stored && originFields(stored, [...typed.keys()], columns, page.sent)}
         ${kept.length > 0 && html`<input type="hidden" name="${KEPT}" value="${kept.join(' ')}" />`}
         ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}

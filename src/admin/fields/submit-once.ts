@@ -10,9 +10,17 @@ const FIELD = '_form';
 /** The fixed cost of hashing one text, as a number of characters that take equally long. */
 const TEXT_COST = 100;
 
-/** A hidden field with a random token, for a form that must run only once. */
-export const submitOnceField = (): Html =>
-  html`<input type="hidden" name="${FIELD}" value="${randomBytes(12).toString('base64url')}" />`;
+/** Fields of which the digest is independent: the button, and what only the form of a stored record has. */
+const IGNORED_FIELDS: ReadonlySet<string> = new Set(['_save', '_version', '_origin']);
+
+/**
+ * A hidden field with a random token, for a form that must run only once.
+ * @param sent a form that may have run and is shown again: it keeps its token
+ */
+export function submitOnceField(sent?: Form): Html {
+  const token = sent?.get(FIELD) ?? randomBytes(12).toString('base64url');
+  return html`<input type="hidden" name="${FIELD}" value="${token}" />`;
+}
 
 /**
  * Identifies a form by its token and values; undefined for a form without a token. The values count, because people go back in the
@@ -22,7 +30,7 @@ export async function submissionDigest({ get, entries }: Form): Promise<string |
   if (get(FIELD) === undefined) return undefined;
   const hash = createHash('sha256');
   let hashed = 0;
-  for (const text of entries.filter(([name]) => name !== '_save').flat()) {
+  for (const text of entries.filter(([name]) => !IGNORED_FIELDS.has(name)).flat()) {
     hash.update(`${text.length};`);
     hashed += TEXT_COST;
     for (let at = 0; at < text.length; at += PIECE) {
