@@ -1,7 +1,8 @@
 // Forms that are sent after their session expired come back after the next login.
 import assert from 'node:assert/strict';
 import { createForm } from '../../src/admin/web/form-data.ts';
-import { createParking } from '../../src/admin/web/parked-forms.ts';
+import { createParking, type Parking } from '../../src/admin/web/parked-forms.ts';
+import type { Topic } from '../../src/processes.ts';
 import { startService, type TestService } from '../support.ts';
 import { attemptLogin, fieldsOf, logIn, openBrowser } from './support.ts';
 import { resources } from './sample-resources.ts';
@@ -252,29 +253,63 @@ describe('parked forms', () => {
     assert.equal(parking.find('token of ada', id)?.get('title'), 'Emma');
   });
 
+  /**
+   * Connects so many processes. What goes from one to another is JSON.
+   * @param lost messages of this topic do not arrive
+   */
+  function connectProcesses(count: number, lost?: Topic): Parking[] {
+    const processes = Array.from({ length: count }, () => new Map<Topic, (data: string) => unknown>());
+    return processes.map((own) =>
+      createParking({
+        onQuestion: (topic, answer) => void own.set(topic, answer),
+        ask: (topic, data) => {
+          const others = processes.filter((one) => one !== own && topic !== lost);
+          const found = others.flatMap((other) => other.get(topic)?.(data) ?? []);
+          return Promise.resolve(JSON.parse(JSON.stringify(found)) as unknown[]);
+        },
+      }),
+    );
+  }
+
   test('are found by the other processes of a service', async () => {
-    const answers: ((id: string) => unknown)[] = [];
-    const siblings = {
-      onQuestion: (_: string, answer: (id: string) => unknown) => void answers.push(answer),
-      // What goes from process to process is JSON.
-      ask: (_: string, id: string) => {
-        const found = answers.flatMap((answer) => answer(id) ?? []);
-        return Promise.resolve(JSON.parse(JSON.stringify(found)) as unknown[]);
-      },
-    };
-    const [first, second] = [createParking(siblings), createParking(siblings)];
+    const [first, second] = connectProcesses(2) as [Parking, Parking];
     const id = first.park('token of ada', 'ada', form);
-    await second.fetch('no such id');
-    await second.fetch(id);
-    second.move('token of ada', 'next token of ada', 'ada');
+    await second.fetch('token of ada', 'no such id');
+    await second.fetch('token of bob', id);
+    assert.equal(second.find('token of bob', id), undefined);
+    await second.fetch('token of ada', id);
+    await second.move('token of ada', 'next token of ada', 'ada');
     assert.equal(second.find('next token of ada', id)?.get('title'), 'Emma');
     assert.equal(second.find('token of bob', id), undefined);
   });
 
-  test('cannot be read by another session', () => {
+  test('of several tabs are found after one login, whichever process has them', async () => {
+    const processes = connectProcesses(3);
+    const [first, second] = processes as [Parking, Parking];
+    const ids = [first.park('token of ada', 'ada', form), second.park('token of ada', 'ada', form)];
+    await first.move('token of ada', 'next token of ada', 'ada');
+    for (const parking of processes)
+      for (const id of ids) {
+        await parking.fetch('next token of ada', id);
+        assert.equal(parking.find('next token of ada', id)?.get('title'), 'Emma');
+      }
+  });
+
+  test('are found although this process has them of the earlier session', async () => {
+    const [first, second, third] = connectProcesses(3, 'move') as [Parking, Parking, Parking];
+    const id = first.park('token of ada', 'ada', form);
+    await third.fetch('token of ada', id);
+    await third.move('token of ada', 'next token of ada', 'ada');
+    for (const parking of [second, first]) {
+      await parking.fetch('next token of ada', id);
+      assert.equal(parking.find('next token of ada', id)?.get('title'), 'Emma');
+    }
+  });
+
+  test('cannot be read by another session', async () => {
     const parking = createParking();
     const id = parking.park('token of ada', 'ada', form);
-    parking.move('token of ada', 'token of bob', 'bob');
+    await parking.move('token of ada', 'token of bob', 'bob');
     assert.equal(parking.find('token of bob', id), undefined);
   });
 });

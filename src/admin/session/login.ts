@@ -229,7 +229,7 @@ export async function logIn(
   assertOwnOrigin(request, services.settings);
   const isValid = token !== undefined && hasValidCsrf(form, token);
   if (admin && !isValid) {
-    await services.parking.fetch(parked);
+    await services.parking.fetch(admin.token, parked);
     const sent = services.parking.find(admin.token, parked);
     return sent && isSameOriginForm(request) ? resume(admin.caller, admin.token, next, sent) : redirect(next);
   }
@@ -237,8 +237,11 @@ export async function logIn(
   try {
     const { caller, token, cookie } = await verifyAndOpen(services, request, form);
     request.recognize(caller);
-    await services.parking.fetch(parked);
-    services.parking.move(readCookie(request, 'session') ?? '', token, caller.id);
+    const ended = readCookie(request, 'session');
+    if (ended !== undefined) {
+      await services.parking.fetch(ended, parked);
+      await services.parking.move(ended, token, caller.id);
+    }
     const sent = services.parking.find(token, parked);
     const cookies = [cookie, setCookie(request, 'login', '', 0)];
     if (!sent) return redirect(next, cookies);

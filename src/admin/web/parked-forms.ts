@@ -32,6 +32,13 @@ export type Parking = ReturnType<typeof createParking>;
 /** A parked form as a message to another process. */
 type SentForm = Omit<ParkedForm, 'form'> & { readonly entries: Form['entries'] };
 
+/** The next session of a user, as a message to another process. Both sessions are digests of tokens. */
+interface Move {
+  readonly before: string;
+  readonly session: string;
+  readonly user: string;
+}
+
 /**
  * Forms of expired sessions, in the memory of this process. Only the browser with the session's cookie gets them back, and only
  * after the same user has logged in again.
@@ -42,6 +49,18 @@ export function createParking(siblings?: Siblings) {
     const { form, ...rest } = parked.get(id) ?? {};
     return form && ({ ...rest, entries: form.entries } as SentForm);
   });
+  siblings?.onQuestion('move', (move) => moveHere(JSON.parse(move) as Move));
+
+  function moveHere({ before, session, user }: Move): void {
+    for (const [id, one] of parked)
+      if (one.session === before && one.user === user) parked.set(id, { ...one, session });
+  }
+
+  /** Finds a form of this session. The form stays, because the browser may send the login twice. */
+  function find(token: string, id: string | undefined): Form | undefined {
+    const found = id === undefined ? undefined : parked.get(id);
+    return found?.session === digest(token) && found.expires >= Date.now() ? found.form : undefined;
+  }
 
   /** Deletes the oldest matching form when `most` or more match. */
   function makeRoomAmong(most: number, matches: (form: ParkedForm) => boolean): void {
@@ -69,27 +88,25 @@ export function createParking(siblings?: Siblings) {
       return id;
     },
 
-    /** Fetches a form that another process has kept. */
-    async fetch(id: string | undefined): Promise<void> {
-      if (!siblings || id === undefined || parked.has(id) || !isParkedId(id)) return;
-      const [found] = (await siblings.ask('form', id)) as readonly SentForm[];
+    /** Fetches a form of this session that another process has kept. The copy of this process may be of an earlier session. */
+    async fetch(token: string, id: string | undefined): Promise<void> {
+      if (!siblings || id === undefined || !isParkedId(id) || find(token, id)) return;
+      const answers = (await siblings.ask('form', id)) as readonly SentForm[];
+      const found = answers.find(({ session }) => session === digest(token));
       if (!found) return;
       const { session, user, expires, entries } = found;
+      parked.delete(id);
       makeRoom(session, user);
       parked.set(id, { session, user, expires, form: createForm(entries) });
     },
 
-    /** Moves the forms of an expired session to the next session of the same user in the same browser. */
-    move(from: string, to: string, user: string): void {
-      const [before, session] = [digest(from), digest(to)];
-      for (const [id, one] of parked)
-        if (one.session === before && one.user === user) parked.set(id, { ...one, session });
+    /** Moves the forms of an expired session, in all processes, to the next session of the same user in the same browser. */
+    async move(from: string, to: string, user: string): Promise<void> {
+      const move: Move = { before: digest(from), session: digest(to), user };
+      moveHere(move);
+      await siblings?.ask('move', JSON.stringify(move));
     },
 
-    /** Finds a form of this session. The form stays, because the browser may send the login twice. */
-    find(token: string, id: string | undefined): Form | undefined {
-      const found = id === undefined ? undefined : parked.get(id);
-      return found?.session === digest(token) && found.expires >= Date.now() ? found.form : undefined;
-    },
+    find,
   };
 }
