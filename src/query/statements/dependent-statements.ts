@@ -8,6 +8,7 @@ import {
   raw,
   sql,
   table,
+  value,
   valueList,
   type Fragment,
 } from '../../db/fragment.ts';
@@ -171,6 +172,16 @@ export interface FlagColumn {
  */
 export const lockModelStatement = ({ table: name }: Model): Statement<void> =>
   createStatement(sql`lock table ${table(name)} in share row exclusive mode`, () => undefined);
+
+/**
+ * Whether the service's role may lock a model's table with `lockModelStatement`. PostgreSQL requires a privilege on the whole
+ * table, and cannot lock foreign tables.
+ */
+export const mayLockStatement = ({ table: name }: Model): Statement<boolean> =>
+  createStatement(
+    sql`select exists (select from pg_class c where c.oid = to_regclass(${value(quotedTable(name))}) and c.relkind in ('r', 'p', 'v') and has_table_privilege(c.oid, 'UPDATE, DELETE, TRUNCATE'))`,
+    oneCell(isTrue),
+  );
 
 /**
  * Whether deleting the records that the plan matches would delete a record whose boolean column is true.

@@ -12,7 +12,11 @@ import {
   countStatement,
   type BulkCounts,
 } from '../../query/statements/bulk-statements.ts';
-import { lockModelStatement, type FlagColumn } from '../../query/statements/dependent-statements.ts';
+import {
+  lockModelStatement,
+  mayLockStatement,
+  type FlagColumn,
+} from '../../query/statements/dependent-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
 import { checkStatement, type CompositeReferenceCheck } from '../../query/statements/check-statements.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
@@ -202,16 +206,18 @@ export function createBulk(
       return isDependent(database, models, browsing.plan(resource, selection), model, id);
     },
 
-    /** Whether deleting a selection may delete an admin, directly or by cascade. */
+    /**
+     * Whether deleting a selection may delete an admin, directly or by cascade. The answer is also yes where it can reach users and
+     * `adminGuard` could not lock their table.
+     */
     async deletesAdmin(resource: AdminResource, selection: Selection, userModel: string): Promise<boolean> {
       const admin = adminColumn(userModel);
       if (!admin) return false;
-      return mayReachFlagged(
-        (statement) => database.run(statement, 'read'),
-        models,
-        browsing.plan(resource, selection),
-        admin,
-      );
+      const run = <T>(statement: Statement<T>): Promise<T> => database.run(statement, 'read');
+      const plan = browsing.plan(resource, selection);
+      if (mayReach(resource.model, models, admin.model) && !(await run(mayLockStatement(admin.model))))
+        return true;
+      return mayReachFlagged(run, models, plan, admin);
     },
 
     /**
