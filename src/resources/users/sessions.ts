@@ -1,11 +1,13 @@
 // Login sessions of the admin area. They are in the database, so that several processes share them.
 import { createHash, randomBytes } from 'node:crypto';
 import type { Database } from '../../db/connection/database.ts';
+import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
-import { identifier, raw, sql, table, value, type Fragment } from '../../db/fragment.ts';
+import { EMPTY, identifier, raw, sql, table, value, type Fragment } from '../../db/fragment.ts';
 import { type RawRow, type Statement, createStatement, isTrue, text } from '../../db/rows.ts';
 import { reference, type Model } from '../../db/schema/model.ts';
 import { SERVICE, type Requester } from '../../db/scheduling/requester.ts';
+import { unavailable } from '../../errors.ts';
 import type { Caller } from '../serve/served-resource.ts';
 import { requiredColumn } from './users.ts';
 
@@ -28,6 +30,8 @@ const TOMBSTONE_PREFIX = "'ended '";
 
 /** How many submitted forms a session remembers. Duplicates come soon after the first, for example by a double click. */
 const MAX_COMPLETED = 20;
+/** SQLSTATE of a wait for a lock that took longer than `lock_timeout`. */
+const LOCK_NOT_AVAILABLE = '55P03';
 
 type CompletedForms = readonly (readonly [form: string, result: string])[];
 
@@ -108,14 +112,28 @@ export function createSessions(database: Database, sessions: Model, users: Model
     rows.filter(([wasValid]) => isTrue(wasValid)).length;
   const nothing = (): void => undefined;
 
-  /** Reads the submitted forms of a session, and locks its row. */
-  const readCompleted = ({ run: runHere }: Transaction, token: string): Promise<CompletedForms> =>
+  /** Reads the submitted forms of a session. */
+  const readCompleted = (
+    { run: runHere }: Transaction,
+    token: string,
+    lock = EMPTY,
+  ): Promise<CompletedForms> =>
     runHere(
       createStatement(
-        sql`select s.done from ${sessionTable} s where s.token_hash = ${value(digest(token))} for update`,
+        sql`select s.done from ${sessionTable} s where s.token_hash = ${value(digest(token))}${lock}`,
         ([row]) => JSON.parse(text(row?.[0]) || '[]') as CompletedForms,
       ),
     );
+
+  /** Waits for other transactions that process the same form. A lock of the session would delay its other forms behind a long import. */
+  async function lockForm({ run: runHere }: Transaction, token: string, form: string): Promise<void> {
+    const name = value(`vitrine form ${digest(token)} ${form}`);
+    const lock = sql`select pg_advisory_xact_lock(hashtextextended(${name}, 0))`;
+    await runHere(createStatement(lock, nothing)).catch((error: unknown) => {
+      if (!isDatabaseError(error) || error.code !== LOCK_NOT_AVAILABLE) throw error;
+      throw unavailable('This form is already being processed. Try again to see the result.');
+    });
+  }
 
   /** The rows that meet a condition and that no other transaction has locked. */
   const unlocked = (condition: Fragment): Fragment =>
@@ -167,22 +185,25 @@ export function createSessions(database: Database, sessions: Model, users: Model
 
   return {
     /**
-     * Looks up whether a form was already submitted. Locks the session until the transaction ends, so that the second of two
-     * concurrent submissions sees the result of the first.
+     * Looks up whether a form was already submitted. Locks the form until the transaction ends, so that the second of two concurrent
+     * submissions sees the result of the first.
      * @param form the submit-once token of the form
      * @returns the noted result, if any
+     * @throws Problem 503 if another submission takes long
      */
     async submittedResult(
       transaction: Transaction,
       token: string,
       form: string,
     ): Promise<string | undefined> {
+      await lockForm(transaction, token, form);
       return (await readCompleted(transaction, token)).find(([completed]) => completed === form)?.[1];
     },
 
-    /** Notes the result of a form, in the transaction that carries it out. */
+    /** Notes the result of a form, at the end of the transaction that carries it out: it locks the session's row. */
     async noteResult(transaction: Transaction, token: string, form: string, result: string): Promise<void> {
-      const done = [[form, result], ...(await readCompleted(transaction, token))].slice(0, MAX_COMPLETED);
+      const earlier = await readCompleted(transaction, token, raw(' for update'));
+      const done = [[form, result], ...earlier].slice(0, MAX_COMPLETED);
       const hash = value(digest(token));
       const update = sql`update ${sessionTable} set done = ${value(JSON.stringify(done))} where token_hash = ${hash}`;
       await transaction.run(createStatement(update, nothing));
