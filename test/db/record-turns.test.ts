@@ -67,8 +67,13 @@ describe('writes of one record that is locked', () => {
   test('are refused after two seconds, and leave nothing behind', async () => {
     const { answers } = await service.sql.begin(async (own) => {
       await own`select from page where id = 1 for update`;
-      const sent = Array.from({ length: 5 }, () => write('bob', 1, 'DELETE'));
-      await Promise.race(sent);
+      let refusals = 0;
+      const sent = Array.from({ length: 5 }, async () => {
+        const answer = await write('bob', 1, 'DELETE');
+        refusals += 1;
+        return answer;
+      });
+      await eventually(() => refusals === 3, 'the refusals');
       return { answers: sent };
     });
     const all = await Promise.all(answers);
