@@ -33,6 +33,33 @@ function isDecodable(text: string): boolean {
 /** PostgreSQL's modes. The driver treats `verify-ca` and every unknown mode as `verify-full`. */
 const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
 
+/** Settings of each connection that the service relies on. A parameter in an address would override them. */
+export const SESSION_SETTINGS = [
+  'client_encoding',
+  'TimeZone',
+  'DateStyle',
+  'standard_conforming_strings',
+  'statement_timeout',
+  'lock_timeout',
+] as const;
+/** The same for connections without a pooler. */
+export const DIRECT_SETTINGS = [
+  'max_parallel_workers_per_gather',
+  'jit',
+  'log_parameter_max_length_on_error',
+] as const;
+
+/** Whether an address leads to a transaction pooler (`prepare=false`). */
+export const isPooled = ({ searchParams }: URL): boolean =>
+  ['false', 'disable'].includes(searchParams.get('prepare') ?? '');
+
+/** The parameters of an address that would override what the service sets. PostgreSQL ignores their case. */
+function overriddenSettings(url: URL): string[] {
+  const given = new Set([...url.searchParams.keys()].map((name) => name.toLowerCase()));
+  const settings = [...SESSION_SETTINGS, ...(isPooled(url) ? [] : DIRECT_SETTINGS)];
+  return settings.filter((name) => given.has(name.toLowerCase()));
+}
+
 /** The address of each server that a database address names, as in `postgres://user@one:5432,two:5432/name`. */
 export function serverUrls(url: string): readonly [string, ...string[]] {
   const [, start = '', hosts = '', rest = ''] = /^([^/]*\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(url) ?? [];
@@ -68,6 +95,9 @@ export function parseDatabaseUrl(text: string): string {
     throw new Error('must have read-write or primary as its target_session_attrs, if any');
   if (servers.length > 1 && targets.length === 0)
     throw new Error('names several servers, and so needs ?target_session_attrs=read-write');
+  const overridden = overriddenSettings(first);
+  if (overridden.length > 0)
+    throw new Error(`must not set ${overridden.join(', ')}, because the service does`);
   // The driver does not know `allow`. Like `prefer`, it accepts what the server offers.
   return text.replace(/([?&]sslmode=)allow(?=&|#|$)/g, '$1prefer');
 }
@@ -90,10 +120,10 @@ function parseReadUrl(text: string): string {
   if (serverUrls(text).length > 1)
     throw new Error('must name one server in each address: postgres://host1/name,postgres://host2/name');
   const url = parseDatabaseUrl(text);
-  const { searchParams } = new URL(url);
-  if (['false', 'disable'].includes(searchParams.get('prepare') ?? ''))
+  const address = new URL(url);
+  if (isPooled(address))
     throw new Error('must not have prepare=false: a pooler may pass each statement to another server');
-  if (searchParams.has('target_session_attrs'))
+  if (address.searchParams.has('target_session_attrs'))
     throw new Error('must not have target_session_attrs: a replica accepts no changes');
   return url;
 }

@@ -17,6 +17,8 @@ const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] 
       'postgresql://u:p@h:5432/d',
       'postgres://u:a,b@h/d?target_session_attrs=primary',
       'postgres://u:p@h1:5432,[::1]:6432,h3/d?target_session_attrs=read-write',
+      'postgres://h/d?application_name=web&search_path=books&options=-c%20work_mem%3D4MB',
+      'postgres://h/d?prepare=false&jit=off',
     ],
     [
       'mysql://h/d',
@@ -28,6 +30,12 @@ const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] 
       'postgres://h1,h2/d?target_session_attrs=standby',
       'postgres://h/d?target_session_attrs=any',
       'postgres://h/d?target_session_attrs=',
+      'postgres://h/d?timezone=Europe/Berlin',
+      'postgres://h/d?application_name=web&STATEMENT_TIMEOUT=0',
+      'postgres://h/d?lock%5Ftimeout=0',
+      'postgres://h/d?jit=on',
+      'postgres://h/d?prepare=false&DateStyle=German',
+      'postgres://h1,h2/d?target_session_attrs=read-write&client_encoding=LATIN1',
     ],
   ],
   [
@@ -41,6 +49,7 @@ const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] 
       'postgres://h/d?target_session_attrs=read-write',
       'postgres://h,i/d',
       'postgres://h,i/d?target_session_attrs=read-write',
+      'postgres://h/d,postgres://i/d?TimeZone=UTC',
     ],
   ],
   ['MAX_LAG', ['1', '3600'], ['0', '3601', '1s']],
@@ -159,6 +168,20 @@ describe('settings from the environment', () => {
         workers: 3,
       },
     );
+  });
+
+  test('parameters of an address that the service sets are named together, and nothing else of the address', () => {
+    const url = 'postgres://ada:hunter2@h/d?timezone=hunter2&Jit=on&application_name=web';
+    const reason = 'must not set TimeZone, jit, because the service does';
+    for (const [environment, prefix] of [
+      [{ DATABASE_URL: url }, 'DATABASE_URL'],
+      [{ DATABASE_READ_URL: url }, 'DATABASE_READ_URL'],
+      [{ DATABASE_READ_URL: `postgres://h/d,${url}` }, 'DATABASE_READ_URL address 2:'],
+    ] as const)
+      assert.throws(
+        () => readSettings(environment),
+        (error) => error instanceof StartError && error.message.endsWith(`- ${prefix} ${reason}`),
+      );
   });
 
   test('the confined service may read the file of every setting', () => {

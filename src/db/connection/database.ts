@@ -9,6 +9,7 @@ import {
   type DedicatedConnection,
   type OpenClient,
 } from './driver.ts';
+import type { DIRECT_SETTINGS, SESSION_SETTINGS } from '../../setting-values.ts';
 import { type Statement } from '../rows.ts';
 import type { PoolState } from './pool-job.ts';
 import { SERVICE, type Requester } from '../scheduling/requester.ts';
@@ -66,6 +67,7 @@ const OPTIONS: postgres.Options<Record<string, never>> = {
   backoff: () => 0.25,
   connection: {
     application_name: 'vitrine',
+    client_encoding: 'UTF8',
     // These two determine the text of dates and times.
     TimeZone: 'UTC',
     DateStyle: 'ISO, YMD',
@@ -73,7 +75,7 @@ const OPTIONS: postgres.Options<Record<string, never>> = {
     standard_conforming_strings: 'on',
     statement_timeout: STATEMENT_TIMEOUT,
     lock_timeout: LOCK_TIMEOUT,
-  },
+  } satisfies Record<(typeof SESSION_SETTINGS)[number] | 'application_name', string | number>,
 };
 
 /**
@@ -81,7 +83,11 @@ const OPTIONS: postgres.Options<Record<string, never>> = {
  * only. PostgreSQL cannot cancel a compilation (JIT). An error that names the parameters of its statement looks like one of a
  * function.
  */
-const DIRECT = { max_parallel_workers_per_gather: '0', jit: 'off', log_parameter_max_length_on_error: '0' };
+const DIRECT = {
+  max_parallel_workers_per_gather: '0',
+  jit: 'off',
+  log_parameter_max_length_on_error: '0',
+} satisfies Record<(typeof DIRECT_SETTINGS)[number], string>;
 
 /** The parts that the databases of all requesters share. */
 interface Shared {

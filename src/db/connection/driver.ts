@@ -3,7 +3,7 @@
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import postgres from 'postgres';
 import { unavailable, type Problem } from '../../errors.ts';
-import { serverUrls } from '../../setting-values.ts';
+import { isPooled, serverUrls } from '../../setting-values.ts';
 import type { BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
 import { UNAVAILABLE } from './database-errors.ts';
@@ -114,8 +114,7 @@ export function openPostgres(url: string, options: Options): postgres.Sql {
  * Whether statements may be sent before the answers to earlier ones. Not behind a transaction pooler (`prepare=false`): the driver
  * sends a new statement with values in two steps, and the pooler may give the connection to another client between them.
  */
-export const supportsPipelining = (url: string): boolean =>
-  !['false', 'disable'].includes(new URL(serverUrls(url)[0]).searchParams.get('prepare') ?? '');
+export const supportsPipelining = (url: string): boolean => !isPooled(new URL(serverUrls(url)[0]));
 
 /** A statement that was passed to the driver. */
 export interface Query extends PromiseLike<RawRows> {
