@@ -2,7 +2,6 @@
 import type { Settings } from './config.ts';
 import { createAdmin } from './admin/admin.ts';
 import { createApiPages } from './admin/api-browser/api-browser.ts';
-import type { Catalog } from './db/schema/catalog.ts';
 import { openDatabase, type Database } from './db/connection/database.ts';
 import { createProbe } from './db/replicas/primary-probe.ts';
 import { onlyPrimary, openReplicas } from './db/replicas/replicas.ts';
@@ -88,27 +87,6 @@ export function requireRegistry(
   return registry as readonly Resource[];
 }
 
-/** Reads the catalog, and waits for the database while it is unreachable. */
-async function awaitCatalog(
-  database: Database,
-  resources: readonly Resource[],
-  logger: Logger,
-  mustStop: () => boolean,
-): Promise<Catalog> {
-  for (let attempts = 0; ; attempts += 1) {
-    try {
-      return await readCatalog(database, resources);
-    } catch (error) {
-      if (mustStop() || !isTemporarilyUnavailable(error)) throw databaseFault(error);
-      if (attempts % 10 === 0)
-        logger.warn({
-          message: `waiting for the database: ${(error as Error).message}${addressHint(error)}`,
-        });
-      await sleep(RETRY_DELAY);
-    }
-  }
-}
-
 /** Attempts to apply the schema while another transaction locks a table: together more than a minute. */
 const MAX_ATTEMPTS = 20;
 
@@ -162,105 +140,115 @@ export function createService(
   let pruning: NodeJS.Timeout | undefined;
   let replicas = onlyPrimary(database);
 
-  async function prepare({ waits = true, warns = true } = {}): Promise<Prepared> {
-    const catalog = await awaitCatalog(database, resources, logger, () => isClosing || !waits);
-    try {
-      const hasUsers = hasLogins(resources, settings);
-      const definitions = hasUsers ? [...resources, ...SYSTEM_TABLES] : resources;
-      const isComplete = settings.schema !== 'apply' || missingSchema(definitions, catalog).length === 0;
-      const { changes, schema } = isComplete
-        ? { changes: [], schema: requireSchema(resources, catalog, settings) }
-        : await applyWithRetries(
-            () => applySchema(database, definitions, settings),
-            logger,
-            () => isClosing,
-          );
-      for (const message of renameWarnings(changes, resources, catalog)) logger.warn({ message });
-      if (settings.schema === 'apply' && hasUsers && (await makeHistoryAppendOnly(database))) {
-        logger.info({ message: 'made the history append-only for the database role' });
-        logger.debug({ message: 'schema', statement: REVOKE_HISTORY_CHANGES });
-      }
-      const { models } = schema;
-      const secret = await readSecret(database, models.has(SECRET.model), sharedSecret);
-      const seal = createVersionSeal(secret);
-      replicas = await openReplicas({
-        urls: waits ? settings.databaseReadUrl : [], // commands do not serve
-        maxLag: settings.maxLag,
-        limits,
-        primary: database,
-        secret,
-        report: (level, message) => logger[level]({ message }),
+  /** May run again after an error: no step needs the database once `openReplicas` has opened connections. */
+  async function prepareOnce(waits: boolean, warns: boolean): Promise<Prepared> {
+    const catalog = await readCatalog(database, resources);
+    const hasUsers = hasLogins(resources, settings);
+    const definitions = hasUsers ? [...resources, ...SYSTEM_TABLES] : resources;
+    const isComplete = settings.schema !== 'apply' || missingSchema(definitions, catalog).length === 0;
+    const { changes, schema } = isComplete
+      ? { changes: [], schema: requireSchema(resources, catalog, settings) }
+      : await applyWithRetries(
+          () => applySchema(database, definitions, settings),
+          logger,
+          () => isClosing,
+        );
+    for (const message of renameWarnings(changes, resources, catalog)) logger.warn({ message });
+    if (settings.schema === 'apply' && hasUsers && (await makeHistoryAppendOnly(database))) {
+      logger.info({ message: 'made the history append-only for the database role' });
+      logger.debug({ message: 'schema', statement: REVOKE_HISTORY_CHANGES });
+    }
+    const { models } = schema;
+    const secret = await readSecret(database, models.has(SECRET.model), sharedSecret);
+    const seal = createVersionSeal(secret);
+    const served = serveResources(resources, models, settings, seal);
+    const warnings = warns ? startWarnings(resources, served, schema) : [];
+    if (warns) warnings.push(...(await databaseWarnings(database, resources)));
+    replicas = await openReplicas({
+      urls: waits ? settings.databaseReadUrl : [], // commands do not serve
+      maxLag: settings.maxLag,
+      limits,
+      primary: database,
+      secret,
+      report: (level, message) => logger[level]({ message }),
+    });
+    for (const message of warnings) logger.warn({ message });
+    const routing = replicas;
+    const passwords = createPasswords(hashGate);
+    const history = models.get(HISTORY.model);
+    const operationsOn = (one: Database, requester?: Requester): Operations =>
+      createOperations(one, served, passwords, requester);
+    const userResource = hasUsers ? served.get(settings.userModel) : undefined;
+    const recording = userResource?.recording && { ...userResource.recording, source: 'command' };
+    const users =
+      userResource &&
+      createUsers(database, userResource.model, passwords, {
+        recording,
+        sessions: models.get(SESSION.model),
+        minPassword: settings.minPassword,
       });
-      const routing = replicas;
-      const served = serveResources(resources, models, settings, seal);
-      const warnings = warns ? startWarnings(resources, served, schema) : [];
-      if (warns) warnings.push(...(await databaseWarnings(database, resources)));
-      for (const message of warnings) logger.warn({ message });
-      const passwords = createPasswords(hashGate);
-      const history = models.get(HISTORY.model);
-      const operationsOn = (one: Database, requester?: Requester): Operations =>
-        createOperations(one, served, passwords, requester);
-      const userResource = hasUsers ? served.get(settings.userModel) : undefined;
-      const recording = userResource?.recording && { ...userResource.recording, source: 'command' };
-      const users =
-        userResource &&
-        createUsers(database, userResource.model, passwords, {
-          recording,
-          sessions: models.get(SESSION.model),
-          minPassword: settings.minPassword,
-        });
-      const authentication = users && createAuthentication(users, passwords, throttle, familiars);
-      const sessions = models.get(SESSION.model);
-      const logins = userResource && sessions && createSessions(database, sessions, userResource.model);
-      if (logins) pruning = setInterval(() => void logins.prune().catch(() => undefined), 60_000).unref();
-      const hasAdmin = authentication !== undefined && sessions !== undefined && history !== undefined;
-      const pages = createApiPages(served, hasAdmin);
-      const listings: ListingSite = {
+    const authentication = users && createAuthentication(users, passwords, throttle, familiars);
+    const sessions = models.get(SESSION.model);
+    const logins = userResource && sessions && createSessions(database, sessions, userResource.model);
+    if (logins) pruning = setInterval(() => void logins.prune().catch(() => undefined), 60_000).unref();
+    const hasAdmin = authentication !== undefined && sessions !== undefined && history !== undefined;
+    const pages = createApiPages(served, hasAdmin);
+    const listings: ListingSite = {
+      resources: served,
+      maxPage: settings.maxPage,
+      pageSql: createSqlCache(),
+      cursors: createCursorTokens(secret),
+    };
+    site = {
+      resources: served,
+      operations: operationsOn(database),
+      users,
+      api: createApi({
         resources: served,
-        maxPage: settings.maxPage,
-        pageSql: createSqlCache(),
-        cursors: createCursorTokens(secret),
-      };
-      site = {
-        resources: served,
-        operations: operationsOn(database),
-        users,
-        api: createApi({
-          resources: served,
-          databaseFor: (request) => routing.reading(request.requester, sentPosition(request)),
-          operations: (requester) => operationsOn(routing.primary.for(requester), requester),
-          listing: (reader) => createListing(reader, listings),
-          pages,
-          hasAdmin,
-          settings,
-        }),
+        databaseFor: (request) => routing.reading(request.requester, sentPosition(request)),
+        operations: (requester) => operationsOn(routing.primary.for(requester), requester),
+        listing: (reader) => createListing(reader, listings),
         pages,
-        authentication,
-        admin:
-          authentication && logins && history
-            ? createAdmin({
-                settings,
-                replicas: routing,
-                definitions: [...resources, HISTORY],
-                schema,
-                seal,
-                panels,
-                passwords,
-                authentication,
-                sessions: logins,
-                siblings,
-                logger,
-              })
-            : undefined,
-        positionAfter: routing.positionAfter,
-        isReady: async () => {
-          if (isClosing) return false;
-          return probe();
-        },
-      };
-      return site;
-    } catch (error) {
-      throw databaseFault(error);
+        hasAdmin,
+        settings,
+      }),
+      pages,
+      authentication,
+      admin:
+        authentication && logins && history
+          ? createAdmin({
+              settings,
+              replicas: routing,
+              definitions: [...resources, HISTORY],
+              schema,
+              seal,
+              panels,
+              passwords,
+              authentication,
+              sessions: logins,
+              siblings,
+              logger,
+            })
+          : undefined,
+      positionAfter: routing.positionAfter,
+      isReady: async () => {
+        if (isClosing) return false;
+        return probe();
+      },
+    };
+    return site;
+  }
+
+  async function prepare({ waits = true, warns = true } = {}): Promise<Prepared> {
+    for (let attempts = 0; ; attempts += 1) {
+      try {
+        return await prepareOnce(waits, warns);
+      } catch (error) {
+        if (isClosing || !waits || !isTemporarilyUnavailable(error)) throw databaseFault(error);
+        const message = `waiting for the database: ${(error as Error).message}${addressHint(error)}`;
+        if (attempts % 10 === 0) logger.warn({ message });
+        await sleep(RETRY_DELAY);
+      }
     }
   }
 

@@ -22,6 +22,11 @@ export interface Proxy {
   readonly silence: (isChosen?: (index: number) => boolean) => number;
   /** Ends the next connection that commits, once the server has answered: the change is made, and the answer is lost. */
   readonly loseCommit: () => void;
+  /**
+   * Ends a connection made from now on when it sends one of these texts, once for each of them.
+   * @returns the texts that are left
+   */
+  readonly cutAt: (texts: readonly string[]) => ReadonlySet<string>;
   /** Forwards requests to cancel a statement so much later (milliseconds). */
   readonly delayCancels: (milliseconds: number) => void;
   readonly close: () => Promise<void>;
@@ -32,9 +37,13 @@ const CANCEL = Buffer.from([0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e]);
 /** The text of the statement in a message of the protocol. */
 const COMMIT = 'commit\0';
 
+/** The characters of one chunk that are kept, in case a text is divided. */
+const TAIL = 100;
+
 export async function startProxy(target: string): Promise<Proxy> {
   const { hostname, port } = new URL(target);
   const links = new Set<Link>();
+  const fatal = new Set<string>();
   let swallows = false;
   let cancelDelay = 0;
   let losesCommit = false;
@@ -53,6 +62,7 @@ export async function startProxy(target: string): Promise<Proxy> {
     // A stream of small batches would wait for an acknowledgment each time.
     for (const socket of [client, upstream]) socket?.setNoDelay().on('error', end).on('close', end);
     if (!upstream) return void client.pause();
+    if (fatal.size > 0) endAtText(client, upstream);
     client.once('data', (chunk) => {
       if (cancelDelay > 0 && chunk.subarray(0, CANCEL.length).equals(CANCEL)) return deliverLate(chunk);
       upstream.write(chunk);
@@ -63,6 +73,18 @@ export async function startProxy(target: string): Promise<Proxy> {
         upstream.unpipe(client);
         upstream.once('data', end).resume();
       });
+    });
+  }
+
+  function endAtText(client: Socket, upstream: Socket): void {
+    let tail = '';
+    client.on('data', (chunk) => {
+      const sent = tail + chunk.toString('latin1');
+      tail = sent.slice(-TAIL);
+      const text = [...fatal].find((one) => sent.includes(one));
+      if (text === undefined) return;
+      fatal.delete(text);
+      for (const socket of [client, upstream]) socket.destroy();
     });
   }
 
@@ -113,6 +135,10 @@ export async function startProxy(target: string): Promise<Proxy> {
     },
     loseCommit: () => {
       losesCommit = true;
+    },
+    cutAt: (texts) => {
+      for (const text of texts) fatal.add(text);
+      return fatal;
     },
     delayCancels: (milliseconds) => {
       cancelDelay = milliseconds;

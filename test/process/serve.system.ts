@@ -333,6 +333,32 @@ describe('a database that is not there yet', { concurrency: 8 }, () => {
     }
   });
 
+  test('is waited for when a connection ends during the start, but a command ends with it', async () => {
+    const database = await createDatabase();
+    const proxy = await startProxy(database.url);
+    try {
+      const left = proxy.cutAt([
+        'getdatabaseencoding',
+        'pg_advisory_xact_lock',
+        'create table',
+        'from "vitrine_secret"',
+      ]);
+      const service = await serve({ env: { DATABASE_URL: proxy.url } });
+      assert.deepEqual([...left], []);
+      assert.match(service.stderr(), /waiting for the database/);
+      assert.equal((await request(service.base, '/api/note/')).status, 200);
+      assert.equal((await service.stop()).code, 0);
+      proxy.cutAt(['getdatabaseencoding']);
+      const { code, stderr } = await run(['user', 'list'], { env: { DATABASE_URL: proxy.url } });
+      assert.equal(code, 1);
+      assert.match(stderr, /^vitrine: The database (is unavailable|cannot be used)/m);
+      assert.doesNotMatch(stderr, /waiting for the database/);
+    } finally {
+      await proxy.close();
+      await database.drop();
+    }
+  });
+
   test('does not keep a signal from ending the service', async () => {
     const port = String(await freePort());
     const env = { DATABASE_URL: `postgres://127.0.0.1:${await freePort()}/none`, PORT: port };

@@ -215,10 +215,13 @@ export const databaseFault = (error: unknown): unknown =>
     ? new StartError(`The database cannot be used: ${reasonOf(error)}${addressHint(error)}`)
     : error;
 
-/** Whether the database is unavailable for now and worth waiting for, and does not refuse the service. */
+/**
+ * Whether the database is unavailable for now and worth waiting for, and does not refuse the service. Also for the problem that
+ * stands for a lost connection.
+ */
 export function isTemporarilyUnavailable(error: unknown): boolean {
-  if (!isDatabaseError(error) || lacksTls(error)) return false;
-  return toProblem(error)?.status === 503 && !isRefusal(error);
+  if (isDatabaseError(error) && (lacksTls(error) || isRefusal(error) || isReadOnlyError(error))) return false;
+  return asProblem(error)?.status === 503;
 }
 
 /** Why a long write was canceled while other clients waited for its connection. */

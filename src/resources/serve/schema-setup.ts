@@ -11,7 +11,11 @@ import { ENGINE, requirePostgres } from '../../db/schema/engine.ts';
 import type { Privilege } from '../../db/schema/missing-privileges.ts';
 import { differences } from '../../db/schema/schema-differences.ts';
 import { missingSchema, type SchemaChange } from '../../db/schema/missing-schema.ts';
-import { isDatabaseError } from '../../db/connection/database-errors.ts';
+import {
+  isConnectionError,
+  isDatabaseError,
+  isTemporarilyUnavailable,
+} from '../../db/connection/database-errors.ts';
 import { StartError, startError, type Fault } from '../../errors.ts';
 import { SYSTEM_TABLES } from '../definition/system-tables.ts';
 import {
@@ -92,7 +96,9 @@ const INSUFFICIENT_PRIVILEGE = '42501';
 /** The table did not exist when the catalog was read, so an earlier statement of this run has created it. */
 const DUPLICATE_TABLE = '42P07';
 
-function notApplied(error: unknown, statement: string): StartError {
+function notApplied(error: unknown, statement: string): Error {
+  // The start waits for the database, and then compares the schema again.
+  if (error instanceof Error && isConnectionError(error) && isTemporarilyUnavailable(error)) return error;
   if (isDatabaseError(error) && error.code === LOCK_NOT_AVAILABLE)
     return new SchemaLocked(
       `The schema cannot be applied, because another transaction holds a lock on the table:\n  ${statement}`,
