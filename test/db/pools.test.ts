@@ -6,6 +6,7 @@ import postgres from 'postgres';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openDedicated, type OpenClient } from '../../src/db/connection/driver.ts';
 import { Pool } from '../../src/db/connection/pool.ts';
+import type { ServerGuard } from '../../src/db/connection/server-guard.ts';
 import { COSTLY } from '../../src/db/statement-shapes.ts';
 import type { Problem } from '../../src/errors.ts';
 import { note, user } from '../../src/resources/registry.ts';
@@ -129,6 +130,37 @@ describe('a statement that is sent while its connection ends', () => {
       await dedicated.end(0);
     }
   });
+});
+
+test('a connection that does not answer the question of a guard is replaced with the statement behind it', async () => {
+  const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
+  let position = 1n;
+  const guard: ServerGuard = {
+    required: () => ({ timeline: 1, position }),
+    // The second question gets no answer in time.
+    question: () => ({ text: position === 2n ? 'select pg_sleep(20)' : 'select 1', values: [] }),
+    readAnswer: () => ({ timeline: 1, position }),
+  };
+  const pool = new Pool({ open, connections: 1, depth: 10, maxPending: 10, deadline: 60_000, guard });
+  const backend = { text: 'select pg_backend_pid()', values: [] };
+  const run = async (): Promise<number> => Number(String((await pool.run(backend, false))[0]?.[0]));
+  try {
+    const first = await run();
+    assert.equal(await run(), first);
+    position = 2n;
+    const execution = pool.execute(backend, false);
+    const lost = assert.rejects(execution.rows, {
+      status: 503,
+      message: 'The database took too long. Try again.',
+    });
+    await eventually(execution.process, 'the statement to be sent');
+    pool.sweep(performance.now() + 60_000);
+    await lost;
+    position = 3n;
+    assert.notEqual(await run(), first);
+  } finally {
+    await pool.close();
+  }
 });
 
 /** Runs a prepared statement on a table with a type that the tests change. */

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { runPairs } from '../../bench/replicas/pairs.ts';
 import { createClient } from '../../src/client.ts';
 import { StartError } from '../../src/index.ts';
+import { startProxy } from '../process/proxy.ts';
 import { createDatabase, type Answer } from '../support.ts';
 import {
   configure,
@@ -327,6 +328,32 @@ describe('with a standby', () => {
       assert.equal(status, 200, `${path}: ${text.slice(0, 300)}`);
     }
     assert.deepEqual(await service.metric('failed_reads_total'), [0]);
+  });
+
+  test('a read on a connection to the standby that went silent runs on the primary, and the standby answers again', async () => {
+    const proxy = await startProxy(standby().url);
+    const other = await database.serve({ databaseReadUrl: [proxy.url] });
+    const metric = async (name: string): Promise<number> => sum(await other.metric(name));
+    /** Reads with the position of a write, which the standby must have reached. */
+    const readOn = async (name: string, what: string): Promise<void> => {
+      const before = await metric(name);
+      const written = await post(other, what);
+      const headers = { 'Vitrine-Position': positionOf(written) };
+      await until(what, async () => {
+        const { status, text } = await other.request(`/api/note/${written.json.id}/`, { headers });
+        assert.equal(status, 200, text);
+        return (await metric(name)) > before;
+      });
+    };
+    try {
+      await readOn('reads_total', 'the first read');
+      assert.ok(proxy.silence() > 0);
+      await readOn('failed_reads_total', 'the read without an answer');
+      await readOn('reads_total', 'the standby to answer again');
+    } finally {
+      await other.close();
+      await proxy.close();
+    }
   });
 
   test('a read on a canceled statement of the standby runs on the primary', async () => {

@@ -100,6 +100,7 @@ export class Pool {
    * answer is dead and gets replaced.
    */
   sweep(now: number): void {
+    const { depth } = this.#options;
     for (const job of this.#pending) {
       if (job.deadline > now) return; // A Set keeps the order of insertion, so the oldest comes first.
       this.#abandoned += 1;
@@ -107,8 +108,8 @@ export class Pool {
       this.#abandon(job, unavailable('The database took too long. Try again.'));
       if (!connection) this.#waiting.splice(this.#waiting.indexOf(job), 1);
       // A statement alone on its connection was delayed by nothing else. One that was never sent waits for a connection
-      // that cannot be made, and must not run once it is.
-      else if (this.#options.depth === 1 || query?.active || !query?.state) {
+      // that cannot be made, and must not run once it is. The question of a guard is no job, so no other deadline ends it.
+      else if (depth === 1 || query?.active || !query?.state || connection.answeredAt < job.started) {
         if (query && !query.state) this.#takeBack(job, query);
         this.#connections.replace(connection, true);
         this.#connections.replaceIdle();

@@ -9,6 +9,7 @@ import {
   UNAVAILABLE,
 } from '../connection/database-errors.ts';
 import { sendStatement, type DedicatedConnection } from '../connection/driver.ts';
+import { isUnanswered } from '../connection/pool-job.ts';
 import { hasReached, WrongServer, type Reached, type ServerGuard } from '../connection/server-guard.ts';
 import type { PrimaryPositions } from './primary-positions.ts';
 import type { DatabaseLimits } from '../scheduling/class-queues.ts';
@@ -40,7 +41,8 @@ export class ReplicaFailed extends Error {
 
 /** Whether the primary may answer where a replica has failed. Refusals to a client count there as well. */
 function isFaultOfReplica(error: unknown): boolean {
-  if (error instanceof WrongServer) return true;
+  // PostgreSQL would have ended a slow statement itself, so one without an answer is lost.
+  if (error instanceof WrongServer || isUnanswered(error)) return true;
   if (error instanceof Problem) return error.status === 503 && error.message === UNAVAILABLE;
   return isDatabaseError(error) && (isConnectionError(error) || !OWN_ERRORS.test(error.code));
 }
