@@ -3,8 +3,11 @@
 import { existsSync } from 'node:fs';
 
 // For signals before the command has started. Then commands/serve.ts replaces these listeners.
-if (process.argv[2] === 'serve')
+if (process.argv[2] === 'serve') {
   for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => process.exit(0));
+  // Without a terminal it asks for a reload, which the start makes needless.
+  if (!process.stdin.isTTY) process.on('SIGHUP', () => undefined);
+}
 
 const source = new URL('../src/main.ts', import.meta.url);
 

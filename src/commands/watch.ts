@@ -164,7 +164,7 @@ export async function serveWatching(program: string, io: Io): Promise<number> {
     process.on(signal, () => {
       clearTimeout(delay);
       end.abort();
-      stop(service, signal);
+      stop(service, signal === 'SIGHUP' ? 'SIGTERM' : signal); // without a terminal, it ignores SIGHUP
     });
     for (const listener of earlyListeners) process.off(signal, listener);
   }

@@ -1,5 +1,6 @@
 // `vitrine serve` with WORKERS: several processes over one port, which share what they count.
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -412,6 +413,41 @@ describe('WORKERS', () => {
     });
     assert.equal(other.code, 1);
     assert.match(other.stderr, /^vitrine: WORKERS needs the flag --allow-child-process of Node\.js\./m);
+  });
+
+  for (const workers of ['1', '2'])
+    test(`SIGHUP before the command has loaded does not end the start, with WORKERS=${workers}`, async () => {
+      const cwd = await folderWith({
+        // bin/vitrine.js adds the first listener.
+        'early.mjs': `let isSent = false;
+          process.on('newListener', (event) => {
+            if (event !== 'SIGTERM' || isSent) return;
+            isSent = true;
+            setImmediate(() => process.kill(process.pid, 'SIGHUP'));
+          });`,
+      });
+      const words = ['--import', join(cwd, 'early.mjs'), EXECUTABLE, 'serve'];
+      const env = { DATABASE_URL: database.url, PORT: '0', WORKERS: workers };
+      const service = await listening(await start(words, { cwd, env, command: process.execPath }));
+      assert.equal((await service.stop()).code, 0);
+    });
+
+  test('SIGHUP while a single process loads its registry does not end the start', async () => {
+    const cwd = await folderWith({
+      // It is loaded until the test writes the file "go".
+      'registry.mjs': `import { existsSync, writeFileSync } from 'node:fs';
+        writeFileSync('loading', '');
+        while (!existsSync('go')) await new Promise((resolve) => setTimeout(resolve, 20));
+        export default [{ model: 'thing', columns: {} }];`,
+    });
+    const env = { DATABASE_URL: database.url, RESOURCES: 'registry.mjs', PORT: '0' };
+    const program = await start(['serve'], { cwd, env });
+    await until('the registry to be loaded', () => existsSync(join(cwd, 'loading')));
+    program.child.kill('SIGHUP');
+    await writeFile(join(cwd, 'go'), '');
+    const service = await listening(program);
+    assert.equal((await ask(service.base, '/api/thing/')).status, 200);
+    assert.equal((await service.stop()).code, 0);
   });
 
   test('a single process without a terminal ignores SIGHUP, and says so', async () => {
