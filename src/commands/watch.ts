@@ -70,6 +70,17 @@ function registryFolder(): string {
  */
 function watchFiles(onChange: (file: string) => void, signal: AbortSignal): void {
   const watchers = new Map<string, FSWatcher>();
+  let folder = registryFolder();
+
+  /** The last known folder if RESOURCES cannot be read, which the service reports. */
+  function currentFolder(): string {
+    try {
+      folder = registryFolder();
+    } catch {
+      // a change to come may correct it
+    }
+    return folder;
+  }
 
   function watchFolder(path: string): void {
     const watcher = watch(path, { signal }, (event, file) => {
@@ -80,7 +91,7 @@ function watchFiles(onChange: (file: string) => void, signal: AbortSignal): void
     watchers.set(path, watcher);
   }
 
-  const report = (path: string): void => onChange(relative(registryFolder(), path));
+  const report = (path: string): void => onChange(relative(currentFolder(), path));
 
   /** Reports a file of a new folder, which may be older than the watch. */
   function reportFiles(folder: string): void {
@@ -90,7 +101,7 @@ function watchFiles(onChange: (file: string) => void, signal: AbortSignal): void
 
   /** @returns the folders that are new */
   function update(): string[] {
-    const folders = foldersIn(registryFolder());
+    const folders = foldersIn(currentFolder());
     for (const [path, watcher] of watchers)
       if (!folders.includes(path)) {
         watcher.close();
@@ -107,7 +118,6 @@ function watchFiles(onChange: (file: string) => void, signal: AbortSignal): void
     });
   }
 
-  const folder = registryFolder();
   try {
     watchFolder(folder);
   } catch (error) {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { folderWith, freePort, run, start, until } from './support.ts';
@@ -73,6 +73,37 @@ describe('vitrine serve --watch', () => {
     await until('a removed folder', () => /names\.mjs has changed[^]*waiting for/.test(watching.stderr()));
     watching.child.kill('SIGTERM');
     assert.equal((await watching.ended).signal, null);
+  });
+
+  test('waits for the next change while RESOURCES cannot be read, and goes on watching the folder', async () => {
+    const port = await freePort();
+    const resources = (model: string): string => `export default [{ model: '${model}', columns: {} }];`;
+    const cwd = await folderWith({
+      'registry.mjs': resources('first'),
+      '.env': 'RESOURCES=registry.mjs\n',
+    });
+    const base = `http://127.0.0.1:${port}`;
+    const env = { DATABASE_URL: database.url, PORT: String(port) };
+    const watching = await start(['serve', '--watch'], { cwd, env });
+    const isServed = async (path: string): Promise<boolean> =>
+      (await request(base, path).catch(() => undefined))?.status === 200;
+    /** At once, because an empty file would name the folder of the shipped registry. */
+    const replaceEnv = async (text: string): Promise<void> => {
+      await writeFile(join(cwd, '.env.new'), text);
+      await rename(join(cwd, '.env.new'), join(cwd, '.env'));
+    };
+    await until('the first registry', () => isServed('/api/first/'));
+    await replaceEnv('RESOURCES=registry.mjs\nRESOURCES_FILE=missing.txt\n');
+    const fault = /RESOURCES and RESOURCES_FILE are both set[^]*waiting for the next change/;
+    await until('the fault', () => fault.test(watching.stderr()));
+    await writeFile(join(cwd, 'registry.mjs'), resources('second'));
+    await until('the fault again', () =>
+      /registry\.mjs has changed[^]*waiting for the next change/.test(watching.stderr()),
+    );
+    await replaceEnv('RESOURCES=registry.mjs\n');
+    await until('the second registry', () => isServed('/api/second/'));
+    watching.child.kill('SIGTERM');
+    assert.equal((await watching.ended).code, 0);
   });
 
   test('ends the service when it is killed itself', async () => {
