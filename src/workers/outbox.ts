@@ -73,7 +73,6 @@ export function createOutbox(send: (batch: Batch, onWritten: () => void) => void
     flushWithin(delay);
   }
 
-  const addRate = (key: string, requests: number): void => addTo(rates, key, requests, RATE_DELAY);
   const addSearch = (key: string, milliseconds: number): void => addTo(searches, key, milliseconds, 0);
 
   const addFailures = (more: readonly Failures[]): void => {
@@ -92,13 +91,14 @@ export function createOutbox(send: (batch: Batch, onWritten: () => void) => void
   return {
     failures: addFailures,
     login: addLogin,
-    request: (key) => addRate(key, 1),
+    request: (key) => addTo(rates, key, 1, RATE_DELAY),
     search: addSearch,
     slowRead: addSlowRead,
     forward: (batch) => {
       if (batch.failures.length > 0) addFailures(batch.failures);
       for (const login of batch.logins) addLogin(login);
-      for (const [key, requests] of batch.rates) addRate(key, requests);
+      // They were added up already, so only the gap between batches delays them.
+      for (const [key, requests] of batch.rates) addTo(rates, key, requests, GAP);
       for (const [key, milliseconds] of batch.searches ?? []) addSearch(key, milliseconds);
       for (const read of batch.slowReads ?? []) addSlowRead(read);
     },

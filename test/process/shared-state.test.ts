@@ -31,6 +31,20 @@ function twoProcesses(): readonly [SharedState, SharedState] {
   return [states[0] ?? start(1), states[1] ?? start(0)];
 }
 
+test('requests that another process has added up are passed on before new ones are', async () => {
+  const sent: string[] = [];
+  const outboxOf = () =>
+    createOutbox(({ rates }, onWritten) => {
+      sent.push(...rates.map(([key]) => key));
+      onWritten();
+    });
+  outboxOf().request('new');
+  // Another outbox, because a batch takes everything that waits.
+  outboxOf().forward({ failures: [], logins: [], rates: [['added up', 3]] });
+  await eventually(() => sent.length === 2, 'both batches');
+  assert.deepEqual(sent, ['added up', 'new']);
+});
+
 describe('the cooldown after a slow read', () => {
   test('holds in the other processes, and adds up with that of another statement there', async () => {
     const [{ slowClients: first }, { slowClients: second }] = twoProcesses();
