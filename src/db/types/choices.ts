@@ -27,8 +27,9 @@ export function checkChoice(
   };
   let fault: string | undefined;
   const faultText = (): string => {
+    if (fault !== undefined) return fault; // an array may need it 10,000 times
     const names = choices.map((choice) => (typeof choice === 'string' ? choice : JSON.stringify(choice)));
-    return (fault ??= `must be one of ${names.join(', ')}`);
+    return (fault = `must be one of ${names.join(', ')}`);
   };
   return (parsed) =>
     parsed.fault !== undefined || isAllowed(parsed.value) ? parsed : { ...parsed, fault: faultText() };
