@@ -1,7 +1,7 @@
 // Checks in PostgreSQL's catalog whether a deletion can cascade to a table in a way that the registry does not show.
 import { quotedTable, sql, value, valueList, type Fragment } from '../fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../rows.ts';
-import { ORIGINS } from './catalog-sql.ts';
+import { IS_ENFORCED, ORIGINS } from './catalog-sql.ts';
 import type { Column, Model } from './model.ts';
 
 /** A foreign key and the models that it connects. */
@@ -37,7 +37,7 @@ with recursive known (key) as (
   select n.relation, r.is_unknown or n.is_unknown, r.is_below or n.is_below
   from reach r cross join lateral (
     select f.conrelid as relation, f.oid not in (select key from known) as is_unknown, true as is_below
-    from pg_constraint f where f.confrelid = r.relation and f.contype = 'f' and f.confdeltype = 'c'
+    from pg_constraint f where f.confrelid = r.relation and f.contype = 'f' and f.confdeltype = 'c' and ${IS_ENFORCED}
     union all
     select i.inhrelid, false, false from pg_inherits i where i.inhparent = r.relation) n
 ), same (relation) as (

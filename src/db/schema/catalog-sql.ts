@@ -10,6 +10,9 @@ export const DEFAULTS_FROM_SEQUENCES = raw(`pg_attrdef d
 export const IS_WRAPPED = raw(`(d.typtype = 'd' or base.brackets = ''
           and exists (select from pg_type e where e.oid = d.typelem and e.typarray = d.oid))`);
 
+/** Whether the foreign key `f` is enforced. Since PostgreSQL 18 it may not be, and nothing relies on it then. */
+export const IS_ENFORCED = raw(`coalesce(to_jsonb(f) ->> 'conenforced', 'true') = 'true'`);
+
 /** How a view's rule says where a column comes from, up to the relation: a pattern for `format`, with the column's number. */
 export const VIEW_ORIGIN =
   ':resno %s :resname (?:[^ \\\\]|\\\\.)+ :ressortgroupref [0-9]+ :resorigtbl ([0-9]+) ';

@@ -1,6 +1,7 @@
 // Reads the definitions of tables from PostgreSQL's catalog: columns, indexes, foreign keys and privileges.
 import {
   DEFAULTS_FROM_SEQUENCES,
+  IS_ENFORCED,
   IS_SHARDED,
   IS_WRAPPED,
   ORIGINS,
@@ -118,6 +119,8 @@ export interface CatalogTable {
   readonly columns: readonly CatalogColumn[];
   readonly indexes: readonly CatalogIndex[];
   readonly foreignKeys: readonly CatalogForeignKey[];
+  /** The columns of each foreign key that is NOT ENFORCED, which is not among these. */
+  readonly unenforced: readonly (readonly string[])[];
   /** Check and exclusion constraints, also those of domains, with the columns that they use. `domain` is the type. */
   readonly rules: readonly {
     readonly name: string;
@@ -252,10 +255,13 @@ select coalesce(json_agg(json_build_object(
                        join pg_attribute a on a.attrelid = f.confrelid and a.attnum = k.attnum)
     ) order by f.conname), '[]')
     from pg_constraint f where f.conrelid = c.oid and f.contype = 'f'
-    -- Since PostgreSQL 18, NOT ENFORCED: nothing relies on it.
-    and coalesce(to_jsonb(f) ->> 'conenforced', 'true') = 'true'
+    and ${IS_ENFORCED}
     -- PostgreSQL has a copy for each partition of the referenced table.
     and not exists (select from pg_constraint o where o.oid = f.conparentid and o.conrelid = f.conrelid)),
+  'unenforced', (
+    select coalesce(json_agg((
+      select json_agg(a.attname) from pg_attribute a where a.attrelid = f.conrelid and a.attnum = any(f.conkey))), '[]')
+    from pg_constraint f where f.conrelid = c.oid and f.contype = 'f' and not ${IS_ENFORCED}),
   'rules', (
     -- Errors name the domain of the column or of its elements, also for a constraint of the domain below.
     with recursive domains (type, named, domain) as (

@@ -202,10 +202,10 @@ function foreignKeyChange(
 ): SchemaChange[] {
   const found = catalog.get(table);
   if (isView(catalog.get(tableOf(target)))) return [];
-  const isThere = found?.foreignKeys.some(
-    (one) => sameFields(one.fields.toSorted(), fields.toSorted()) && !others.includes(one.target ?? ''),
-  );
-  if (isThere) return [];
+  const isSame = (one: readonly string[]): boolean => sameFields(one.toSorted(), fields.toSorted());
+  const isThere = found?.foreignKeys.some((one) => isSame(one.fields) && !others.includes(one.target ?? ''));
+  // One that is not enforced on purpose gets no other beside it. The start reports it.
+  if (isThere || found?.unenforced.some(isSame)) return [];
   const list = (names: readonly string[]): string => `(${names.map(quotedName).join(', ')})`;
   const statement = `alter table ${quotedTable(table)} add foreign key ${list(fields)} references ${quotedTable(tableOf(target))} ${list(keyFieldsOf(target))} on delete ${ON_DELETE_SQL[onDelete]}${nulled.length > 0 ? ` ${list(nulled)}` : ''}`;
   return [{ statement, kind: 'foreign key', name: `${table}.${fields.join()}` }];

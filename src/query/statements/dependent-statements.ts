@@ -13,6 +13,7 @@ import {
   type Fragment,
 } from '../../db/fragment.ts';
 import { type Statement, createStatement, isTrue, json, numbers, oneCell } from '../../db/rows.ts';
+import { IS_ENFORCED } from '../../db/schema/catalog-sql.ts';
 import type { Edge } from '../../db/schema/cascades.ts';
 import {
   partsOf,
@@ -91,7 +92,7 @@ select coalesce(json_agg(json_build_object(
     join pg_attribute t on t.attrelid = f.confrelid and t.attnum = k.target)
 ) order by n.nspname, c.relname, f.conname), '[]')
 from wanted w
-join pg_constraint f on f.confrelid = w.relation and f.contype = 'f' and f.conparentid = 0
+join pg_constraint f on f.confrelid = w.relation and f.contype = 'f' and f.conparentid = 0 and ${IS_ENFORCED}
 join pg_class c on c.oid = f.conrelid
 join pg_namespace n on n.oid = c.relnamespace
 where has_schema_privilege(n.oid, 'USAGE')
