@@ -1,7 +1,7 @@
 // The secret that all processes on one database share.
 import { createHash, randomBytes } from 'node:crypto';
 import type { Database } from '../../db/connection/database.ts';
-import { isReadOnlyError } from '../../db/connection/database-errors.ts';
+import { isReadOnlyError, isTemporarilyUnavailable } from '../../db/connection/database-errors.ts';
 import { identifier, sql, value } from '../../db/fragment.ts';
 import { createStatement, oneCell, text } from '../../db/rows.ts';
 import { SECRET } from '../definition/system-tables.ts';
@@ -38,6 +38,12 @@ function nullIfReadOnly(error: unknown): null {
   throw error;
 }
 
+/** The start waits for a database that is away, and asks it again. */
+function nullIfRefused(error: unknown): null {
+  if (isTemporarilyUnavailable(error)) throw error;
+  return null;
+}
+
 /**
  * Reads the secret, and creates it the first time. Without the table, and on a replica without a secret, it is derived from the
  * identity of the database.
@@ -50,6 +56,6 @@ export async function readSecret(
   fallback: Buffer = randomBytes(BYTES),
 ): Promise<Buffer> {
   const own = hasTable ? await stored(database).catch(nullIfReadOnly) : null;
-  const secret = own ?? (await database.run(IDENTITY, 'read').catch(() => null));
+  const secret = own ?? (await database.run(IDENTITY, 'read').catch(nullIfRefused));
   return secret === null ? fallback : createHash('sha256').update(secret).digest();
 }
