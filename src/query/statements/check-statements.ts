@@ -4,6 +4,7 @@ import { EMPTY, exactText, join, literal, raw, sql, table, value } from '../../d
 import type { Fragment } from '../../db/fragment.ts';
 import { booleans, createStatement, oneCell, type Statement } from '../../db/rows.ts';
 import {
+  isAmong,
   output,
   partsOf,
   reference,
@@ -210,12 +211,22 @@ const MISSING = createErrorMarker('missing');
 /** Whether the statement ended because a written row refers to no record. */
 export const isMissingReference = MISSING.isIn;
 
-/** SQL: each foreign key of the written row refers to a record, or to the row itself, which `exists` cannot see yet. */
-export function referencesHoldSql(foreignKeys: readonly Column[], { primaryKey }: Model): Fragment {
+/**
+ * SQL: each foreign key of the written row refers to a record, or to the row itself, which `exists` cannot see yet.
+ * @param kept the columns in which the row FOUND may keep its references to nothing, because the caller has read them there
+ */
+export function referencesHoldSql(
+  foreignKeys: readonly Column[],
+  { primaryKey }: Model,
+  kept: readonly Column[] = [],
+): Fragment {
   const each = foreignKeys.map((foreignKey) => {
     const isItself = sql`coalesce(${foreignReference(ROOT, foreignKey)} = ${reference(ROOT, primaryKey)}, false)`;
     const isOwn = foreignKey.references?.primaryKey === primaryKey;
-    return sql`(${compositeReferenceSql({ foreignKey, values: [], ownKey: undefined }, ROOT)}${isOwn ? sql` or ${isItself}` : EMPTY})`;
+    const isKept = sql`coalesce(${foreignReference(ROOT, foreignKey)} = ${foreignReference(FOUND, foreignKey)}, false)`;
+    const others = [...(isOwn ? [isItself] : []), ...(isAmong(foreignKey, kept) ? [isKept] : [])];
+    const exists = compositeReferenceSql({ foreignKey, values: [], ownKey: undefined }, ROOT);
+    return sql`(${join([exists, ...others], ' or ')})`;
   });
   return join(each, ' and ');
 }

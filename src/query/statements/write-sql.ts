@@ -126,9 +126,13 @@ function assigned({ column, value, digest }: BoundChange): Fragment {
 }
 
 /** A column of RETURNING: PostgreSQL computes it after it has checked the row itself, so the row's own faults take precedence. */
-const assertedReferences = ({ model }: WriteTarget, { unenforced }: BoundWrite): Fragment =>
+const assertedReferences = (
+  { model }: WriteTarget,
+  { unenforced }: BoundWrite,
+  kept: readonly Column[] = [],
+): Fragment =>
   unenforced.length > 0
-    ? sql`, ${assertReferencesSql(referencesHoldSql(unenforced, model))} as asserted`
+    ? sql`, ${assertReferencesSql(referencesHoldSql(unenforced, model, kept))} as asserted`
     : EMPTY;
 
 /** Outcome of an INSERT. The record is undefined if nothing was inserted. */
@@ -216,7 +220,7 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
     ? returningHistory(ROOT, model.primaryKey, valuesOf(FOUND, recording), valuesOf(ROOT, recording))
     : EMPTY;
   const forFilter = isHidden ? sql`, ${differs} as differs` : EMPTY;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version${assertedReferences(target, write)}${forFilter}${forHistory})`;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version${assertedReferences(target, write, output)}${forFilter}${forHistory})`;
   // The history only records real changes.
   const rows = isHidden ? 'changed where differs' : 'changed';
   const intoHistory = recording ? historyInsert(recording, author, 'update', rows) : EMPTY;
