@@ -6,7 +6,7 @@ import { textOfField, type RecordEntry } from '../../resources/records/record-en
 import type { AdminContext } from '../web/admin-context.ts';
 import { changeOf, formerName } from '../history/history-entry.ts';
 import { html, type Content, type Html } from '../web/html.ts';
-import { loadOptional, PART_TIMEOUT } from '../web/optional-part.ts';
+import { loadOptional, PART_TIMEOUT } from '../fields/optional-part.ts';
 import { labelsFor, type RecordLabels } from '../web/record-labels.ts';
 import { resourceRow, table } from '../web/widgets.ts';
 import { pageReply } from '../web/layout.ts';

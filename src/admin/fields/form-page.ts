@@ -34,7 +34,7 @@ import {
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { loadOptional } from '../web/optional-part.ts';
+import { loadOptional } from './optional-part.ts';
 import { submitOnceField } from './submit-once.ts';
 import { referencesOf, relatedOf } from './references.ts';
 import { grouped, shortened, shownColumn } from '../web/display-text.ts';

@@ -1,7 +1,7 @@
 // Loads parts of a page without which the page is still of use.
 import { isClientGone } from '../../db/scheduling/requester.ts';
 import { withTimeout } from '../../resources/serve/panels.ts';
-import type { AdminContext } from './admin-context.ts';
+import type { AdminContext } from '../web/admin-context.ts';
 
 /** Timeout for each optional part of a page (milliseconds). The page is sent without parts that take longer. */
 export const PART_TIMEOUT = 3_000;
