@@ -9,6 +9,17 @@ const text = { type: 'text' } as const;
 const string = { type: 'string' } as const;
 const viewKey = { type: 'integer', column: 'id' } as const;
 
+/** Of the table, and of a view over it. */
+const invoice = {
+  columns: {
+    customer: { type: 'foreignKey', references: 'customer' },
+    country: { type: 'string', null: true },
+    code: { type: 'string', null: true },
+    note: string,
+  },
+  foreignKeys: { region: { columns: ['country', 'code'], references: 'region' } },
+} as const;
+
 const RESOURCES: Resource[] = [
   user,
   { model: 'customer', columns: { name: string }, access: 'user' },
@@ -19,25 +30,13 @@ const RESOURCES: Resource[] = [
   },
   {
     model: 'invoice',
-    columns: {
-      customer: { type: 'foreignKey', references: 'customer' },
-      country: { type: 'string', null: true },
-      code: { type: 'string', null: true },
-      note: string,
-    },
-    foreignKeys: { region: { columns: ['country', 'code'], references: 'region' } },
+    ...invoice,
     access: 'user',
   },
   {
     model: 'open_invoice',
     primaryKey: viewKey,
-    columns: {
-      customer: { type: 'foreignKey', references: 'customer' },
-      country: { type: 'string', null: true },
-      code: { type: 'string', null: true },
-      note: string,
-    },
-    foreignKeys: { region: { columns: ['country', 'code'], references: 'region' } },
+    ...invoice,
     methods: ['GET', 'PUT'],
     access: 'user',
   },
