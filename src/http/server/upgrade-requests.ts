@@ -17,6 +17,20 @@ export function keepDraining(socket: HttpSocket): () => void {
   return () => void socket.off('drain', onDrain);
 }
 
+/** The head of the request without the header; undefined if it cannot be repeated. */
+function withoutUpgrade(request: IncomingMessage): Buffer | undefined {
+  // Among the headers that Node dropped may be the length of the body.
+  if (hasTooManyHeaders(request)) return undefined;
+  const { method, url, httpVersion, rawHeaders } = request;
+  const lines = [`${method} ${url} HTTP/${httpVersion}`];
+  for (let index = 0; index < rawHeaders.length; index += 2)
+    if (rawHeaders[index]?.toLowerCase() !== 'upgrade')
+      lines.push(`${rawHeaders[index]}: ${rawHeaders[index + 1]}`);
+  // A line break inside a value would inject a header.
+  if (lines.some((line) => /[\r\n]/.test(line))) return undefined;
+  return Buffer.from(`${lines.join('\r\n')}${END_OF_HEAD}`, 'latin1');
+}
+
 /**
  * Node's HTTP server no longer reads a connection after such a request. This gives it back as a new connection that starts with
  * the same request, without the header.
@@ -26,29 +40,23 @@ export function ignoreUpgrades(server: Server, turns: Turns): void {
   const returned = new WeakSet<Socket>();
   server.on('upgrade', (request: IncomingMessage, duplex, head: Buffer) => {
     const socket = duplex as Socket;
-    const rest = Buffer.concat([head, releaseReader(socket)]);
+    // Node's own part of this event is all that is done at once: thousands of connections may send their last bytes together.
+    const rest = releaseReader(socket);
     if (!returned.has(socket)) socket.on('error', () => socket.destroy());
     returned.add(socket);
-    const { method, url, httpVersion, rawHeaders } = request;
-    const lines = [`${method} ${url} HTTP/${httpVersion}`];
-    for (let index = 0; index < rawHeaders.length; index += 2)
-      if (rawHeaders[index]?.toLowerCase() !== 'upgrade')
-        lines.push(`${rawHeaders[index]}: ${rawHeaders[index + 1]}`);
-    // Among the headers that Node dropped may be the length of the body.
-    if (hasTooManyHeaders(request)) return void socket.destroy();
-    // A line break inside a value would inject a header.
-    if (lines.some((line) => /[\r\n]/.test(line))) return void socket.destroy();
-    const bytes = Buffer.concat([Buffer.from(`${lines.join('\r\n')}${END_OF_HEAD}`, 'latin1'), rest]);
-    const hasEnded = socket.readableEnded;
-    if (!hasEnded) socket.unshift(bytes);
     const endDraining = keepDraining(socket);
     const giveBack = (): void => {
       endDraining();
       if (socket.destroyed) return;
+      const bytes = withoutUpgrade(request);
+      if (!bytes) return void socket.destroy();
+      const all = Buffer.concat([bytes, head, rest]);
+      const hasEnded = socket.readableEnded;
+      if (!hasEnded) socket.unshift(all);
       server.emit('connection', socket);
       if (!hasEnded) return;
       // A stream takes nothing back after its end, so the listeners get it directly.
-      socket.emit('data', bytes);
+      socket.emit('data', all);
       socket.emit('end');
     };
     const previous = latestOf(socket);
