@@ -5,12 +5,11 @@ import { ByteBudget } from '../load/byte-budget.ts';
 import { UnansweredRequests, REQUEST_SIZE } from '../load/unanswered-requests.ts';
 import { InputPieces, MAX_BODY_PIECE, MAX_PIECE } from '../load/input-pieces.ts';
 import { networkOf, takeTurn } from './parser-turns.ts';
-import { LINGER_BYTES } from './send-response.ts';
 
 /** Maximum number of unanswered requests of one connection. Beyond it, the connection is not read. */
 const MAX_UNANSWERED = 16;
 /** From this many waiting bytes on, the socket is paused. Below, it is read, so that a disconnect is noticed. */
-const MAX_BUFFERED = 16_384;
+export const MAX_BUFFERED = 16_384;
 /** With this many unread bytes of a body (see `UnansweredRequests`), the parser receives no more of it. */
 const MAX_UNREAD = 16_384;
 /** Maximum bytes held for all connections: input that the parser has not received, and unanswered requests with unread bodies. */
@@ -36,13 +35,6 @@ export type HttpSocket = Socket & {
   } | null;
 };
 
-/**
- * Whether to stop reading a connection whose input is ignored. Before the last response, up to 16 KiB are read, so that a
- * disconnect is noticed. After it, up to LINGER_BYTES, so that the client receives the response.
- */
-export const hasIgnoredMuch = (socket: Socket, length: number): boolean =>
-  length >= (socket.writableEnded ? LINGER_BYTES : MAX_BUFFERED);
-
 /** The network of a request's client, which may be behind a proxy. */
 export type RequestNetwork = (request: IncomingMessage) => string;
 
@@ -60,6 +52,26 @@ function compact(bytes: Buffer): Buffer {
   return copy;
 }
 
+type Listener<A extends unknown[]> = ((...given: A) => void) | undefined;
+
+/** Takes a connection away from Node's parser. @returns Node's own listeners for `data` and `end` */
+export function detachParser(socket: Socket): [parse: Listener<[bytes: Buffer]>, parseEnd: Listener<[]>] {
+  const parse = socket.listeners('data')[0] as Listener<[bytes: Buffer]>;
+  const parseEnd = socket.listeners('end').find(({ name }) => name === 'bound socketOnEnd') as Listener<[]>;
+  if (parse) socket.removeListener('data', parse);
+  if (parseEnd) socket.removeListener('end', parseEnd);
+  return [parse, parseEnd];
+}
+
+/** Reads again, also where Node or a reader has stopped the handle: the stream does not know this. */
+export function startReading(socket: HttpSocket): void {
+  const { _handle: handle } = socket;
+  if (socket.isPaused()) socket.resume();
+  if (!handle || handle.reading) return;
+  handle.reading = true;
+  handle.readStart();
+}
+
 /**
  * Feeds Node's parser in pieces that complete at most one request, in turn with other clients. Node itself would parse a whole
  * packet at once, which can hold thousands of small requests, chunks or headers.
@@ -72,15 +84,13 @@ export class ConnectionReader {
   /** The bytes that the network holds in `budget` for this connection. */
   #held = 0;
   /** Node's own listeners for `data` and `end`. */
-  #parse: ((bytes: Buffer) => void) | undefined;
-  #parseEnd: (() => void) | undefined;
+  #parse: Listener<[bytes: Buffer]>;
+  #parseEnd: Listener<[]>;
   /** Bytes that the parser has not received yet. */
   #rest = NONE;
   readonly #pieces = new InputPieces();
   #latest: IncomingMessage | undefined;
   readonly #unanswered = new UnansweredRequests();
-  /** Bytes that were ignored; undefined while the input is parsed. */
-  #discarded: number | undefined;
   /** Whether the parser waits for the end of a request line. */
   #isInRequestLine = true;
   #hasResumed = false;
@@ -104,11 +114,7 @@ export class ConnectionReader {
     const socket = this.#socket;
     if (rest) this.#rest = rest;
     else this.#hasResumed = true;
-    this.#parse = socket.listeners('data')[0] as ((bytes: Buffer) => void) | undefined;
-    this.#parseEnd = socket.listeners('end').find(({ name }) => name === 'bound socketOnEnd') as
-      (() => void) | undefined;
-    if (this.#parse) socket.removeListener('data', this.#parse);
-    if (this.#parseEnd) socket.removeListener('end', this.#parseEnd);
+    [this.#parse, this.#parseEnd] = detachParser(socket);
     socket.on('data', this.#onData);
     socket.on('end', this.#onEnd);
     socket.on('resume', this.#onResume);
@@ -128,15 +134,6 @@ export class ConnectionReader {
     handle.readStop();
   }
 
-  /** Reads again, also where Node has stopped the handle while a response drains: the stream does not know this. */
-  #resume(): void {
-    const handle = this.#socket._handle;
-    if (this.#socket.isPaused()) this.#socket.resume();
-    if (!handle || handle.reading) return;
-    handle.reading = true;
-    handle.readStart();
-  }
-
   /** Stops reading. The requests count until they are answered. @returns the bytes that the parser has not received */
   stop(): Buffer {
     const rest = this.#rest;
@@ -153,19 +150,6 @@ export class ConnectionReader {
   /** Whether the parser has received a request line without its end. */
   get isInRequestLine(): boolean {
     return this.#isInRequestLine;
-  }
-
-  /** Whether the input is ignored. */
-  get isDiscarding(): boolean {
-    return this.#discarded !== undefined;
-  }
-
-  /** Ignores all further input, and soon stops reading it, until the connection ends. */
-  discard(): void {
-    this.#discarded = this.#rest.length;
-    this.#rest = NONE;
-    this.#account();
-    this.#resume();
   }
 
   begin({ request, response }: RequestAndResponse): void {
@@ -204,7 +188,6 @@ export class ConnectionReader {
   }
 
   readonly #onData = (bytes: Buffer): void => {
-    if (this.#discarded !== undefined) return this.#drop(bytes.length, this.#discarded);
     if (budget.excess(this.#network, bytes.length)) return this.#close();
     this.#rest = this.#rest.length > 0 ? Buffer.concat([this.#rest, bytes]) : bytes;
     this.#account();
@@ -216,11 +199,6 @@ export class ConnectionReader {
   #close(): void {
     this.#rest = NONE;
     this.#socket.destroy();
-  }
-
-  #drop(length: number, before: number): void {
-    this.#discarded = before + length;
-    if (hasIgnoredMuch(this.#socket, this.#discarded)) this.#pause();
   }
 
   readonly #onEnd = (): void => {
@@ -237,7 +215,7 @@ export class ConnectionReader {
   /** Node resumes the socket when a response has drained, even if too many bytes are buffered here. */
   readonly #onResume = (): void => {
     if (this.#rest.length >= MAX_BUFFERED) this.#pause();
-    else this.#resume();
+    else startReading(this.#socket);
     this.#schedule();
   };
 
@@ -254,7 +232,7 @@ export class ConnectionReader {
     this.#feedPiece(maxLength);
     const socket = this.#socket;
     if (this.#isStopped || socket.destroyed || socket._paused || this.#rest.length >= MAX_BUFFERED) return;
-    this.#resume();
+    startReading(socket);
   }
 
   #feedPiece(maxLength: number): void {
@@ -282,8 +260,7 @@ export class ConnectionReader {
         this.#isInRequestLine = wasInBody ? latest.complete : this.#isInRequestLine && !piece.includes('\n');
       if (this.#rest.length > 0) return this.#schedule();
     }
-    // The refusal of a discarded request is sent in its turn; Node would close the connection before.
-    if (!this.#hasEnded || this.#isStopped || socket.destroyed || this.isDiscarding) return;
+    if (!this.#hasEnded || this.#isStopped || socket.destroyed) return;
     this.#hasEnded = false;
     this.#parseEnd?.();
   }

@@ -9,7 +9,7 @@ import type { Handler } from './request-handler.ts';
 import { SHUTDOWN_TIMEOUT } from '../load/in-flight-requests.ts';
 import { MAX_HEADERS, TOO_MANY_HEADERS } from '../message/request-head.ts';
 import { problemReply } from '../message/message.ts';
-import { hasIgnoredMuch, type HttpSocket, type RequestNetwork } from './connection-reader.ts';
+import type { HttpSocket, RequestNetwork } from './connection-reader.ts';
 import { hasExceededHeaders, limitHeaders } from './header-limit.ts';
 import {
   discardInput,
@@ -17,7 +17,6 @@ import {
   isInRequestLine,
   latestOf,
   readInTurns,
-  releaseReader,
   resumeInTurns,
   track,
 } from './tracked-connections.ts';
@@ -148,13 +147,8 @@ export function createHttpServer(
   server.on('connect', ({ url = '' }, duplex) => {
     const socket = duplex as Socket;
     socket.on('error', () => socket.destroy());
-    releaseReader(socket);
+    discardInput(socket);
     keepDraining(socket);
-    let ignored = 0;
-    socket.on('data', ({ length }: Buffer) => {
-      ignored += length;
-      if (hasIgnoredMuch(socket, ignored)) socket.pause();
-    });
     errors.take(() => refuse(handler.refuseMethod(url), socket, latestOf(socket)));
   });
   return server;

@@ -4,11 +4,15 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import {
   ConnectionReader,
+  detachParser,
+  MAX_BUFFERED,
   type HttpSocket,
   type RequestNetwork,
   type RequestAndResponse,
+  startReading,
 } from './connection-reader.ts';
 import { isInTurns, networkOf } from './parser-turns.ts';
+import { LINGER_BYTES } from './send-response.ts';
 
 /** Returned from `onIncoming`, this pauses Node's parser (llhttp) after the headers. */
 const HPE_PAUSED = 21;
@@ -78,25 +82,30 @@ export function resumeInTurns(
 /** Whether a connection that is read in turns is within a request line. */
 export const isInRequestLine = (socket: Socket): boolean => readers.get(socket)?.isInRequestLine === true;
 
-/**
- * Ignores all further input of a connection. Node itself would parse each packet after an invalid one, and report it again.
- * @returns whether this is the first time
- */
-export function discardInput(socket: Socket): boolean {
-  let reader = readers.get(socket);
-  if (reader?.isDiscarding) return false;
-  if (!reader && !socket.destroyed) {
-    reader = new ConnectionReader(socket, () => networkOf(socket));
-    readers.set(socket, reader);
-    reader.start(undefined);
-  }
-  reader?.discard();
-  return true;
-}
-
 /** Detaches the reader from a connection. @returns the bytes that the parser has not received */
 export function releaseReader(socket: Socket): Buffer {
   const rest = readers.get(socket)?.stop() ?? Buffer.alloc(0);
   readers.delete(socket);
   return rest;
+}
+
+const discarding = new WeakSet<Socket>();
+
+/**
+ * Ignores all further input of a connection. Node itself would parse each packet after an invalid one, and report it again. Before
+ * the last response, up to 16 KiB are read, so that a disconnect is noticed. After it, up to LINGER_BYTES, so that the client
+ * receives the response.
+ * @returns whether this is the first time
+ */
+export function discardInput(socket: Socket): boolean {
+  if (discarding.has(socket)) return false;
+  discarding.add(socket);
+  let discarded = releaseReader(socket).length;
+  detachParser(socket);
+  socket.on('data', ({ length }: Buffer) => {
+    discarded += length;
+    if (discarded >= (socket.writableEnded ? LINGER_BYTES : MAX_BUFFERED)) socket.pause();
+  });
+  startReading(socket);
+  return true;
 }
