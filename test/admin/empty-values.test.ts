@@ -16,6 +16,8 @@ const sample: Resource = {
     empty: { type: 'string', default: '', null: true },
     level: { type: 'integer', default: 3, null: true, max: 10 },
     at: { type: 'datetime', default: 'now', null: true },
+    sold: { type: 'boolean', choices: [true, false] },
+    seen: { type: 'boolean', choices: [true, false], null: true },
   },
   access: 'user',
 };
@@ -70,7 +72,8 @@ describe('empty values and defaults in forms', () => {
 
   for (const stored of ['', ' a ', 'older than the rule', null]) {
     test(`a record that holds ${JSON.stringify(stored)} keeps it when another column is changed`, async () => {
-      const [made] = await service.sql`insert into sample (mark, must) values (${stored}, 'x') returning id`;
+      const [made] =
+        await service.sql`insert into sample (mark, must, sold) values (${stored}, 'x', false) returning id`;
       const path = `/admin/sample/${made?.['id']}/`;
       const fields = fieldsOf(await ada.get(path));
       assert.equal((await ada.post(path, { ...fields, shown: 'other' })).status, 303);
@@ -102,6 +105,26 @@ describe('empty values and defaults in forms', () => {
     }
   });
 
+  test('a boolean with choices is stored as ticked, in a record and by a bulk action', async () => {
+    const path = await added({});
+    const kept = await ada.post(path, { ...fieldsOf(await ada.get(path)), shown: 'other' });
+    assert.equal(kept.status, 303, kept.text);
+    const saved = async (): Promise<unknown[]> => {
+      const { sold, seen, shown } = await row(path);
+      return [sold, seen, shown];
+    };
+    assert.deepEqual(await saved(), [false, null, 'other']);
+    await ada.post(path, { ...fieldsOf(await ada.get(path)), sold: 'true', seen: 'false' });
+    assert.deepEqual(await saved(), [true, false, 'other']);
+    const id = path.split('/')[3] ?? '';
+    const bulk = '/admin/sample/-/bulk/';
+    const fields = { _state: '', _action: 'set', _id: id, _column: 'sold', _value: '1' };
+    const confirmation = await ada.post(bulk, fields);
+    const done = await ada.post(bulk, { ...hiddenFields(confirmation, 'record'), _confirm: '1' });
+    assert.equal(done.status, 303, done.text);
+    assert.deepEqual(await saved(), [false, false, 'other']);
+  });
+
   test('a default that was cleared in the form is not stored', async () => {
     const page = fieldsOf(await ada.get('/admin/sample/-/add/'));
     assert.deepEqual(
@@ -122,7 +145,8 @@ describe('empty values and defaults in forms', () => {
   });
 
   test('a stored number above the maximum does not prevent a save', async () => {
-    const [made] = await service.sql`insert into sample (must, level) values ('x', 99) returning id`;
+    const [made] =
+      await service.sql`insert into sample (must, level, sold) values ('x', 99, false) returning id`;
     const control = async (path: string): Promise<string> =>
       /<input[^>]*name="level"[^>]*>/.exec((await ada.get(path)).text)?.[0] ?? '';
     assert.doesNotMatch(await control(`/admin/sample/${made?.['id']}/`), /max=/);

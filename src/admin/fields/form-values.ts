@@ -98,11 +98,13 @@ export function typedValues(form: Form, columns: readonly Column[], isNew: boole
   return new Map(
     columns.map((column) => {
       const sent = form.get(column.key) ?? '';
-      if (textsOf(column)) {
+      // Browsers leave out a checkbox that is not ticked, so it comes before the choices.
+      const isBox = isCheckbox(column, isNew);
+      if (textsOf(column) && !isBox) {
         const isNull = form.get(column.key) === undefined || sent === noChoice(column);
         return [column, { text: isNull ? '' : withoutReturns(sent), isNull }];
       }
-      const ticked = isCheckbox(column, isNew) ? String(sent === 'true') : sent;
+      const ticked = isBox ? String(sent === 'true') : sent;
       const trimmed = hasTime(column) ? toApiFormat(ticked.trim()) : ticked.trim();
       if (column.type.element) {
         const empty = column.nullable || (isNew && hidesDefault(column)) ? '' : '[]';
