@@ -130,6 +130,24 @@ describe('adding a record', () => {
     assert.deepEqual({ author_id, name, hidden }, { author_id: '1', name: 'Given', hidden: undefined });
   });
 
+  test('describes each field by its hint, and names each checkbox for an empty text', async () => {
+    const pages = ['/admin/thing/-/add/', '/admin/message/-/add/', await added({ name: 'Described' })];
+    const hinted: string[] = [];
+    for (const page of pages) {
+      const { text } = await ada.get(page);
+      for (const [, id = ''] of text.matchAll(/class="hint" id="([^"]+)-hint"/g)) {
+        hinted.push(id.replace('field-', ''));
+        const [tag = ''] = new RegExp(`<(input|textarea|select)\\s[^>]*id="${id}"[^>]*>`).exec(text) ?? [];
+        assert.match(tag, new RegExp(`aria-describedby="${id}-hint"`), `${page} ${id}`);
+      }
+      const boxes = [...text.matchAll(/<input[^>]*name="\w+__null"[^>]*>/g)].map(([tag]) => tag);
+      const names = boxes.map((tag) => /aria-label="([^"]*)"/.exec(tag)?.[1]);
+      const expected = page.includes('thing') ? ['Note', 'Secret'] : [];
+      assert.deepEqual(names, expected.map((title) => `${title}: empty means no value`)); // prettier-ignore
+    }
+    assert.deepEqual(hinted, ['name', 'at', 'pub_date', 'name', 'at']);
+  });
+
   test('sets a text key, which cannot be changed later', async () => {
     const answer = await ada.post('/admin/land/-/add/', {
       id: '-',

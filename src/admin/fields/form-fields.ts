@@ -13,7 +13,7 @@ import {
   type TypedValues,
 } from './form-values.ts';
 import { arrayToText } from '../web/array-lines.ts';
-import { attributes, html, htmlInPieces, PIECE, type Content, type Html } from '../web/html.ts';
+import { attributes, html, htmlInPieces, PIECE, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
 import { fieldErrors } from '../web/widgets.ts';
 
@@ -130,12 +130,35 @@ function referenceInput(field: Field, common: Html): Html {
   </div>`;
 }
 
+/** How to type an array, and its choices. */
+function arrayHint({ elementFacts, nullable }: Column): string {
+  if (!elementFacts) return '';
+  const choices = textsOf(elementFacts);
+  const isOneOf = choices ? `Choices: ${choices.join(', ')}.` : '';
+  const none = nullable ? 'Empty means no value, [] means no elements.' : '';
+  return ['One element per line, or a JSON array.', none, isOneOf].filter(Boolean).join(' ');
+}
+
+/** The hint of a field, or an empty text: the registry's help text, the meaning of an empty field, the time zone. */
+function hintOf({ column, isNew }: Field): string {
+  const isNow = column.initial === 'now' && Boolean(column.type.now);
+  const left = !isNew || !column.hasDefault || column.type.input.control === 'checkbox';
+  const empty = isNow
+    ? 'If left empty: now.'
+    : column.initial === undefined && !takesAnyText(column)
+      ? 'If left empty: the default.'
+      : '';
+  const { control } = column.type.input;
+  const utc = control === 'datetime-local' ? 'In UTC.' : '';
+  return [column.help, arrayHint(column), left ? '' : empty, utc].filter(Boolean).join(' ');
+}
+
 /** The control of a field, by the type of its column. */
 export function fieldControl(field: Field): Html {
   const { column, typed, isNew, errors, references, longText, isRequired } = field;
   const { control } = column.type.input;
   const id = idOf(column);
-  const described = [column.help && `${id}-hint`, errors && errors.length > 0 && `${id}-error`]
+  const described = [hintOf(field) && `${id}-hint`, errors && errors.length > 0 && `${id}-error`]
     .filter(Boolean)
     .join(' ');
   const common = attributes({
@@ -192,44 +215,26 @@ export function fieldControl(field: Field): Html {
   />`;
 }
 
-/** How to type an array, and its choices. */
-function arrayHint({ elementFacts, nullable }: Column): string {
-  if (!elementFacts) return '';
-  const choices = textsOf(elementFacts);
-  const isOneOf = choices ? `Choices: ${choices.join(', ')}.` : '';
-  const none = nullable ? 'Empty means no value, [] means no elements.' : '';
-  return ['One element per line, or a JSON array.', none, isOneOf].filter(Boolean).join(' ');
-}
-
-/** The hints of a field: the registry's help text, the meaning of an empty field, the time zone. */
-function hints({ column, isNew }: Field): Content {
-  const isNow = column.initial === 'now' && Boolean(column.type.now);
-  const left = !isNew || !column.hasDefault || column.type.input.control === 'checkbox';
-  const empty = isNow
-    ? 'If left empty: now.'
-    : column.initial === undefined && !takesAnyText(column)
-      ? 'If left empty: the default.'
-      : '';
-  const { control } = column.type.input;
-  const utc = control === 'datetime-local' ? 'In UTC.' : '';
-  const text = [column.help, arrayHint(column), left ? '' : empty, utc].filter(Boolean).join(' ');
-  return text !== '' && html`<p class="hint" id="${idOf(column)}-hint">${text}</p>`;
-}
-
 /** A field with its label, hints and errors. */
 export function fieldRow(field: Field): Html {
   const { column, typed, isNew, errors, isRequired } = field;
   const id = idOf(column);
+  const hint = hintOf(field);
+  const meaning = `empty means ${isNew && hidesDefault(column) ? 'the default' : 'no value'}`;
+  // A screen reader reads the checkbox without the label of the field above it.
+  const box = attributes({ checked: typed.isNull, 'aria-label': `${column.title}: ${meaning}` });
   const nullBox =
     hasNullBox(column, isNew) &&
     html`<label class="check null"
-      ><input type="checkbox" name="${nullName(column)}" value="1" ${attributes({ checked: typed.isNull })} />
-      empty means ${isNew && hidesDefault(column) ? 'the default' : 'no value'}</label
+      ><input type="checkbox" name="${nullName(column)}" value="1" ${box} /> ${meaning}</label
     >`;
   return html`<div class="${errors && errors.length > 0 ? 'field faulty' : 'field'}">
     <label for="${id}"
       >${column.title}${isRequired && html` <span class="required" title="required" aria-hidden="true">*</span>`}</label
     >
-    <div class="control">${fieldControl(field)} ${nullBox} ${hints(field)} ${fieldErrors(id, errors)}</div>
+    <div class="control">
+      ${fieldControl(field)} ${nullBox} ${hint !== '' && html`<p class="hint" id="${id}-hint">${hint}</p>`}
+      ${fieldErrors(id, errors)}
+    </div>
   </div>`;
 }
