@@ -1,5 +1,6 @@
 // Foreign keys in forms: select fields, search fields and the lookup page.
 import assert from 'node:assert/strict';
+import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import {
   errorsIn,
@@ -13,10 +14,20 @@ import {
 import { resources } from './sample-resources.ts';
 import { after, before, describe, test } from '../testing.ts';
 
+const hiddenShelf: Resource = {
+  model: 'shelf',
+  columns: { name: { type: 'string' } },
+  admin: { hidden: true },
+};
+const book: Resource = {
+  model: 'book',
+  columns: { title: { type: 'string' }, shelf: { type: 'foreignKey', references: 'shelf', null: true } },
+};
+
 let service: TestService;
 let ada: Browser;
 before(async () => {
-  service = await startService(resources);
+  service = await startService([...resources, hiddenShelf, book]);
   await service.addUser('ada', { admin: true });
   await service.addUser('grace');
   ada = await logIn(service, 'ada');
@@ -192,6 +203,18 @@ describe('a foreign key to many records', () => {
     assert.equal(saved.status, 409);
     assert.match(saved.text, /theirs/);
   });
+});
+
+test('a foreign key to a hidden resource is a plain field and filter for the key', async () => {
+  await service.sql`insert into shelf (name) values ('Upper'), ('Lower')`;
+  await service.sql`insert into book (title, shelf_id) values ('Emma', 1)`;
+  const page = await ada.get('/admin/book/1/');
+  assert.doesNotMatch(page.text, /lookup/);
+  assert.match(/<input[^>]*name="shelf_id"[^>]*>/.exec(page.text)?.[0] ?? '', /type="number"\s+value="1"/);
+  const saved = await ada.post('/admin/book/1/', { ...fieldsOf(page), shelf_id: '2' });
+  assert.equal(saved.status, 303, readable(saved));
+  assert.deepEqual([...(await service.sql`select shelf_id from book`)], [{ shelf_id: 2 }]);
+  assert.match((await ada.get('/admin/book/?_filter=shelf')).text, /id="filter-value"[^>]*placeholder="id"/);
 });
 
 test('the page of a record links to the records that refer to it', async () => {

@@ -17,7 +17,7 @@ import { attributes, html, htmlInPieces, PIECE, type Html } from '../web/html.ts
 import { links } from '../web/admin-links.ts';
 import { fieldErrors } from '../web/widgets.ts';
 
-/** The records that a foreign key can refer to. */
+/** The records that a foreign key can refer to, if the admin area shows their resource. */
 export interface References {
   /** All records; undefined if there are too many for a list. */
   readonly options: readonly Named[] | undefined;
@@ -180,8 +180,8 @@ export function fieldControl(field: Field): Html {
   const texts = textsOf(column);
   if (texts) return selectOf(field, texts.map((text) => [text, text]), common); // prettier-ignore
   const hasBreaks = LINE_BREAK.test(typed.text);
-  if (column.references && (references?.options || !hasBreaks)) {
-    return references?.options
+  if (references && (references.options || !hasBreaks)) {
+    return references.options
       ? selectOf(field, references.options.map(({ id: key, label }) => [key, label]), common) // prettier-ignore
       : referenceInput(field, common);
   }

@@ -31,7 +31,7 @@ const MAX_OFFERED = 50;
  */
 export function valueInput(
   column: Column,
-  keyHint = 'name or id',
+  keyHint: string,
   options?: readonly Pick<RecordEntry, 'id' | 'label'>[],
   text = '',
 ): Html {
@@ -89,7 +89,7 @@ async function filterForm(
       ${comparisons.map(({ key, text, takesValue }) => html`<option value="${key}" ${attributes({ selected: key === present?.comparison.key, 'data-alone': !takesValue })}>${text}</option>`)}
     </select>
     <label for="filter-value" class="hidden">Value</label>
-    ${valueInput(column, undefined, options, present?.text)}
+    ${valueInput(column, references ? 'name or id' : 'id', options, present?.text)}
     ${!options && label !== undefined && html`<span class="hint">${typed.text}: ${label}</span>`}
     ${withoutValue.length > 0 && html`<span class="hint" data-without-script>not needed for “${withoutValue.map(({ text }) => text).join('” and “')}”</span>`}
     <button class="primary">Filter</button>
