@@ -218,6 +218,29 @@ describe('the script', () => {
     await page.keyboard.press('Tab');
   });
 
+  test('keeps a stored key without a record on Enter, Escape and Tab', async () => {
+    const { sql } = site.service;
+    await sql`alter table trip drop constraint trip_town_id_fkey`;
+    await sql`insert into town (name) values ('Town of 4711')`;
+    await sql`update trip set town_id = 4711 where id = 44`;
+    await page.goto('/admin/trip/44/');
+    const town = page.getByRole('combobox', { name: 'Town' });
+    const field = page.locator('.reference', { has: town });
+    const sent = field.locator('input[name=town_id]');
+    assert.equal(await field.getByRole('link').isVisible(), false);
+    await town.focus();
+    await page.keyboard.type('0');
+    await page.keyboard.press('Escape');
+    assert.deepEqual([await town.inputValue(), await sent.inputValue()], ['4711', '4711']);
+    await page.keyboard.press('Tab');
+    await page.getByLabel('Rating').fill('2');
+    await town.focus();
+    await press(page, 'Enter');
+    await expectMessage(page, 'was changed.');
+    const [row] = await sql`select town_id, rating from trip where id = 44`;
+    assert.deepEqual({ ...row }, { town_id: 4711, rating: 2 });
+  });
+
   test('asks before typed values are lost, but not after a save', async () => {
     const dialogs: string[] = [];
     page.on('dialog', (dialog) => {

@@ -29,6 +29,8 @@ export interface References {
 export interface Field {
   readonly column: Column;
   readonly typed: Typed;
+  /** Whether the record already has this value. */
+  readonly isStored?: boolean | undefined;
   readonly isNew: boolean;
   readonly errors?: readonly string[] | undefined;
   readonly references?: References | undefined;
@@ -108,10 +110,10 @@ function selectOf(
 
 /** A search for the related record: suggestions with the script, a separate page without it. */
 function referenceInput(field: Field, common: Html): Html {
-  const { column, typed, references } = field;
+  const { column, typed, isStored, references } = field;
   const model = column.references?.name ?? '';
   return html`<div class="reference" data-lookup="${links.action(model, 'lookup')}">
-    <input${common} value="${typed.text}" autocomplete="off" />
+    <input${common} value="${typed.text}" autocomplete="off" ${attributes({ 'data-stored': isStored })} />
     <span class="reference-label"
       >${
         references?.label !== undefined &&

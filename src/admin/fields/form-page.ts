@@ -194,7 +194,7 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
   const fields = output.flatMap((column): Html[] => {
     const value = typed.get(column);
     if (columns.includes(column) && value) {
-      const field: Field = { column, typed: value, isNew, errors: messagesOf(errors, column.key), references: references.get(column), longText: longTexts.get(column), isRequired: isRequired(column, isNew, before) }; // prettier-ignore
+      const field: Field = { column, typed: value, isStored: before?.get(column)?.text === value.text, isNew, errors: messagesOf(errors, column.key), references: references.get(column), longText: longTexts.get(column), isRequired: isRequired(column, isNew, before) }; // prettier-ignore
       return [fieldRow(field)];
     }
     if (stored && columns.includes(column)) return [keptRow(column, stored, resource)];

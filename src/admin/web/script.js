@@ -216,8 +216,10 @@
     const status = make('span', { role: 'status', class: 'hidden' });
     const link = shown?.querySelector('a') ?? make('a');
     const label = shown?.textContent.trim() || '';
-    // Search words that came back with an error are not an earlier choice.
-    let chosen = label === '' ? { id: '', label } : { id: key.value, label };
+    // Search words that came back with an error are not an earlier choice. A stored key is one, even if its record is gone.
+    const isGone = label === '' && 'stored' in key.dataset;
+    let chosen =
+      label === '' && !isGone ? { id: '', label } : { id: key.value, label: label || key.value, isGone };
     let records = [];
     let hasMore = false;
     // The search words that found `records`.
@@ -242,7 +244,7 @@
 
     /** Updates the link to the chosen record. */
     function showLink() {
-      link.hidden = chosen.id === '' || key.value !== chosen.id;
+      link.hidden = chosen.id === '' || chosen.isGone || key.value !== chosen.id;
       link.href = field.dataset.lookup.replace('-/lookup/', `${encodeURIComponent(chosen.id)}/`);
       link.setAttribute('aria-label', `Open ${chosen.label}`);
     }
