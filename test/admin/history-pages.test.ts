@@ -1,7 +1,7 @@
 // The pages of the history: of a record, of an entry, and the list.
 import assert from 'node:assert/strict';
 import { ada, service, useHistory } from './history-support.ts';
-import { readable } from './support.ts';
+import { fieldsOf, readable } from './support.ts';
 import { describe, test } from '../testing.ts';
 
 describe('the history', () => {
@@ -36,6 +36,19 @@ describe('the history', () => {
       /href="(\/admin\/item\/-\/add\/[^"]*)"/.exec(page.text)?.[1]?.replaceAll('&amp;', '&') ?? '';
     assert.equal(again, '/admin/item/-/add/?name=Back%20%26%20again&price=1.50');
     assert.match((await ada.get(again)).text, /value="Back &amp; again"/);
+  });
+
+  test('adds a deleted record again without the defaults that it did not have', async () => {
+    const values = { title: 'Empty', state: null, level: null, done: null };
+    const { json } = await service.send('POST', '/api/ticket/', values);
+    await service.send('DELETE', `/api/ticket/${json.id}/`);
+    const page = await ada.get(`/admin/ticket/${json.id}/history/`);
+    const again = /href="(\/admin\/ticket\/-\/add\/[^"]*)"/.exec(page.text)?.[1] ?? '';
+    const form = await ada.get(again.replaceAll('&amp;', '&'));
+    const added = await ada.post('/admin/ticket/-/add/', fieldsOf(form));
+    assert.equal(added.status, 303, readable(added));
+    const rows = await service.sql`select title, state, level, done from ticket`;
+    assert.deepEqual([...rows], [values]);
   });
 
   test('has pages of 50 changes', async () => {

@@ -48,6 +48,16 @@ export const resources: Resource[] = [
     admin: { hidden: true },
   },
   {
+    model: 'ticket',
+    columns: {
+      title: { type: 'string' },
+      state: { type: 'string', null: true, default: 'new' },
+      level: { type: 'string', null: true, default: 'low', choices: ['low', 'high'] },
+      done: { type: 'boolean', null: true, default: true },
+    },
+    access: 'user',
+  },
+  {
     model: 'old_json',
     columns: { value: { type: 'json', null: true } },
     access: 'user',

@@ -143,14 +143,21 @@ export function storedValues({ fields }: RecordEntry, columns: readonly Column[]
   );
 }
 
-/** The initial values of a new record: the registry's defaults. @param given the value from the address, if any */
+/** The parameter of the address of a new record that names the columns without a value, which get no default either. */
+export const NO_VALUES = '_null';
+
+/**
+ * The initial values of a new record: the registry's defaults.
+ * @param given the value from the address, if any; null for no value
+ */
 export function initialValues(
   columns: readonly Column[],
-  given: (column: Column) => string | undefined,
+  given: (column: Column) => string | null | undefined,
 ): TypedValues {
   return new Map(
     columns.map((column) => {
-      const text = given(column) ?? initialText(column);
+      const preset = given(column);
+      const text = preset === undefined ? initialText(column) : (preset ?? undefined);
       const isEmptyText = text === '' && takesAnyText(column);
       const isChosen = text !== undefined && textsOf(column) !== undefined;
       return [column, { text: text ?? '', isNull: !isEmptyText && !isChosen }];

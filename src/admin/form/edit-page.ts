@@ -16,6 +16,7 @@ import {
   columnsIn,
   fittingColumns,
   initialValues,
+  NO_VALUES,
   storedValues,
   typedValues,
   type TypedValues,
@@ -33,7 +34,10 @@ type FormContext = ResourceContext & { readonly id?: string };
 export async function showAdd(context: ResourceContext): Promise<Reply> {
   const given = LinkParameters.parse(context.request.query);
   const columns = editableColumns(context.resource, true);
-  const typed = initialValues(columns, ({ name, key }) => given.get(name) ?? given.get(key));
+  const empty = new Set(given.get(NO_VALUES)?.split(' '));
+  const typed = initialValues(columns, ({ name, key }) =>
+    empty.has(key) ? null : (given.get(name) ?? given.get(key)),
+  );
   return formPage(context, { typed, stored: undefined });
 }
 

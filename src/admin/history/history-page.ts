@@ -8,6 +8,7 @@ import { keyText } from '../../db/schema/composite-key.ts';
 import { parseId } from '../../resources/records/read-record.ts';
 import type { RecordContext } from '../web/admin-context.ts';
 import { editableColumns } from '../fields/form-page.ts';
+import { NO_VALUES } from '../fields/form-values.ts';
 import { sizeKey } from '../../query/entries/preview-sql.ts';
 import { actionTitle, changeLine, changeView } from './history-view.ts';
 import { changeOf, formerLabel, formerName, loadRecordLabels, type HistoryChange } from './history-entry.ts';
@@ -30,7 +31,12 @@ function addAgain(resource: AdminResource, { before, action }: HistoryChange): H
     const text = textOfColumn(before, column);
     return text === null ? [] : [{ name: column.key, value: text }];
   });
-  const link = links.action(resource.name, 'add', new LinkParameters(values));
+  // The form would fill in their defaults.
+  const empty = columns
+    .filter((column) => column.hasDefault && before.has(column.key) && textOfColumn(before, column) === null)
+    .map(({ key }) => key);
+  const all = empty.length > 0 ? [...values, { name: NO_VALUES, value: empty.join(' ') }] : values;
+  const link = links.action(resource.name, 'add', new LinkParameters(all));
   return link.length <= LONGEST_LINK && html`<a class="button" href="${link}">Add it again</a>`;
 }
 
