@@ -1,6 +1,7 @@
 // Adding and changing records with forms.
 import assert from 'node:assert/strict';
 import { eventually } from '../http/expect.ts';
+import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import {
   errorsIn,
@@ -14,11 +15,17 @@ import {
 import { resources } from './sample-resources.ts';
 import { after, before, describe, test } from '../testing.ts';
 
+const listing: Resource = {
+  model: 'listing',
+  columns: { name: { type: 'string' }, tags: { type: 'array', of: 'text' }, text: { type: 'text' } },
+  admin: { title: 'Listings', allow: ['change', 'delete'] },
+};
+
 let service: TestService;
 let ada: Browser;
 
 before(async () => {
-  service = await startService(resources);
+  service = await startService([...resources, listing]);
   await service.addUser('ada', { admin: true });
   ada = await logIn(service, 'ada');
 });
@@ -240,6 +247,22 @@ describe('changing a record', () => {
     const again = await ada.post('/admin/thing/-/add/', fieldsOf(answer));
     assert.equal(again.status, 303);
     assert.equal((await row('Going'))['note'], 'gone');
+  });
+
+  test('shows the values to copy when the record has been deleted and none can be added', async () => {
+    await service.sql`insert into listing (name, tags, text) values ('Going', '{a}', 'before')`;
+    const page = await ada.get('/admin/listing/1/');
+    await service.sql`delete from listing`;
+    const sent = { ...fieldsOf(page), tags: 'b\nc', text: '\n<typed>' };
+    const answer = await ada.post('/admin/listing/1/', sent);
+    assert.equal(answer.status, 409);
+    assert.match(readable(answer), /This record has been deleted, and records cannot be added here\./);
+    assert.doesNotMatch(answer.text, /save to add/);
+    const texts = [...answer.text.matchAll(/<textarea[^>]*readonly>\n([\s\S]*?)<\/textarea>/g)];
+    assert.deepEqual(
+      texts.map(([, text = '']) => text),
+      ['Going', 'b\nc', '\n&lt;typed&gt;'],
+    );
   });
 
   test('shows the form, also with errors, when the records that refer to it cannot be counted', async () => {

@@ -29,17 +29,18 @@ const expire = (): Promise<unknown> =>
 
 describe('a form that is sent after its session expired', () => {
   test('does not undo the login when its page cannot be shown', async () => {
-    const address = await thing('Deleted meanwhile');
+    const address = await thing('Locked');
     const browser = await logIn(service, 'ada');
     const typed = fieldsOf(await browser.get(address));
     await expire();
     const loginPage = await browser.post(address, { ...typed, note: 'typed' });
     assert.equal(loginPage.status, 401);
-    await service.sql`delete from thing where name = 'Deleted meanwhile'`;
     const login = { ...fieldsOf(loginPage), username: 'ada', password: 'pw-ada' };
-    assert.equal((await browser.post('/admin/-/login/', login)).status, 404);
+    await service.sql.begin(async (transaction) => {
+      await transaction`lock table thing in access exclusive mode`;
+      assert.equal((await browser.post('/admin/-/login/', login)).status, 503);
+    });
     assert.equal((await browser.get('/admin/')).status, 200);
-    await service.sql`insert into thing (id, name) overriding system value values (${address.split('/')[3] ?? ''}, 'Back')`;
     const back = await browser.post('/admin/-/login/', login);
     assert.equal(back.status, 200);
     assert.equal(fieldsOf(back)['note'], 'typed');
@@ -76,6 +77,20 @@ describe('a form that is sent after its session expired', () => {
       assert.equal(await noteOf(`Kept ${kind}`), 'typed <b>');
     });
   }
+
+  test('comes back as a new record if its record has been deleted meanwhile', async () => {
+    const address = await thing('Deleted meanwhile');
+    const browser = await logIn(service, 'ada');
+    const typed = { ...fieldsOf(await browser.get(address)), note: 'typed' };
+    await expire();
+    const login = { ...fieldsOf(await browser.post(address, typed)), username: 'ada', password: 'pw-ada' };
+    await service.sql`delete from thing where name = 'Deleted meanwhile'`;
+    const back = await browser.post('/admin/-/login/', login);
+    assert.equal(back.status, 409);
+    assert.match(back.text, /This record has been deleted/);
+    assert.equal((await browser.post('/admin/thing/-/add/', fieldsOf(back))).status, 303);
+    assert.equal(await noteOf('Deleted meanwhile'), 'typed');
+  });
 
   test('puts no typed password into the login page', async () => {
     const browser = await logIn(service, 'ada');

@@ -240,3 +240,14 @@ export function fieldRow(field: Field): Html {
     </div>
   </div>`;
 }
+
+/** The text of a field that can no longer be saved, to copy. */
+export function unsavedRow(column: Column, text: string, longText: Html | undefined): Html {
+  const id = idOf(column);
+  const shown = column.type.element ? arrayToText(text, column) : text;
+  const state = attributes({ id, rows: shown.split('\n', MAX_LINES).length, readonly: true });
+  return html`<div class="field">
+    <label for="${id}">${column.title}</label>
+    <div class="control"><textarea${state}>${'\n'}${longText ?? shown}</textarea></div>
+  </div>`;
+}

@@ -11,6 +11,7 @@ import type { RecordContext, ResourceContext } from '../web/admin-context.ts';
 import { addPassword, trySave, bodyOf, type FormBody } from '../fields/form-body.ts';
 import { boundedForm } from '../fields/form-bounds.ts';
 import type { Form } from '../web/form-data.ts';
+import { renderLongTexts, unsavedRow } from '../fields/form-fields.ts';
 import { editableColumns, formPage } from '../fields/form-page.ts';
 import {
   columnsIn,
@@ -21,12 +22,16 @@ import {
   typedValues,
   type TypedValues,
 } from '../fields/form-values.ts';
+import { html } from '../web/html.ts';
+import { pageReply } from '../web/layout.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
 import { addLockOut, isOwnUser } from '../session/lock-out.ts';
 import { addOnce } from '../fields/submit-once.ts';
 import { showLookup, withKeys } from '../fields/references.ts';
 import { afterSave } from './after-save.ts';
 import { shortened } from '../web/display-text.ts';
+
+const GONE = 'This record has been deleted. Your values are kept here: save to add them as a new record.';
 
 /** A request for the form of a record, new without an `id`. */
 type FormContext = ResourceContext & { readonly id?: string };
@@ -136,22 +141,6 @@ function asNew(context: ResourceContext, typed: TypedValues, form: Form, notice?
   });
 }
 
-/** Shows a form from an earlier session again, with everything that the user typed. */
-export async function showParked(context: FormContext, sent: Form, status: number): Promise<Reply> {
-  const { resource, id } = context;
-  const isNew = id === undefined;
-  const stored = isNew ? undefined : await context.browsing.read(resource, id);
-  const columns = editableColumns(resource, isNew);
-  const form = boundedForm(sent, columns);
-  const typed = typedValues(form, columnsIn(form, columns), isNew);
-  // The user resolves a conflict again, against the record as it is now.
-  if (stored && form.entries.some(([name]) => isChoice(name)))
-    return showConflict(context, { stored, typed, form });
-  const notice =
-    'This form is from an earlier session, so nothing was saved. Check the values and save again.';
-  return formPage(context, { typed, stored, sent: form, notice, status });
-}
-
 /** Reads the record of a form; undefined where it no longer exists. */
 async function readStored({ browsing, resource, id }: RecordContext): Promise<StoredEntry | undefined> {
   try {
@@ -160,6 +149,44 @@ async function readStored({ browsing, resource, id }: RecordContext): Promise<St
     if (error instanceof Problem && error.status === 404) return undefined;
     throw error;
   }
+}
+
+/** Shows the values of a form whose record is gone: as a new record, or only to copy if records cannot be added. */
+async function showGone(context: ResourceContext, typed: TypedValues, form: Form): Promise<Reply> {
+  const { title, name, may } = context.resource;
+  if (may.has('add')) return asNew(context, typed, form, GONE);
+  const longTexts = await renderLongTexts(typed);
+  const body = html`<p class="notice" role="alert">
+      This record has been deleted, and records cannot be added here. Nothing was saved. Copy the values that
+      you need.
+    </p>
+    <div class="record">
+      ${[...typed].map(([column, { text }]) => unsavedRow(column, text, longTexts.get(column)))}
+    </div>`;
+  return pageReply(context, {
+    title: `Deleted from ${title}`,
+    crumbs: [{ text: title, href: links.list(name) }, { text: 'Deleted' }],
+    kind: 'form',
+    status: 409,
+    body,
+  });
+}
+
+/** Shows a form from an earlier session again, with everything that the user typed. */
+export async function showParked(context: FormContext, sent: Form, status: number): Promise<Reply> {
+  const { resource, id } = context;
+  const isNew = id === undefined;
+  const stored = isNew ? undefined : await readStored({ ...context, id });
+  const columns = editableColumns(resource, isNew);
+  const form = boundedForm(sent, columns);
+  const typed = typedValues(form, columnsIn(form, columns), isNew);
+  if (!isNew && !stored) return showGone(context, typed, form);
+  // The user resolves a conflict again, against the record as it is now.
+  if (stored && form.entries.some(([name]) => isChoice(name)))
+    return showConflict(context, { stored, typed, form });
+  const notice =
+    'This form is from an earlier session, so nothing was saved. Check the values and save again.';
+  return formPage(context, { typed, stored, sent: form, notice, status });
 }
 
 /** Handles a sent form: looks up or chooses a related record, or saves. */
@@ -188,10 +215,7 @@ export async function saveRecord(context: FormContext, submitted: Form): Promise
   }
   const typed = await withKeys(context, sent, stored);
   if (isNew) return create(context, typed, form);
-  if (!stored) {
-    const gone = 'This record has been deleted. Your values are kept here: save to add them as a new record.';
-    return asNew(context, typed, form, gone);
-  }
+  if (!stored) return showGone(context, typed, form);
   if (form.get('_save') === 'new' && resource.may.has('add')) return asNew(context, typed, form);
   // A form that was sent twice: the record already has all its values.
   const isSaved = (await bodyOf(typed, stored)).fields.size === 0;
