@@ -12,8 +12,8 @@ export interface WorkerStart {
   readonly leads: boolean;
   /** The embedded database, if there is one. */
   readonly embeddedUrl: string | undefined;
-  /** Whether to fill a new embedded database. */
-  readonly fills: boolean;
+  /** Whether the service starts with it: no other process listens, and an embedded database may be new and empty. */
+  readonly isInitial: boolean;
   /** File descriptor of the passed socket in the parent process. */
   readonly passed: number | undefined;
   /** Base64. */

@@ -100,7 +100,7 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
         leads,
         processes: settings.workers,
         embeddedUrl: embedded?.url,
-        fills: leads && !isStarted && embedded !== undefined,
+        isInitial: leads && !isStarted,
         passed,
         secret,
       },

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { basic, createDatabase, request, type TestDatabase } from '../support.ts';
 import { hammer } from './load.ts';
+import { startProxy } from './proxy.ts';
 import {
   addressesOf,
   addUser,
@@ -369,6 +370,34 @@ describe('WORKERS', () => {
     assert.equal(second.code, 1);
     assert.match(second.stderr, /^vitrine: Cannot listen on 127\.0\.0\.1:\d+: /m);
     await holder.stop();
+  });
+
+  test('the first process answers while it waits for its database, and the addresses come when all serve', async () => {
+    const proxy = await startProxy(database.url);
+    await proxy.refuse();
+    const base = `http://127.0.0.1:${await freePort()}`;
+    const env = { DATABASE_URL: proxy.url, WORKERS: '2', PORT: new URL(base).port };
+    const program = await start(['serve'], { env });
+    try {
+      await until('the wait', () => program.stderr().includes('waiting for the database'));
+      await until('healthz', async () => (await request(base, '/healthz')).status === 200);
+      assert.equal((await request(base, '/readyz')).status, 503);
+      const { status, headers } = await request(base, '/api/note/');
+      assert.equal(status, 503);
+      assert.ok(Number(headers.get('retry-after')) > 0);
+      assert.deepEqual([workersOf(program).length, program.stdout()], [1, '']);
+      await proxy.open();
+      const service = await listening(program);
+      assert.equal(service.stdout(), addressesOf(base));
+      assert.equal(workersOf(service).length, 2);
+      assert.equal((await ask(base, '/api/note/')).status, 200);
+      const { code, stderr } = await service.stop();
+      assert.equal(code, 0, stderr);
+    } finally {
+      program.child.kill('SIGTERM');
+      await program.ended;
+      await proxy.close();
+    }
   });
 
   test('a signal while the first process waits for its database ends the service with 0', async () => {

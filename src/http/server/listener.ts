@@ -60,11 +60,12 @@ export function takePassedSocket(environment = process.env): number | undefined 
 }
 
 /**
- * Whether another process opened the listening socket: systemd, or the primary process of a cluster. New connections then wait
- * until this process accepts them. It does so only once it is ready, so that clients do not get 503 during a restart.
+ * Whether connections are taken care of before this process listens: systemd keeps them in its socket, or other processes of the
+ * cluster accept them. It then listens only once it is ready, so that clients do not get 503 during a restart.
+ * @param isInitial whether no other process of the service listens
  */
-export const isSocketInherited = (passed: number | undefined): boolean =>
-  passed !== undefined || cluster.isWorker;
+export const listensLast = (passed: number | undefined, isInitial = !cluster.isWorker): boolean =>
+  passed !== undefined || !isInitial;
 
 const hostAndPort = (host: string, port: number): string =>
   `${host.includes(':') ? `[${host}]` : host}:${port}`;
