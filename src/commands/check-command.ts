@@ -12,6 +12,7 @@ import { constraintWarnings, warningsOfEngine } from '../resources/serve/start-w
 import { hasLogins } from '../resources/serve/served-resource.ts';
 import { requireRegistry } from '../service.ts';
 import { accessMatrix, printMatrix, type ResourceAccess } from './check/access-matrix.ts';
+import { checkReadAddresses } from './check/read-addresses.ts';
 import { checkViewKeys } from './check/view-keys.ts';
 import { warningsOf, type Warning } from './check/risk-warnings.ts';
 import {
@@ -53,10 +54,25 @@ const OPTIONS = {
 
 /** What `vitrine check` finds in a valid registry. */
 interface RegistryReport {
-  /** The differences to the database, with which the service does not start. */
-  readonly faults: readonly Fault[];
+  /** The error with which the service does not start; undefined when there is none. */
+  readonly error: StartError | undefined;
   readonly warnings: readonly Warning[];
   readonly matrix: readonly ResourceAccess[];
+}
+
+/** One error for the differences to the database and for DATABASE_READ_URL; undefined when there are none. */
+function startErrorOf(
+  differences: readonly Fault[],
+  readAddresses: StartError | undefined,
+): StartError | undefined {
+  if (differences.length === 0) return readAddresses;
+  const difference = misfit(differences);
+  if (!readAddresses) return difference;
+  const errors = [difference, readAddresses];
+  return new StartError(
+    errors.map(({ message }) => message).join('\n'),
+    errors.flatMap(({ faults }) => faults),
+  );
 }
 
 /**
@@ -90,18 +106,17 @@ async function examine(
   const unknown = await constraintWarnings(database, resources);
   warnings.push(...unknown.map((text): Warning => ({ kind: 'unknown-constraint', text })));
   const keys = await checkViewKeys(database, served, faults);
+  const readAddresses = await checkReadAddresses(database, settings);
   return {
-    faults: [...faults, ...keys.faults],
+    error: startErrorOf([...faults, ...keys.faults], readAddresses),
     warnings: [...warnings, ...keys.warnings],
     matrix: accessMatrix(served, adminResources),
   };
 }
 
-interface Outcome extends Omit<RegistryReport, 'faults'> {
+interface Outcome extends RegistryReport {
   /** The step of the check that failed, if any. */
   readonly kind: 'settings' | 'registry' | 'database';
-  /** The error with which the service does not start; undefined when there is none. */
-  readonly error: StartError | undefined;
   readonly resourceCount: number;
 }
 
@@ -114,11 +129,10 @@ async function examineAll(io: Io): Promise<Outcome> {
     const { registry, panels } = await loadRegistry(settings, io);
     const resources = requireRegistry(registry, settings, panels);
     kind = 'database';
-    const { faults, warnings, matrix } = await withSettingsDatabase(settings, (database) =>
+    const report = await withSettingsDatabase(settings, (database) =>
       examine(database, resources, settings, settings.databaseUrl === undefined),
     );
-    const error = faults.length > 0 ? misfit(faults) : undefined;
-    return { kind, error, warnings, matrix, resourceCount: resources.length };
+    return { kind, ...report, resourceCount: resources.length };
   } catch (error) {
     if (!(error instanceof StartError)) throw error;
     return { kind, error, warnings: [], matrix: [], resourceCount: 0 };

@@ -70,6 +70,37 @@ describe('vitrine check', () => {
     }
   });
 
+  test('an address of DATABASE_READ_URL that would stop a start is an error, an unreachable one is not', async () => {
+    const [other, refused] = [new URL(url), new URL(url)];
+    other.pathname = '/postgres';
+    refused.username = `${role}_2`;
+    const away = 'postgres://a:b@127.0.0.1:1/vitrine';
+    const fits = await check([USER, BOOK], { env: { DATABASE_READ_URL: `${away},${url}` } });
+    assert.deepEqual(
+      [fits.code, fits.stdout, fits.stderr],
+      [0, 'the registry (2 resources) fits the database\n', ''],
+    );
+
+    const env = { DATABASE_READ_URL: `${away},${other.href},${refused.href}` };
+    const bad = await check([USER, { ...BOOK, columns: { ...BOOK.columns, pages: { type: 'integer' } } }], {
+      env,
+    });
+    assert.equal(bad.code, 1);
+    assert.match(bad.stderr, /^vitrine: The database does not fit the registry:\n {2}- book: columns\.pages/);
+    const expected =
+      /^DATABASE_READ_URL cannot be used:\n {2}- [\d.:]+: it is another database of the same server\n {2}- [\d.:]+: .*_2.*\n$/m;
+    assert.match(bad.stderr, expected);
+
+    const { code, stdout } = await check([USER, BOOK], { words: ['check', '--json'], env });
+    assert.equal(code, 1);
+    const { errors } = JSON.parse(stdout) as { errors: { kind: string; text: string }[] };
+    assert.deepEqual(
+      errors.map(({ kind }) => kind),
+      ['database', 'database'],
+    );
+    for (const { text } of errors) assert.match(text, /^DATABASE_READ_URL: [\d.:]+: /);
+  });
+
   test('the keys of views are checked, and nothing enforces them', async () => {
     await database.sql.unsafe(`
       create view numbers as select n from generate_series(1, 3) n;
