@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { startService, type Answer, type TestService } from '../support.ts';
+import type { Resource } from '../../src/index.ts';
+import { request, startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
 import { after, before, describe, test } from '../testing.ts';
 
@@ -200,4 +201,62 @@ describe('entity tags', () => {
       assert.deepEqual([answer.status, answer.headers.get('etag')], [status, null]);
     }
   });
+});
+
+test('a registry that outputs a column as another JSON value changes the tag', async () => {
+  const author: Resource = { model: 'author', primaryKey: { type: 'bigint' }, columns: {} };
+  const registry = (columns: Readonly<Record<string, Resource['columns']>>): Resource[] => [
+    author,
+    ...Object.entries(columns).map(([model, one]) => ({ model, columns: one })),
+  ];
+  const numbers = registry({
+    keys: { author: { type: 'foreignKey', references: 'author' } },
+    counts: { pages: { type: 'integer' } },
+    lists: { ranks: { type: 'array', of: 'integer' } },
+    names: { title: { type: 'string' } },
+  });
+  const texts = registry({
+    keys: { author_id: { type: 'bigint' } },
+    counts: { pages: { type: 'bigint' } },
+    lists: { ranks: { type: 'array', of: 'bigint' } },
+    names: { title: { type: 'text' } },
+  });
+  const service = await startService(numbers, {
+    prepare: (sql) =>
+      sql
+        .unsafe(
+          `create table author (id bigserial primary key);
+          create table keys (id serial primary key, author_id bigint not null references author on delete restrict);
+          create table counts (id serial primary key, pages integer not null);
+          create table lists (id serial primary key, ranks integer[] not null);
+          create table names (id serial primary key, title varchar(255) not null);
+          insert into author default values;
+          insert into keys (author_id) values (1);
+          insert into counts (pages) values (5);
+          insert into lists (ranks) values ('{5}');
+          insert into names (title) values ('x')`,
+        )
+        .simple(),
+  });
+  const other = await startService(texts, { databaseUrl: service.url, schema: 'check' });
+  try {
+    for (const model of ['keys', 'counts', 'lists']) {
+      const path = `/api/${model}/1/`;
+      const before = await service.request(path);
+      const headers = { 'if-none-match': before.headers.get('etag') ?? '' };
+      assert.equal((await service.request(path, { headers })).status, 304);
+      const now = await request(other.base, path, { headers });
+      assert.equal(now.status, 200, model);
+      assert.notDeepEqual(now.json, before.json);
+    }
+    const [before, now] = [
+      await service.request('/api/names/1/'),
+      await request(other.base, '/api/names/1/'),
+    ];
+    assert.deepEqual(now.json, before.json);
+    assert.equal(now.headers.get('etag'), before.headers.get('etag'));
+  } finally {
+    await other.close();
+    await service.close();
+  }
 });

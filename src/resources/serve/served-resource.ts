@@ -114,11 +114,15 @@ export function visibilityFor(
   };
 }
 
+/** What the registry decides about a column's JSON: an `int4`, for example, is a number as `integer` and a string as `bigint`. */
+function formatOf({ key, type }: Column): string {
+  if (isIsoType(type)) return `${key} iso`;
+  const { json, input } = type.element ?? type;
+  return json === 'quoted' && input.control === 'number' ? `${key} quoted` : key;
+}
+
 const digestOf = (formatted: readonly Column[]): string =>
-  `-${createHash('sha256')
-    .update(formatted.map(({ key, type }) => (isIsoType(type) ? `${key} iso` : key)).join())
-    .digest('hex')
-    .slice(0, 6)}`;
+  `-${createHash('sha256').update(formatted.map(formatOf).join()).digest('hex').slice(0, 6)}`;
 
 /** The columns that the admin area shows: all but passwords and `admin.exclude`; none of a hidden resource. */
 function adminColumns({ admin }: Resource, model: Model): readonly Column[] {
