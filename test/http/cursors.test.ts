@@ -293,6 +293,24 @@ describe('pages with cursors', () => {
     assert.match(html.text, /<code>cursor=b<\/code>/);
   });
 
+  test('are not taken for such a column: the commands and links of its pages keep the filter', async () => {
+    const open = async (query: string): Promise<Answer> =>
+      service.request(`/api/marker/${query}`, { headers: { Accept: 'text/html' } });
+    const page = await open('?cursor=b&limit=1&page=2');
+    const commands = [...page.text.matchAll(/<pre><code>(curl [\s\S]*?)<\/code>/g)].map(([, text]) => text);
+    assert.equal(commands.length, 4);
+    for (const command of commands.slice(2)) assert.match(command ?? '', /\/api\/marker\/\?cursor=b&#39;$/);
+    const error = await open('?cursor=b&page=1&nosuch=1');
+    assert.equal(error.status, 400);
+    assert.match(error.text, /<code>cursor=b<\/code>/);
+    assert.match(error.text, /href="\/api\/marker\/\?cursor=b"/);
+    const cursor = await service.request('/api/item/?cursor=b&limit=2&nosuch=1', {
+      headers: { Accept: 'text/html' },
+    });
+    assert.match(cursor.text, /href="\/api\/item\/\?limit=2"/);
+    assert.doesNotMatch(cursor.text, /<code>cursor=b/);
+  });
+
   test('say so when the values of an ordering are too long for a link', async () => {
     const [row] = await service.sql<{ id: number }[]>`
       insert into item (name, price, at, note) select 'long', 0, now(), repeat('x', 3000) from generate_series(1, 2) returning id`;

@@ -18,7 +18,7 @@ import {
   type ServedResources,
 } from '../../resources/serve/served-resource.ts';
 import { columnTable, accessSummary } from './api-columns.ts';
-import { apiFilterPanel, filteredAddress, MAX_CHIPS, parameterChips } from './api-filter.ts';
+import { apiFilterPanel, filteredAddress, MAX_CHIPS, pageParameters, parameterChips } from './api-filter.ts';
 import { collectionJson, recordJsonHtml } from './api-json.ts';
 import { apiLinks, curlCommand, JSON_QUERY } from './api-links.ts';
 import { API_STYLE_PATH, apiAsset, isAsset } from '../web/assets.ts';
@@ -96,13 +96,13 @@ const commands = (title: string, list: readonly string[]): Html =>
 /** Shell commands for the same query: as JSON, as CSV, and as a stream of all records. */
 function collectionCommands(
   request: ApiRequest,
-  { name }: ServedResource,
+  { name, hasCursors }: ServedResource,
   parameters: LinkParameters,
   isCounted: boolean,
   caller: Caller | undefined,
 ): Html {
   const address = apiLinks.collection(name, parameters);
-  const allPages = apiLinks.collection(name, parameters.without('limit', 'page', 'cursor'));
+  const allPages = apiLinks.collection(name, parameters.without('limit', ...pageParameters(hasCursors)));
   return html`${commands('With curl', [curlCommand(request, address, caller, isCounted ? ['Prefer: count=exact'] : [])])}
   ${commands('This page as CSV', [curlCommand(request, address, caller, [`Accept: ${MEDIA_TYPES.csv}`])])}
   ${commands('All records as CSV', [
@@ -139,13 +139,19 @@ function pager(
 }
 
 /** The errors of a query: each parameter with its error and a link that removes it. */
-function errorList({ errors = {} }: Problem, { path, query }: ApiRequest): Content {
+function errorList(
+  { errors = {} }: Problem,
+  { path, query }: ApiRequest,
+  resources: ServedResources,
+): Content {
   const names = Object.keys(errors);
   if (names.length === 0) return null;
   const model = /^\/api\/([a-z0-9_]+)\/?$/.exec(path)?.[1];
   const given = model === undefined ? undefined : firstParameters(query, MAX_CHIPS);
   const parameters = new LinkParameters(given?.first);
-  const shown = new Set(parameters.query.without('page', 'cursor').list.map(({ name }) => excerpt(name)));
+  const hasCursors = resources.get(model ?? '')?.hasCursors ?? true;
+  const { list } = parameters.query.without(...pageParameters(hasCursors));
+  const shown = new Set(list.map(({ name }) => excerpt(name)));
   const others = names.filter((name) => !shown.has(name));
   return html`${
     others.length > 0 &&
@@ -158,7 +164,7 @@ function errorList({ errors = {} }: Problem, { path, query }: ApiRequest): Conte
       )}
     </ul>`
   }
-  ${model !== undefined && given && html`<div class="filters">${parameterChips({ name: model, hasCursors: true }, parameters, { errors, others: given.others })}</div>`}`;
+  ${model !== undefined && given && html`<div class="filters">${parameterChips({ name: model, hasCursors }, parameters, { errors, others: given.others })}</div>`}`;
 }
 
 /** The pages of the API. Callers check access and read the records; these functions only format them. */
@@ -262,7 +268,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       const { status, message, headers } = problem;
       const title = `${status} ${STATUS_CODES[status] ?? 'Error'}`;
       const body = html`<p class="lead">${message}</p>
-        ${errorList(problem, request)}
+        ${errorList(problem, request, resources)}
         ${status === 500 && html`<p>See the log for details: request <code>${requestId}</code>.</p>`}
         <p><a href="${apiLinks.index}">Go to the list of resources</a></p>`;
       return apiPageReply({ title, crumbs: [{ text: title }], hasAdmin, status, body }, headers);

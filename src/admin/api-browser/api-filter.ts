@@ -30,7 +30,7 @@ function pathsOf({ model, output }: ServedResource, visible: ServedResources): s
 }
 
 /** The parameters that name a page of a list: its number or its cursor. */
-const pageParameters = (hasCursors: boolean): readonly string[] =>
+export const pageParameters = (hasCursors: boolean): readonly string[] =>
   hasCursors ? ['page', 'cursor'] : ['page'];
 
 /** More than the parameters that a valid query can have. */
