@@ -8,6 +8,7 @@ import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
 import { after, before, describe, mock, test } from '../testing.ts';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'admin', read: 'user' };
+const clue: Resource = { model: 'clue', columns: { secret: { type: 'foreignKey', references: 'secret' } } };
 
 function assertThrottled(answer: Answer): void {
   assertProblem(answer, 429);
@@ -19,7 +20,7 @@ function assertThrottled(answer: Answer): void {
 describe('failed logins', () => {
   let service: TestService;
   before(async () => {
-    service = await startService([user, note, secret], { trustProxy: 1 });
+    service = await startService([user, note, secret, clue], { trustProxy: 1 });
   });
   after(() => service.close());
 
@@ -57,6 +58,32 @@ describe('failed logins', () => {
     await fail(10, 'bea', () => from['x-forwarded-for']);
     assert.equal((await service.request('/api/note/', { user: 'unknown', headers: from })).status, 200);
     assertUnauthorized(await service.request('/api/note/', { method: 'POST', headers: from, body: {} }));
+  });
+
+  test('wrong credentials count on a page for browsers only if users may see more of it', async () => {
+    await service.addUser('mia');
+    await service.sql`insert into note (message) values ('x')`;
+    await service.sql`with made as (insert into secret default values returning id)
+      insert into clue (secret_id) select id from made`;
+    const get = async (path: string, name: string, password: string, address: string): Promise<Answer> =>
+      service.request(path, {
+        headers: { accept: 'text/html', authorization: basic(name, password), 'x-forwarded-for': address },
+      });
+    const [{ id } = {}] = await service.sql<{ id: number }[]>`select id from note`;
+    const [{ id: clueId } = {}] = await service.sql<{ id: number }[]>`select id from clue`;
+    for (const path of ['/api/note/', `/api/note/${id}/`, `/api/clue/${clueId}/`])
+      for (let index = 0; index < 11; index += 1)
+        assert.equal((await get(path, 'mia', `wrong ${index}`, '192.0.2.50')).status, 200);
+    assert.equal((await write('mia', 'pw-mia', '192.0.2.50')).status, 201);
+
+    for (const [path, address] of [
+      ['/api/', '192.0.2.51'],
+      ['/api/clue/', '192.0.2.52'],
+    ] as const) {
+      for (let index = 0; index < 11; index += 1)
+        assert.equal((await get(path, 'mia', `wrong ${index}`, address)).status, 200);
+      assertThrottled(await write('mia', 'pw-mia', address));
+    }
   });
 
   test('a request without credentials is no failure', async () => {

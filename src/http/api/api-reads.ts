@@ -1,6 +1,7 @@
 // GET of the JSON API: negotiates the format, decides who reads, and answers.
 import type { AccessLevel } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
+import { namedColumns } from '../../db/schema/model.ts';
 import { CostlyStatement } from '../../db/statement-kinds.ts';
 import { Problem } from '../../errors.ts';
 import {
@@ -91,7 +92,17 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     (sum, { output }) => sum + output.length * COLUMN_WEIGHT,
     0,
   );
-  const hasReadLevels = [...resources.values()].some(({ read }) => read !== 'default');
+  const hasLevel = ({ methods, read }: ServedResource): boolean => methods.has('GET') && read !== 'default';
+  const hasReadLevels = [...resources.values()].some(hasLevel);
+  /** Those whose pages offer some callers the columns of another resource to filter by. */
+  const leadingToLevels = new Set(
+    [...resources.values()].filter(({ model, output }) =>
+      namedColumns(model, output).some(({ references }) => {
+        const target = references && resources.get(references.name);
+        return target !== undefined && hasLevel(target);
+      }),
+    ),
+  );
 
   /** @throws Unauthorized without valid credentials; Problem 403 for a caller below the level */
   async function requireLevel(request: ApiRequest, level: AccessLevel): Promise<Caller> {
@@ -115,9 +126,9 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     return undefined;
   }
 
-  /** The caller of an HTML page, which shows the columns they may filter by. Wrong credentials count as none. */
+  /** The caller of an HTML page that shows some callers more. Wrong credentials count as none, and as a failed login. */
   async function optionalCaller(request: ApiRequest): Promise<Caller | undefined> {
-    if (request.headers.authorization === undefined || !hasReadLevels) return undefined;
+    if (request.headers.authorization === undefined) return undefined;
     try {
       return await request.authenticate();
     } catch (error) {
@@ -127,16 +138,15 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
   }
 
   async function indexAsHtml(request: ApiRequest): Promise<Reply> {
-    const caller = await optionalCaller(request);
+    const caller = hasReadLevels ? await optionalCaller(request) : undefined;
     await request.requester.turnForHtml(indexWeight);
     return pages.index(request, caller);
   }
 
   async function listAsHtml(request: ApiRequest, resource: ServedResource): Promise<Reply> {
-    const caller =
-      resource.read === 'default'
-        ? await optionalCaller(request)
-        : await requireLevel(request, resource.read);
+    let caller: Caller | undefined;
+    if (resource.read !== 'default') caller = await requireLevel(request, resource.read);
+    else if (leadingToLevels.has(resource)) caller = await optionalCaller(request);
     return pages.collection(request, resource, caller, async (query, counting) => {
       const list = (one: Caller | undefined): Promise<RecordPage> =>
         listingFor(request).list(resource, query, one, { counting, format: 'html' });
@@ -222,18 +232,17 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     },
 
     async read(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
-      let caller = resource.read === 'default' ? undefined : await requireLevel(request, resource.read);
+      const caller = resource.read === 'default' ? undefined : await requireLevel(request, resource.read);
       const format = negotiate(request.headers.accept, RECORD_FORMATS);
       if (format === undefined) throw notAcceptable(RECORD_FORMATS);
       const isJsonLink = format === 'html' && request.query === pages.jsonQuery;
       if (!isJsonLink) assertNoParameters(request.query);
+      if (!caller && request.headers.authorization !== undefined) request.queueAsUser();
       if (format === 'html' && !isJsonLink) {
         const record = await listingFor(request).preview(resource, id);
-        caller ??= await optionalCaller(request);
         await request.requester.turnForHtml(record.length);
         return pages.record(request, resource, caller, record);
       }
-      if (!caller && request.headers.authorization !== undefined) request.queueAsUser();
       const record = await readRecord(databaseFor(request), resource, id);
       const headers = { ETag: entityTag(record.version) };
       if (noneMatchLists(request.headers['if-none-match'], record.version))
