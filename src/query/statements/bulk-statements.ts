@@ -22,7 +22,7 @@ import {
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere, mayBlock } from './page-statements.ts';
 import type { Author, Change } from './change.ts';
-import { compositeReferenceSql, FOUND, type CompositeReferenceCheck } from './check-statements.ts';
+import { assigned, compositeReferenceSql, FOUND, type CompositeReferenceCheck } from './check-statements.ts';
 
 /** The plan restricted to the records with these ids. */
 export function chosenOnly(plan: ListPlan, ids: readonly string[]): ListPlan {
@@ -86,10 +86,7 @@ export function bulkUpdateStatement(
   recording: Recording | undefined,
 ): Statement<BulkCounts> {
   const { model } = plan;
-  const newValue = ({ column, value }: Change): Fragment => {
-    const text = typed(value, column);
-    return column.type.assign?.(text, reference(FOUND, column), column) ?? text;
-  };
+  const newValue = ({ column, value }: Change): Fragment => assigned(typed(value, column), column);
   const sets = changes.map((change) => sql`${identifier(change.column.field)} = ${newValue(change)}`);
   const differs = (alias: string): Fragment => {
     const conditions = changes.map(

@@ -14,7 +14,7 @@ import {
   foreignReference,
 } from '../../db/schema/model.ts';
 import { ROOT } from '../plan.ts';
-import { cast } from '../../db/types/column-types.ts';
+import { cast, castParts } from '../../db/types/column-types.ts';
 
 /** A check of a body's field that only the database can make. The statement that writes makes it too. */
 export interface Check {
@@ -76,6 +76,10 @@ export const matchesDigest = (
 ): Fragment =>
   sql`coalesce(encode(sha256(convert_to(${salt} || ${present}, 'UTF8')), 'hex') = ${digest}, false)`;
 
+/** What an update of the row FOUND stores. The type may combine the value with the present one, for instance to keep microseconds. */
+export const assigned = (value: Fragment, column: Column): Fragment =>
+  column.type.assign?.(value, reference(FOUND, column), column) ?? value;
+
 function checkSql({ kind, column, values }: BoundCheck): Fragment {
   const [given = EMPTY, urlKey = EMPTY] = values;
   const cell = cast(given, column);
@@ -101,9 +105,14 @@ function checkSql({ kind, column, values }: BoundCheck): Fragment {
   // For the compiler: the column of a `reference` check is a foreign key.
   if (!column.references) return sql`${cell} is not null`;
   const { table: target, primaryKey } = column.references;
-  const exists = sql`exists (select from ${table(target)} r where ${reference('r', primaryKey)} = ${cell})`;
-  if (kind === 'reference') return exists;
-  return sql`(coalesce(${foreignReference(FOUND, column)} = ${cell}, false) or ${exists})`;
+  const refersTo = (key: Fragment): Fragment =>
+    sql`exists (select from ${table(target)} r where ${reference('r', primaryKey)} = ${key})`;
+  if (kind === 'reference') return refersTo(cell);
+  const stored = castParts(given, column).map((one, index) =>
+    assigned(one, partsOf(column)[index] ?? column),
+  );
+  const key = sql`(${join(stored, ', ')})`;
+  return sql`(coalesce(${foreignReference(FOUND, column)} = ${key}, false) or ${refersTo(key)})`;
 }
 
 /** Whether the column is NULL although it must not be, and the body says null. */
@@ -150,7 +159,7 @@ export interface CompositeReferenceCheck {
   readonly values: readonly (string | null | undefined)[];
   /** The key of a new record, which may refer to itself; undefined for a stored record. */
   readonly ownKey: readonly string[] | undefined;
-  /** Whether the record may keep a reference to nothing, as in `keptReference`. */
+  /** Whether the record may keep its values, also a reference to nothing, as in `keptReference`. */
   readonly mayKeep?: boolean;
 }
 
@@ -164,7 +173,9 @@ export function compositeReferenceSql(
   const keys = partsOf(references.primaryKey);
   const cells = partsOf(foreignKey).map((part, index) => {
     const given = values[index];
-    return given === undefined ? foreignReference(alias, part) : typed(given, part);
+    if (given === undefined) return foreignReference(alias, part);
+    // The answer may depend on the present value only if the caller may read it.
+    return mayKeep ? assigned(typed(given, part), part) : typed(given, part);
   });
   const joined = (conditions: readonly Fragment[], between: string): Fragment =>
     sql`(${join(conditions, ` ${between} `)})`;

@@ -5,6 +5,7 @@ import { output, reference, type Column, type Model } from '../../db/schema/mode
 import { cast } from '../../db/types/column-types.ts';
 import {
   assertReferencesSql,
+  assigned,
   checksSql,
   FOUND,
   matchesDigest,
@@ -117,12 +118,12 @@ function foundSql(
   return sql`"vitrine found" as materialized (select ${raw(ROOT)}.*, ${version} as "vitrine version", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${join(conditions, ' and ')}${model.isLockable ? sql` for ${raw(lock)}` : EMPTY})`;
 }
 
-/** The new value of a column. The type may combine it with the present one, for instance to keep microseconds. */
-function assigned({ column, value, digest }: BoundChange): Fragment {
+/** The new value of a column. */
+function newValueOf({ column, value, digest }: BoundChange): Fragment {
   const present = reference(FOUND, column);
   const newValue = cast(value, column);
   if (digest) return sql`case when ${matchesDigest(present, digest)} then ${present} else ${newValue} end`;
-  return column.isPassword ? newValue : (column.type.assign?.(newValue, present, column) ?? newValue);
+  return column.isPassword ? newValue : assigned(newValue, column);
 }
 
 /** A column of RETURNING: PostgreSQL computes it after it has checked the row itself, so the row's own faults take precedence. */
@@ -198,7 +199,7 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
   const { model, output, formatted, recording } = target;
   const { changes, checks, author } = write;
   const row = foundSql(target, write, 'no key update');
-  const newValues = changes.map((change, index) => sql`, ${assigned(change)} as ${newValueAlias(index)}`);
+  const newValues = changes.map((change, index) => sql`, ${newValueOf(change)} as ${newValueAlias(index)}`);
   const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(newValues, '')} from (select) one left join "vitrine found" f on true)`;
   const present = recordJson(FOUND, formatted);
   if (changes.length === 0)
