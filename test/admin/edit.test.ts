@@ -83,6 +83,30 @@ describe('adding a record', () => {
     }); // prettier-ignore
   });
 
+  for (const [typed, stored] of [
+    [{ amount: '007', ratio: '.5', big: '007', price: '.5' }, [7, 0.5, '7', '0.50']],
+    [{ amount: '-00', ratio: '-.5e1', big: '-0', price: '-.5' }, [0, -5, '0', '-0.50']],
+    [{ amount: '+1', ratio: '05.', big: '1', price: '05.' }, [1, 5, '1', '5.00']],
+  ] as const)
+    test(`stores a number with a leading zero, point or sign: ${typed.amount}, ${typed.ratio}`, async () => {
+      const name = `Number ${typed.ratio}`;
+      await added({ name, ...typed });
+      const { amount, ratio, big, price } = await row(name);
+      assert.deepEqual([amount, ratio, big, price], stored);
+    });
+
+  test('refuses a number that is out of range, and a text that is not a number', async () => {
+    const tooLarge = await add({ name: 'x', amount: '009999999999' });
+    assert.deepEqual(errorsIn(tooLarge), { amount: 'Must be from -2147483648 to 2147483647.' });
+    for (const typed of ['.', '-', '+-1', '..5', '1.2.3', '.e5', '0x7', '--1'])
+      assert.deepEqual(
+        errorsIn(await add({ name: 'x', ratio: typed })),
+        { ratio: 'Must be a number.' },
+        typed,
+      );
+    assert.deepEqual(errorsIn(await add({ name: 'x', amount: '.5' })), { amount: 'Must be a whole number.' });
+  });
+
   test('stores NULL and the defaults for fields that were not filled in', async () => {
     await added({ name: 'Bare' });
     const values = without(await row('Bare'), 'id');

@@ -107,6 +107,20 @@ describe('an import', () => {
     );
   });
 
+  test('takes numbers as other programs write them', async () => {
+    const preview = await upload(crlf('id,pages,rating', '1,007,.5', '2,+8,-.25', '3,9,05.'));
+    assert.equal((await apply(preview)).status, 303, visibleText(preview.text));
+    const rows = await service.sql`select pages, rating from book order by id`;
+    assert.deepEqual(
+      rows.map(({ pages, rating }) => [pages, rating] as unknown),
+      [
+        [7, 0.5],
+        [8, -0.25],
+        [9, 5],
+      ],
+    );
+  });
+
   test('uses the default for an empty cell of a required column in a new record', async () => {
     const preview = await upload(crlf('title,lent,since,kind', 'New,,,', 'Other,TRUE,2026-01-01T10:00,poem'));
     assert.equal((await apply(preview)).status, 303);

@@ -215,6 +215,14 @@ export function* splitValues(text: string): Generator<string, void> {
 
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
 
+/** Spells a number that PostgreSQL accepts as JSON does: `+1`, `007`, `.5` and `5.` become `1`, `7`, `0.5` and `5`. */
+const asJsonNumber = (text: string): string =>
+  text
+    .replace(/^\+(?=[\d.])/, '')
+    .replace(/^(-?)0+(?=\d)/, '$1')
+    .replace(/^-?(?=\.\d)/, '$&0')
+    .replace(/(?<=\d)\.(?=e|$)/i, '');
+
 /** The text of a form or import as a JSON field. Text for a `json` column that is not valid JSON is a fault. */
 export function jsonFieldOf(
   { type }: Pick<Column, 'type'>,
@@ -224,8 +232,10 @@ export function jsonFieldOf(
   switch (type.input.json) {
     case 'string':
       return string;
-    case 'number':
-      return JSON_NUMBER.test(text) ? { value: Number(text), source: text } : string;
+    case 'number': {
+      const source = asJsonNumber(text);
+      return JSON_NUMBER.test(source) ? { value: Number(source), source } : string;
+    }
     case 'boolean':
       return text === 'true' || text === 'false' ? { value: text === 'true', source: text } : string;
     case 'json':
