@@ -386,6 +386,34 @@ test('the present moment is a default, and what is added to it is none; a backsl
   }
 });
 
+test('a default of a number is printed also with trailing zeros and many digits', async () => {
+  const database = await createDatabase();
+  try {
+    await database.sql.unsafe(`create table trial (id serial primary key,
+      a double precision not null default 0.0, b real not null default 1.50, c double precision not null default -2.50,
+      d double precision not null default 0.12345678901234567890, e double precision not null default 1,
+      f double precision not null default 0.1 + random(), g integer not null default -7,
+      h numeric(6, 2) not null default 1.50, i numeric not null default 12345678901234567890, j bigint not null default 9007199254740993)`);
+    const { resources, file } = await introspect(database);
+    const columns = Object.entries(resources.get('trial')?.columns ?? {});
+    assert.deepEqual(Object.fromEntries(columns.map(([name, column]) => [name, column['default']])), {
+      a: 0,
+      b: 1.5,
+      c: -2.5,
+      d: 0.12345678901234568,
+      e: 1,
+      f: undefined,
+      g: -7,
+      h: '1.50',
+      i: '12345678901234567890',
+      j: '9007199254740993',
+    });
+    await readAll(database, file, resources.keys());
+  } finally {
+    await database.drop();
+  }
+});
+
 describe('a database with several schemas', () => {
   let database: TestDatabase;
   before(async () => {

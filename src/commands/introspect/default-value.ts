@@ -15,11 +15,14 @@ const NOW = new RegExp(
   'i',
 );
 
-/** A number, or its digits as a string when a number would lose some or the registry check would suspect that. */
+/**
+ * A number, or its digits as a string when a number would lose some or the registry check would suspect that. Columns whose JSON
+ * is a number take no string, and store no more digits than a number has.
+ */
 function parseNumber(digits: string, { input }: ColumnType): number | string {
   const value = Number(digits);
-  const isSafe = input.json === 'number' || Math.abs(value) <= Number.MAX_SAFE_INTEGER;
-  return isSafe && Number.isFinite(value) && String(value) === digits ? value : digits;
+  if (input.json === 'number') return value;
+  return Math.abs(value) <= Number.MAX_SAFE_INTEGER && String(value) === digits ? value : digits;
 }
 
 function parseJson(text: string): Printed | undefined {
