@@ -1,5 +1,6 @@
 // The OpenAPI document of a running service: what it says of addresses, bodies and paths works.
 import assert from 'node:assert/strict';
+import type { Resource } from '../../src/index.ts';
 import { user, note } from '../../src/resources/registry.ts';
 import { startService } from '../support.ts';
 import { describe, test } from '../testing.ts';
@@ -132,4 +133,32 @@ describe('the OpenAPI document of a service', () => {
       await service.close();
     }
   });
+
+  const exact = { precision: 200, scale: 101 } as const;
+  const decimals: [where: string, resource: Omit<Resource, 'model'>][] = [
+    ['a column', { columns: { value: { type: 'decimal', ...exact } } }],
+    ['an array', { columns: { value: { type: 'array', of: 'decimal', elements: exact } } }],
+    [
+      'a key of several columns',
+      {
+        columns: { number: { type: 'integer' }, value: { type: 'decimal', ...exact } },
+        primaryKey: { columns: ['number', 'value'] },
+      },
+    ],
+  ];
+  for (const [where, resource] of decimals) {
+    test(`has a valid example of a decimal with 101 decimal places in ${where}`, async () => {
+      const service = await startService([user, { model: 'measure', ...resource, access: 'user' }]);
+      try {
+        await service.addUser('ada');
+        const { status, text, json } = await service.request('/api/openapi.json', { user: 'ada' });
+        assert.equal(status, 200, text);
+        const [body] = json.components.schemas['measure.New'].examples;
+        const made = await service.request('/api/measure/', { method: 'POST', user: 'ada', body });
+        assert.equal(made.status, 201, made.text);
+      } finally {
+        await service.close();
+      }
+    });
+  }
 });

@@ -72,6 +72,9 @@ export const floatSchema = (facts: Facts): ColumnSchema => ({
   example: within(facts),
 });
 
+/** The most decimal places that `toFixed` accepts. A column may have more. */
+const MAX_FIXED = 100;
+
 export const decimalSchema = (facts: Facts): ColumnSchema => ({
   output: { type: 'string', format: 'decimal' },
   body: {
@@ -79,7 +82,7 @@ export const decimalSchema = (facts: Facts): ColumnSchema => ({
     pattern: '^[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?$',
     ...bounded(facts),
   },
-  example: within(facts).toFixed(Math.max(0, facts.scale ?? 2)),
+  example: within(facts).toFixed(Math.min(Math.max(0, facts.scale ?? 2), MAX_FIXED)),
 });
 
 export const booleanSchema = (): ColumnSchema => same({ type: 'boolean' }, true);
