@@ -55,12 +55,13 @@ function statementsFor(
   systemTables: readonly Resource[],
   { catalog, mayChangeHistory }: DatabaseState,
 ): string[] {
-  const createsHistory = systemTables.includes(HISTORY) && !catalog.has(HISTORY.model);
+  // Without logins, a table with this name belongs to another application.
+  const mustRevoke = systemTables.includes(HISTORY) && (mayChangeHistory || !catalog.has(HISTORY.model));
   return [
     ...[...missingSchema(resources, catalog), ...missingSchema(systemTables, catalog)].map(
       ({ statement }) => statement,
     ),
-    ...(createsHistory || mayChangeHistory ? [REVOKE_HISTORY_CHANGES] : []),
+    ...(mustRevoke ? [REVOKE_HISTORY_CHANGES] : []),
   ];
 }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
 import postgres from 'postgres';
 import { folderWith, run as runProcess, type Ended } from '../process/support.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
@@ -103,6 +104,25 @@ describe('vitrine schema', () => {
     );
     const { stderr } = await run(['check'], { env });
     assert.match(stderr, /there is no column created/);
+  });
+
+  test('--diff leaves the tables of other applications with the names of system tables alone', async () => {
+    const other = await createDatabase();
+    try {
+      await other.sql`create table vitrine_history (id integer)`;
+      const text = `export default [{ model: 'thing', columns: { name: { type: 'string' } } }];`;
+      const RESOURCES = join(await folderWith({ 'things.mjs': text }), 'things.mjs');
+      const env = { DATABASE_URL: other.url, RESOURCES };
+      const first = await schema(['--diff'], env);
+      assert.match(first.stdout, /^create table "thing"/);
+      assert.doesNotMatch(first.stdout, /vitrine_/);
+      await other.sql.unsafe(first.stdout).simple();
+      const { code, stdout, stderr } = await schema(['--diff'], env);
+      assert.deepEqual([code, stdout], [0, '']);
+      assert.match(stderr, /^vitrine: nothing is missing/m);
+    } finally {
+      await other.drop();
+    }
   });
 
   const mistakes: [words: string[], named: RegExp][] = [
