@@ -20,7 +20,7 @@ export function wholeNumber(min: number, max: number): (text: string) => number 
   };
 }
 
-/** Whether percent-decoding works: the driver decodes the user name and the password. */
+/** Whether percent-decoding works, which the name of the user, the password and the name of the database need. */
 function isDecodable(text: string): boolean {
   try {
     decodeURIComponent(text);
@@ -71,9 +71,11 @@ export function serverUrls(url: string): readonly [string, ...string[]] {
 const WRITABLE = ['read-write', 'primary'];
 
 function parseUrl(text: string): URL | undefined {
-  // An unencoded @ or / in the password moves the rest of it into the host or the path.
+  // An unencoded @ or / in the password moves the rest of it into the host or the path. A NUL would end the database's name.
   const isWellFormed = (url: URL): boolean =>
-    /^postgres(ql)?:$/.test(url.protocol) && /^\/?[^/@]*$/.test(url.pathname);
+    /^postgres(ql)?:$/.test(url.protocol) &&
+    /^\/?[^/@]*$/.test(url.pathname) &&
+    !url.pathname.includes('%00');
   if (!URL.canParse(text) || !isDecodable(text)) return undefined;
   const url = new URL(text);
   return isWellFormed(url) ? url : undefined;

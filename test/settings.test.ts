@@ -19,11 +19,13 @@ const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] 
       'postgres://u:p@h1:5432,[::1]:6432,h3/d?target_session_attrs=read-write',
       'postgres://h/d?application_name=web&search_path=books&options=-c%20work_mem%3D4MB',
       'postgres://h/d?prepare=false&jit=off',
+      'postgres://h/a%20b%2Fc%40d',
     ],
     [
       'mysql://h/d',
       'h/d',
       'postgres',
+      'postgres://h/a%00b',
       'postgres://h1,h2/d',
       'postgres://h1:5432,h2:port/d?target_session_attrs=read-write',
       'postgres://h1,/d?target_session_attrs=read-write',

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
-import type { Resource } from '../../src/index.ts';
-import { createDatabase } from '../support.ts';
+import { randomBytes } from 'node:crypto';
+import { createVitrine, type Resource } from '../../src/index.ts';
+import { closeIdleConnections } from '../send.ts';
+import { createDatabase, request } from '../support.ts';
 import { assertFindable, assertRoundTrip, startOnce, startWith, type WritableService } from './helpers.ts';
 import { after, before, describe, test } from '../testing.ts';
 
@@ -154,6 +156,37 @@ describe('names of indexes and constraints that the service creates', () => {
           (select oid from pg_class where relnamespace = 'public'::regnamespace) and not indisprimary`;
       assert.equal(row?.['count'], 11);
     } finally {
+      await database.drop();
+    }
+  });
+});
+
+describe('the name of a database in DATABASE_URL', () => {
+  test('is percent-decoded, with one server and with several', async () => {
+    const name = `b ü/c%20@?#${randomBytes(8).toString('hex')}`;
+    const database = await createDatabase();
+    try {
+      await database.sql.unsafe(`create database "${name}"`);
+      const one = new URL(database.url);
+      one.pathname = `/${encodeURIComponent(name)}`;
+      const several = one.href.replace(one.host, `${one.host},${one.host}`);
+      for (const url of [one.href, `${several}?target_session_attrs=read-write`]) {
+        const vitrine = await createVitrine({
+          databaseUrl: url,
+          resources: [{ model: 'thing', columns: { name: { type: 'string' } } }],
+          port: 0,
+          log: () => undefined,
+        });
+        try {
+          const { url: base } = await vitrine.start();
+          assert.equal((await request(base, '/api/thing/')).status, 200);
+          closeIdleConnections(base);
+        } finally {
+          await vitrine.close();
+        }
+      }
+    } finally {
+      await database.sql.unsafe(`drop database if exists "${name}" with (force)`);
       await database.drop();
     }
   });

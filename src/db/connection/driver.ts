@@ -47,6 +47,10 @@ function withoutTarget(address: string): string {
   return url.href;
 }
 
+/** The name of the database, which the driver would take without percent-decoding. Undefined if the address has none. */
+const databaseOf = (address: string): string | undefined =>
+  decodeURIComponent(new URL(address).pathname.slice(1)) || undefined;
+
 /** Clients with a commit that did not wait for its standby. */
 const unreplicated = new WeakSet<postgres.Sql>();
 
@@ -66,6 +70,7 @@ function openOn(
   const sql: postgres.Sql = postgres(withoutTarget(address), {
     ...options,
     ...certificateCheck(address, sockets.server),
+    database: databaseOf(address),
     onnotice: ({ routine }) => {
       if (routine === 'SyncRepWaitForLSN') unreplicated.add(sql);
     },
