@@ -82,7 +82,15 @@ describe('a client over RATE_LIMIT', () => {
   test('still gets health checks and the files of the pages', async () => {
     const address = newAddress();
     await useUp(address);
-    for (const path of ['/healthz', '/readyz', STYLE_PATH, SCRIPT_PATH, API_STYLE_PATH])
+    for (const path of [
+      '/healthz',
+      '/healthz/',
+      '/readyz',
+      '/readyz/',
+      STYLE_PATH,
+      SCRIPT_PATH,
+      API_STYLE_PATH,
+    ])
       for (let count = 0; count < 2 * BURST; count += 1) assert.equal((await ask(address, path)).status, 200);
   });
 

@@ -65,6 +65,26 @@ describe('paths and methods', () => {
     assert.equal(written.status, 201);
   });
 
+  for (const path of ['/api/openapi.json', '/healthz', '/readyz'])
+    test(`${path} works the same with a slash at its end`, async () => {
+      for (const accept of FORMATS)
+        for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST']) {
+          const options = { method, headers: { accept } };
+          const [bare, slash] = await Promise.all([
+            service.request(path, options),
+            service.request(`${path}/`, options),
+          ]);
+          const shown = ({ status, text, headers }: typeof bare) => [
+            status,
+            text.replace(/"requestId":"[^"]*"/, ''),
+            ...['content-type', 'vary', 'allow'].map((name) => headers.get(name)),
+          ];
+          assert.equal(bare.status, { OPTIONS: 204, POST: 405 }[method] ?? 200);
+          assert.deepEqual(shown(slash), shown(bare), `${method} ${accept}`);
+        }
+      assertProblem(await service.request(`${path}//`), 404);
+    });
+
   const missing = [
     '/ap',
     '/apis/',

@@ -67,18 +67,19 @@ function decodeSegment(segment: string, isComposite = false): string {
  * @throws Problem 404; 503 while the service starts
  */
 export function findRoute(path: string, resources: ServedResources | undefined): Route {
-  if (path === '/healthz') return { kind: 'health' };
-  if (path === '/readyz') return { kind: 'ready' };
+  const bare = path.endsWith('/') ? path.slice(0, -1) : path;
+  if (bare === '/healthz') return { kind: 'health' };
+  if (bare === '/readyz') return { kind: 'ready' };
   if (path === '/') {
     if (!resources) throw STARTING;
     return { kind: 'home' };
   }
-  const segments = (path.endsWith('/') ? path.slice(0, -1) : path).split('/');
+  const segments = bare.split('/');
   if (segments[0] !== '' || segments[1] !== 'api' || segments.length > 4) throw notFound();
   if (!resources) throw STARTING;
   if (segments[2] === undefined) return { kind: 'index' };
   // Model names have no dot and no hyphen, so these paths are free.
-  if (path === OPENAPI_PATH) return { kind: 'openapi' };
+  if (bare === OPENAPI_PATH) return { kind: 'openapi' };
   if (segments[2] === '-' && segments[3]) return { kind: 'asset' };
   const resource = resources.get(decodeSegment(segments[2]));
   if (!resource) throw notFound();

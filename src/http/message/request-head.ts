@@ -5,6 +5,11 @@ import { excerpt, Problem, Refusal } from '../../errors.ts';
 /** The path of the metrics, on the service's port and on the separate metrics port. */
 export const METRICS_PATH = '/metrics';
 
+const HEALTH_CHECKS: ReadonlySet<string> = new Set(['/healthz', '/healthz/', '/readyz', '/readyz/']);
+
+/** Whether a path is a health check, with or without a trailing slash. */
+export const isHealthCheck = (path: string): boolean => HEALTH_CHECKS.has(path);
+
 /** Maximum number of headers of a request. Node must keep at least one more, so that a request with more is noticed. */
 export const MAX_HEADERS = 199;
 

@@ -2,7 +2,7 @@
 import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import type { RateLimit } from '../load/rate-limit.ts';
-import { METRICS_PATH } from '../message/request-head.ts';
+import { isHealthCheck, METRICS_PATH } from '../message/request-head.ts';
 import { mayReadMetrics, type Metrics } from '../observability/metrics.ts';
 import type { Site } from '../api/site.ts';
 import type { Exchange } from './exchange.ts';
@@ -13,9 +13,6 @@ interface RateOptions {
   readonly rateLimit: RateLimit | undefined;
   readonly site: () => Site | undefined;
 }
-
-/** Health checks, which skip admission. */
-export const isHealthCheck = (path: string): boolean => path === '/healthz' || path === '/readyz';
 
 /** Whether the limit leaves out a request: health checks, readers of the metrics, and the files of the pages. */
 function isUncounted({ path, method, incoming }: Exchange, { settings, site }: RateOptions): boolean {

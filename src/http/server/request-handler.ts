@@ -24,13 +24,14 @@ import type { LoadLimits } from '../load/load-limits.ts';
 import type { RateLimit } from '../load/rate-limit.ts';
 import { isNegotiated } from '../api/negotiation.ts';
 import { dispatch } from './dispatch.ts';
-import { assertRate, isHealthCheck } from './rate-check.ts';
+import { assertRate } from './rate-check.ts';
 import { needsPieces, send, sendInPieces, sendStream } from './send-response.ts';
 import type { Site } from '../api/site.ts';
 import {
   assertUnambiguous,
   hasTooManyHeaders,
   loggedPath,
+  isHealthCheck,
   METRICS_PATH,
   TOO_MANY_HEADERS,
   splitTarget,
