@@ -83,6 +83,8 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
   let isStarted = false;
   let reloading: Promise<void> | undefined;
   let mustReloadAgain = false;
+  /** The new process of a reload, until it serves. */
+  let next: Worker | undefined;
   /** Ends the service with this exit code. */
   let end: (code: number) => void;
 
@@ -176,16 +178,18 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
   async function reloadAll(): Promise<void> {
     for (const place of places) {
       if (stopping.signal.aborted) return;
-      const next = start(place, place.number === 1);
-      const readyText = await next.ready;
+      const fresh = (next = start(place, place.number === 1));
+      await fresh.ready;
+      next = undefined;
       if (stopping.signal.aborted) return;
-      if (readyText === undefined) {
-        const { reason } = await next.ended;
+      if (!fresh.isServing()) {
+        const { reason } = await fresh.ended;
+        if (mustReloadAgain) return; // it was stopped for that
         return logger.error({ message: `not reloaded: the new process has ended (${reason})` });
       }
       clearTimeout(place.timer);
       const previous = place.current;
-      place.current = next;
+      place.current = fresh;
       place.crashes = 0;
       if (previous && running.has(previous)) await previous.stop();
     }
@@ -195,6 +199,9 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
   async function reload(): Promise<void> {
     if (!isStarted || reloading) {
       mustReloadAgain = true; // what starts now may have read the old settings
+      if (reloading) logger.info({ message: 'SIGHUP: reloading again' });
+      void next?.stop(); // with the old settings, it may wait for its database without end
+      next = undefined;
       return;
     }
     logger.info({ message: 'SIGHUP: reloading one process after the other' });

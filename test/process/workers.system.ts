@@ -237,6 +237,27 @@ describe('WORKERS', () => {
     assert.equal((await service.stop()).code, 0);
   });
 
+  test('SIGHUP during a reload that waits for its database takes the corrected .env', async () => {
+    const cwd = await folderWith({ '.env': `DATABASE_URL=${database.url}\n` });
+    const service = await serve({ cwd, env: { WORKERS: '2' } });
+    const before = workersOf(service);
+    await writeFile(join(cwd, '.env'), `DATABASE_URL=postgres://x@127.0.0.1:${await freePort()}/x\n`);
+    service.child.kill('SIGHUP');
+    await until('the wait', () => lines(service, /waiting for the database/) > 0);
+    assert.equal((await ask(service.base, '/api/note/')).status, 200);
+
+    await writeFile(join(cwd, '.env'), `DATABASE_URL=${database.url}\n`);
+    service.child.kill('SIGHUP');
+    await until('the reload', () => lines(service, /"message":"reloaded"/) === 1);
+    assert.equal(lines(service, /SIGHUP: reloading again/), 1);
+    assert.equal(lines(service, /not reloaded/), 0);
+    const current = workersOf(service);
+    assert.equal(current.length, 2);
+    assert.ok(!current.some((pid) => before.includes(pid)), current.join());
+    assert.equal((await ask(service.base, '/api/note/')).status, 200);
+    assert.equal((await service.stop()).code, 0);
+  });
+
   const COLLECTION_READS = 'vitrine_http_requests_total{route="/api/{model}/",method="GET",status="200"}';
 
   test('the metrics are those of all processes, whichever is asked', async () => {
