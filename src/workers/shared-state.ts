@@ -37,7 +37,7 @@ const MAX_BATCH = 500;
 export type SharedState = ReturnType<typeof createSharedState>;
 
 export function createSharedState({ rateLimit }: Pick<Settings, 'rateLimit'>, share?: Share) {
-  const throttle = createThrottle(Date.now, share?.failures);
+  const throttle = createThrottle(undefined, share?.failures);
   const familiars = createFamiliarClients(share?.login);
   const streamCooldowns = createStreamCooldowns(share?.search);
   const slowClients = new SlowClients(share?.slowRead);

@@ -14,6 +14,7 @@ import { Unauthorized } from '../message/message.ts';
 import { enclosingNetworks } from '../message/client-networks.ts';
 import { RecentEntries } from './recent-entries.ts';
 import { createSingleFlight } from './single-flight.ts';
+import { steadyClock } from './steady-clock.ts';
 import type { Throttle } from './login-throttle.ts';
 
 /** Bounds of the cache of verified credentials. `lifetime` is in milliseconds and counts from the last use. */
@@ -62,7 +63,7 @@ export function createAuthentication(
 
   /** Reads the argon2 costs of the stored hashes, so that all failed logins take equally long. */
   async function sample(): Promise<void> {
-    sampledAt = Date.now();
+    sampledAt = steadyClock.now();
     await users
       .sampleCosts()
       .then(passwords.matchCosts)
@@ -95,12 +96,12 @@ export function createAuthentication(
 
   /** Replaces the stored hash if its argon2 costs are outdated. @returns the hash that is stored afterwards */
   async function rehash(user: User, password: string, slotRequest: SlotRequest): Promise<string> {
-    if (passwords.isCurrent(user.password) || rehashAfter > Date.now()) return user.password;
+    if (passwords.isCurrent(user.password) || rehashAfter > steadyClock.now()) return user.password;
     try {
       const hash = await passwords.hash(password, { ...slotRequest, priority: 'network' });
       return (await users.rehash(user, hash)) ? hash : user.password;
     } catch (error) {
-      if (!(error instanceof Problem) && !isClientGone(error)) rehashAfter = Date.now() + REHASH_PAUSE;
+      if (!(error instanceof Problem) && !isClientGone(error)) rehashAfter = steadyClock.now() + REHASH_PAUSE;
       return user.password;
     }
   }
@@ -175,7 +176,7 @@ export function createAuthentication(
     const cached = cache.get(key);
     // Only the typed name is known here, not the user. So the outcome cannot depend on whether the user exists.
     if (!cached) throttle.check(network, credentials.name, familiars.hasSimilar(network, credentials.name));
-    if (sampledAt + MAX_SAMPLE_AGE <= Date.now()) void sample();
+    if (sampledAt + MAX_SAMPLE_AGE <= steadyClock.now()) void sample();
     // Stored names are shorter, so skipping the query reveals nothing.
     const isTooLong = credentials.name.length > MAX_NAME_LENGTH;
     const user = isTooLong ? undefined : await users.find(credentials.name);

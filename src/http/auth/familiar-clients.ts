@@ -1,6 +1,7 @@
 // Remembers which users have logged in from which networks, so that failed logins of others do not lock them out.
 import { RecentEntries } from './recent-entries.ts';
 import { countedName } from './login-throttle.ts';
+import { steadyClock } from './steady-clock.ts';
 
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
@@ -12,7 +13,7 @@ export interface Familiar {
   readonly network: string;
   readonly name: string;
   readonly userId: string;
-  /** In milliseconds, as of `Date.now`. */
+  /** In milliseconds, as of `steadyClock`. */
   renewedAt: number;
 }
 
@@ -37,7 +38,7 @@ export function createFamiliarClients(share?: (login: SharedLogin) => void) {
 
   function store(familiar: Familiar, age = 0): void {
     const { network, name, userId } = familiar;
-    familiar.renewedAt = Date.now() - age;
+    familiar.renewedAt = steadyClock.now() - age;
     clients.set(userKey(network, userId), userId, familiar, age);
     names.set(nameKey(network, name), userId, true, age);
     networks.set(network, userId, userId, age);
@@ -66,7 +67,7 @@ export function createFamiliarClients(share?: (login: SharedLogin) => void) {
       storeAndShare({ network, name, userId, renewedAt: 0 }),
     /** Extends the entry of a client that sends requests. */
     renew: (familiar: Familiar): void => {
-      if (familiar.renewedAt + MINUTE <= Date.now()) storeAndShare(familiar);
+      if (familiar.renewedAt + MINUTE <= steadyClock.now()) storeAndShare(familiar);
     },
 
     /** Adds logins of other processes. */
@@ -77,6 +78,11 @@ export function createFamiliarClients(share?: (login: SharedLogin) => void) {
     recent: (maxLogins: number): SharedLogin[] =>
       [...clients.values()]
         .slice(-maxLogins)
-        .map(({ network, name, userId, renewedAt }) => [network, name, userId, Date.now() - renewedAt]),
+        .map(({ network, name, userId, renewedAt }) => [
+          network,
+          name,
+          userId,
+          steadyClock.now() - renewedAt,
+        ]),
   };
 }

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { Problem } from '../../errors.ts';
 import { enclosingNetworks } from '../message/client-networks.ts';
+import { steadyClock } from './steady-clock.ts';
 
 /** Maximum failures in a minute: of a client's network and the two around it (IPv6 /64, /56 and /48), and of a user name. */
 const MAX_BY_NETWORK = [10, 30, 100] as const;
@@ -40,7 +41,7 @@ export type Throttle = ReturnType<typeof createThrottle>;
 
 /** @param share receives each failure, for the other processes */
 export function createThrottle(
-  now: () => number = Date.now,
+  now: () => number = () => steadyClock.now(),
   share?: (failures: readonly Failures[]) => void,
 ) {
   const counts = new Map<string, Count>();

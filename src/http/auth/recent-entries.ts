@@ -1,9 +1,10 @@
 // A cache with an expiry time and a limit for each owner. It evicts what was set longest ago.
+import { steadyClock } from './steady-clock.ts';
 
 interface Entry<Value> {
   readonly owner: string;
   readonly value: Value;
-  /** In milliseconds, as of `Date.now`. */
+  /** In milliseconds, as of `steadyClock`. */
   readonly expires: number;
 }
 
@@ -31,7 +32,7 @@ export class RecentEntries<Value> {
   get(key: string): Value | undefined {
     const entry = this.#entries.get(key);
     if (!entry) return undefined;
-    if (entry.expires > Date.now()) return entry.value;
+    if (entry.expires > steadyClock.now()) return entry.value;
     this.delete(key);
     return undefined;
   }
@@ -50,7 +51,7 @@ export class RecentEntries<Value> {
     const ownKeys = this.#keysOf.get(owner);
     if (ownKeys && ownKeys.size >= this.#bounds.maxPerOwner) this.#deleteFirst(ownKeys);
     if (this.#entries.size >= this.#bounds.maxEntries) this.#deleteFirst(this.#entries);
-    this.#entries.set(key, { owner, value, expires: Date.now() + this.#bounds.lifetime - age });
+    this.#entries.set(key, { owner, value, expires: steadyClock.now() + this.#bounds.lifetime - age });
     const keys = this.#keysOf.get(owner) ?? new Set();
     this.#keysOf.set(owner, keys.add(key));
   }
@@ -58,7 +59,7 @@ export class RecentEntries<Value> {
   /** Renews an entry if it was not renewed within the last second: a client may use it thousands of times. */
   renew(key: string): void {
     const entry = this.#entries.get(key);
-    if (!entry || entry.expires - Date.now() > this.#bounds.lifetime - RENEWAL_INTERVAL) return;
+    if (!entry || entry.expires - steadyClock.now() > this.#bounds.lifetime - RENEWAL_INTERVAL) return;
     this.set(key, entry.owner, entry.value);
   }
 
