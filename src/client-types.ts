@@ -1,5 +1,4 @@
 // The types of the client: they check queries and bodies against the registry at compile time.
-import type { Operator } from './db/types/column-type.ts';
 import type { KeyTypeName } from './db/types/column-types.ts';
 import type {
   ArrayValue,
@@ -69,7 +68,7 @@ interface FilterValues extends Omit<Values, 'bigint' | 'decimal' | 'json'> {
 type Equality = 'eq' | 'ne' | 'in' | 'is';
 type Comparison = Equality | 'lt' | 'lte' | 'gt' | 'gte';
 type OperatorsOf<C> = C extends { type: 'string' | 'text' }
-  ? Operator
+  ? Comparison | 'like' | 'ilike'
   : C extends { type: 'json' | 'array' }
     ? Equality | 'contains'
     : C extends { type: 'boolean' | 'password' }

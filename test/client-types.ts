@@ -189,6 +189,14 @@ export async function refused(): Promise<void> {
   await client.message.list({ stars__like: 'x' });
   // @ts-expect-error the operator does not fit the referenced key
   await client.message.list({ user__like: '1' });
+  // @ts-expect-error the operator does not fit the type
+  await client.message.list({ content__contains: 'x' });
+  // @ts-expect-error the operator does not fit the type of the related column
+  await client.message.count({ user__username__contains: 'ad' });
+  // @ts-expect-error the operator does not fit the key
+  await client.land.list({ id__contains: 'c' });
+  // @ts-expect-error the operator does not fit the referenced key
+  await client.account.list({ land__contains: 'c' });
   // @ts-expect-error there is no such operator
   await client.message.list({ stars__between: 1 });
   // @ts-expect-error nothing may follow an operator
