@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { createDatabase, startService, type Sql, type TestDatabase } from '../support.ts';
+import { schemaFaults } from '../http/openapi.ts';
 import { startFaults } from './helpers.ts';
 import { test } from '../testing.ts';
 
@@ -53,6 +54,8 @@ test('rows from before a NOT NULL constraint are read with null, and can be writ
       : [1, 2, 3].map((id) => ({ id, name: ' abc'[id], size: id, day: '2024-01-01' }));
     const { status, json } = await service.request('/api/item/');
     assert.deepEqual([status, json?.objects], [200, expected]);
+    const faultsOf = schemaFaults((await service.request('/api/openapi.json', { user: 'bob' })).json);
+    assert.deepEqual(faultsOf('item.Page', json), []);
     const stream = await service.request('/api/item/', { headers: { Accept: 'application/x-ndjson' } });
     assert.deepEqual(
       stream.text
@@ -74,6 +77,7 @@ test('rows from before a NOT NULL constraint are read with null, and can be writ
     const kept = await service.request('/api/item/2/', { method: 'PUT', user: 'bob', body });
     // PostgreSQL checks the constraint of the whole row.
     assert.equal(kept.status, isThere ? 400 : 200, kept.text);
+    assert.equal(faultsOf('item.Change', body).length === 0, kept.status === 200);
     const filled = { ...body, size: 2, day: '2024-01-02' };
     const changed = await service.request('/api/item/2/', { method: 'PUT', user: 'bob', body: filled });
     assert.deepEqual([changed.status, changed.json], [200, filled]);

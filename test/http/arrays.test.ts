@@ -5,6 +5,7 @@ import { anyCharacter } from '../characters.ts';
 import type { ColumnDefinition, Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from '../db/helpers.ts';
 import { assertRoundTrip } from '../db/helpers.ts';
+import { schemaFaults } from './openapi.ts';
 import { after, before, describe, test } from '../testing.ts';
 
 const COLUMNS = {
@@ -231,6 +232,16 @@ describe('arrays', () => {
     assert.ok((await get('text/csv')).includes(cells), await get('text/csv'));
     assert.ok((await get('application/x-ndjson')).includes('"text":["=1+1","a\\"b",null,"c\\nd"]'));
     assert.match(await get('text/html'), /array of string<\/td>/);
+  });
+
+  test('the OpenAPI document allows NULL elements that another program has stored', async () => {
+    await service.sql`truncate thing`;
+    await service.sql`insert into thing (kinds) values ('{a,NULL}')`;
+    const { json } = await service.request('/api/thing/');
+    assert.deepEqual(json.objects[0].kinds, ['a', null]);
+    const faultsOf = schemaFaults((await service.request('/api/openapi.json', { user: 'ada' })).json);
+    assert.deepEqual(faultsOf('thing.Page', json), []);
+    assert.notDeepEqual(faultsOf('thing.New', { kinds: ['a', null] }), []);
   });
 
   test('the OpenAPI document describes arrays and their filters', async () => {

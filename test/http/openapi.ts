@@ -16,6 +16,12 @@ export function validator(document: any): (schema: object, value: unknown) => st
   };
 }
 
+/** Makes a function that gives the errors of a value by the name of its schema. */
+export function schemaFaults(document: any): (name: string, value: unknown) => string[] {
+  const faults = validator(document);
+  return (name, value) => faults({ $ref: `#/components/schemas/${name}` }, value);
+}
+
 /** Resolves a reference. */
 export const resolve = (document: any, part: any): any =>
   part.$ref === undefined

@@ -5,6 +5,7 @@ import { hiddenFields, logIn } from '../admin/support.ts';
 import { createLoopback } from '../loopback.ts';
 import { closeIdleConnections } from '../send.ts';
 import { startService, type Answer, type Sql, type TestService } from '../support.ts';
+import { schemaFaults } from './openapi.ts';
 import { after, before, describe, test } from '../testing.ts';
 
 const track = {
@@ -94,7 +95,7 @@ async function prepare(sql: Sql): Promise<void> {
     create materialized view track_totals as select id, name, seconds from track;
     create materialized view unready as select id, name from track with no data;
     create table doubled (id integer, name varchar(255));
-    insert into doubled values (1, 'one'), (1, 'other one'), (2, 'two'), (null, 'none');
+    insert into doubled values (1, 'one'), (1, 'other one'), (2, 'two'), (3, null), (null, 'none');
     create view doubles as select * from doubled;
     create view slow_view as select id, name, pg_sleep(1.5)::text as waited from track;
     create view linked_view as select id, id as track_id from track where id between 20 and 22;
@@ -284,6 +285,30 @@ describe('views and foreign tables', () => {
     const { components } = (await service.request('/api/openapi.json')).json;
     assert.deepEqual(components.schemas.doubles.properties.id.type, ['integer', 'null']);
     assert.deepEqual(components.schemas.track.properties.id.type, 'integer');
+  });
+
+  test('the OpenAPI document says where a view may output null, and where a PUT can send it back', async () => {
+    const faultsOf = schemaFaults((await service.request('/api/openapi.json', { user: 'ada' })).json);
+    for (const [name, isNull] of [
+      ['writable_view', ({ doubled }: Record<string, unknown>) => doubled === null],
+      ['doubles', ({ id, name }: Record<string, unknown>) => id === 3 && name === null],
+    ] as const) {
+      const { json } = await get(`/api/${name}/`);
+      assert.ok(json.objects.some(isNull), name);
+      assert.deepEqual(faultsOf(`${name}.Page`, json), []);
+    }
+    const body = { name: null };
+    assert.equal((await send('PUT', '/api/doubles/3/', body)).status, 200);
+    assert.deepEqual(faultsOf('doubles.Change', body), []);
+    for (const [name, path] of [
+      ['writable_view.New', '/api/writable_view/'],
+      ['track.New', '/api/track/'],
+    ] as const) {
+      assert.equal((await send('POST', path, body)).status, 400);
+      assert.notDeepEqual(faultsOf(name, body), [], name);
+    }
+    assert.equal((await send('PUT', '/api/track/2/', body)).status, 400);
+    assert.notDeepEqual(faultsOf('track.Change', body), []);
   });
 
   test('a foreign key of a view does not keep a record from being deleted', async () => {

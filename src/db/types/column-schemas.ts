@@ -113,7 +113,8 @@ export function arraySchema(
   const [choice] = choices ?? [];
   const shownChoice = output['type'] === 'string' ? String(choice) : choice;
   return {
-    output: { type: 'array', items: nullable ? orNull(output) : output },
+    // A table may hold NULL elements whatever the registry allows.
+    output: { type: 'array', items: orNull(output) },
     body: { type: 'array', items: nullable ? orNull(items) : items, maxItems },
     example: [choice === undefined ? example : shownChoice],
   };

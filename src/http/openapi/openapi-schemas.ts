@@ -1,7 +1,7 @@
 // The JSON schemas of a resource: its records, pages of them, and the bodies of POST and PUT.
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import { choicesOf, orNull } from '../../db/types/column-schemas.ts';
-import { hasNaturalKey, humanize, isKeyPart, type Column } from '../../db/schema/model.ts';
+import { hasNaturalKey, humanize, isKeyPart, mayBeNull, type Column } from '../../db/schema/model.ts';
 import type { ServedResource } from '../../resources/serve/served-resource.ts';
 import { refTo } from './openapi-shared.ts';
 
@@ -17,9 +17,6 @@ const titleOf = ({ name, title }: Column): Keywords => (title === humanize(name)
 const referenceOf = ({ references }: Column): string =>
   references ? `The \`id\` of a ${references.name}.` : '';
 
-/** Nothing keeps NULL out of the key of a view, which the registry cannot declare nullable. */
-const mayLackKey = ({ key, isUnchecked }: Column): boolean => key === 'id' && isUnchecked === true;
-
 function outputSchema(column: Column): JsonSchema {
   const { output } = column.type.schema(column);
   const described = {
@@ -27,14 +24,14 @@ function outputSchema(column: Column): JsonSchema {
     ...titleOf(column),
     ...descriptionOf([column.help, referenceOf(column), output['description']]),
   };
-  return column.nullable || mayLackKey(column) ? orNull(described) : described;
+  return mayBeNull(column) ? orNull(described) : described;
 }
 
 /** The default as text: with the keyword `default`, type generators make the field required. */
 const defaultOf = ({ initial }: Column): string =>
   initial === undefined ? '' : `Default: \`${JSON.stringify(initial)}\`.`;
 
-function bodySchema(column: Column): JsonSchema {
+function bodySchema(column: Column, isNullable = column.nullable): JsonSchema {
   const { body } = column.type.schema(column);
   const choices = choicesOf(column.choices, body);
   const described = {
@@ -49,8 +46,13 @@ function bodySchema(column: Column): JsonSchema {
       defaultOf(column),
     ]),
   };
-  return column.nullable ? orNull(described) : described;
+  return isNullable ? orNull(described) : described;
 }
+
+/** Whether a PUT may send NULL. Any column of a view may hold it, and the record can be sent back. */
+const takesNull = ({ model, excluded }: ServedResource, column: Column): boolean =>
+  column.nullable ||
+  (!model.isTable && !column.isPassword && !excluded.has(column) && !isKeyPart(model, column));
 
 function exampleOf(column: Column): unknown {
   const { output, example } = column.type.schema(column);
@@ -147,11 +149,15 @@ export function resourceSchemas(resource: ServedResource, mayWrite: boolean): [n
       'id',
       { ...outputSchema(key), description: "Optional; must equal the record's key." },
     ];
+    const changes = writable.map((column): [string, JsonSchema] => [
+      column.key,
+      bodySchema(column, takesNull(resource, column)),
+    ]);
     const changeable = writable.filter((column) => !isKeyPart(model, column));
     const [first] = changeable;
     schemas.push([
       `${name}.Change`,
-      object([keyField, ...fields, ...ignored], [], {
+      object([keyField, ...changes, ...ignored], [], {
         additionalProperties: false,
         examples: [examplesOf(first ? [first] : [])],
       }),
