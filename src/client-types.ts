@@ -1,17 +1,16 @@
-// The types of the client: they check queries and bodies against the registry at compile time.
+// The types of the client: they check calls against the registry at compile time.
+import type { ElementValue, FilterValues, ListParameters, ValueOf } from './client-query-types.ts';
 import type { KeyTypeName } from './db/types/column-types.ts';
 import type {
   ArrayValue,
-  ColumnOf,
   ColumnsOf,
-  IsOrdering,
   JsonKey,
   KeyColumn,
-  Referred,
   Row,
-  Values,
   WrittenResource,
 } from './resources/definition/resource.ts';
+
+export type { ListParameters } from './client-query-types.ts';
 
 export interface ClientOptions {
   /** The URL of the service without `/api/`, such as `https://example.org`. In a browser, `''` is the origin of the page. */
@@ -52,100 +51,6 @@ export interface ChangeOptions extends CallOptions {
 type ReadonlyColumn<R extends WrittenResource> =
   (R extends { readonly: readonly (infer C)[] } ? C : never) | (R extends { version: infer C } ? C : never);
 type OwnerColumn<R extends WrittenResource> = R extends { owner: infer C } ? C : never;
-
-/** A foreign key has the type of the primary key that it refers to. */
-type Resolved<C, All extends WrittenResource> = C extends { type: 'foreignKey' }
-  ? KeyColumn<Referred<C, All>>
-  : C;
-
-/** The filter values of each column type. An array is its JSON text: an array of values would be several filters. */
-interface FilterValues extends Omit<Values, 'bigint' | 'decimal' | 'json'> {
-  bigint: string | number | bigint;
-  decimal: string | number;
-  json: string;
-}
-
-type Equality = 'eq' | 'ne' | 'in' | 'is';
-type Comparison = Equality | 'lt' | 'lte' | 'gt' | 'gte';
-type OperatorsOf<C> = C extends { type: 'string' | 'text' }
-  ? Comparison | 'like' | 'ilike'
-  : C extends { type: 'json' | 'array' }
-    ? Equality | 'contains'
-    : C extends { type: 'boolean' | 'password' }
-      ? Equality
-      : Comparison;
-
-type ValueOf<C, All extends WrittenResource> =
-  Resolved<C, All> extends { type: infer T extends keyof FilterValues }
-    ? FilterValues[T]
-    : C extends { type: 'array' }
-      ? string
-      : never;
-
-/** The value of one element of an array. */
-type ElementValue<C> = C extends { choices: readonly (infer Choice)[] }
-  ? Choice | (C extends { of: 'bigint' } ? bigint : never)
-  : C extends { of: infer T extends keyof FilterValues }
-    ? FilterValues[T]
-    : never;
-
-type OneOrMore<T> = T | readonly T[];
-
-/** The value of an operator. A filter with several values matches any of them. */
-type Operand<C, All extends WrittenResource, Op> = Op extends 'is'
-  ? 'null' | 'none' | null | (C extends { type: 'boolean' } ? boolean : never)
-  : Op extends 'in'
-    ? readonly ValueOf<C, All>[] | string
-    : Op extends 'contains'
-      ? C extends { type: 'array' }
-        ? readonly ElementValue<C>[] | ElementValue<C> | string
-        : string | number | boolean
-      : Op extends 'like' | 'ilike'
-        ? OneOrMore<string>
-        : OneOrMore<ValueOf<C, All>>;
-
-/** The value type for the name of a filter: columns through foreign keys, then an operator. `never` for an invalid name. */
-type FilterValue<R extends WrittenResource, All extends WrittenResource, Name extends string> = [
-  ColumnOf<R, Name>,
-] extends [never]
-  ? Name extends `${infer Head}__${infer Tail}`
-    ? [ColumnOf<R, Head>] extends [never]
-      ? never
-      : PathValue<ColumnOf<R, Head>, All, Tail>
-    : never
-  : Operand<ColumnOf<R, Name>, All, 'eq'>;
-
-/** After a foreign key, a column of the related record takes precedence over an operator of the same name. */
-type PathValue<C, All extends WrittenResource, Tail extends string> = C extends { type: 'foreignKey' }
-  ? [FilterValue<Referred<C, All>, All, Tail>] extends [never]
-    ? OperatorValue<C, All, Tail>
-    : FilterValue<Referred<C, All>, All, Tail>
-  : OperatorValue<C, All, Tail>;
-
-type OperatorValue<C, All extends WrittenResource, Op extends string> =
-  Op extends OperatorsOf<Resolved<C, All>> ? Operand<C, All, Op> : never;
-
-type Ordering<R extends WrittenResource, All extends WrittenResource, Value> = Value extends string
-  ? IsOrdering<R, All, Value> extends true
-    ? Value
-    : never
-  : Value extends readonly string[]
-    ? { readonly [I in keyof Value]: IsOrdering<R, All, Value[I]> extends true ? Value[I] : never }
-    : never;
-
-/**
- * A checked query: existing columns that are not excluded, paths through foreign keys, and operators and values that fit the
- * type. An invalid parameter gets the type `never`.
- */
-export type ListParameters<R extends WrittenResource, All extends WrittenResource, Q> = {
-  readonly [Name in keyof Q]: Name extends 'limit' | 'page'
-    ? number
-    : Name extends 'ordering'
-      ? Ordering<R, All, Q[Name]>
-      : Name extends `-${infer Rest}`
-        ? FilterValue<R, All, Rest>
-        : FilterValue<R, All, Name & string>;
-};
 
 type WritableColumn<R extends WrittenResource> = Exclude<
   keyof ColumnsOf<R> & string,

@@ -55,6 +55,7 @@ const ROOMS = [
   'admin',
   'service.ts',
   'index.ts',
+  'client-query-types.ts',
   'client-types.ts',
   'client.ts',
   'commands/introspect',
