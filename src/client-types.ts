@@ -125,7 +125,6 @@ type KeyOf<R extends WrittenResource> = string extends R['model']
     ? number | bigint
     : FilterValues[KeyColumn<R>['type']];
 
-/** The methods that read, which every resource has. */
 interface Reads<R extends WrittenResource, All extends WrittenResource> {
   /** One page of the records that a query matches. */
   readonly list: <const Q extends ListParameters<R, All, Q>>(
@@ -189,7 +188,10 @@ type HasClientKey<R extends WrittenResource> = R extends { primaryKey: object } 
 type If<Condition, T> = [Condition] extends [true] ? T : unknown;
 
 /** The methods of a resource that its `methods` allow. */
-export type ResourceClient<R extends WrittenResource, All extends WrittenResource> = Reads<R, All> &
+export type ResourceClient<R extends WrittenResource, All extends WrittenResource> = If<
+  Allows<R, 'GET'>,
+  Reads<R, All>
+> &
   If<Allows<R, 'POST'>, Creates<R, All>> &
   If<Allows<R, 'POST'>, If<Allows<R, 'PUT'>, If<HasClientKey<R>, CreatesAt<R, All>>>> &
   If<Allows<R, 'PUT'>, Updates<R, All>> &

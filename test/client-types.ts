@@ -83,6 +83,11 @@ export const resources = [
     columns: { text: { type: 'text' } },
     methods: ['GET', 'POST'],
   },
+  {
+    model: 'inbox',
+    columns: { text: { type: 'text' } },
+    methods: ['POST'],
+  },
 ] as const satisfies readonly Resource[];
 
 const client = createClient<typeof resources>({
@@ -170,6 +175,7 @@ export async function accepted(): Promise<void> {
   await client.land.createAt('ch', { id: 'ch', name: 'Schweiz' }, { signal: AbortSignal.timeout(1000) });
   await client.stay.createAt('NO,2026', { nights: 2 });
   await client.log.createMany([{ text: 'x' }]);
+  (await client.inbox.create({ text: 'x' })).text satisfies string;
   await client.account.get(9007199254740993n);
   await client.account.get('9007199254740993');
 }
@@ -290,6 +296,14 @@ export async function refused(): Promise<void> {
   await client.log.update('x', {});
   // @ts-expect-error cannot be deleted
   await client.log.delete('x');
+  // @ts-expect-error cannot be read
+  await client.inbox.list();
+  // @ts-expect-error cannot be read
+  client.inbox.all();
+  // @ts-expect-error cannot be read
+  await client.inbox.count();
+  // @ts-expect-error cannot be read
+  await client.inbox.get(1);
   // @ts-expect-error needs PUT too
   await client.log.createAt('x', { text: 'x' });
   // @ts-expect-error the service generates the key
