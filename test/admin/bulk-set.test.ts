@@ -1,6 +1,7 @@
 // The bulk action that sets a column.
 import assert from 'node:assert/strict';
 import { ada, BULK, historyEntries, ids, names, service, submit, useBulkActions } from './bulk-support.ts';
+import { lockedOut } from '../http/expect.ts';
 import { readable, type Fields } from './support.ts';
 import { describe, test } from '../testing.ts';
 
@@ -69,6 +70,28 @@ describe('bulk actions', () => {
     const done = await submit(page, 'record', { _confirm: '1' });
     assert.match((await ada.follow(done)).text, />Note was set in 4 records\. 8 had this value already\./);
     assert.equal((await historyEntries()).length, 4);
+  });
+
+  test('set a column of a record that loses the value while the statement waits for its lock', async () => {
+    const [first = '', second = ''] = ids;
+    await service.sql`update item set amount = 7 where id = ${first}`;
+    const choice = { _state: '', _action: 'set', _id: [first, second], _column: 'amount', _value: '1', amount: '7' }; // prettier-ignore
+    const page = await ada.post(BULK, choice);
+    const { saved } = await service.sql.begin(async (transaction) => {
+      await transaction`update item set amount = 9 where id = ${first}`;
+      const answer = submit(page, 'record', { _confirm: '1' });
+      await lockedOut(service);
+      return { saved: answer };
+    });
+    const done = await saved;
+    assert.equal(done.status, 303, readable(done));
+    const rows = await service.sql`select amount from item where id = any(${[first, second]})`;
+    assert.deepEqual(
+      rows.map(({ amount }) => Number(amount)),
+      [7, 7],
+    );
+    const log = await historyEntries();
+    assert.deepEqual(log.map(({ before: old }) => old).sort(), ['{"amount":2}', '{"amount":9}']);
   });
 
   test('set a foreign key after a search for the related record', async () => {

@@ -88,13 +88,12 @@ export function bulkUpdateStatement(
   const { model } = plan;
   const newValue = ({ column, value }: Change): Fragment => assigned(typed(value, column), column);
   const sets = changes.map((change) => sql`${identifier(change.column.field)} = ${newValue(change)}`);
-  const differs = (alias: string): Fragment => {
-    const conditions = changes.map(
-      (change) =>
-        sql`${exactText(reference(alias, change.column))} is distinct from ${exactText(newValue(change))}`,
-    );
-    return join(conditions, ' or ');
-  };
+  // Of the locked row: the statement's snapshot may have an older one.
+  const conditions = changes.map(
+    (change) =>
+      sql`${exactText(reference(FOUND, change.column))} is distinct from ${exactText(newValue(change))}`,
+  );
+  const differs = join(conditions, ' or ');
   const states = [FOUND, ROOT] as const;
   const returning = recording
     ? returningHistory(
@@ -104,9 +103,9 @@ export function bulkUpdateStatement(
         changedValues(ROOT, changes, recording, states),
       )
     : EMPTY;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from ${CHOSEN_ROW} where ${sameRow(model)} and (${differs(ROOT)}) returning true${returning})`;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from ${CHOSEN_ROW} where ${sameRow(model)} and (${differs}) returning true${returning})`;
   const intoHistory = recording ? historyInsert(recording, authorSql(author), 'update', 'changed') : EMPTY;
-  const attempted = sql`from ${CHOSEN_ROW} where (${differs(FOUND)})`;
+  const attempted = sql`from ${CHOSEN_ROW} where (${differs})`;
   const results = checks.map(
     (check) => sql`not exists (select ${attempted} and not (${compositeReferenceSql(check)}))`,
   );
