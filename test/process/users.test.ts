@@ -143,6 +143,38 @@ describe('vitrine user', () => {
     assert.match(stderr, /^vitrine: The database refused the change: .*"short"\n$/);
   });
 
+  test('a new password for a user whom a policy keeps from changing is an error', async () => {
+    const role = `reader_${Date.now()}`;
+    await database.sql
+      .unsafe(
+        `create role ${role} login password 'x' nobypassrls;
+        grant all on all tables in schema public to ${role};
+        alter table "user" enable row level security;
+        create policy readable on "user" for select using (true)`,
+      )
+      .simple();
+    try {
+      const url = new URL(database.url);
+      [url.username, url.password] = [role, 'x'];
+      const env = { DATABASE_URL: url.href, LOG_LEVEL: 'error' };
+      const before = await stored('ada');
+      const { code, stdout, stderr } = await run(['user', 'password', 'ada'], {
+        env,
+        input: 'a long secret',
+      });
+      assert.deepEqual([code, stdout], [1, '']);
+      assert.match(stderr, /^vitrine: The password of ada was not changed: .* policy .*\n$/);
+      assert.equal(await stored('ada'), before);
+    } finally {
+      await database.sql
+        .unsafe(
+          `drop policy readable on "user"; alter table "user" disable row level security;
+          drop owned by ${role}; drop role ${role}`,
+        )
+        .simple();
+    }
+  });
+
   test('a key that the database does not make is set, or for a text is the name', async () => {
     const own = await createDatabase();
     await own.sql`create table account (no integer primary key, username text unique not null, password text not null,

@@ -206,13 +206,17 @@ export function createUsers(
       }
     },
 
-    /** @throws StartError when the user does not exist or the password is invalid */
+    /** @throws StartError when the user does not exist or cannot be changed, or the password is invalid */
     async setPassword(wanted: string, plain: string): Promise<void> {
       const user = await findNamed(wanted);
       if (!user) throw new StartError(`There is no user ${wanted}.`);
       const changes = [await hashed(plain, user.name)];
       const statement = writes.update({ id: user.id, changes, author: null });
-      const { isSuppressed } = await database.run(statement, 'write');
+      const { isFound, isSuppressed } = await database.run(statement, 'write');
+      if (!isFound)
+        throw new StartError(
+          `The password of ${wanted} was not changed: the user has been deleted, or a policy of the database does not allow it.`,
+        );
       if (isSuppressed) throw new StartError(suppressed().message);
     },
 
