@@ -59,7 +59,8 @@ function redirectToLogin(request: ApiRequest): Reply {
   const page = path.replace(/-\/(logout|sessions|bulk)\/?$/, '');
   const next = withBasePath(method === 'POST' ? page : `${path}${query === '' ? '' : `?${query}`}`);
   const hasEnded = readCookie(request, 'session') !== undefined;
-  const postReason = /-\/logout\/?$/.test(path) ? 'out' : 'undone';
+  const sent = /-\/(logout|account)\/?$/.exec(path)?.[1];
+  const postReason = sent === 'logout' ? 'out' : sent === 'account' ? 'account' : 'undone';
   return redirect(loginAddress(next, method === 'POST' ? postReason : hasEnded ? 'ended' : undefined));
 }
 

@@ -1,8 +1,9 @@
 // Setting passwords in the admin area: rules for new passwords, and the end of sessions.
 import assert from 'node:assert/strict';
-import { basic, startService, type TestService } from '../support.ts';
+import { basic, cheapHash, startService, type TestService } from '../support.ts';
 import {
   errorsIn,
+  fieldsOf,
   invalidFields,
   logIn,
   readable,
@@ -10,6 +11,7 @@ import {
   type Browser,
   type Fields,
 } from './support.ts';
+import { lockedOut } from '../http/expect.ts';
 import { resources } from './sample-resources.ts';
 import { after, before, test } from '../testing.ts';
 
@@ -153,10 +155,69 @@ test('a read-only password has no page, and no admin changes the own one', async
     const fields = { _password: 'hopper of words', _repeat: 'hopper of words', _current: 'pw-ada' };
     assert.equal((await own.post(`/admin/user/${id}/password/`, fields)).status, 404);
     const refused = await own.post('/admin/-/account/', fields);
-    assert.equal(refused.status, 409);
+    assert.equal(refused.status, 409, refused.location);
     assert.match(readable(refused), /npx vitrine user password ada/);
     await logIn(closed, 'ada');
   } finally {
     await closed.close();
   }
+});
+
+test('a change of the own password that is sent twice does not say that nothing was changed', async () => {
+  await service.addUser('tess', { admin: true });
+  const tess = await logIn(service, 'tess');
+  const fields = { _current: 'pw-tess', _password: 'changed by tess', _repeat: 'changed by tess' };
+  const page = fieldsOf(await tess.get('/admin/-/account/'));
+  const cookies = new Map(tess.cookies);
+  assert.equal((await tess.post('/admin/-/account/', { ...page, ...fields })).location, '/admin/-/account/');
+  // A browser drops the answer to the first click, and its cookies.
+  for (const [name, value] of cookies) tess.cookies.set(name, value);
+  const again = await tess.post('/admin/-/account/', { ...page, ...fields });
+  assert.equal(again.status, 303);
+  const login = readable(await tess.follow(again));
+  assert.match(login, /If you have just changed your password, log in with the new one\./);
+  assert.doesNotMatch(login, /nothing was changed/);
+  await logIn(service, 'tess', 'changed by tess');
+});
+
+test('a change of the own password during another one redirects to the login', async () => {
+  const id = await service.addUser('uma', { admin: true });
+  const uma = await logIn(service, 'uma');
+  const hash = await cheapHash('changed by the first');
+  const fields = { _current: 'pw-uma', _password: 'changed by uma', _repeat: 'changed by uma' };
+  const page = fieldsOf(await uma.get('/admin/-/account/'));
+  const { sent } = await service.sql.begin(async (transaction) => {
+    // The form waits after the check of the current password.
+    await transaction`lock table vitrine_history in access exclusive mode`;
+    const answer = uma.post('/admin/-/account/', { ...page, ...fields });
+    await lockedOut(service);
+    await service.sql`update "user" set password = ${hash} where id = ${id}`;
+    return { sent: answer };
+  });
+  const again = await sent;
+  assert.equal(again.status, 303, again.text);
+  assert.match(readable(await uma.follow(again)), /log in with the new one\./);
+});
+
+test('a password of a user who changes in the meantime is refused on its page', async () => {
+  const id = await service.addUser('vera');
+  const fields = { _password: 'set for vera', _repeat: 'set for vera' };
+  const path = `/admin/user/${id}/password/`;
+  const page = fieldsOf(await ada.get(path));
+  const { sent } = await service.sql.begin(async (transaction) => {
+    await transaction`update "user" set email = 'changed' where id = ${id}`;
+    const answer = ada.post(path, { ...page, ...fields });
+    await lockedOut(service);
+    return { sent: answer };
+  });
+  const refused = await sent;
+  assert.equal(refused.status, 409);
+  assert.match(errorsIn(refused)['_password'] ?? '', /was not set: the record has changed in the meantime/i);
+  assert.equal((await ada.post(path, { ...fieldsOf(refused), ...fields })).status, 303);
+  const note = {
+    method: 'POST',
+    headers: { authorization: basic('vera', 'set for vera') },
+    body: { message: 'Hi' },
+  };
+  assert.equal((await service.request('/api/note/', note)).status, 201);
 });

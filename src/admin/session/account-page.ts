@@ -101,8 +101,12 @@ export async function changePassword(context: AdminContext, form: Form): Promise
     const fields = parseJsonFields(JSON.stringify({ password }));
     await operations.update(users, caller.id, fields, { ...caller, precondition }, undefined);
   } catch (error) {
-    if (error instanceof Unauthorized || error instanceof CallerChanged)
+    if (error instanceof Unauthorized || error instanceof CallerChanged) {
+      // The password may have been changed while this form was processed, for instance because it was sent twice.
+      const isSessionValid = (await context.sessions.find(context.token)) !== undefined;
+      if (!isSessionValid) return redirect(loginAddress(links.account, 'account'));
       return showAccount(context, { _current: ['is not your password'] });
+    }
     if (error instanceof Problem && error.status === 400 && error.errors)
       return showAccount(context, passwordErrors(error.errors));
     throw error;

@@ -112,6 +112,8 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, park
 const NOTICES: ReadonlyMap<string, string> = new Map([
   ['ended', 'Your session has expired. Log in again to continue.'],
   ['undone', 'Your session has expired and nothing was changed. Log in again to continue.'],
+  // The form may have been sent twice, and the first one has changed the password.
+  ['account', 'Your session has ended. If you have just changed your password, log in with the new one.'],
   ['out', 'You are logged out.'],
   ['changed', 'Your password was changed. Log in again.'],
 ]);
@@ -123,7 +125,10 @@ export function showLogin(request: ApiRequest): Reply {
 }
 
 /** The address of the login page. @param page where the login leads @param because a key of `NOTICES` */
-export const loginAddress = (page: string, because?: 'ended' | 'undone' | 'out' | 'changed'): string =>
+export const loginAddress = (
+  page: string,
+  because?: 'ended' | 'undone' | 'account' | 'out' | 'changed',
+): string =>
   `${links.login}?next=${encodeURIComponent(shortAddress(page))}${because === undefined ? '' : `&_because=${because}`}`;
 
 /** The login page in reply to a form of an expired session. The parked form is shown again after the login. */

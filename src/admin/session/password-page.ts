@@ -18,6 +18,9 @@ import { links } from '../web/admin-links.ts';
 import { redirectDone } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
 
+const OVERTAKEN =
+  'was not set: the record has changed in the meantime, perhaps because this form was sent twice';
+
 /** Shows the form. It never contains a stored or a typed password. */
 export async function showPassword(
   context: RecordContext,
@@ -62,7 +65,7 @@ export async function showPassword(
   });
 }
 
-/** Sets the password. @throws Problem 404; 412 when the record has changed since */
+/** Sets the password. @throws Problem 404 */
 export async function setPassword(context: RecordContext, form: Form): Promise<Reply> {
   const { resource, id } = context;
   const [column] = resource.passwords;
@@ -81,7 +84,8 @@ export async function setPassword(context: RecordContext, form: Form): Promise<R
     const versions = isAdmins ? undefined : [stored.version];
     await context.operations.update(resource, id, fields, sessionCaller(context), versions);
   } catch (error) {
-    if (!(error instanceof Problem) || error.status !== 400) throw error;
+    if (!(error instanceof Problem) || ![400, 412].includes(error.status)) throw error;
+    if (error.status === 412) return refuse({ _password: [OVERTAKEN] }, 409);
     return refuse({ _password: error.errors?.[column.key] ?? [error.message] });
   }
   return redirectDone(context, links.record(resource.name, id), 'The password was set.');
