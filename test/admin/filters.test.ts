@@ -62,6 +62,9 @@ describe('the filter panel', () => {
     ['at', 'eq', '2024-02-29 10:00', '?at=2024-02-29 10:00'],
     ['name', 'in', ' a , "b , c" ,d', '?name__in=a,"b , c",d'],
     ['name', 'ilike', '%x_', '?name__ilike=%x_'],
+    // Only a date with a time is rewritten. In a text, a T after a day belongs to the text.
+    ['name', 'eq', '2024-05-31Trip.jpg', '?name=2024-05-31Trip.jpg'],
+    ['name', 'begins', '2024-05-31T18:30', '?name__ilike=2024-05-31T18:30%'],
     ['note', 'empty', 'whatever', '?note__is=null'],
     ['note', 'filled', '', '?-note__is=null'],
     ['amount', 'eq', '5', '?amount=5'],

@@ -205,9 +205,11 @@ export async function applyFilter(context: ResourceContext): Promise<Reply> {
   const old = changedFilter(list, form);
   const state = old ? list.withoutOne(old) : list;
   const path = form.get('_path') ?? '';
-  // People may type or paste ISO 8601.
-  const value = (form.get('_value') ?? '').replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ');
   const column = columnAt(path, resource);
+  const isDateTime = column?.type.input.control === 'datetime-local';
+  const typed = form.get('_value') ?? '';
+  // People may type or paste ISO 8601.
+  const value = isDateTime ? typed.replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ') : typed;
   const comparison = column && offeredComparisons(column).find(({ key }) => key === form.get('_how'));
   if (!column || !comparison) return redirect(links.list(resource.name, list));
   const opened = list.with('_filter', path);
@@ -220,7 +222,7 @@ export async function applyFilter(context: ResourceContext): Promise<Reply> {
     const { name, value: encoded } = comparison.parameter(path, text);
     return links.list(resource.name, state.and(name, encoded));
   };
-  const days = column.type.input.control === 'datetime-local' && DAY.test(value) ? daysOf(value) : undefined;
+  const days = isDateTime && DAY.test(value) ? daysOf(value) : undefined;
   const ofDay = days && dayFilters(path, comparison.key, ...days);
   if (ofDay)
     return redirect(
