@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
-import { logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
+import { hiddenFields, logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
 import { after, before, describe, test } from '../testing.ts';
 
 const numbered = <T>(count: number, name: string, column: T): Record<string, T> =>
@@ -15,6 +15,7 @@ const wide = {
   columns: {
     name: { type: 'string' },
     day: { type: 'date', index: true },
+    at: { type: 'datetime', null: true },
     ...numbered(80, 'column', { type: 'string', null: true } as const),
     ...numbered(8, 'reference', REFERENCE),
   },
@@ -51,6 +52,7 @@ describe('a long query', () => {
     await service.addUser('ada', { admin: true });
     ada = await logIn(service, 'ada');
     await service.sql`insert into wide (name, day) select 'one of many', date '1990-01-01' + n * 200 from generate_series(1, 60) n`;
+    await service.sql`update wide set at = '2001-02-03 04:05:06' where id in (7, 8, 9)`;
   });
   after(() => service.close());
 
@@ -103,5 +105,36 @@ describe('a long query', () => {
     const chosen = await ada.get(submitted(page, '_value', '7'));
     assert.equal(chosen.status, 303);
     assert.equal(chosen.location, `/admin/wide/?${state}&reference_1=7`);
+  });
+
+  const numbers = [...Array.from({ length: 940 }, (_, index) => index + 1_000_001), 7, 8, 9];
+  const times = Array.from({ length: 320 }, (_, index) => `2024-05-31T10:00:00.${index + 100}`);
+  for (const [what, query] of [
+    ['with commas', `id__in=${numbers.join(',')}&limit=2`],
+    ['with commas and colons', `at__in=2001-02-03T04:05:06,${times.join(',')}&limit=2`],
+    ['with spaces', `name__ne=${'+'.repeat(8_000)}&id__lt=4&limit=2`],
+  ] as const)
+    test(`${what} that the API accepts has the same records and usable links`, async () => {
+      assert.ok(query.length > 7_500, `${query.length} characters`);
+      const records = await service.request(`/api/wide/?${query}`, { user: 'ada' });
+      assert.equal(records.status, 200, records.text);
+      assert.equal(records.json.objects.length, 2);
+      const page = await ada.get(`/admin/wide/?${query}`);
+      assert.equal(page.status, 200, readable(page));
+      assert.match(readable(page), / 1–2 of 3 records /);
+      const next = /href="([^"]*)" rel="next"/.exec(page.text)?.[1] ?? '';
+      assert.match(readable(await ada.get(unescaped(next))), / 3–3 of 3 records /);
+      const file = await ada.get(unescaped(/href="([^"]*export\.csv[^"]*)"/.exec(page.text)?.[1] ?? ''));
+      assert.equal(file.text.trimEnd().split('\r\n').length, 4, file.text);
+      const { _state = [] } = hiddenFields(page, 'bulk');
+      const chosen = await ada.post('/admin/wide/-/bulk/', { _state, _all: '1', _action: 'delete' });
+      assert.match(readable(chosen), /^Delete 3 records\?/);
+    });
+
+  test('of a form keeps no spelling that breaks a header or the query', async () => {
+    const state = `name=a\r\nb#ö&column_1__ne=${'+'.repeat(8_000)}`;
+    const answer = await ada.post('/admin/wide/-/bulk/', { _state: state, _action: 'delete' });
+    assert.equal(answer.status, 303);
+    assert.match(answer.location ?? '', /^\/admin\/wide\/\?name=a%0D%0Ab%23%C3%B6&column_1__ne=\+{8000}$/);
   });
 });

@@ -2,7 +2,7 @@
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import { keySegment } from '../../http/message/key-segment.ts';
-import { decodeQuery, parseParameters, type Parameter } from '../../query/parse/grammar.ts';
+import { decodeQuery, MAX_QUERY_BYTES, parseParameters, type Parameter } from '../../query/parse/grammar.ts';
 import type { Selection } from '../../query/selection.ts';
 
 const ROOT = '/admin/';
@@ -57,14 +57,23 @@ const MAX_LINK_CHARACTERS = 131_072;
 const ESCAPED = /[&']/g;
 const ESCAPED_LENGTH = 5;
 
+/** A parameter of a page. `encoded` is the whole of it as it was sent, if it was. */
+type PageParameter = Parameter & { readonly encoded?: string };
+
+/** A spelling that links may repeat. Others break a header, end the query (`#`), or grow in HTML (`<`). */
+const REPEATABLE = /^[!$-;=?-~]*$/;
+
+const encode = ({ name, value }: Parameter): string =>
+  `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
+
 /**
  * The query parameters of a page: those of the API, and the page's own, which begin with an underscore, as no column does. The
  * object is immutable; each method returns a changed copy.
  */
 export class LinkParameters {
-  readonly list: readonly Parameter[];
+  readonly list: readonly PageParameter[];
 
-  constructor(list: readonly Parameter[] = []) {
+  constructor(list: readonly PageParameter[] = []) {
     this.list = list;
   }
 
@@ -153,9 +162,12 @@ export class LinkParameters {
     return times * (text.length + escaped * (ESCAPED_LENGTH - 1)) <= MAX_LINK_CHARACTERS;
   }
 
+  /** Encoding what the client sent unencoded can make the query too long. Then it keeps the client's spelling. */
   toString(): string {
+    const query = this.list.map(encode).join('&');
+    if (query.length <= MAX_QUERY_BYTES) return query;
     return this.list
-      .map(({ name, value }) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
+      .map((one) => (one.encoded !== undefined && REPEATABLE.test(one.encoded) ? one.encoded : encode(one)))
       .join('&');
   }
 }
