@@ -78,6 +78,43 @@ test('setting a password on its page ends the sessions of the user', async () =>
   assert.doesNotMatch(String(last?.['before']), /argon/);
 });
 
+test('setting the own password on the page of the record keeps the admin logged in', async () => {
+  const id = await service.addUser('marie', { admin: true });
+  const [marie, elsewhere] = [await logIn(service, 'marie'), await logIn(service, 'marie')];
+  const path = `/admin/user/${id}/password/`;
+  assert.match(readable(await marie.get(path)), /Changing your password ends all your other sessions\./);
+  const fields = { _current: 'pw-marie', _password: 'polonium and radium', _repeat: 'polonium and radium' };
+  const done = await marie.post(path, fields);
+  assert.equal(done.location, `/admin/user/${id}/`);
+  const page = await marie.follow(done);
+  assert.equal(page.status, 200);
+  assert.match(page.text, /class="flash done"[^>]*>Your password was changed\./);
+  assert.match((await elsewhere.get('/admin/')).location ?? '', /login/);
+  await logIn(service, 'marie', 'polonium and radium');
+});
+
+test('a further password column of the own user ends no session', async () => {
+  const withPin = resources.map((one) =>
+    one.model === 'user'
+      ? {
+          ...one,
+          columns: { ...one.columns, pin: { type: 'password', minLength: 4, null: true } as const },
+          admin: { ...one.admin, readonly: ['password'] },
+        }
+      : one,
+  );
+  const other = await startService(withPin);
+  try {
+    const id = await other.addUser('ada', { admin: true });
+    const own = await logIn(other, 'ada');
+    const fields = { _current: 'pw-ada', _password: '1234 but longer', _repeat: '1234 but longer' };
+    const page = await own.follow(await own.post(`/admin/user/${id}/password/`, fields));
+    assert.match(page.text, /class="flash done"[^>]*>The password was set\./);
+  } finally {
+    await other.close();
+  }
+});
+
 test('a short password and one that equals the user name return 400 on every page', async () => {
   const plain = await service.addUser('a very long name');
   const jo = await service.addUser('jo and her long name', { admin: true });

@@ -1,6 +1,5 @@
 // The page of the admin's own account: change the password, see and end sessions.
 import { findColumn } from '../../db/schema/model.ts';
-import { asProblem } from '../../db/connection/database-errors.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { Unauthorized, type Reply } from '../../http/message/message.ts';
 import { parseJsonFields } from '../../resources/records/json-fields.ts';
@@ -11,7 +10,8 @@ import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
 import { buttonForm, pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { loginAddress, openSession, verifyPassword } from './login.ts';
+import { loginAddress } from './login.ts';
+import { redirectReopened } from './reopened-session.ts';
 import { moment } from '../web/display-text.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields, table } from '../web/widgets.ts';
 import { redirect, redirectDone } from '../web/admin-request.ts';
@@ -66,19 +66,6 @@ export async function showAccount(context: AdminContext, errors: FieldErrors = {
 const passwordErrors = ({ password, ...others }: FieldErrors): FieldErrors =>
   password ? { _password: password, ...others } : others;
 
-/** Opens a session with the new password; undefined if that fails and the admin has to log in. */
-async function reopenSession(context: AdminContext, password: string): ReturnType<typeof openSession> {
-  try {
-    // Verifies the new password too: another admin may have replaced it in the meantime.
-    const { request, caller } = context;
-    return await openSession(context, request, await verifyPassword(context, request, caller.name, password));
-  } catch (error) {
-    // The password has been changed, so a failed login must not look like a failed change.
-    if (!(error instanceof Unauthorized) && !asProblem(error)) throw error;
-    return undefined;
-  }
-}
-
 /** Changes the admin's own password after checking the current one, and opens a new session. */
 export async function changePassword(context: AdminContext, form: Form): Promise<Reply> {
   const { caller, resources, operations, settings } = context;
@@ -111,14 +98,7 @@ export async function changePassword(context: AdminContext, form: Form): Promise
       return showAccount(context, passwordErrors(error.errors));
     throw error;
   }
-  const opened = await reopenSession(context, password);
-  if (!opened) return redirect(loginAddress(links.account, 'changed'));
-  const { token, cookie } = opened;
-  const reply = redirectDone({ ...context, token }, links.account, 'Your password was changed.');
-  return {
-    ...reply,
-    headers: { ...reply.headers, 'Set-Cookie': [cookie, ...[reply.headers['Set-Cookie'] ?? []].flat()] },
-  };
+  return redirectReopened(context, password, links.account);
 }
 
 export async function endOtherSessions(context: AdminContext): Promise<Reply> {

@@ -1,7 +1,9 @@
 // The page that sets the password of a record, usually of a user.
+import type { Column } from '../../db/schema/model.ts';
 import { notFound, Problem, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { parseJsonFields } from '../../resources/records/json-fields.ts';
+import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import {
   confirmCaller,
   isAdminRecord,
@@ -10,7 +12,9 @@ import {
   type ConfirmationRefusal,
 } from './password-confirmation.ts';
 import { sessionCaller } from './assert-session.ts';
-import type { RecordContext } from '../web/admin-context.ts';
+import { isOwnUser } from './lock-out.ts';
+import { redirectReopened } from './reopened-session.ts';
+import type { RecordContext, ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
@@ -20,6 +24,10 @@ import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts
 
 const OVERTAKEN =
   'was not set: the record has changed in the meantime, perhaps because this form was sent twice';
+
+/** Whether the column of this record is the admin's own password. A further password column ends no session. */
+const isOwnPassword = (context: ResourceContext, { id }: RecordEntry, { name }: Column): boolean =>
+  isOwnUser(context, id) && name === 'password';
 
 /** Shows the form. It never contains a stored or a typed password. */
 export async function showPassword(
@@ -46,7 +54,9 @@ export async function showPassword(
         autocomplete="username"
       />
       ${passwordFields(fields, errors, { hint: passwordHint(context) })}
-      <p class="hint">Setting a password ends all sessions of the user.</p>
+      <p class="hint">
+        ${isOwnPassword(context, stored, column) ? 'Changing your password ends all your other sessions.' : 'Setting a password ends all sessions of the user.'}
+      </p>
       <div class="buttons">
         <button class="primary">Set password</button>
         <a class="button" href="${links.record(name, id)}">Cancel</a>
@@ -88,5 +98,7 @@ export async function setPassword(context: RecordContext, form: Form): Promise<R
     if (error.status === 412) return refuse({ _password: [OVERTAKEN] }, 409);
     return refuse({ _password: error.errors?.[column.key] ?? [error.message] });
   }
-  return redirectDone(context, links.record(resource.name, id), 'The password was set.');
+  const page = links.record(resource.name, id);
+  if (isOwnPassword(context, stored, column)) return redirectReopened(context, text, page);
+  return redirectDone(context, page, 'The password was set.');
 }
