@@ -1,9 +1,10 @@
 import { fromNewAddress } from '../http/expect.ts';
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
-import { startProxy, type Proxy } from './proxy.ts';
-import { addUser, serve, until, type Serving } from './support.ts';
+import { startProxy, startTlsProxy, type Proxy } from './proxy.ts';
+import { addUser, REPOSITORY, run, serve, until, type Serving } from './support.ts';
 import { after, before, describe, test } from '../testing.ts';
 
 const PATHS = ['/readyz', '/api/note/', '/api/note/1/', '/api/message/?user__username=ada&page=9'];
@@ -123,6 +124,27 @@ describe('a database that goes away', { concurrency: 4 }, () => {
         await until('everything to be served', () => allServed(base));
       }
     }));
+
+  test('behind a certificate that is no longer valid: 503 until it is, and a start ends with the reason', async () => {
+    const pem = (name: string): string => join(REPOSITORY, `test/process/tls/${name}.pem`);
+    const proxy = await startTlsProxy(database.url, pem('number'));
+    const env = { DATABASE_URL: proxy.url, NODE_EXTRA_CA_CERTS: pem('number') };
+    const service = await serve({ env });
+    try {
+      await until('everything to be served', () => allServed(service.base));
+      proxy.present(pem('name'));
+      for (const answer of await requests(service.base)) assertUnavailable(answer);
+      assert.doesNotMatch(service.stderr(), /"level":"error"/);
+      const { code, stderr } = await run(['serve'], { env: { ...env, PORT: '0' } });
+      assert.equal(code, 1);
+      assert.match(stderr, /^vitrine: The database cannot be used: .*certificate/m);
+      proxy.present(pem('number'));
+      await until('everything to be served', () => allServed(service.base));
+      assert.equal((await service.stop()).code, 0);
+    } finally {
+      await proxy.close();
+    }
+  });
 
   test('into a black hole: every request is answered with 503, and all comes back with the network', () =>
     behindProxy(async ({ base }, proxy) => {

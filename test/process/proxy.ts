@@ -1,6 +1,8 @@
 // A stretch of network between the service and PostgreSQL that can fail in each of the ways in which networks do.
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 
 interface Link {
   readonly client: Socket;
@@ -144,5 +146,45 @@ export async function startProxy(target: string): Promise<Proxy> {
       cancelDelay = milliseconds;
     },
     close: refuse,
+  };
+}
+
+/** Adds TLS to the connections of a database. */
+export async function startTlsProxy(target: string, file: string) {
+  const { hostname, port } = new URL(target);
+  const clients = new Set<Socket>();
+  let pem = readFileSync(file);
+  const cut = (): void => clients.forEach((client) => client.destroy());
+  const server = createServer((client) => {
+    clients.add(client.on('error', () => undefined).on('close', () => clients.delete(client)));
+    // The first message asks for TLS, also before a request to cancel.
+    client.once('data', () => {
+      client.write('S');
+      const secure = new TLSSocket(client, { isServer: true, key: pem, cert: pem });
+      const upstream = connect(Number(port || 5432), hostname);
+      for (const socket of [secure, upstream])
+        socket
+          .on('error', () => undefined)
+          .on('close', () => [client, upstream].forEach((one) => one.destroy()));
+      secure.pipe(upstream).pipe(secure);
+    });
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const url = new URL(target);
+  url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  url.searchParams.set('sslmode', 'verify-full');
+  return {
+    /** The address of the database through the proxy. */
+    url: url.href,
+    /** Ends all connections. The next ones get this certificate. */
+    present: (other: string): void => {
+      pem = readFileSync(other);
+      cut();
+    },
+    close: async (): Promise<void> => {
+      const closed = once(server.close(), 'close');
+      cut();
+      await closed;
+    },
   };
 }

@@ -50,6 +50,19 @@ export function isConnectionError(error: Error): boolean {
   return severity === undefined || severity === 'FATAL' || severity === 'PANIC';
 }
 
+/** A code of PostgreSQL, also from a pooler that gives no severity. Those of Node have no digits. */
+const SQLSTATE = /^(?=.*\d)[\dA-Z]{5}$/;
+
+/**
+ * Whether the network or TLS ended or refused a connection, with any of Node's codes. The driver adds the statement to the errors
+ * that it passes on. A TypeError or a RangeError is a fault of the program, and may have a code as well.
+ */
+const isNetworkError = (error: DatabaseError): boolean =>
+  'query' in error &&
+  !SQLSTATE.test(error.code) &&
+  !(error instanceof TypeError) &&
+  !(error instanceof RangeError);
+
 /** The `routine` of the errors with which PostgreSQL refuses a change because the transaction is read-only, or it is a standby. */
 const READ_ONLY_ROUTINES = /^PreventCommand(IfReadOnly|DuringRecovery)$/;
 
@@ -149,9 +162,11 @@ export function toProblem(error: unknown): Problem | undefined {
   const known =
     ANSWERS[error.code] ?? (error.code.length === 5 ? ANSWERS[error.code.slice(0, 2)] : undefined);
   const answer = isRaised(error) && (!known || NOT_RAISED.test(error.code)) ? ANSWERS['P0'] : known;
-  // For instance a database that accepts no connections (55000), or a role that lost its privilege to connect (42501).
-  if (!answer)
-    return error.code.length === 5 && isConnectionError(error) ? unavailable(UNAVAILABLE) : undefined;
+  if (!answer) {
+    // For instance a database that accepts no connections (55000), or a role that lost its privilege to connect (42501).
+    const isRefused = error.code.length === 5 && isConnectionError(error);
+    return isRefused || isNetworkError(error) ? unavailable(UNAVAILABLE) : undefined;
+  }
   const [status, detail] = answer;
   return status === 503 ? unavailable(detail) : new Problem(status, detail);
 }
@@ -193,6 +208,13 @@ const lacksTls = ({ message }: DatabaseError): boolean => NO_TLS.test(message);
 /** Node's codes for a certificate of an unknown authority. */
 const UNKNOWN_AUTHORITY = /^(UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED|DEPTH_ZERO)/;
 
+/** Node's codes for a network or a system that may work later, beyond those in ANSWERS. */
+const PASSING = /^E(ADDRNOTAVAIL|AI_FAIL|CONNABORTED|HOSTDOWN|MFILE|NETDOWN|NFILE|NOBUFS)$/;
+
+/** Whether waiting does not resolve an error of the network or of TLS, such as an expired certificate. */
+const isLasting = (error: DatabaseError): boolean =>
+  isNetworkError(error) && !(error.code in ANSWERS) && !PASSING.test(error.code);
+
 /** Why the database cannot be used, for the operator. It contains no password. */
 export function reasonOf(error: DatabaseError): string {
   const { message, code } = error;
@@ -220,7 +242,8 @@ export const databaseFault = (error: unknown): unknown =>
  * stands for a lost connection.
  */
 export function isTemporarilyUnavailable(error: unknown): boolean {
-  if (isDatabaseError(error) && (lacksTls(error) || isRefusal(error) || isReadOnlyError(error))) return false;
+  if (isDatabaseError(error) && [lacksTls, isRefusal, isReadOnlyError, isLasting].some((one) => one(error)))
+    return false;
   return asProblem(error)?.status === 503;
 }
 
