@@ -44,6 +44,9 @@ export type ElementValue<C> = C extends { choices: readonly (infer Choice)[] }
     ? FilterValues[T]
     : never;
 
+/** The service reads one text as a list, so an element with a comma must be in an array, which the client quotes. */
+type SingleElement<C> = C extends { of: 'string' | 'text' } ? never : ElementValue<C>;
+
 type OneOrMore<T> = T | readonly T[];
 
 /** The value of an operator. A filter with several values matches any of them. */
@@ -53,7 +56,7 @@ type Operand<C, All extends WrittenResource, Op> = Op extends 'is'
     ? readonly ValueOf<C, All>[] | string
     : Op extends 'contains'
       ? C extends { type: 'array' }
-        ? readonly ElementValue<C>[] | ElementValue<C> | string
+        ? readonly ElementValue<C>[] | SingleElement<C>
         : string | number | boolean
       : Op extends 'like' | 'ilike'
         ? OneOrMore<string>
@@ -74,8 +77,11 @@ type FilterValue<R extends WrittenResource, All extends WrittenResource, Name ex
 type PathValue<C, All extends WrittenResource, Tail extends string> = C extends { type: 'foreignKey' }
   ? [FilterValue<Referred<C, All>, All, Tail>] extends [never]
     ? OperatorValue<C, All, Tail>
-    : FilterValue<Referred<C, All>, All, Tail>
+    : RelatedValue<FilterValue<Referred<C, All>, All, Tail>, Tail>
   : OperatorValue<C, All, Tail>;
+
+/** The client sends an array for `in` or `contains` as one list, even if this is the name of a column. */
+type RelatedValue<Value, Tail> = Tail extends 'in' | 'contains' ? Exclude<Value, readonly unknown[]> : Value;
 
 type OperatorValue<C, All extends WrittenResource, Op extends string> =
   Op extends OperatorsOf<Resolved<C, All>> ? Operand<C, All, Op> : never;

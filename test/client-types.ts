@@ -162,7 +162,8 @@ export async function accepted(): Promise<void> {
   account.land_id satisfies string | null;
   account.parent_id satisfies number | null;
   await client.account.create({ id: 5n, balance: 2.5 });
-  await client.message.list({ sizes__contains: 1, tags__contains: 'a', extra__contains: 1 });
+  await client.message.list({ sizes__contains: 1, tags__contains: ['a, b'], extra__contains: 1 });
+  await client.account.list({ parent__in: true, '-parent__parent__in__in': [true, false] });
   await client.message.list({ extra__contains: true, '-extra__contains': '"a"' });
   (await client.total.get('x')).total satisfies string;
   const [key] = await client.account.createMany([{ balance: 1 }], { return: 'minimal' });
@@ -314,6 +315,14 @@ export async function refused(): Promise<void> {
   await client.message.list({ extra__contains: ['1'] });
   // @ts-expect-error an element has another type
   await client.message.list({ sizes__contains: true });
+  // @ts-expect-error the service would read one text as a list
+  await client.message.list({ tags__contains: 'a, b' });
+  // @ts-expect-error the service would read one text as a list, also of choices
+  await client.message.list({ '-moods__contains': 'sad' });
+  // @ts-expect-error the client would send one list, but this is a column
+  await client.account.list({ parent__in: [true, false] });
+  // @ts-expect-error the client would send one list, but this is a column
+  await client.account.list({ '-parent__parent__in': [true, false] });
 }
 
 /** Registries that use `satisfies Resource[]`, like those of the repository. */
