@@ -5,7 +5,6 @@ import { createOpenApi } from '../openapi/openapi.ts';
 import { entityTag, noneMatchLists } from '../message/entity-tag.ts';
 import { isStreamed, json, lengthOf, type ApiRequest, type Reply } from '../message/message.ts';
 import { createApiReads, type ApiReadOptions } from './api-reads.ts';
-import { wantsHtml } from './negotiation.ts';
 import { assertNoParameters, effectiveMethod, type ResourceRoute } from './api-routes.ts';
 import { createApiWrites, type ApiWriteOptions } from './api-writes.ts';
 
@@ -54,7 +53,8 @@ function cached(request: ApiRequest, reply: Reply, cache: number): Reply {
   if (status !== 200 && status !== 304) return reply;
   // A cache that ignores `Prefer` must not give such a response to others. The same holds for an HTML page, which contains the
   // `Host` header of the request.
-  if ('Preference-Applied' in reply.headers || wantsHtml(request)) return reply;
+  const isPage = String(reply.headers['Content-Type']).startsWith('text/html');
+  if ('Preference-Applied' in reply.headers || isPage) return reply;
   const isTagged = status === 304 || reply.headers['ETag'] !== undefined;
   if (isTagged || isStreamed(reply) || typeof reply.body === 'string' || lengthOf(reply.body) > MAX_TAGGED)
     return { ...reply, headers: { ...reply.headers, ...caching } };
