@@ -1,7 +1,8 @@
 // The flags for running the service under Node's permission model. docs/running.md says what they forbid.
 // CommonJS, because the PM2 configuration loads it, too. Run as a program, it prints one argument for node per line.
-const { existsSync, realpathSync } = require('node:fs');
+const { existsSync, readFileSync, realpathSync } = require('node:fs');
 const { delimiter, join, resolve, sep } = require('node:path');
+const { parseEnv } = require('node:util');
 
 const ROOT = realpathSync(join(__dirname, '..'));
 /** The settings of the service (src/config.ts) that name a file with the value of another one. */
@@ -42,6 +43,24 @@ function moduleFolders() {
   return [...[ROOT, ...places].flatMap(modulesOf), join(ROOT, 'node_modules')].filter(existsSync);
 }
 
+/** The text of a file; '' if it cannot be read, which the service reports. */
+function textOf(file) {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+/** The files that the settings of the service name, in the environment or in `.env`. */
+function namedFiles(cwd) {
+  const variables = { ...parseEnv(textOf(join(cwd, '.env'))), ...process.env };
+  const { RESOURCES = '', RESOURCES_FILE = '' } = variables;
+  const named = RESOURCES_FILE === '' ? '' : textOf(resolve(cwd, RESOURCES_FILE)).replace(/\r?\n$/, '');
+  const others = Object.keys(variables).filter((name) => FILE_SETTING.test(name));
+  return [RESOURCES, named, ...others.map((name) => variables[name])];
+}
+
 /**
  * The flags for this version of Node.js. The service may read the application, its packages, the registry file, `.env`, the files
  * of settings such as DATABASE_URL_FILE, and the paths in CONFINE_READ.
@@ -57,11 +76,11 @@ function confinement({
 } = {}) {
   const permission = ['--permission', '--experimental-permission'].find(isKnown);
   if (permission === undefined) throw new Error(`Node.js ${process.version} has no permission model.`);
-  const { RESOURCES = '', CONFINE_READ = '' } = process.env;
-  const secrets = Object.keys(process.env).filter((name) => FILE_SETTING.test(name));
+  const { CONFINE_READ = '' } = process.env;
   const application = ['bin', 'dist', 'package.json'].map((name) => join(ROOT, name));
-  const files = ['.env', RESOURCES, ...secrets.map((name) => process.env[name])];
-  const wanted = [...files, ...CONFINE_READ.split(delimiter), ...read].filter((path) => path !== '');
+  const wanted = ['.env', ...namedFiles(cwd), ...CONFINE_READ.split(delimiter), ...read].filter(
+    (path) => path !== '',
+  );
   const readable = [...application, ...moduleFolders(), ...wanted.map((path) => resolve(cwd, path))];
   return [
     permission,

@@ -17,14 +17,14 @@ export interface RegistryFile {
 /** The names of registry files that are suggested when they are in the current folder. */
 const USUAL_FILES = ['resources.js', 'resources.mjs', 'resources.ts'];
 
-/** Whether a file exists and this process may know it: with confinement, Node.js 20 throws an error otherwise. */
-function isThere(file: string): boolean {
-  try {
-    return existsSync(file);
-  } catch {
-    return false;
-  }
+/** Whether confinement, if any, allows this process to read a file. */
+function mayRead(file: string): boolean {
+  const { permission } = process as Partial<NodeJS.Process>;
+  return permission?.has('fs.read', resolve(file)) ?? true;
 }
+
+/** Whether a file exists and this process may know it: with confinement, Node.js 20 throws an error otherwise. */
+const isThere = (file: string): boolean => mayRead(file) && existsSync(file);
 
 /** What every command says when RESOURCES is not set. It says so because serving the samples creates their tables. */
 export function samplesNotice(): string {
@@ -43,17 +43,18 @@ export async function loadRegistryFile(file: string | undefined): Promise<Regist
   const path = resolve(file);
   if (!['.ts', '.mts', '.js', '.mjs'].includes(extname(path)))
     throw new StartError(`RESOURCES=${file} must end in .ts, .mts, .js or .mjs.`);
+  const denied = (name: string): StartError =>
+    new StartError(
+      `RESOURCES=${file} cannot be loaded: this process may not access ${name}. To allow it, add its folder to CONFINE_READ.`,
+    );
+  if (!mayRead(path)) throw denied(path);
   if (!existsSync(path)) throw new StartError(`RESOURCES=${file}: there is no such file.`);
   try {
     // As a path: with a file URL, tsx confuses x.ts and x.js.
     return exportsOf((await import(pathToFileURL(path).pathname)) as Exports);
   } catch (error) {
     const { code, resource = '' } = (error ?? {}) as { code?: unknown; resource?: string };
-    if (code === 'ERR_ACCESS_DENIED' && isAbsolute(resource)) {
-      throw new StartError(
-        `RESOURCES=${file} cannot be loaded: this process may not access ${resource}. To allow it, add its folder to CONFINE_READ.`,
-      );
-    }
+    if (code === 'ERR_ACCESS_DENIED' && isAbsolute(resource)) throw denied(resource);
     // Node.js can read TypeScript since 22.18, and older versions with tsx.
     if (code === 'ERR_UNKNOWN_FILE_EXTENSION' && /\.m?ts$/.test(path)) {
       throw new StartError(

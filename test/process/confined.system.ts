@@ -227,6 +227,26 @@ for (const [whose, unit, application] of UNITS) {
       assert.match(stderr, /^vitrine: The database cannot be used: /m);
     });
 
+    test('reads the registry that .env names, also through RESOURCES_FILE', async () => {
+      const folder = await folderWith({ 'own.mjs': `${THING}\nexport default [thing];`, name: 'own.mjs\n' });
+      const { words, options } = command('check');
+      const { RESOURCES, CONFINE_READ, ...env } = options.env ?? {};
+      assert.ok(RESOURCES && CONFINE_READ);
+      for (const [file, more] of [
+        ['RESOURCES=own.mjs', {}],
+        ['RESOURCES_FILE=name', {}],
+        ['', { RESOURCES_FILE: 'name' }],
+        ['RESOURCES_FILE=none', { RESOURCES: 'own.mjs' }],
+      ] as const) {
+        await writeFile(join(folder, '.env'), `${file}\n`);
+        const { code, stderr } = await run(words, { ...options, cwd: folder, env: { ...env, ...more } });
+        // The registry was read: its table is missing.
+        assert.match(stderr, /thing/, file);
+        assert.doesNotMatch(stderr, /RESOURCES/, file);
+        assert.equal(code, 1, file);
+      }
+    });
+
     test('takes the socket that systemd passes', async () => {
       const socket = createServer().listen(0, '127.0.0.1');
       await once(socket, 'listening');
@@ -272,6 +292,20 @@ test('without the flags the registry file does all of it', async () => {
   const outcomes = JSON.parse(/^outcomes (.*)$/m.exec(stdout)?.[1] ?? '{}') as Record<string, string>;
   delete outcomes['find SQLite']; // Node.js 20 has none
   assert.deepEqual(new Set(Object.values(outcomes)), new Set(['done']));
+});
+
+test('a registry file that the flags do not allow to read is named, with the remedy', async () => {
+  const folder = await folderWith({ 'other.mjs': 'export default [];' });
+  const options = { command: process.execPath, cwd: folder };
+  const flags = await run([join(INSTALLATION, 'bin/confinement.cjs')], options);
+  const words = flags.stdout.trim().split('\n');
+  const env = { NODE_ENV: 'production', DATABASE_URL: 'postgres://127.0.0.1:1/none', RESOURCES: 'other.mjs' };
+  const { code, stderr } = await run([...words, 'check'], { ...options, env });
+  assert.equal(code, 1);
+  const file = join(folder, 'other.mjs');
+  assert.match(stderr, /^vitrine: RESOURCES=other\.mjs cannot be loaded: /m);
+  assert.ok(stderr.includes(`may not access ${file}`) && stderr.includes('CONFINE_READ'), stderr);
+  assert.doesNotMatch(stderr, /^ +at /m);
 });
 
 test('without the flags of this Node.js nothing starts', async () => {
