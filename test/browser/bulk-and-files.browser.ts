@@ -133,6 +133,22 @@ for (const { mode, javaScriptEnabled } of MODES) {
         );
       });
 
+      test('an export after the end of the session shows the login, which leads to the file', async () => {
+        const id = await site.service.addUser('late', { admin: true });
+        const late = await site.openAs('late');
+        await late.goto('/admin/trip/');
+        await site.service
+          .sql`update vitrine_session set seen = seen - interval '13 hours' where user_key = ${id}::text`;
+        await follow(link(late, 'CSV'));
+        await expectVisible(late.getByText('Your session has expired. Log in again to continue.'));
+        await late.getByLabel('User name').fill('late');
+        await late.getByLabel('Password').fill('pw-late');
+        const coming = late.waitForEvent('download');
+        await button(late, 'Log in').click();
+        assert.equal((await coming).suggestedFilename(), 'trip.csv');
+        await late.close();
+      });
+
       test('an import with an error changes nothing, and a corrected one is made after the preview', async () => {
         await openList('Trips');
         await search('town 045');

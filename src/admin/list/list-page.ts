@@ -85,8 +85,8 @@ function footer({ history, resource }: ResourceContext, parameters: LinkParamete
   const state = parameters.without('page', 'limit', '_filter', '_old');
   return html`<p class="also">
     Export this list:
-    <a href="${links.action(name, 'export.csv', state)}" download>CSV</a>,
-    <a href="${links.action(name, 'export.json', state)}" download>JSON</a>.
+    <a href="${links.action(name, 'export.csv', state)}">CSV</a>,
+    <a href="${links.action(name, 'export.json', state)}">JSON</a>.
     ${
       access &&
       html`The same query in the API:
