@@ -6,7 +6,7 @@ import { chown, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'no
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { arch, platform } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve, sep } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type postgres from 'postgres';
@@ -66,6 +66,19 @@ export async function serverOwner(): Promise<Owner | undefined> {
     });
   }
   return { uid: await id('-u'), gid: await id('-g') };
+}
+
+/** The outermost folder on the way to a file that the owner of the server may not enter. */
+async function closedFolder({ uid, gid }: Owner, file: string): Promise<string | undefined> {
+  const names = resolve(file).split(sep);
+  for (let count = 1; count < names.length; count += 1) {
+    const folder = names.slice(0, count).join(sep) || sep;
+    const state = await stat(folder).catch(() => undefined);
+    if (!state) return undefined;
+    const mayEnter = state.uid === uid ? 0o100 : state.gid === gid ? 0o010 : 0o001;
+    if ((state.mode & mayEnter) === 0) return folder;
+  }
+  return undefined;
 }
 
 /** A port that is free now. Another process may take it before the server does. */
@@ -242,7 +255,13 @@ export async function startEmbedded(
     if (error instanceof StartError) throw error;
     const { message, stderr } = error as Error & { stderr?: string };
     const log = join(cluster, 'server.log');
-    const hint = existsSync(log) ? `\nSee the server's log: ${log}` : '';
+    const closed =
+      owner && ((await closedFolder(owner, cluster)) ?? (await closedFolder(owner, binaries.initdb)));
+    const hint = closed
+      ? `\nAs root, it runs as the system user postgres, which may not enter ${closed}. Move the project to another folder, such as /opt.`
+      : existsSync(log)
+        ? `\nSee the server's log: ${log}`
+        : '';
     throw new StartError(
       `Cannot start the embedded PostgreSQL in ${directory}: ${(stderr ?? '').trim() || message}${hint}`,
     );
