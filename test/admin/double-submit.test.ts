@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
+import { eventually } from '../http/expect.ts';
 import { fieldsOf, hiddenFields, logIn, readable, type Browser } from './support.ts';
 import { after, before, describe, test } from '../testing.ts';
 
@@ -13,12 +14,24 @@ const genre: Resource = {
   admin: { title: 'Genres', label: '{name}' },
 };
 
+/** Values that PostgreSQL outputs in another form than a browser sends them. */
+const priced: Resource = {
+  model: 'priced',
+  columns: {
+    price: { type: 'decimal', precision: 6, scale: 2, null: true },
+    extra: { type: 'json', null: true },
+    code: { type: 'uuid', null: true },
+    note: { type: 'string', null: true },
+  },
+  access: 'user',
+};
+
 describe('a form that is submitted twice', () => {
   let service: TestService;
   let ada: Browser;
   const add = '/admin/genre/-/add/';
   before(async () => {
-    service = await startService([...shipped, genre]);
+    service = await startService([...shipped, genre, priced]);
     await service.addUser('ada', { admin: true });
     ada = await logIn(service, 'ada');
   });
@@ -108,5 +121,63 @@ describe('a form that is submitted twice', () => {
     const fields = { ...fieldsOf(await ada.get(path)), rank: '6' };
     for (let times = 0; times < 2; times += 1) assert.equal((await ada.post(path, fields)).status, 303);
     assert.equal((await ada.post(path, { ...fields, rank: '7' })).status, 409);
+  });
+
+  for (const [column, typed] of [
+    ['price', '7'],
+    ['price', ''],
+    ['extra', '{"a":1}'],
+    ['code', 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'],
+  ] as const)
+    test(`saves ${column} as ${JSON.stringify(typed)} twice without a conflict`, async () => {
+      const [row] = await service.sql`insert into priced (price, note) values (5, 'one') returning id`;
+      const id = Number(row?.['id']);
+      const path = `/admin/priced/${id}/`;
+      const fields = { ...fieldsOf(await ada.get(path)), [column]: typed };
+      for (let times = 0; times < 2; times += 1) {
+        const answer = await ada.post(path, fields);
+        assert.equal(answer.status, 303, readable(answer));
+        assert.match((await ada.follow(answer)).text, /was changed\./);
+      }
+      await service.sql`update priced set note = 'two' where id = ${id}`;
+      assert.equal((await ada.post(path, fields)).status, 409);
+    });
+
+  test('is a conflict if another user has changed the value since', async () => {
+    const [row] = await service.sql`insert into priced (price) values (5) returning id`;
+    const id = Number(row?.['id']);
+    const path = `/admin/priced/${id}/`;
+    const fields = { ...fieldsOf(await ada.get(path)), price: '7' };
+    assert.equal((await ada.post(path, fields)).status, 303);
+    for (const other of ['7.01', null]) {
+      await service.sql`update priced set price = ${other} where id = ${id}`;
+      assert.equal((await ada.post(path, fields)).status, 409);
+    }
+    assert.equal((await ada.post(path, { ...fields, price: '99999999' })).status, 409);
+  });
+
+  test('saves the same change twice at the same time without a conflict', async () => {
+    const [row] = await service.sql`insert into priced (price, note) values (5, 'one') returning id`;
+    const id = Number(row?.['id']);
+    const path = `/admin/priced/${id}/`;
+    const fields = { ...fieldsOf(await ada.get(path)), price: '7', note: 'two' };
+    const { sent } = await service.sql.begin(async (transaction) => {
+      await transaction`select from priced where id = ${id} for update`;
+      const answers = [ada.post(path, fields), ada.post(path, fields)];
+      await eventually(async () => {
+        const waiting = await service.sql`
+          select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+        return waiting.count === 2;
+      }, 'two saves that wait');
+      return { sent: answers };
+    });
+    const answers = await Promise.all(sent);
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [303, 303],
+    );
+    const log =
+      await service.sql`select from vitrine_history where model = 'priced' and record = ${String(id)}`;
+    assert.equal(log.length, 1);
   });
 });

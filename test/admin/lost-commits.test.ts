@@ -8,7 +8,13 @@ import { cheapHash, createDatabase, type TestDatabase } from '../support.ts';
 import { fieldsOf, hiddenFields, logIn, type AdminAnswer, type Browser } from './support.ts';
 import { after, before, describe, test } from '../testing.ts';
 
-const note: Resource = { model: 'note', columns: { text: { type: 'string' } } };
+const note: Resource = {
+  model: 'note',
+  columns: {
+    text: { type: 'string' },
+    price: { type: 'decimal', precision: 6, scale: 2, null: true },
+  },
+};
 
 describe('a form whose commit is not answered', () => {
   let database: TestDatabase;
@@ -96,6 +102,19 @@ describe('a form whose commit is not answered', () => {
       }
       assert.equal((await database.sql`select from note where text = ${how}`).count, 1);
     });
+
+  test('keeps its values, and sent again is no conflict: changes a record', async () => {
+    const [row] = await database.sql`insert into note (text) values ('before') returning id`;
+    const path = `/admin/note/${row?.['id']}/`;
+    const fields = { ...fieldsOf(await ada.get(path)), text: 'changed once', price: '7' };
+    proxy.loseAnswer('changed once');
+    const shown = await ada.post(path, fields);
+    assertUnknown(shown);
+    assert.equal(fieldsOf(shown)['price'], '7');
+    const again = await ada.post(path, fieldsOf(shown));
+    assert.equal(again.status, 303, again.text);
+    assert.match((await ada.follow(again)).text, /was changed\./);
+  });
 
   test('can be sent again when the change was not made', async () => {
     const fields = { ...fieldsOf(await ada.get(added)), text: 'late' };

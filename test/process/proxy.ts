@@ -24,6 +24,8 @@ export interface Proxy {
   readonly silence: (isChosen?: (index: number) => boolean) => number;
   /** Ends the next connection that commits, once the server has answered: the change is made, and the answer is lost. */
   readonly loseCommit: () => void;
+  /** The same for the next connection that sends this text, such as a value of a statement. */
+  readonly loseAnswer: (text: string) => void;
   /**
    * Ends a connection made from now on when it sends one of these texts, once for each of them.
    * @returns the texts that are left
@@ -48,7 +50,7 @@ export async function startProxy(target: string): Promise<Proxy> {
   const fatal = new Set<string>();
   let swallows = false;
   let cancelDelay = 0;
-  let losesCommit = false;
+  let unanswered: string | undefined;
   let server: Server | undefined;
   let address: AddressInfo | undefined;
 
@@ -70,8 +72,8 @@ export async function startProxy(target: string): Promise<Proxy> {
       upstream.write(chunk);
       client.pipe(upstream).pipe(client);
       client.on('data', (sent: Buffer) => {
-        if (!losesCommit || !sent.includes(COMMIT)) return;
-        losesCommit = false;
+        if (unanswered === undefined || !sent.includes(unanswered)) return;
+        unanswered = undefined;
         upstream.unpipe(client);
         upstream.once('data', end).resume();
       });
@@ -136,7 +138,10 @@ export async function startProxy(target: string): Promise<Proxy> {
       silence();
     },
     loseCommit: () => {
-      losesCommit = true;
+      unanswered = COMMIT;
+    },
+    loseAnswer: (text) => {
+      unanswered = text;
     },
     cutAt: (texts) => {
       for (const text of texts) fatal.add(text);

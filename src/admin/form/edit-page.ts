@@ -6,7 +6,7 @@ import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { RecordEntry, StoredEntry } from '../../resources/records/record-entry.ts';
 import { sessionCaller } from '../session/assert-session.ts';
 import { confirmCaller, needsConfirmation } from '../session/password-confirmation.ts';
-import { isChoice, resolveConflict, showConflict } from './conflict-page.ts';
+import { isChoice, resolveConflict, showConflict, type Conflict } from './conflict-page.ts';
 import type { RecordContext, ResourceContext } from '../web/admin-context.ts';
 import { addPassword, trySave, bodyOf, type FormBody } from '../fields/form-body.ts';
 import { boundedForm } from '../fields/form-bounds.ts';
@@ -18,6 +18,8 @@ import {
   fittingColumns,
   initialValues,
   NO_VALUES,
+  originIn,
+  originOf,
   storedValues,
   typedValues,
   type TypedValues,
@@ -85,6 +87,15 @@ async function create(context: ResourceContext, typed: TypedValues, form: Form):
   return afterSave(context, id, form, isRepeated ? 'repeated' : 'added');
 }
 
+/** Whether the record already has all values of a form, as after a form that is sent twice. */
+async function isSaved(context: ResourceContext, conflict: Conflict): Promise<boolean> {
+  const { stored } = conflict;
+  const { fields, errors } = await bodyOf(resolveConflict(conflict), stored);
+  if (Object.keys(errors).length > 0) return false;
+  const { browsing, resource } = context;
+  return fields.size === 0 || browsing.hasValues(resource, stored.id, fields, sessionCaller(context));
+}
+
 async function update(
   context: ResourceContext,
   stored: StoredEntry,
@@ -107,6 +118,9 @@ async function update(
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 412) throw error;
     const now = await browsing.read(resource, stored.id);
+    // A form that was sent twice at the same time.
+    if (await isSaved(context, { stored: now, typed: sent, form }))
+      return afterSave(context, stored.id, form, 'changed');
     // The conflict page repeats the form as it was sent, so the user chooses again for all fields.
     return showConflict(context, { stored: now, typed: sent, form });
   }
@@ -217,9 +231,12 @@ export async function saveRecord(context: FormContext, submitted: Form): Promise
   if (isNew) return create(context, typed, form);
   if (!stored) return showGone(context, typed, form);
   if (form.get('_save') === 'new' && resource.may.has('add')) return asNew(context, typed, form);
-  // A form that was sent twice: the record already has all its values.
-  const isSaved = (await bodyOf(typed, stored)).fields.size === 0;
-  if (form.get('_version') !== stored.version && !isSaved)
-    return showConflict(context, { stored, typed, form });
+  if (form.get('_version') !== stored.version) {
+    const conflict = { stored, typed, form };
+    if (!(await isSaved(context, conflict))) return showConflict(context, conflict);
+    // A form that was sent twice, unless it changed nothing the first time.
+    const isUnchanged = originIn(form, editable) === originOf(typed);
+    return afterSave(context, id, form, isUnchanged ? 'unchanged' : 'changed');
+  }
   return update(context, stored, typed, form);
 }

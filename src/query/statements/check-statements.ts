@@ -76,9 +76,12 @@ export const matchesDigest = (
 ): Fragment =>
   sql`coalesce(encode(sha256(convert_to(${salt} || ${present}, 'UTF8')), 'hex') = ${digest}, false)`;
 
-/** What an update of the row FOUND stores. The type may combine the value with the present one, for instance to keep microseconds. */
-export const assigned = (value: Fragment, column: Column): Fragment =>
-  column.type.assign?.(value, reference(FOUND, column), column) ?? value;
+/**
+ * What an update stores. The type may combine the value with the present one, for instance to keep microseconds.
+ * @param row the alias of the row as it is
+ */
+export const assigned = (value: Fragment, column: Column, row: string = FOUND): Fragment =>
+  column.type.assign?.(value, reference(row, column), column) ?? value;
 
 function checkSql({ kind, column, values }: BoundCheck): Fragment {
   const [given = EMPTY, urlKey = EMPTY] = values;

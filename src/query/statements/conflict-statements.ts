@@ -1,9 +1,10 @@
 // Statements that explain conflicts: duplicates, referring records, faults of keys, and the constraint that a write violated.
-import { EMPTY, join, quotedTable, sql, table, value } from '../../db/fragment.ts';
+import { EMPTY, exactText, join, quotedTable, sql, table, value } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import { booleans, createStatement, isTrue, oneCell, text, type Statement } from '../../db/rows.ts';
 import { reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import type { Change } from './change.ts';
+import { assigned } from './check-statements.ts';
 
 /** Asks which conditions hold for any row `r` of their table. @returns the answers in the order of the conditions */
 const anyRow = (conditions: readonly { model: Model; condition: Fragment }[]): Statement<boolean[]> => {
@@ -44,6 +45,20 @@ export const referrersStatement = (
       return { model, condition: sql`${reference('r', column)} = ${typed(id, column)}${other}` };
     }),
   );
+
+/** Asks whether a record has these values already, so that writing them would change nothing. */
+export function hasValuesStatement(
+  model: Model,
+  id: string,
+  changes: readonly Change[],
+): Statement<boolean[]> {
+  const isRow = sql`${reference('r', model.primaryKey)} = ${typed(id, model.primaryKey)}`;
+  const same = changes.map(
+    ({ column, value: newValue }) =>
+      sql`${exactText(reference('r', column))} is not distinct from ${exactText(assigned(typed(newValue, column), column, 'r'))}`,
+  );
+  return anyRow([{ model, condition: join([isRow, ...same], ' and ') }]);
+}
 
 /** Asks which of these values are equal in the type of their column, such as 1.5 and 1.50. */
 export const equalValuesStatement = (

@@ -1,6 +1,7 @@
 // Lists, reads and counts records for the admin area.
 import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
+import { asProblem } from '../../db/connection/database-errors.ts';
 import { namedColumns, type Column } from '../../db/schema/model.ts';
 import { badQuery, notFound, type FieldErrors } from '../../errors.ts';
 import {
@@ -9,6 +10,7 @@ import {
   chosenOnly,
   estimateStatement,
 } from '../../query/statements/bulk-statements.ts';
+import { hasValuesStatement } from '../../query/statements/conflict-statements.ts';
 import { entry, type EntryContents } from '../../query/entries/entry-sql.ts';
 import { parseListQuery, type ListQuery } from '../../query/parse/grammar.ts';
 import { cutColumn } from '../../query/entries/masked-history-sql.ts';
@@ -18,12 +20,14 @@ import { recordStatement, type MakeRecordStatement } from '../../query/statement
 import type { RowOutput } from '../../query/statements/record-json.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { pageTooLarge } from './api-listing.ts';
+import { checkBody } from './checked-body.ts';
+import type { JsonFields } from './json-fields.ts';
 import type { Count, Selection } from '../../query/selection.ts';
 import { createLookUp, LONGEST_NAME, wordsOf, type Found } from './look-up.ts';
 import { parseEntries, parseLargeEntry, type RecordEntry, type StoredEntry } from './record-entry.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { parseId, recordResult } from './read-record.ts';
-import { visibilityFor } from '../serve/served-resource.ts';
+import { visibilityFor, type Caller } from '../serve/served-resource.ts';
 import { NO_RECORD } from './write-result.ts';
 
 export interface EntryPage {
@@ -176,6 +180,29 @@ export function createBrowsing(
     /** A record for its form: only values too long for a form are cut. @throws Problem 404 */
     read: (resource: AdminResource, id: string): Promise<StoredEntry> =>
       find(resource, id, statements.recordForForm(resource)),
+
+    /**
+     * Whether a record has these values already, so that a change to them would change nothing. PostgreSQL compares them, because
+     * it outputs some of them in another form than a client sends them.
+     */
+    async hasValues(
+      resource: AdminResource,
+      idText: string,
+      fields: JsonFields,
+      caller: Caller,
+    ): Promise<boolean> {
+      const { changes } = await checkBody(fields, resource, { id: idText, caller });
+      const id = parseId(resource, idText);
+      if (id === undefined || changes.length < fields.size) return false;
+      try {
+        const statement = hasValuesStatement(resource.model, id, changes);
+        return (await database.run(statement, 'read')).every(Boolean);
+      } catch (error) {
+        // A value that the database does not accept is not stored either.
+        if (asProblem(error)?.status === 400) return false;
+        throw error;
+      }
+    },
 
     /** The least and the greatest value of a column; undefined where all are null. */
     bounds: (
