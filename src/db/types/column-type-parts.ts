@@ -86,6 +86,9 @@ export const timesOutput = (array: Fragment, { fractionalSecondDigits }: Facts):
 export const timesInSeconds = (array: Fragment, { castType, fractionalSecondDigits }: Facts): Fragment =>
   fractionalSecondDigits ? sql`${withoutFractions(sql`${array}::text`)}::${raw(`${castType}[]`)}` : array;
 
+/** A JSON value as a body has it: `json` keeps outer whitespace. */
+export const jsonText = (column: Fragment): Fragment => sql`btrim(${column}::text, E' \\t\\n\\r')`;
+
 /** Parses a UUID in its canonical form and converts it to lower case. */
 export function uuid(text: string): Parsed {
   const canonical = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;

@@ -10,6 +10,8 @@ export type Parsed = (
 ) & {
   /** The digits that exponents add to the value, see `DigitBudget`; none if left out. */
   readonly addedDigits?: number;
+  /** Whether PostgreSQL can compare a value with a fault only as text. */
+  readonly isText?: boolean;
 };
 
 export type Operator =

@@ -30,6 +30,7 @@ import {
   dateTimeOutput,
   timeOutput,
   uuid,
+  jsonText,
   dateTimesOutput,
   timesOutput,
   timesInSeconds,
@@ -251,10 +252,8 @@ export const COLUMN_TYPES = {
     input: { control: 'textarea', json: 'json' },
     schema: jsonSchema,
     // Sending back what was read changes nothing: JSON null does not become NULL, and outer whitespace stays.
-    assign: (value, present) => {
-      const isSame = sql`btrim(${present}::text, E' \\t\\n\\r') = coalesce(${value}::text, 'null')`;
-      return sql`case when ${isSame} then ${present} else ${value} end`;
-    },
+    assign: (value, present) =>
+      sql`case when ${jsonText(present)} = coalesce(${value}::text, 'null') then ${present} else ${value} end`,
   },
   password: {
     operators: operators(EQUALITY),

@@ -186,19 +186,30 @@ export class ScannedJson {
   }
 }
 
-/** Checks that PostgreSQL can store a JSON value. The result is the text that the client sent. */
-export function checkJson(value: unknown, source: string): Parsed {
+/** Why PostgreSQL cannot store a text as `jsonb`; undefined if it can. */
+function jsonbFault(
+  { hasNul, hasLoneSurrogate, hasHugeNumber }: JsonFacts,
+  source: string,
+): string | undefined {
+  if (hasNul) return NUL_FAULT;
+  if (hasLoneSurrogate || !source.isWellFormed()) return SURROGATE_FAULT;
+  return hasHugeNumber
+    ? `has a number that is too large or too small: a number with an exponent must have at most ${MAX_WRITTEN} digits when written without one`
+    : undefined;
+}
+
+/**
+ * Checks that PostgreSQL can store a JSON value as `jsonb`. The result is the text that the client sent. A column of PostgreSQL's type
+ * `json` may hold others from other programs.
+ */
+export function checkJson(value: unknown, source: string, { castType }: Partial<Facts> = {}): Parsed {
   const facts = value instanceof ScannedJson ? value.facts : scanJson(source);
   if (!facts) return { fault: 'must be JSON' };
-  if (facts.hasNul) return { fault: NUL_FAULT };
-  if (facts.hasLoneSurrogate || !source.isWellFormed()) return { fault: SURROGATE_FAULT };
+  const fault = jsonbFault(facts, source);
+  if (fault !== undefined) return castType === 'json' ? { fault, value: source, isText: true } : { fault };
   if (facts.depth > MAX_DEPTH) {
-    const fault = `must not nest deeper than ${MAX_DEPTH} levels`;
-    return facts.depth <= MAX_KEPT_DEPTH ? { fault, value: source } : { fault };
+    const tooDeep = `must not nest deeper than ${MAX_DEPTH} levels`;
+    return facts.depth <= MAX_KEPT_DEPTH ? { fault: tooDeep, value: source } : { fault: tooDeep };
   }
-  return facts.hasHugeNumber
-    ? {
-        fault: `has a number that is too large or too small: a number with an exponent must have at most ${MAX_WRITTEN} digits when written without one`,
-      }
-    : withDigits(source, facts.addedDigits);
+  return withDigits(source, facts.addedDigits);
 }

@@ -13,6 +13,7 @@ import {
   type Model,
   foreignReference,
 } from '../../db/schema/model.ts';
+import { jsonText } from '../../db/types/column-type-parts.ts';
 import { ROOT } from '../plan.ts';
 import { cast, castParts } from '../../db/types/column-types.ts';
 
@@ -28,10 +29,11 @@ export interface Check {
    * - `reference`: the related record exists
    * - `keptReference`: the same, or the record refers to it already: the database may hold references to nothing
    * - `unchanged`: the column has this value already; as a new value it is not allowed
+   * - `unchangedText`: the same for JSON that `jsonb` refuses, compared as text
    * - `recordKey`: the value is the record's key as in the output, or `urlKey` if there is no record
    * - `keyPart`: the value is that of a column of the record's key, if there is a record
    */
-  readonly kind: 'reference' | 'keptReference' | 'unchanged' | 'recordKey' | 'keyPart';
+  readonly kind: 'reference' | 'keptReference' | 'unchanged' | 'unchangedText' | 'recordKey' | 'keyPart';
   /** The key in the request's URL. */
   readonly urlKey?: string;
   /** The name of the field in the body. */
@@ -42,7 +44,7 @@ export interface Check {
 
 /** Whether the result depends on the record's present value, so that it would reveal a hidden one. */
 export const dependsOnPresent = ({ kind }: Pick<Check, 'kind'>): boolean =>
-  kind === 'unchanged' || kind === 'keptReference';
+  kind === 'unchanged' || kind === 'unchangedText' || kind === 'keptReference';
 
 /**
  * The alias of the row that a statement has found and locked. Its additional columns, such as "vitrine version" in
@@ -96,6 +98,7 @@ function checkSql({ kind, column, values }: BoundCheck): Fragment {
     const shown = column.type.output(cell, column);
     return sql`coalesce(${output(FOUND, column)}::text, ${urlKey}) = ${shown}::text`;
   }
+  if (kind === 'unchangedText') return sql`coalesce(${jsonText(reference(FOUND, column))} = ${given}, false)`;
   if (kind === 'unchanged') {
     const present = reference(FOUND, column);
     if (column.isPassword) return matchesDigest(present, values);

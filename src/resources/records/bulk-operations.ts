@@ -158,7 +158,7 @@ export function createBulk(
     const { changes, checks, errors } = body;
     addUnsettable(fields, resource, errors);
     for (const { kind, fieldName, fault } of checks)
-      if (kind === 'unchanged') addError(errors, fieldName, fault);
+      if (kind === 'unchanged' || kind === 'unchangedText') addError(errors, fieldName, fault);
     const references = checks.filter(({ kind }) => kind === 'keptReference' || kind === 'reference');
     if (references.length > 0) {
       const results = await database.run(checkStatement(resource.model, undefined, references), 'read');

@@ -167,7 +167,8 @@ function checkField(
     body.changes.push({ column, value: parsed.value });
   } else if (mayKeep && parsed.value !== undefined) {
     const value = column.isPassword ? saltedDigest(parsed.value) : parsed.value;
-    body.checks.push({ column, value, kind: 'unchanged', fieldName: key, fault: parsed.fault });
+    const kind = parsed.isText === true ? 'unchangedText' : 'unchanged';
+    body.checks.push({ column, value, kind, fieldName: key, fault: parsed.fault });
   } else {
     addError(body.errors, key, parsed.fault);
   }
