@@ -36,6 +36,8 @@ const STATES: readonly [state: string, cause: string, status: number][] = [
   ['23503', 'a missing reference', 409],
   ['23505', 'a duplicate', 409],
   ['23P01', 'an overlap', 409],
+  ['27000', 'a row that a trigger has changed', 409],
+  ['21000', 'too many rows', 400],
   ['23000', 'an unspecified constraint', 400],
   ['P0002', 'a record that a function does not find', 400],
   ['XX000', 'a function that raises an internal error', 400],

@@ -38,6 +38,8 @@ const VALUES_REFUSED = 'A rule of the database does not allow these values.';
 const RAISED = 'exec_stmt_raise';
 /** SQLSTATEs of failures of the service. In an error from RAISE they do not mean this: it is a rule of the database. */
 const NOT_RAISED = /^(08|0A|25|28|3D|42|55000|57|58|HV)/;
+/** SQLSTATEs of a statement with more rows than it may have. In a trigger, they depend on what the client writes. */
+const CARDINALITY = /^21/;
 /** The `routine` of the error for a row that a policy refuses. Without it, its SQLSTATE means a missing privilege. */
 const POLICY = 'ExecWithCheckOptions';
 
@@ -100,6 +102,8 @@ const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]
   '23514': [400, VALUES_REFUSED],
   '23P01': [409, 'The values conflict with those of another record.'],
   '25006': [503, UNAVAILABLE],
+  // A trigger that runs before the write has changed or deleted the same row.
+  '27000': [409, NOT_ALLOWED],
   '28': [503, UNAVAILABLE],
   '3D': [503, UNAVAILABLE],
   '40': [503, BUSY],
@@ -161,7 +165,10 @@ export function toProblem(error: unknown): Problem | undefined {
   if (REFERENCES.test(error.code) && isInFunction(error)) return new Problem(409, NOT_ALLOWED);
   const known =
     ANSWERS[error.code] ?? (error.code.length === 5 ? ANSWERS[error.code.slice(0, 2)] : undefined);
-  const answer = isRaised(error) && (!known || NOT_RAISED.test(error.code)) ? ANSWERS['P0'] : known;
+  const isRule = isRaised(error)
+    ? !known || NOT_RAISED.test(error.code)
+    : isInFunction(error) && CARDINALITY.test(error.code);
+  const answer = isRule ? ANSWERS['P0'] : known;
   if (!answer) {
     // For instance a database that accepts no connections (55000), or a role that lost its privilege to connect (42501).
     const isRefused = error.code.length === 5 && isConnectionError(error);
@@ -171,11 +178,11 @@ export function toProblem(error: unknown): Problem | undefined {
   return status === 503 ? unavailable(detail) : new Problem(status, detail);
 }
 
-/** SQLSTATEs of invalid values, violated constraints and what PostgreSQL does not support. Raised inside a function, they are a rule of the database as well. */
-const IN_FUNCTION = /^(2[23]|0A)/;
+/** SQLSTATEs of invalid values, too many rows, violated constraints and what PostgreSQL does not support. Raised inside a function, they are a rule of the database as well. */
+const IN_FUNCTION = /^(2[123]|0A)/;
 
-/** SQLSTATEs of rules: check and exclusion constraints, NOT NULL, views with a check option, and exceptions of triggers. */
-const RULES = /^(23000|23502|23514|23P01|44000|P0...)$/;
+/** SQLSTATEs of rules: check and exclusion constraints, NOT NULL, views with a check option, and triggers. */
+const RULES = /^(23000|23502|23514|23P01|27000|44000|P0...)$/;
 
 /** Whether a rule of the database refused a write, other than a duplicate or a reference. */
 export const isRuleError = (error: DatabaseError): boolean =>
