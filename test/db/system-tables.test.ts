@@ -1,5 +1,6 @@
 // The system tables: the start creates and checks them like other tables, and their errors are 500.
 import assert from 'node:assert/strict';
+import { randomInt } from 'node:crypto';
 import shipped from '../../src/resources/registry.ts';
 import { basic, createDatabase, startService } from '../support.ts';
 import { createVitrine, type Resource } from '../../src/index.ts';
@@ -19,6 +20,32 @@ test('an error of the history is 500, and rolls the change back', async () => {
     assert.doesNotMatch(answer.text, /vitrine_history|duplicate/);
     assert.ok(service.lines.some(({ message }) => /the history cannot be written/.test(String(message))));
     assert.equal((await service.sql`select 1 from note`).length, 1);
+  } finally {
+    await service.close();
+  }
+});
+
+test('a key that is too long for the index of the history is 400', async () => {
+  const names = ['a', 'b', 'c', 'd', 'e'];
+  const long: Resource = {
+    model: 'long',
+    primaryKey: { columns: names },
+    columns: Object.fromEntries(names.map((name) => [name, { type: 'string' }])),
+    access: 'user',
+  };
+  const service = await startService([...shipped, long]);
+  try {
+    await service.addUser('ada', { admin: true });
+    // Random characters, which PostgreSQL cannot compress much.
+    const character = (): string => String.fromCodePoint(0x4e00 + randomInt(20_000));
+    const key = (): string => Array.from({ length: 170 }, character).join('');
+    const record = (): object => Object.fromEntries(names.map((name) => [name, key()]));
+    for (const body of [record(), [record()]]) {
+      const answer = await service.request('/api/long/', { method: 'POST', user: 'ada', body });
+      assert.equal(answer.status, 400, answer.text);
+      assert.equal(answer.json.detail, 'The key is too long for the history of changes.');
+    }
+    assert.equal((await service.sql`select from long`).length, 0);
   } finally {
     await service.close();
   }

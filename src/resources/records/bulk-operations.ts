@@ -26,11 +26,11 @@ import type { ListPlan } from '../../query/plan.ts';
 import type { Selection } from '../../query/selection.ts';
 import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
 import type { JsonFields } from './json-fields.ts';
-import { explainRule, historyFault, isFromTrigger, locateError, UNIQUE_VIOLATION } from './conflicts.ts';
+import { explainRule, isFromTrigger, locateError, UNIQUE_VIOLATION } from './conflicts.ts';
 import { isStillReferenced, StillReferenced } from '../references/blocked-deletions.ts';
 import { asHidden, unenforcedOfMany, violatedComposite } from '../references/composite-references.ts';
 import type { Caller } from '../serve/served-resource.ts';
-import { addCheckErrors, suppressed } from './write-result.ts';
+import { addCheckErrors, historyFault, suppressed } from './write-result.ts';
 
 const countChanged = (): Problem =>
   new Problem(409, 'The number of selected records has changed since the page was shown. Nothing was done.');

@@ -44,17 +44,6 @@ export const isDuplicate = ({ code }: DatabaseError, sendsHidden: boolean): bool
 
 type Run = Pick<Database, 'run'>;
 
-/**
- * Wraps a database error that comes from the history table, so that it becomes a 500 that the log explains. The client did
- * not cause it and must not see it.
- * @returns any other error unchanged
- */
-export function historyFault(error: unknown, { recording }: ServedResource): unknown {
-  const isOfHistory =
-    isDatabaseError(error) && recording !== undefined && isOfTable(recording.history, error);
-  return isOfHistory ? new Error(`the history cannot be written: ${error.message}`, { cause: error }) : error;
-}
-
 const changed = (error: DatabaseError, values: Partial<DatabaseError>): DatabaseError =>
   Object.assign(Object.create(error) as DatabaseError, values);
 

@@ -18,7 +18,6 @@ import {
   conflict,
   explainNew,
   explainRule,
-  historyFault,
   isDuplicate,
   isFromTrigger,
   missingReferences,
@@ -34,7 +33,7 @@ import {
   violatedComposite,
   type HiddenReference,
 } from '../references/composite-references.ts';
-import { isRewrittenByRule, suppressed } from './write-result.ts';
+import { historyFault, isRewrittenByRule, suppressed } from './write-result.ts';
 
 /** A record that is to be created. */
 export interface NewRecord extends Pick<CheckedBody, 'hiddenReferences' | 'later'> {

@@ -26,7 +26,6 @@ import type { Passwords } from '../passwords/password-hashing.ts';
 import {
   explainRule,
   UNIQUE_VIOLATION,
-  historyFault,
   locateError,
   conflictProblem,
   type WriteAttempt,
@@ -43,6 +42,7 @@ import {
 } from '../serve/served-resource.ts';
 import {
   addDatabaseFaults,
+  historyFault,
   addFailures,
   assertChangeable,
   NO_RECORD,

@@ -1,7 +1,9 @@
 // Interprets the row that a writing statement returns: as a result, a problem, or a reason to retry.
 import type { Database } from '../../db/connection/database.ts';
 import {
+  isDatabaseError,
   isInFunction,
+  isOfTable,
   LostWrite,
   NOT_ALLOWED,
   type DatabaseError,
@@ -14,9 +16,23 @@ import { checkStatement, dependsOnPresent, type Check } from '../../query/statem
 import type { FoundRow } from '../../query/statements/write-sql.ts';
 import { addAllMissing } from '../references/composite-references.ts';
 import type { CheckedBody } from './checked-body.ts';
-import { CallerChanged } from '../serve/served-resource.ts';
+import { CallerChanged, type ServedResource } from '../serve/served-resource.ts';
 
 export const NO_RECORD = 'There is no such record.';
+
+/** SQLSTATE of a value that is too large, such as for an index. */
+const TOO_LARGE = '54000';
+
+/**
+ * Turns a database error that comes from the history table into one that the log explains. It is a 500: the client did not cause
+ * it and must not see it. The exception is a key that is too long for the index of the table.
+ * @returns any other error unchanged
+ */
+export function historyFault(error: unknown, { recording }: ServedResource): unknown {
+  if (!isDatabaseError(error) || !recording || !isOfTable(recording.history, error)) return error;
+  if (error.code === TOO_LARGE) return new Problem(400, 'The key is too long for the history of changes.');
+  return new Error(`the history cannot be written: ${error.message}`, { cause: error });
+}
 
 /** Runs a statement that writes. @throws LostWrite when the connection ended before the answer */
 export const runWrite = <T>(database: Pick<Database, 'run'>, statement: Statement<T>): Promise<T> =>
