@@ -4,6 +4,7 @@ import type { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { StillReferenced } from '../../resources/references/blocked-deletions.ts';
 import type { TransactionGuard } from '../../resources/records/bulk-operations.ts';
+import { SuppressedWrite } from '../../resources/records/write-result.ts';
 import type { Selection } from '../../query/selection.ts';
 import {
   confirmationField,
@@ -151,7 +152,9 @@ export async function runDeletion(context: ResourceContext, deletion: Deletion, 
     // After a lost answer the records may be gone, so this page could not say that nothing was deleted.
     if (error instanceof LostWrite || !problem || ![400, 409, 412, 503].includes(problem.status)) throw error;
     const { status } = problem;
-    const text = (await deletion.changeSince(form)) ?? refusalText(context, problem);
+    // A trigger that cancels the deletion may have changed the record instead, for instance to mark it as deleted.
+    const change = problem instanceof SuppressedWrite ? undefined : await deletion.changeSince(form);
+    const text = change ?? refusalText(context, problem);
     const isRefused = problem instanceof StillReferenced && problem.models.length === 0;
     return askAgain({ status, text, isRefused });
   }

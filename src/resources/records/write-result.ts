@@ -131,5 +131,8 @@ export const NOT_SUPPORTED = '0A000';
 export const isRewrittenByRule = (error: DatabaseError): boolean =>
   error.code === NOT_SUPPORTED && !isInFunction(error);
 
+/** A trigger canceled the write without an error. What the trigger itself has written may stay. */
+export class SuppressedWrite extends Problem {}
+
 /** The problem for a write that a trigger canceled without an error. */
-export const suppressed = (): Problem => new Problem(409, NOT_ALLOWED);
+export const suppressed = (): SuppressedWrite => new SuppressedWrite(409, NOT_ALLOWED);
