@@ -1,12 +1,16 @@
 // Loads parts of a page without which the page is still of use.
 import { isClientGone } from '../../db/scheduling/requester.ts';
+import { Problem } from '../../errors.ts';
 import { withTimeout } from '../../resources/serve/panels.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 
 /** Timeout for each optional part of a page (milliseconds). The page is sent without parts that take longer. */
 export const PART_TIMEOUT = 3_000;
 
-/** Waits for a part of a page. If it fails, logs the reason and returns undefined. */
+/**
+ * Waits for a part of a page. If it fails, logs the reason and returns undefined.
+ * @throws Problem 400 for an invalid query, which is no failure of the service; ClientGone
+ */
 export async function loadOptional<T>(
   { logger }: AdminContext,
   what: string,
@@ -16,7 +20,7 @@ export async function loadOptional<T>(
   try {
     return await withTimeout(timeout, work);
   } catch (error) {
-    if (isClientGone(error)) throw error;
+    if (isClientGone(error) || (error instanceof Problem && error.errors)) throw error;
     logger.warn({ message: `a page omits ${what}: ${(error as Error).message}` });
     return undefined;
   }

@@ -2,6 +2,7 @@
 import type { Column } from '../../db/schema/model.ts';
 import type { Selection } from '../../query/selection.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
+import { loadOptional } from '../fields/optional-part.ts';
 import { html, type Html } from '../web/html.ts';
 import { links, type LinkParameters } from '../web/admin-links.ts';
 
@@ -86,19 +87,21 @@ function periodsWithin(period: Period | undefined, first: string, last: string):
 
 /**
  * Links to the periods between the first and the last record of a list.
- * @param isLarge whether the table is too large to read every row: then the column needs an index
- * @returns undefined if the resource has no column for date links, if a large table has no index on it, if there is nothing to
- * choose, or if a long query in each link would make the page huge
+ * @param isLarge whether the table may be too large to read every row: then the column needs an index
+ * @returns undefined if the resource has no column for date links, if a large table has no index on it, if reading the dates takes
+ * too long, if there is nothing to choose, or if a long query in each link would make the page huge
  */
 export async function dateLinks(
-  { browsing, resource }: ResourceContext,
+  context: ResourceContext,
   parameters: LinkParameters,
   selection: Selection,
   isLarge: boolean,
 ): Promise<Html | undefined> {
+  const { browsing, resource } = context;
   const { dates: column, name } = resource;
   if (!column || (isLarge && !column.indexed)) return undefined;
-  const bounds = await browsing.bounds(resource, selection, column);
+  const reading = browsing.bounds(resource, selection, column);
+  const bounds = await loadOptional(context, `the date links of ${name}`, reading);
   const period = chosenPeriod(parameters, column);
   if (!bounds) return undefined;
   const within = period ?? commonPeriod(...bounds);

@@ -6,6 +6,7 @@ import type { EntryPage } from '../../resources/records/admin-listing.ts';
 import type { Count } from '../../query/selection.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { dateLinks } from './date-links.ts';
+import { loadOptional } from '../fields/optional-part.ts';
 import { hiddenParameters } from './filter-menu.ts';
 import { filterPanel } from './filter-panel.ts';
 import { html, type Html } from '../web/html.ts';
@@ -16,7 +17,11 @@ import { historyCells } from './history-cells.ts';
 import { countedRecords, grouped, shownColumn } from '../web/display-text.ts';
 
 /** Bulk actions on the selected records, or on all records of all pages. */
-function bulkForm({ csrf, resource }: ResourceContext, parameters: LinkParameters, count: Count): Html {
+function bulkForm(
+  { csrf, resource }: ResourceContext,
+  parameters: LinkParameters,
+  count: Count | undefined,
+): Html {
   const { name, may } = resource;
   return html`<form method="post" action="${links.action(name, 'bulk')}" id="bulk" class="bulk">
     <input type="hidden" name="_csrf" value="${csrf}" />
@@ -28,7 +33,7 @@ function bulkForm({ csrf, resource }: ResourceContext, parameters: LinkParameter
       <option value="export.json">Export as JSON</option>
       ${may.has('delete') && html`<option value="delete">Delete …</option>`}
     </select>
-    ${count.count > 1 && html`<label class="check"><input type="checkbox" name="_all" value="1" /> all ${countedRecords(count)} in this list</label>`}
+    ${(!count || count.count > 1) && html`<label class="check"><input type="checkbox" name="_all" value="1" /> all ${count ? countedRecords(count) : 'records'} in this list</label>`}
     <button class="secondary">Continue</button>
   </form>`;
 }
@@ -99,37 +104,40 @@ function footer({ history, resource }: ResourceContext, parameters: LinkParamete
 
 const PAGE_SIZES = [20, 50, 100];
 
-/** The range of records on this page, links to other pages, and links to other page sizes. */
+/**
+ * The range of records on this page, links to other pages, and links to other page sizes.
+ * @param counted undefined if counting took too long
+ */
 function pager(
   { query, entries, hasNext }: EntryPage,
   { name }: AdminResource,
   parameters: LinkParameters,
-  counted: Count,
+  counted: Count | undefined,
 ): Html {
-  const { count, precision } = counted;
-  const isExact = precision === 'exact';
   const { page } = query;
   const first = (Number(page) - 1) * query.limit + 1;
+  const total = counted ? countedRecords(counted) : 'an unknown number of records';
   const linkTo = (number: bigint): string => links.list(name, parameters.with('page', String(number)));
-  const last = BigInt(Math.max(1, Math.ceil(count / query.limit)));
+  const last = counted && BigInt(Math.max(1, Math.ceil(counted.count / query.limit)));
+  const exactLast = counted?.precision === 'exact' ? last : undefined;
   // On an empty page past the end, "Previous" leads to the last page that has records.
-  const previous = entries.length === 0 && last < page ? last : page - 1n;
+  const previous = entries.length === 0 && last !== undefined && last < page ? last : page - 1n;
   return html`<nav class="pager" aria-label="Pages">
     <p>
       ${
         entries.length === 0
           ? 'No records on this page'
-          : count === 1
+          : counted?.count === 1
             ? '1 record'
-            : html`${grouped(first)}–${grouped(first + entries.length - 1)} of ${countedRecords(counted)}`
+            : html`${grouped(first)}–${grouped(first + entries.length - 1)} of ${total}`
       }
     </p>
     <ul>
       ${page > 2n && html`<li><a href="${linkTo(1n)}">First</a></li>`}
       ${page > 1n && html`<li><a href="${linkTo(previous)}" rel="prev">Previous</a></li>`}
-      ${(page > 1n || hasNext) && html`<li aria-current="page">Page ${page}${isExact && page <= last && ` of ${last}`}</li>`}
+      ${(page > 1n || hasNext) && html`<li aria-current="page">Page ${page}${exactLast !== undefined && page <= exactLast && ` of ${exactLast}`}</li>`}
       ${hasNext && html`<li><a href="${linkTo(page + 1n)}" rel="next">Next</a></li>`}
-      ${hasNext && isExact && page + 1n < last && html`<li><a href="${linkTo(last)}">Last</a></li>`}
+      ${hasNext && exactLast !== undefined && page + 1n < exactLast && html`<li><a href="${linkTo(exactLast)}">Last</a></li>`}
     </ul>
     <ul aria-label="Records on a page">
       ${PAGE_SIZES.map((size) =>
@@ -151,6 +159,7 @@ export async function showList(context: ResourceContext): Promise<Reply> {
   const { name, title, may } = resource;
   const { parameters, errors: parseErrors } = LinkParameters.parseWithErrors(context.request.query);
   const selection = selectionOf(parameters);
+  const all = { ...selection, query: parameters.query.without('ordering', 'page', 'limit').toString() };
   let page: EntryPage | undefined;
   let count: Count | undefined;
   let errors = parseErrors;
@@ -158,24 +167,15 @@ export async function showList(context: ResourceContext): Promise<Reply> {
     if (Object.keys(errors).length === 0)
       [page, count] = await Promise.all([
         browsing.list(resource, selection),
-        browsing.count(resource, {
-          ...selection,
-          query: parameters.query.without('ordering', 'page', 'limit').toString(),
-        }),
+        // The records are what the page is for, and a large table may take long to count.
+        loadOptional(context, `the count of ${name}`, browsing.count(resource, all)),
       ]);
   } catch (error) {
     if (!(error instanceof Problem) || !error.errors) throw error;
     errors = error.errors;
   }
   const state = parameters.without('_filter', '_old');
-  const dates =
-    count &&
-    (await dateLinks(
-      context,
-      state,
-      { ...selection, query: state.query.without('ordering', 'page', 'limit').toString() },
-      count.precision !== 'exact',
-    ));
+  const dates = page && (await dateLinks(context, state, all, count?.precision !== 'exact'));
   const showCell =
     page && resource === context.history ? await historyCells(context, page.entries) : shownColumn;
   const body = html` <div class="tools">
@@ -183,7 +183,7 @@ export async function showList(context: ResourceContext): Promise<Reply> {
     </div>
     ${dates}
     ${
-      page && count
+      page
         ? html`${
             page.entries.length === 0 && page.query.page === 1n
               ? emptyList(resource, state)
