@@ -47,6 +47,21 @@ const chips = ({ text }: AdminAnswer): string[] =>
   );
 
 describe('the filter panel', () => {
+  test('replaces the days of a column by another day, because values of one parameter are alternatives', async () => {
+    const year = 'amount=5&at__gte=2024-01-01&at__lt=2025-01-01';
+    for (const [how, value, expected] of [
+      ['eq', '2024-05-31', '?amount=5&at__gte=2024-05-31&at__lt=2024-06-01'],
+      ['lte', '2024-05-31', '?amount=5&at__gte=2024-01-01&at__lt=2024-06-01'],
+      ['gt', '2024-05-31', '?amount=5&at__lt=2025-01-01&at__gte=2024-06-01'],
+    ] as const)
+      assert.equal(await applyFilter('thing', 'at', how, value, year), expected);
+  });
+
+  test('takes the seconds of a time', async () => {
+    const page = await ada.get('/admin/thing/?_filter=hour');
+    assert.match(page.text, /type="time"\s+value=""\s+step="1"/);
+  });
+
   for (const [path, how, value, expected] of [
     ['name', 'contains', '50%_\\', '?name__ilike=%50\\%\\_\\\\%'],
     ['name', 'begins', 'a b&c=d', '?name__ilike=a b&c=d%'],

@@ -51,7 +51,7 @@ export function valueInput(
     id="filter-value"
     type="${type}"
     value="${text}"
-    ${hint && html` placeholder="${hint}"`}
+    ${attributes({ placeholder: hint || undefined, step: type === 'time' && 1 })}
   />`;
 }
 
@@ -224,13 +224,16 @@ export async function applyFilter(context: ResourceContext): Promise<Reply> {
   };
   const days = isDateTime && DAY.test(value) ? daysOf(value) : undefined;
   const ofDay = days && dayFilters(path, comparison.key, ...days);
-  if (ofDay)
+  if (ofDay) {
+    // Values of one parameter are alternatives, so the bounds of two days would be mixed.
+    const others = state.without(...ofDay.map(({ name }) => name));
     return redirect(
       links.list(
         resource.name,
-        ofDay.reduce((all, one) => all.and(one.name, one.value), state),
+        ofDay.reduce((all, one) => all.and(one.name, one.value), others),
       ),
     );
+  }
   const related = column.references && context.resources.get(column.references.name);
   if (!related || !comparison.takesValue) return redirect(filteredBy(value));
   if (await isRecordKey(context, related, value)) return redirect(filteredBy(value));
