@@ -1,6 +1,7 @@
 // Foreign keys in forms: select fields, search fields and the lookup page.
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import {
   errorsIn,
@@ -23,6 +24,16 @@ const book: Resource = {
   model: 'book',
   columns: { title: { type: 'string' }, shelf: { type: 'foreignKey', references: 'shelf', null: true } },
 };
+const reference = (references: string) => ({ type: 'foreignKey', references }) as const;
+
+/** Eight columns: as many as a search has without `admin.search`. */
+const numberedTexts = (name: string) =>
+  Object.fromEntries(
+    Array.from({ length: 8 }, (_, index) => [
+      `${name}_${index + 1}`,
+      { type: 'string', null: true } as const,
+    ]),
+  );
 
 let service: TestService;
 let ada: Browser;
@@ -224,4 +235,49 @@ test('the page of a record links to the records that refer to it', async () => {
   assert.match(page.text, /href="\/admin\/thing\/-\/add\/\?author=1&amp;_list=author%3D1"/);
   const list = await ada.get('/admin/thing/?author=1');
   assert.match(list.text, /Child/);
+});
+
+describe('a record whose label has columns of related records', () => {
+  let other: TestService;
+  let browser: Browser;
+  before(async () => {
+    other = await startService([
+      user,
+      { model: 'album', columns: { title: { type: 'string' }, ...numberedTexts('remark') } },
+      {
+        model: 'track',
+        columns: { ...numberedTexts('note'), name: { type: 'string' }, album: reference('album') },
+        admin: { label: '{name} ({album__title})' },
+      },
+      { model: 'play', columns: { track: reference('track') } },
+    ]);
+    await other.addUser('ada', { admin: true });
+    await other.sql`insert into album (title) values ('Led Zeppelin IV'), ('Abbey Road')`;
+    await other.sql`insert into track (name, album_id) select 'Take ' || n, 2 from generate_series(1, 150) n`;
+    await other.sql`insert into track (name, album_id, note_1) values ('Black Dog', 1, 'loud'), ('Black Dog', 2, 'soft')`;
+    browser = await logIn(other, 'ada');
+  });
+  after(() => other.close());
+
+  for (const [words, found] of [
+    ['zeppelin', ['Black Dog (Led Zeppelin IV)']],
+    ['black road', ['Black Dog (Abbey Road)']],
+    ['Black Dog (Led Zeppelin IV)', ['Black Dog (Led Zeppelin IV)']],
+    ['loud', ['Black Dog (Led Zeppelin IV)']],
+    ['black dog', ['Black Dog (Abbey Road)', 'Black Dog (Led Zeppelin IV)']],
+  ] as const)
+    test(`is found by ${JSON.stringify(words)}`, async () => {
+      const { text } = await browser.get(`/admin/track/-/lookup/?_search=${encodeURIComponent(words)}`);
+      const { records } = JSON.parse(text) as { records: { label: string }[] };
+      assert.deepEqual(records.map(({ label }) => label).sort(), found);
+    });
+
+  test('can be entered in a form by its whole label', async () => {
+    const page = await browser.get('/admin/play/-/add/');
+    const track_id = 'Black Dog (Led Zeppelin IV)';
+    const added = await browser.post('/admin/play/-/add/', { ...fieldsOf(page), track_id, _save: 'stay' });
+    assert.equal(added.status, 303, readable(added));
+    const [play] = await other.sql`select t.note_1 from play p join track t on t.id = p.track_id`;
+    assert.equal(play?.['note_1'], 'loud');
+  });
 });

@@ -128,14 +128,23 @@ function labelOf({ admin }: Resource, model: Model, visible: (model: Model) => r
 const isPlain = ({ type }: Column): boolean => !type.unordered || type.element !== undefined;
 
 /** The filters of a resource whose registry entry names none: every column that `in` can compare. */
-function defaultFilters(columns: readonly Column[]): string[][] {
+function defaultFilters(columns: readonly Column[]): string[] {
   return columns
     .filter((column) => column.type.operators.has('in') && isPlain(column))
-    .map(({ name }) => [name]);
+    .map(({ name }) => name);
 }
 
-const splitPaths = (paths: readonly string[] | undefined): string[][] | undefined =>
-  paths?.map((path) => path.split('__'));
+/** The search of a resource whose registry entry names none. Records must be found by their label, so its columns come first. */
+function defaultSearch(label: Label, columns: readonly Column[]): string[] {
+  const ofLabel = label.filter((part) => typeof part !== 'string');
+  const own = columns.map((column): LabelPath => ({ path: [], column }));
+  const paths = [...ofLabel, ...own]
+    .filter(({ column }) => isText(column))
+    .map(({ path, column }) => [...path, column].map(({ name }) => name).join('__'));
+  return [...new Set(paths)].slice(0, MAX_SEARCHED);
+}
+
+const splitPaths = (paths: readonly string[]): string[][] => paths.map((path) => path.split('__'));
 
 /**
  * The resources that the admin area shows, by name. The API's access levels, owners, `exclude` and `readonly` do not apply:
@@ -168,6 +177,7 @@ export function serveForAdmin(
     if (!base || !columnsOf.has(base.model)) continue;
     const { model } = base;
     const output = visible(model);
+    const label = labelOf(definition, model, visible);
     const plain = plainRecord(output);
     const source: ChangeSource = 'admin';
     const recording = base.recording && { ...base.recording, source };
@@ -197,18 +207,13 @@ export function serveForAdmin(
       maxLimit: Math.max(base.limit, 200),
       title: admin.title ?? humanize(definition.model),
       group: admin.group ?? '',
-      label: labelOf(definition, model, visible),
+      label,
       foreignKeys: several,
       list: admin.list
         ? named(admin.list, withForeignKeys)
         : [...output.filter(isPlain).slice(0, MAX_LISTED), ...several.slice(0, MAX_LISTED_KEYS)],
-      search:
-        splitPaths(admin.search) ??
-        output
-          .filter(isText)
-          .slice(0, MAX_SEARCHED)
-          .map(({ name }) => [name]),
-      filters: splitPaths(admin.filters) ?? defaultFilters(withForeignKeys),
+      search: splitPaths(admin.search ?? defaultSearch(label, output)),
+      filters: splitPaths(admin.filters ?? defaultFilters(withForeignKeys)),
       dates: admin.dates ? named([admin.dates])[0] : output.find(isDate),
       may: new Set(
         allowedActions(definition, model).filter((action) => isGranted(action, catalog.get(model.table))),
