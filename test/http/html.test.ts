@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { commandPath, startService, type Answer, type TestService } from '../support.ts';
+import { user } from '../../src/resources/registry.ts';
 import { openShelf } from './shelf.ts';
 import { after, before, describe, test } from '../testing.ts';
 
@@ -335,6 +336,25 @@ test('the pages of a service without users have a style sheet, and no link to th
       assert.doesNotMatch(page.text, /\/admin\//);
     }
     assert.equal((await service.request('/admin/')).status, 404);
+  } finally {
+    await service.close();
+  }
+});
+
+test('a page whose query needs credentials shows commands with them', async () => {
+  const reference = (references: string) => ({ type: 'foreignKey', references, null: true }) as const;
+  const service = await startService([
+    user,
+    { model: 'area', columns: { name: { type: 'string' } }, read: 'user' },
+    { model: 'place', columns: { area: reference('area') } },
+    { model: 'visit', columns: { place: reference('place') } },
+  ]);
+  try {
+    await service.addUser('bob');
+    const page = await service.request('/api/visit/?place__area__name=x', { user: 'bob', headers: HTML });
+    assert.equal(page.status, 200);
+    const commands = commandsOf(page);
+    assert.ok(commands.length > 0 && commands.every((one) => one.startsWith("curl -u 'bob' ")));
   } finally {
     await service.close();
   }

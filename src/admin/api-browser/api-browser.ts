@@ -231,7 +231,8 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       // Other parameters with an underscore stay, and are rejected as unknown.
       const parameters = given.without(...PAGE_PARAMETERS);
       const isCounted = given.get('_count') !== undefined;
-      const page = await load(withoutPageParameters(query), isCounted ? 'exact' : undefined);
+      // The query may need credentials where the page does not. Its commands then need them, too.
+      const [page, reader] = await load(withoutPageParameters(query), isCounted ? 'exact' : undefined);
       const neighbors = pageLinks(resource, page);
       const json = await collectionJson(
         { page: page.page, ...neighbors },
@@ -241,12 +242,12 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       );
       const body = html`${accessSummary(resource)} ${apiFilterPanel(resource, visible, given)}
         ${jsonBlock(json)} ${pager(page, neighbors, name, parameters)}
-        ${collectionCommands(request, resource, parameters, isCounted, caller)}
+        ${collectionCommands(request, resource, parameters, isCounted, reader)}
         <section>
           <h2>Columns</h2>
           ${columnTable(resource, visible)}
         </section>`;
-      return apiPageReply({ title: name, crumbs: [{ text: name }], caller, hasAdmin, body });
+      return apiPageReply({ title: name, crumbs: [{ text: name }], caller: reader, hasAdmin, body });
     },
 
     record(request, resource, caller, record) {

@@ -12,7 +12,10 @@ export interface ApiPages extends Pick<Area, 'problem'> {
     request: ApiRequest,
     resource: ServedResource,
     caller: Caller | undefined,
-    load: (query: string, counting: Counting | undefined) => Promise<RecordPage>,
+    load: (
+      query: string,
+      counting: Counting | undefined,
+    ) => Promise<[page: RecordPage, reader: Caller | undefined]>,
   ) => Promise<Reply>;
   /** @param record JSON from `Listing.preview` */
   readonly record: (

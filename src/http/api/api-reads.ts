@@ -148,12 +148,16 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     if (resource.read !== 'default') caller = await requireLevel(request, resource.read);
     else if (leadingToLevels.has(resource)) caller = await optionalCaller(request);
     return pages.collection(request, resource, caller, async (query, counting) => {
-      const list = (one: Caller | undefined): Promise<RecordPage> =>
-        listingFor(request).list(resource, query, one, { counting, format: 'html' });
-      const reader = caller ?? (await collectionCaller(request, resource, query, counting));
-      const page = await list(reader).catch(retryAuthenticated(request, resource, list));
+      let reader: Caller | undefined;
+      const list = (one: Caller | undefined): Promise<RecordPage> => {
+        reader = one;
+        return listingFor(request).list(resource, query, one, { counting, format: 'html' });
+      };
+      const page = await list(caller ?? (await collectionCaller(request, resource, query, counting))).catch(
+        retryAuthenticated(request, resource, list),
+      );
       await request.requester.turnForHtml(lengthOf(page.objects) + resource.output.length * COLUMN_WEIGHT);
-      return page;
+      return [page, reader];
     });
   }
 
