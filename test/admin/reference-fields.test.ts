@@ -199,6 +199,14 @@ describe('a foreign key to many records', () => {
     }
   });
 
+  test('does not take a text that is no key for the key that it would be as a number', async () => {
+    for (const typed of ['01', '+1', '1.']) {
+      const answer = await add({ name: 'Never', author_id: typed });
+      assert.equal(answer.status, 400, typed);
+      assert.ok(errorsIn(answer)['author_id'] !== undefined, typed);
+    }
+  });
+
   test('does not take the key of a deleted record for the label of another', async () => {
     await service.sql`insert into "user" (username, password, email) values ('number 98765', '', '')`;
     const answer = await add({ name: 'Never', author_id: '98765' });

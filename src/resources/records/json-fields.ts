@@ -225,7 +225,7 @@ const asJsonNumber = (text: string): string =>
 
 /** The text of a form or import as a JSON field. Text for a `json` column that is not valid JSON is a fault. */
 export function jsonFieldOf(
-  { type }: Pick<Column, 'type'>,
+  { type, references }: Pick<Column, 'type'> & Partial<Pick<Column, 'references'>>,
   text: string,
 ): JsonField | { readonly fault: string } {
   const string: JsonField = new StringField(text);
@@ -233,7 +233,8 @@ export function jsonFieldOf(
     case 'string':
       return string;
     case 'number': {
-      const source = asJsonNumber(text);
+      // In a foreign key, `007` is not the key 7: it may be the name of another record.
+      const source = references ? text : asJsonNumber(text);
       return JSON_NUMBER.test(source) ? { value: Number(source), source } : string;
     }
     case 'boolean':
