@@ -292,7 +292,11 @@ for (const [cause, work] of [
         assert.equal((await service.request('/api/note/1/')).status, 200);
       }
       assert.equal(await post('two'), 201);
-      assert.deepEqual(await sessionsOf(service), before);
+      const after = await sessionsOf(service); // On a slow machine, a pool may have opened more meanwhile.
+      assert.deepEqual(
+        before.filter((pid) => !after.includes(pid)),
+        [],
+      );
     } finally {
       await service.close();
     }
