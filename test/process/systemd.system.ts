@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { IMPORT_LIMIT } from '../../src/admin/import/import-page.ts';
+import { MAX_QUERY_BYTES } from '../../src/query/parse/grammar.ts';
 import { REPOSITORY, temporaryFolder } from './support.ts';
 import { before, describe, test } from '../testing.ts';
 
@@ -128,6 +129,18 @@ describe('the files for proxies', () => {
     assert.match(file, /gzip off;/);
     const [, mebibytes = ''] = /client_max_body_size (\d+)m;/.exec(file) ?? [];
     assert.ok(Number(mebibytes) * 1024 * 1024 >= IMPORT_LIMIT.bytes, 'an import gets through');
+  });
+
+  test('nginx accepts response headers that repeat the longest query, percent-encoded', () => {
+    const file = deployed('nginx.conf');
+    const [, most = ''] = /proxy_buffer_size (\d+)k;/.exec(file) ?? [];
+    assert.ok(Number(most) * 1024 >= 3 * MAX_QUERY_BYTES, most);
+    // Otherwise nginx does not start: by default two buffers may be busy, and they must fit into all but one.
+    const [, number = '', size = ''] = /proxy_buffers (\d+) (\d+)k;/.exec(file) ?? [];
+    assert.ok(
+      (Number(number) - 1) * Number(size) > 2 * Math.max(Number(most), Number(size)),
+      `${number} ${size}`,
+    );
   });
 
   test('Caddy passes on what the service needs by itself, and keeps the metrics to itself', () => {
