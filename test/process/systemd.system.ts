@@ -143,6 +143,11 @@ describe('the files for proxies', () => {
     );
   });
 
+  test('nginx waits longer than a statement of the admin area may take', () => {
+    const [, minutes = ''] = /proxy_read_timeout (\d+)m;/.exec(deployed('nginx.conf')) ?? [];
+    assert.ok(Number(minutes) > 5, minutes);
+  });
+
   test('Caddy passes on what the service needs by itself, and keeps the metrics to itself', () => {
     const file = deployed('Caddyfile');
     assert.match(file, /^\trespond \/metrics 404$/m);
