@@ -1,8 +1,10 @@
 // The `vitrine` process.
 import { ENV_FILE, loadEnvFile } from './commands/env-file.ts';
+import type { Io } from './commands/command.ts';
+import { writeOutput } from './commands/output.ts';
 import { reportError, runProgram } from './commands/program.ts';
 
-// A closed pipe (`vitrine --help | head`) must not crash the process.
+// A closed pipe or a full disk must not crash a running service. Commands report what they cannot write: see `writeOutput`.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
 // By default SIGUSR1 opens Node.js's debugger to every account of the machine, and SIGUSR2 ends the process.
@@ -25,11 +27,21 @@ try {
   );
 }
 
+const io: Io = {
+  env: process.env,
+  // Not before a command reads it, because Node.js then opens it.
+  get stdin() {
+    return process.stdin;
+  },
+  stdout: { write: writeOutput },
+  stderr: process.stderr,
+};
+
 const args = process.argv.slice(2);
-runProgram(args, process).then(
+runProgram(args, io).then(
   (code) => {
     process.off('beforeExit', reportStall);
     if (code) process.exitCode = code;
   },
-  (error: unknown) => process.exit(reportError(error, args, process)),
+  (error: unknown) => process.exit(reportError(error, args, io)),
 );

@@ -17,7 +17,7 @@ export class UsageError extends Error {}
 export interface Io {
   readonly env: NodeJS.ProcessEnv;
   readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean };
-  readonly stdout: NodeJS.WritableStream;
+  readonly stdout: { readonly write: (text: string) => unknown };
   readonly stderr: NodeJS.WritableStream;
 }
 

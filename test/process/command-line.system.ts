@@ -1,12 +1,21 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { TLSSocket } from 'node:tls';
-import { createDatabase, type TestDatabase } from '../support.ts';
+import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { run } from '../commands/support.ts';
-import { REPOSITORY, run as runProcess } from './support.ts';
+import {
+  EXECUTABLE,
+  freePort,
+  REPOSITORY,
+  run as runProcess,
+  start,
+  until,
+  type Program,
+  type RunOptions,
+} from './support.ts';
 import { after, before, describe, test } from '../testing.ts';
 
 const SETTINGS: Record<string, string> = {
@@ -84,6 +93,61 @@ describe('what the command line says of itself', { concurrency: 2 }, () => {
       assert.doesNotMatch(stderr, /^ +at /m);
     });
   }
+});
+
+describe('output that cannot be written', () => {
+  const FULL = '/dev/full';
+  const onLinux = { skip: existsSync(FULL) ? false : `no ${FULL} here` };
+
+  /** Starts `vitrine …` as a shell does: with a redirection, or after a limit. */
+  const startIn = (shell: string, words: readonly string[], options: RunOptions = {}): Promise<Program> =>
+    start(['-c', shell, process.execPath, EXECUTABLE, ...words], { ...options, command: 'sh' });
+
+  for (const words of [['--help'], ['--version'], ['schema'], ['schema', '--help']])
+    test(`on a full disk is exit code 1 with the reason: vitrine ${words.join(' ')}`, onLinux, async () => {
+      const { code, stderr } = await (await startIn(`exec "$0" "$@" > ${FULL}`, words)).ended;
+      const lines = stderr.split('\n').filter((line) => !line.includes('RESOURCES is not set'));
+      assert.deepEqual(
+        [code, lines],
+        [1, ['vitrine: The output cannot be written: ENOSPC: no space left on device, write', '']],
+      );
+    });
+
+  test('because only a part fits into the file is exit code 1 with the reason', async () => {
+    const program = await startIn('ulimit -f 1; exec "$0" "$@" > part.txt', ['--help']);
+    const { code, stderr } = await program.ended;
+    assert.equal(code, 1);
+    assert.match(stderr, /^vitrine: The output cannot be written: EFBIG: .*\n$/);
+  });
+
+  test('to a file leaves what the file has, where the shell appends', async () => {
+    const { stdout } = await (
+      await startIn('echo before > all.txt; "$0" "$@" >> all.txt && cat all.txt', ['--version'])
+    ).ended;
+    const { version } = JSON.parse(readFileSync(join(REPOSITORY, 'package.json'), 'utf8'));
+    assert.equal(stdout, `before\n${version}\n`);
+  });
+
+  test('because its reader has closed the pipe is no error', async () => {
+    const program = await start(['--help']);
+    program.child.stdout?.destroy();
+    const { code, stderr } = await program.ended;
+    assert.deepEqual([code, stderr], [0, '']);
+  });
+
+  test('does not end a service, whose log cannot be written either', onLinux, async () => {
+    const database = await createDatabase();
+    const port = await freePort();
+    const env = { DATABASE_URL: database.url, PORT: String(port) };
+    const program = await startIn(`exec "$0" "$@" > ${FULL} 2>&1`, ['serve'], { env });
+    const isReady = async (): Promise<boolean> =>
+      (await request(`http://127.0.0.1:${port}`, '/readyz')).status === 200;
+    await until('the service to be ready', isReady);
+    assert.ok(await isReady(), 'a request that is logged');
+    program.child.kill('SIGTERM');
+    assert.equal((await program.ended).code, 0);
+    await database.drop();
+  });
 });
 
 describe('settings that cannot be used', { concurrency: 2 }, () => {
