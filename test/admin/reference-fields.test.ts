@@ -213,6 +213,38 @@ describe('a foreign key to many records', () => {
     assert.match(errorsIn(answer)['author_id'] ?? '', /no such record/i);
   });
 
+  test('means the same record in the lookup and when it is saved', async () => {
+    const { sql } = service;
+    // More users with this name, apart from spaces, than the lookup returns.
+    await sql`insert into "user" (username, password, email) select lpad('1', n), '', '' from generate_series(1, 25) n`;
+    await sql`insert into "user" (username, password, email) values ('twin', '', ''), ('Twin', '', '')`;
+    const saved = async (author_id: string): Promise<string | undefined> => {
+      await sql`delete from thing where name = 'Meant'`;
+      const answer = await add({ name: 'Meant', author_id });
+      if (answer.status === 400) return undefined;
+      assert.equal(answer.status, 303, readable(answer));
+      return String((await row('Meant'))['author_id']);
+    };
+    for (const [text, expected] of [
+      ['1', 'ada'],
+      ['007', '007'],
+      ['Person 15', 'person 15'],
+      ['lovel zo', 'zoë lovelace'],
+      ['98765', undefined],
+      ['twin', undefined],
+      ['person', undefined],
+      ['nobody at all', undefined],
+    ] as const) {
+      const { text: json } = await ada.get(`/admin/user/-/lookup/?_search=${encodeURIComponent(text)}`);
+      const { meant } = JSON.parse(json) as { meant?: string };
+      const [record] = await sql`select username from "user" where id::text = ${meant ?? ''}`;
+      assert.equal(record?.['username'], expected, text);
+      assert.equal(await saved(text), meant, text);
+    }
+    await sql`delete from thing where name = 'Meant'`;
+    await sql`delete from "user" where trim(username) in ('1', 'twin', 'Twin')`;
+  });
+
   test('reports a conflict when the record changes during the lookup', async () => {
     const page = await ada.get(address);
     const step = await ada.post(address, { ...fieldsOf(page), note: 'mine', _lookup: 'author_id' });

@@ -218,6 +218,39 @@ describe('the script', () => {
     await page.keyboard.press('Tab');
   });
 
+  test('takes a typed text for the same record on Tab as on Save', async () => {
+    const { sql } = site.service;
+    await sql`insert into town (name) values ('12'), ('Town of 98765')`;
+    await page.goto('/admin/trip/-/add/');
+    const town = page.getByRole('combobox', { name: 'Town' });
+    const field = page.locator('.reference', { has: town });
+    const status = field.getByRole('status');
+    const sent = field.locator('input[name=town_id]');
+    await town.fill('12');
+    await expectVisible(page.getByRole('option', { name: 'Town 012' }));
+    await page.keyboard.press('Tab');
+    assert.deepEqual([await town.inputValue(), await sent.inputValue()], ['Town 012', '12']);
+    assert.equal(await status.innerText(), 'Town 012 was chosen.');
+    // It may be the key of a deleted record.
+    await town.fill('98765');
+    await expectVisible(page.getByRole('option', { name: 'Town of 98765' }));
+    await page.keyboard.press('Tab');
+    assert.deepEqual([await town.inputValue(), await sent.inputValue()], ['98765', '98765']);
+    // The label of the chosen record keeps its choice, even if the label is the key of another record and was typed again.
+    await town.fill('12');
+    await page.getByRole('option', { name: '12 ', exact: false }).filter({ hasNotText: 'Town' }).click();
+    const chosen = await sent.inputValue();
+    assert.notEqual(chosen, '12');
+    await town.focus();
+    await page.keyboard.type('3');
+    await page.keyboard.press('Backspace');
+    await page.getByLabel('Name').evaluate((input: { value: string }) => (input.value = 'By label'));
+    await page.keyboard.press('Enter');
+    await expectMessage(page, 'was added.');
+    const [row] = await sql`select town_id from trip where name = 'By label'`;
+    assert.equal(String(row?.['town_id']), chosen);
+  });
+
   test('keeps a stored key without a record on Enter, Escape and Tab', async () => {
     const { sql } = site.service;
     await sql`alter table trip drop constraint trip_town_id_fkey`;

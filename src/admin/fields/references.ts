@@ -5,7 +5,7 @@ import type { Reply } from '../../http/message/message.ts';
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
-import { isNamed, type Named } from '../../resources/records/look-up.ts';
+import { isNamed, type Found, type Named } from '../../resources/records/look-up.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { PASSWORD_FIELDS, type Form } from '../web/form-data.ts';
 import type { References } from './form-fields.ts';
@@ -58,8 +58,28 @@ export const isRecordKey = async (
 ): Promise<boolean> => (await findRecord(context, resource, text))?.id === text;
 
 /**
- * Finds the only record that the words can mean: the only one with exactly this label, else the only match.
- * @param isExact whether only an exact label counts
+ * Whether a text may be the key of a deleted record. Then it must not mean another record that merely contains it in its label.
+ */
+const mayBeKey = ({ model: { primaryKey } }: AdminResource, text: string): boolean =>
+  primaryKey.type.parse(text, primaryKey).fault === undefined;
+
+/**
+ * The only record that a text can mean, of those that a search for it has found: the one with exactly this key, else the only one
+ * with exactly this label, else the only match.
+ * @param isExact whether only an exact key or label counts
+ */
+function meantAmong({ entries, hasNext }: Found, text: string, isExact: boolean): Named | undefined {
+  if (text.trim() === '' || text.length > LONGEST_WORDS) return undefined;
+  const keyed = entries.find(({ id }) => id === text);
+  if (keyed) return keyed;
+  const [same, other] = entries.filter(isNamed(text));
+  if (same) return other ? undefined : same;
+  return !isExact && !hasNext && entries.length === 1 ? entries[0] : undefined;
+}
+
+/**
+ * Finds the only record that the words can mean.
+ * @param isExact whether only an exact key or label counts
  */
 export async function recordMeant(
   context: AdminContext,
@@ -68,10 +88,7 @@ export async function recordMeant(
   isExact = false,
 ): Promise<Named | undefined> {
   if (words.length > LONGEST_WORDS) return undefined;
-  const { entries, hasNext } = await context.browsing.lookUp(resource, words, MAX_COMPARED);
-  const [same, other] = entries.filter(isNamed(words));
-  if (same) return other ? undefined : same;
-  return !isExact && !hasNext && entries.length === 1 ? entries[0] : undefined;
+  return meantAmong(await context.browsing.lookUp(resource, words, MAX_COMPARED), words, isExact);
 }
 
 /**
@@ -87,9 +104,7 @@ export async function withKeys(
     const related = relatedOf(column, context);
     if (!related || text === '' || (stored && textOfField(stored.fields, column.key) === text)) return text;
     if (await isRecordKey(context, related, text)) return text;
-    // The text may be the key of a deleted record: it must not match another record that merely contains it in its label.
-    const isExact = column.type.parse(text, column).fault === undefined;
-    return (await recordMeant(context, related, text, isExact))?.id ?? text;
+    return (await recordMeant(context, related, text, mayBeKey(related, text)))?.id ?? text;
   };
   return new Map(
     await Promise.all(
@@ -194,14 +209,18 @@ export async function showLookup(
   });
 }
 
-/** The records that match `_search`, as JSON for the script; `more` says whether further records match. */
+/**
+ * The records that match `_search`, as JSON for the script. `more` says whether further records match, and `meant` is the key of
+ * the record that a form with this text would save.
+ */
 export async function lookUp({ request, browsing, resource }: ResourceContext): Promise<Reply> {
   const search = LinkParameters.parse(request.query).get('_search') ?? '';
-  const { entries, hasNext } = await browsing.lookUp(resource, search, MAX_RESULTS);
-  const records = entries.map(({ id, label }) => ({ id, label }));
+  const found = await browsing.lookUp(resource, search, MAX_RESULTS);
+  const records = found.entries.map(({ id, label }) => ({ id, label }));
+  const meant = meantAmong(found, search, mayBeKey(resource, search))?.id;
   return {
     status: 200,
     headers: { ...SAFE_HEADERS, 'Content-Type': 'application/json; charset=utf-8' },
-    body: JSON.stringify({ records, more: hasNext }),
+    body: JSON.stringify({ records, more: found.hasNext, meant }),
   };
 }

@@ -221,7 +221,8 @@
     let chosen =
       label === '' && !isGone ? { id: '', label } : { id: key.value, label: label || key.value, isGone };
     let records = [];
-    let hasMore = false;
+    // The key of the record that the search words mean to the server, if they mean one.
+    let meant;
     // The search words that found `records`.
     let searchedFor;
     let active = -1;
@@ -285,6 +286,7 @@
       request?.abort();
       request = new AbortController();
       const wanted = words();
+      let hasMore;
       try {
         const address = `${field.dataset.lookup}?_search=${encodeURIComponent(wanted)}`;
         const response = await fetch(address, { signal: request.signal });
@@ -293,7 +295,7 @@
           return open(false);
         }
         if (!response.ok) throw new Error(String(response.status));
-        ({ records, more: hasMore } = await response.json());
+        ({ records, more: hasMore, meant } = await response.json());
         searchedFor = wanted;
       } catch (error) {
         if (error.name === 'AbortError') return;
@@ -315,24 +317,22 @@
       if (records.length === 0) announce('No matching records.');
       else if (hasMore) announce(`The first ${records.length}. ${MORE}`, true);
       else announce(`${records.length} found`, true);
-      if (document.activeElement !== input) chooseOnlyMatch();
+      if (document.activeElement !== input) chooseMeant();
       open(records.length > 0 && document.activeElement === input);
     }
 
-    /** Chooses the only record that matches the words, by the same rule as the server. */
-    function chooseOnlyMatch() {
+    /** Chooses the record that the form would save for the words. */
+    function chooseMeant() {
       if (input.value === chosen.label || searchedFor !== input.value.trim()) return;
-      const typed = searchedFor.toLowerCase();
-      const same = records.filter((record) => record.label.toLowerCase() === typed);
-      const matches = same.length > 0 ? same : hasMore ? [] : records;
-      if (matches.length !== 1) return;
-      choose(matches[0]);
-      announce(`${matches[0].label} was chosen.`, true);
+      const record = records.find(({ id }) => id === meant);
+      if (!record) return;
+      choose(record);
+      announce(`${record.label} was chosen.`, true);
     }
 
     // Until a record is chosen, the form sends the text itself: it may be a key, and the server reports invalid words.
     input.addEventListener('input', () => {
-      key.value = input.value.trim();
+      key.value = input.value === chosen.label ? chosen.id : input.value.trim();
       showLink();
       clearTimeout(timer);
       timer = setTimeout(() => void search(), SEARCH_DELAY);
@@ -365,7 +365,7 @@
       const typed = input.value.trim();
       if (typed === '') choose({ id: '', label: '' });
       else if (input.value === chosen.label) choose(chosen);
-      else if (searchedFor === typed) chooseOnlyMatch();
+      else if (searchedFor === typed) chooseMeant();
       else void search();
     });
   }

@@ -64,7 +64,7 @@ interface Reads {
   readonly count: (resource: AdminResource, selection: Selection) => Promise<Count>;
 }
 
-/** Makes a function that finds records by words. Records whose label or key equals the search come first. */
+/** Makes a function that finds records by words. The record with this key comes first, then those with this label. */
 export function createLookUp({ labels, count }: Reads) {
   /** The first records by label. A large table without an index stays in key order, because sorting it takes too long. */
   async function firstRecords(resource: AdminResource, most: number): Promise<Found> {
@@ -101,7 +101,7 @@ export function createLookUp({ labels, count }: Reads) {
       return bare === '' || bare === words ? matches : lookUp(resource, bare, most);
     }
     const entries = [...new Map(found.map((one) => [one.id, one])).values()];
-    const same = new Set(entries.filter(isNamed(words)));
+    const same = new Set([...entries.filter(({ id }) => id === words), ...entries.filter(isNamed(words))]);
     const sorted = [...same, ...entries.filter((one) => !same.has(one))];
     return { entries: sorted.slice(0, most), hasNext: matches.hasNext || sorted.length > most };
   };
