@@ -251,6 +251,44 @@ describe('the script', () => {
     assert.equal(String(row?.['town_id']), chosen);
   });
 
+  test('keeps a chosen record whose label has line breaks', async () => {
+    const { sql } = site.service;
+    await sql`insert into town (name) values ('Line'), (E'Line\n'), (E'First\n second')`;
+    const keyOf = async (name: string): Promise<string> =>
+      String((await sql`select id from town where name = ${name}`)[0]?.['id']);
+    const [ended, broken] = [await keyOf('Line\n'), await keyOf('First\n second')];
+    await page.goto('/admin/trip/-/add/');
+    const town = page.getByRole('combobox', { name: 'Town' });
+    const field = page.locator('.reference', { has: town });
+    const sent = field.locator('input[name=town_id]');
+    const status = field.getByRole('status');
+    await page.getByLabel('Name').fill('With breaks');
+    for (const [words, id, shown] of [
+      ['line', ended, 'Line'],
+      ['first', broken, 'First second'],
+    ] as const) {
+      await town.fill(words);
+      await page.getByRole('option').filter({ hasText: id }).click();
+      await page.keyboard.press('Tab');
+      // The list offers all records only if the text counts as the label of the chosen one.
+      await town.click();
+      await expectVisible(page.getByRole('option', { name: 'More records match.' }));
+      await page.keyboard.press('Escape');
+      assert.deepEqual([await town.inputValue(), await sent.inputValue()], [shown, id]);
+      assert.doesNotMatch(await status.innerText(), /No matching|was chosen/);
+    }
+    await town.focus();
+    await press(page, 'Enter');
+    await expectMessage(page, 'was added.');
+    const [row] = await sql`select id, town_id from trip where name = 'With breaks'`;
+    assert.equal(String(row?.['town_id']), broken);
+    await page.goto(`/admin/trip/${row?.['id']}/`);
+    assert.equal(await town.inputValue(), 'First second');
+    await town.focus();
+    await page.keyboard.press('Tab');
+    assert.deepEqual([await town.inputValue(), await sent.inputValue()], ['First second', broken]);
+  });
+
   test('keeps a stored key without a record on Enter, Escape and Tab', async () => {
     const { sql } = site.service;
     await sql`alter table trip drop constraint trip_town_id_fkey`;

@@ -194,6 +194,9 @@
 
   // Foreign keys: a combobox, following the ARIA Authoring Practices ------------------------------
 
+  /** A label as a text input can hold it: browsers remove line breaks from its value. */
+  const oneLine = (label) => label.replace(/\s+/g, ' ').trim();
+
   function enhance(field, index) {
     const key = field.querySelector('input[name]');
     const shown = field.querySelector('output, .reference-label');
@@ -215,7 +218,7 @@
     const list = make('ul', { role: 'listbox', id: listId, 'aria-label': 'Records', hidden: '' });
     const status = make('span', { role: 'status', class: 'hidden' });
     const link = shown?.querySelector('a') ?? make('a');
-    const label = shown?.textContent.trim() || '';
+    const label = oneLine(shown?.textContent ?? '');
     // Search words that came back with an error are not an earlier choice. A stored key is one, even if its record is gone.
     const isGone = label === '' && 'stored' in key.dataset;
     let chosen =
@@ -296,6 +299,7 @@
         }
         if (!response.ok) throw new Error(String(response.status));
         ({ records, more: hasMore, meant } = await response.json());
+        records = records.map((record) => ({ ...record, label: oneLine(record.label) }));
         searchedFor = wanted;
       } catch (error) {
         if (error.name === 'AbortError') return;
