@@ -1,7 +1,17 @@
 // Use without a mouse, and the keyboard shortcuts of the script.
 import assert from 'node:assert/strict';
 import type { Locator, Page } from 'playwright-core';
-import { heading, MODES, openSite, press, expectVisible, expectMessage, type Site } from './support.ts';
+import type { Resource } from '../../src/index.ts';
+import {
+  follow,
+  heading,
+  MODES,
+  openSite,
+  press,
+  expectVisible,
+  expectMessage,
+  type Site,
+} from './support.ts';
 import { after, before, describe, test } from '../testing.ts';
 
 const focused = (page: Page): Locator => page.locator(':focus');
@@ -125,11 +135,17 @@ for (const { mode, javaScriptEnabled } of MODES) {
   });
 }
 
+/** A model with a foreign key to texts. */
+const stay = {
+  model: 'stay',
+  columns: { land: { type: 'foreignKey', references: 'land' } },
+} satisfies Resource;
+
 describe('the script', () => {
   let site: Site;
   let page: Page;
   before(async () => {
-    site = await openSite();
+    site = await openSite({}, [stay]);
     page = await site.openAs();
   });
   after(() => site.close());
@@ -287,6 +303,21 @@ describe('the script', () => {
     await town.focus();
     await page.keyboard.press('Tab');
     assert.deepEqual([await town.inputValue(), await sent.inputValue()], ['First second', broken]);
+  });
+
+  test('links to a chosen record with the key “-”', async () => {
+    const { sql } = site.service;
+    await sql`insert into land (code, name) select 'code ' || n, 'Land ' || n from generate_series(1, 120) n`;
+    await sql`insert into land (code, name) values ('-', 'Nowhere')`;
+    await page.goto('/admin/stay/-/add/');
+    await page.getByRole('combobox', { name: 'Land' }).fill('nowhere');
+    await page.getByRole('option', { name: 'Nowhere' }).click();
+    await press(page, 'Enter');
+    await expectMessage(page, 'was added.');
+    const [row] = await sql`select id from stay where land_id = '-'`;
+    await page.goto(`/admin/stay/${row?.['id']}/`);
+    await follow(page.getByRole('link', { name: 'Open Nowhere' }));
+    assert.equal(await heading(page), 'Nowhere');
   });
 
   test('keeps a stored key without a record on Enter, Escape and Tab', async () => {

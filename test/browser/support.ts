@@ -1,6 +1,7 @@
 // A service with records, and browsers that collect their errors.
 import assert from 'node:assert/strict';
 import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core';
+import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { launchChromium } from './chromium.ts';
 import { addRecords, panels, registry } from './registry.ts';
@@ -52,9 +53,13 @@ function watch(context: BrowserContext, errors: string[]): void {
   context.on('weberror', (error) => errors.push(`exception: ${error.error().message}`));
 }
 
-export async function openSite(shared: BrowserContextOptions = {}): Promise<Site> {
+/** @param further resources beside those of the registry */
+export async function openSite(
+  shared: BrowserContextOptions = {},
+  further: readonly Resource[] = [],
+): Promise<Site> {
   const errors: string[] = [];
-  const service = await startService(registry, { panels });
+  const service = await startService([...registry, ...further], { panels });
   let browser: Browser;
   try {
     await addRecords(service);

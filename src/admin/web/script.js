@@ -249,7 +249,9 @@
     /** Updates the link to the chosen record. */
     function showLink() {
       link.hidden = chosen.id === '' || chosen.isGone || key.value !== chosen.id;
-      link.href = field.dataset.lookup.replace('-/lookup/', `${encodeURIComponent(chosen.id)}/`);
+      // A plain `-` marks paths that are not records.
+      const segment = chosen.id === '-' ? '%2D' : encodeURIComponent(chosen.id);
+      link.href = field.dataset.lookup.replace('-/lookup/', `${segment}/`);
       link.setAttribute('aria-label', `Open ${chosen.label}`);
     }
 
