@@ -179,6 +179,37 @@ describe('a start with a database that does not match the registry', () => {
     await startOnce(database, [users, { ...incomplete, methods: ['GET', 'PUT', 'DELETE'], admin }]);
   });
 
+  test('names the primaryKey that fits a key of the table, and accepts it', async () => {
+    await database.sql.unsafe(`
+      create table aim (id integer primary key);
+      create table holiday (day date primary key, name text not null);
+      create table host (address inet primary key);
+      create table profile (aim_id integer primary key references aim);
+      create table country (code varchar(2) primary key)`);
+    const aim: Resource = { model: 'aim', columns: {} };
+    const day = { type: 'date' } as const;
+    const name = { type: 'text' } as const;
+    const cases: [model: Resource, hint: string, added?: Resource['columns']][] = [
+      [{ model: 'holiday', columns: { day, name } }, "{ columns: ['day'] }"],
+      [{ model: 'holiday', columns: { on: { ...day, column: 'day' }, name } }, "{ columns: ['on'] }"],
+      [{ model: 'holiday', columns: { name } }, "{ columns: ['day'] }, by their names in columns (add day)", { day }],
+      [{ model: 'host', columns: { address: { type: 'inet' } } }, "{ columns: ['address'] }"],
+      [{ model: 'profile', columns: { aim: { type: 'foreignKey', references: 'aim' } } }, "{ columns: ['aim'] }"],
+      [{ model: 'profile', columns: {} }, "{ type: 'integer', column: 'aim_id' }"],
+      [{ model: 'country', columns: {} }, "{ type: 'string', column: 'code' }"],
+    ]; // prettier-ignore
+    for (const [resource, hint, added] of cases) {
+      const faults = await startFaults(database, [aim, resource], { schema: 'check' });
+      assert.equal(/: set primaryKey: (.*)$/m.exec(faults.join('\n'))?.[1], hint);
+      // Follows the advice.
+      const [, columns, type = '', column = ''] =
+        /^\{ (?:columns: \['(\w+)'\]|type: '(\w+)', column: '(\w+)') \}/.exec(hint) ?? [];
+      const primaryKey = columns === undefined ? { type, column } : { columns: [columns] };
+      const advised = { ...resource, primaryKey, columns: { ...resource.columns, ...added } } as Resource;
+      await startOnce(database, [aim, advised], { schema: 'check' });
+    }
+  });
+
   for (const [name, [ddl, message, more]] of Object.entries(REFUSED)) {
     test(`refuses ${ddl.split(';')[0]} and says why`, async () => {
       await database.sql.unsafe(ddl);

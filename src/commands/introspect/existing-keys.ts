@@ -1,12 +1,12 @@
 // The key of an existing table or view, as the registry can name it.
-import { isKey, sameFields } from '../../db/schema/catalog-keys.ts';
+import { isKey, keyTypeFor, sameFields } from '../../db/schema/catalog-keys.ts';
 import { VIEW_KINDS, type Catalog, type CatalogTable } from '../../db/schema/catalog.ts';
 import { quotedName, quotedTable } from '../../db/fragment.ts';
 import type { Relation } from '../../db/schema/relations.ts';
 import type { KeyTypeName } from '../../db/types/column-types.ts';
 import { isSecret } from './model-names.ts';
 import type { ProposedKey } from './proposed-keys.ts';
-import { keyTypeFor, typeFor } from './stored-types.ts';
+import { typeFor } from './stored-types.ts';
 
 export interface Key {
   /** One column, or several. */

@@ -1,13 +1,7 @@
 // The column type of the registry for a column of the database.
 import type { CatalogColumn } from '../../db/schema/catalog.ts';
 import { ARRAY_TYPES, type ElementTypeName } from '../../db/types/array-types.ts';
-import {
-  COLUMN_TYPES,
-  KEY_TYPE_NAMES,
-  KEY_TYPES,
-  type KeyTypeName,
-  type TypeName,
-} from '../../db/types/column-types.ts';
+import { COLUMN_TYPES, type TypeName } from '../../db/types/column-types.ts';
 import type { ColumnType } from '../../db/types/column-type.ts';
 
 /** The column types of the registry; `accepts` lists the PostgreSQL types of each. */
@@ -33,7 +27,3 @@ export function typeFor({ type }: CatalogColumn): NamedType | undefined {
   const array = ARRAYS.find(([, { accepts }]) => accepts.includes(type));
   return array && { name: 'array', of: array[0], type: array[1] };
 }
-
-/** The type of a key; undefined when no key type accepts it. */
-export const keyTypeFor = ({ type }: CatalogColumn): KeyTypeName | undefined =>
-  KEY_TYPE_NAMES.find((name) => (KEY_TYPES[name].accepts as readonly string[]).includes(type));

@@ -1,5 +1,7 @@
 // Which columns of a table identify its rows.
-import type { CatalogTable } from './catalog.ts';
+import { KEY_TYPE_NAMES, KEY_TYPES, type KeyTypeName } from '../types/column-types.ts';
+import type { CatalogColumn, CatalogTable } from './catalog.ts';
+import { fieldOf, type ModelDefinition } from './model-definition.ts';
 
 export const sameFields = (one: readonly string[], other: readonly string[]): boolean =>
   one.length === other.length && one.every((field, index) => field === other[index]);
@@ -20,3 +22,29 @@ export const isKey = (found: CatalogTable, fields: readonly string[]): boolean =
   fields.every((field) =>
     found.columns.some((column) => column.field === field && !column.nullable && !column.mayHoldNulls),
   );
+
+/** The type of a key; undefined when no key type accepts it. */
+export const keyTypeFor = ({ type }: CatalogColumn): KeyTypeName | undefined =>
+  KEY_TYPE_NAMES.find((name) => (KEY_TYPES[name].accepts as readonly string[]).includes(type));
+
+/**
+ * The `primaryKey` that makes these columns the key of a model. A key with a type cannot be a column of the model, too, and only
+ * some types are types of a key.
+ */
+export function keyAdvice(
+  { columns }: ModelDefinition,
+  found: CatalogTable,
+  fields: readonly string[],
+): string {
+  const nameOf = (field: string): string | undefined =>
+    Object.entries(columns).find(([name, column]) => fieldOf(name, column) === field)?.[0];
+  const missing = fields.filter((field) => nameOf(field) === undefined);
+  const [only, ...others] = fields;
+  const stored =
+    others.length === 0 && missing.length > 0 ? found.columns.find(({ field }) => field === only) : undefined;
+  const type = stored && keyTypeFor(stored);
+  if (type) return `primaryKey: { type: '${type}', column: '${only}' }`;
+  const names = fields.map((field) => `'${nameOf(field) ?? field}'`).join(', ');
+  const added = missing.length > 0 ? `, by their names in columns (add ${missing.join(', ')})` : '';
+  return `primaryKey: { columns: [${names}] }${added}`;
+}

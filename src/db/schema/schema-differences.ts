@@ -1,5 +1,5 @@
 // Compares the registry with the database.
-import { isKey, isUnique, sameFields } from './catalog-keys.ts';
+import { isKey, isUnique, keyAdvice, sameFields } from './catalog-keys.ts';
 import {
   isTable,
   isView,
@@ -151,17 +151,13 @@ function keyDifferences(definition: ModelDefinition, found: CatalogTable): KeyFa
   if (missing.length > 0) return [];
   if (!isKey(found, fields)) {
     const primary = found.indexes.find((index) => index.primary)?.fields ?? [];
-    const hint =
-      primary.length > 1
-        ? `primaryKey: { columns: [${primary.map((one) => `'${one}'`).join(', ')}] }, by the names of these columns in the registry`
-        : `primaryKey: { type, column: '${primary[0]}' }`;
     const isOne =
       fields.length === 1
         ? 'is not its key (a primary key, or a unique column that is NOT NULL)'
         : 'are not its key (a primary key, or unique columns that are NOT NULL)';
     return fault(
       'primaryKey',
-      `${field} ${isOne}${primary.length > 0 ? `; its key is ${primary.join(', ')}: set ${hint}` : ''}`,
+      `${field} ${isOne}${primary.length > 0 ? `; its key is ${primary.join(', ')}: set ${keyAdvice(definition, found, primary)}` : ''}`,
     );
   }
   return names ? [] : keyTypeDifferences(definition, found);
