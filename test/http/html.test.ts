@@ -359,3 +359,44 @@ test('a page whose query needs credentials shows commands with them', async () =
     await service.close();
   }
 });
+
+test('a page whose caller may not read streams shows their commands with a user to set', async () => {
+  const note = (model: string, costly: 'user' | 'admin') =>
+    ({ model, columns: { text: { type: 'text' } }, costly }) as const;
+  const service = await startService([user, note('note', 'user'), note('memo', 'admin')]);
+  const streamed = async (path: string, name?: string): Promise<string[]> => {
+    const page = await service.request(path, {
+      headers: HTML,
+      ...(name === undefined ? {} : { user: name }),
+    });
+    const [, , ...streams] = commandsOf(page);
+    const [hint = 'none'] = /Only (users|admins) can read all records/.exec(readable(page)) ?? [];
+    return [hint, ...streams.map((command) => /^curl (-u '\w+')?/.exec(command)?.[1] ?? 'anonymous')];
+  };
+  try {
+    const answer = await service.request('/api/note/', { headers: { accept: 'application/x-ndjson' } });
+    assert.equal(answer.status, 401);
+    const asUser = "-u 'USER'";
+    const users = ['Only users can read all records', asUser, asUser];
+    const admins = ['Only admins can read all records', asUser, asUser];
+    assert.deepEqual(await streamed('/api/note/'), users);
+    assert.deepEqual(await streamed('/api/memo/'), admins);
+  } finally {
+    await service.close();
+  }
+});
+
+test('a page whose caller may read streams shows their commands with this user', async () => {
+  const service = await startService([
+    user,
+    { model: 'note', columns: { text: { type: 'text' } }, read: 'user', costly: 'user' },
+  ]);
+  try {
+    await service.addUser('bob');
+    const page = await service.request('/api/note/', { user: 'bob', headers: HTML });
+    assert.ok(commandsOf(page).every((command) => command.startsWith("curl -u 'bob' ")));
+    assert.doesNotMatch(page.text, /can read all records/);
+  } finally {
+    await service.close();
+  }
+});

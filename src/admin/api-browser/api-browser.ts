@@ -87,30 +87,36 @@ const visibleTo = (resources: ServedResources, caller: Caller | undefined): Serv
 
 const jsonBlock = (json: Html): Html => html`<pre class="json"><code>${json}</code></pre>`;
 
-const commands = (title: string, list: readonly string[]): Html =>
+const commands = (title: string, list: readonly string[], hint?: string): Html =>
   html`<section>
     <h2>${title}</h2>
+    ${hint !== undefined && html`<p class="hint">${hint}</p>`}
     ${list.map((command) => html`<pre><code>${command}</code></pre>`)}
   </section>`;
 
 /** Shell commands for the same query: as JSON, as CSV, and as a stream of all records. */
 function collectionCommands(
   request: ApiRequest,
-  { name, hasCursors }: ServedResource,
+  { name, hasCursors, costly }: ServedResource,
   parameters: LinkParameters,
   isCounted: boolean,
   caller: Caller | undefined,
 ): Html {
   const address = apiLinks.collection(name, parameters);
   const allPages = apiLinks.collection(name, parameters.without('limit', ...pageParameters(hasCursors)));
+  // Streams may need a level that the page does not.
+  const isStreamReader = meets(costly, caller);
+  const streamReader = isStreamReader ? caller : { name: 'USER' };
+  const hint = isStreamReader
+    ? undefined
+    : `Only ${costly === 'admin' ? 'admins' : 'users'} can read all records at once. Replace USER with your user name.`;
+  const stream = (...requestHeaders: string[]): string[] => [
+    curlCommand(request, allPages, streamReader, requestHeaders),
+  ];
   return html`${commands('With curl', [curlCommand(request, address, caller, isCounted ? ['Prefer: count=exact'] : [])])}
   ${commands('This page as CSV', [curlCommand(request, address, caller, [`Accept: ${MEDIA_TYPES.csv}`])])}
-  ${commands('All records as CSV', [
-    curlCommand(request, allPages, caller, [`Accept: ${MEDIA_TYPES.csv}`, 'Prefer: paging=none']),
-  ])}
-  ${commands('All records as JSON, one per line', [
-    curlCommand(request, allPages, caller, [`Accept: ${MEDIA_TYPES.ndjson}`]),
-  ])}`;
+  ${commands('All records as CSV', stream(`Accept: ${MEDIA_TYPES.csv}`, 'Prefer: paging=none'), hint)}
+  ${commands('All records as JSON, one per line', stream(`Accept: ${MEDIA_TYPES.ndjson}`), hint)}`;
 }
 
 /** The total, or a link that counts: counting a large table is slow, so it happens only on request. */

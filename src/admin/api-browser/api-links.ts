@@ -33,7 +33,7 @@ export const shellQuote = (text: string): string => `'${text.replaceAll("'", `'\
 export function curlCommand(
   request: ApiRequest,
   address: string,
-  caller: Caller | undefined,
+  caller: Pick<Caller, 'name'> | undefined,
   requestHeaders: readonly string[] = [],
 ): string {
   const url = `${request.client().isSecure ? 'https' : 'http'}://${request.headers.host ?? 'localhost'}${address}`;
