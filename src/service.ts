@@ -136,6 +136,7 @@ export function createService(
   const probe = createProbe(database);
   let site: Prepared | undefined;
   let isClosing = false;
+  let isClosed = false;
   let ending: Promise<void> | undefined;
   let pruning: NodeJS.Timeout | undefined;
   let replicas = onlyPrimary(database);
@@ -235,6 +236,7 @@ export function createService(
         if (isClosing) return false;
         return probe();
       },
+      isClosed: () => isClosed,
     };
     return site;
   }
@@ -273,6 +275,7 @@ export function createService(
     drain: () => void drain(),
     close: async () => {
       await drain();
+      isClosed = true;
       clearInterval(pruning);
       metrics.close();
       loadLimits.close();

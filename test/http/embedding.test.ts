@@ -263,6 +263,26 @@ describe('the handler in another server', () => {
     });
   }
 
+  test('close() makes the handler answer 503 in another server', async () => {
+    const closing = await start();
+    const base = await serve(closing.handler);
+    const statusOf = async (path: string, accept = 'application/json', method = 'GET'): Promise<number> =>
+      (await request(base, path, { method, headers: { accept } })).status;
+    const paths = ['/', '/api/', '/api/openapi.json', '/api/note/', '/api/note/1/', '/admin/-/login/'];
+    for (const path of paths) assert.equal(await statusOf(path), 200, path);
+    await closing.close();
+    for (const path of paths) assert.equal(await statusOf(path), 503, path);
+    assert.equal(await statusOf('/api/note/', 'text/html'), 503);
+    assert.equal(await statusOf('/api/note/', 'application/x-ndjson'), 503);
+    assert.equal(await statusOf('/api/note/', '*/*', 'POST'), 503);
+    assert.equal(await statusOf('/readyz'), 503);
+    assert.equal(await statusOf('/healthz'), 200);
+    assert.equal(await statusOf('/metrics'), 200);
+    const closed = await request(base, '/api/');
+    assertProblem(closed, 503);
+    assert.equal(closed.json.detail, 'The service is closed.');
+  });
+
   test('close() stops a server that is starting, and two calls of start() start one server', async () => {
     const starting = await start();
     const both = Promise.all([starting.start(), starting.start()]);

@@ -20,4 +20,6 @@ export interface Site {
   readonly positionAfter: Replicas['positionAfter'];
   /** Whether the database answers. */
   readonly isReady: () => Promise<boolean>;
+  /** Whether the database connections are closed. An embedding program's server may run on. */
+  readonly isClosed: () => boolean;
 }

@@ -1,6 +1,7 @@
 // Answers a request by its path: from the admin area, the API, or the service's own pages.
 import { notFound, unavailable } from '../../errors.ts';
 import { json, type ApiRequest, type Reply } from '../message/message.ts';
+import { isHealthCheck } from '../message/request-head.ts';
 import { OTHER_ROUTE, ROUTE_PATTERNS } from '../observability/metrics.ts';
 import { allowOf, assertAllowed, findRoute, STARTING } from '../api/api-routes.ts';
 import type { Site } from '../api/site.ts';
@@ -11,13 +12,16 @@ interface RoutedRequest extends ApiRequest {
   pattern: string;
 }
 
+const CLOSED = unavailable('The service is closed.');
+
 /**
  * Answers a request with what its path leads to.
  * @param current the site; undefined until the database has been read
- * @throws Problem 404 for an unknown path, 405 for a method that the path does not allow, 503 without a site
+ * @throws Problem 404 for an unknown path, 405 for a method that the path does not allow, 503 without a site or after its end
  */
 export function dispatch(request: RoutedRequest, current: Site | undefined): Reply | Promise<Reply> {
   const { path, method } = request;
+  if (current?.isClosed() && !isHealthCheck(path)) throw CLOSED;
   if (request.isInAdminArea) {
     if (!current) throw STARTING;
     if (!current.admin) throw notFound();
