@@ -128,6 +128,38 @@ test('an import of the column “admin” needs the current password', async () 
   await assertConfirmed(path, hiddenFields(preview, 'record'), () => rowOf(id));
 });
 
+test('password managers find the own user name before the current password, and no form sends it', async () => {
+  const id = await service.addUser('joe', { admin: true });
+  const choice = {
+    _action: 'set',
+    _state: '',
+    _id: String(id),
+    _column: 'admin',
+    _value: '1',
+    admin: 'true',
+  };
+  const pages = {
+    record: await ada.get(`/admin/user/${id}/`),
+    deletion: await ada.get(`/admin/user/${id}/delete/`),
+    bulk: await ada.post('/admin/user/-/bulk/', choice),
+    import: await ada.post('/admin/user/-/import/', { _text: `id,active\n${id},false\n` }),
+  };
+  for (const [name, { text }] of Object.entries(pages)) {
+    const inputs = [...text.matchAll(/<input\b[^>]*>/g)].map(([tag]) => tag.replace(/\s+/g, ' '));
+    const at = inputs.findIndex((tag) => tag.includes('name="_current"'));
+    const field = inputs.slice(0, at).findLast((tag) => /type="(text|email)"/.test(tag)) ?? '';
+    const parts = [
+      'value="ada"',
+      'autocomplete="username"',
+      'readonly',
+      'tabindex="-1"',
+      'aria-hidden="true"',
+    ];
+    for (const part of parts) assert.ok(field.includes(` ${part} `), `${name}: ${part} in ${field}`);
+    assert.doesNotMatch(field, / name=/, name);
+  }
+});
+
 test('returns 429 after ten wrong passwords from an address', async () => {
   const id = await service.addUser('ina', { admin: true });
   const address = fromNewAddress();

@@ -125,6 +125,7 @@ export const ADMIN_PAGES: readonly AdminPage[] = [
   { name: 'the form for a new record with errors', open: sendInvalidThing },
   { name: 'a record', open: at('/admin/thing/1/') },
   { name: 'a record with records that refer to it', open: at('/admin/trip/1/') },
+  { name: 'a user', open: at('/admin/user/2/') },
   {
     name: 'a search field with its results',
     onlyWith: 'script',

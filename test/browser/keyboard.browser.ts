@@ -343,6 +343,21 @@ describe('the script', () => {
     assert.deepEqual({ ...row }, { town_id: 4711, rating: 2 });
   });
 
+  test('does not ask before only the password of the login is lost, which browsers fill in', async () => {
+    const other = await page.context().newPage();
+    const dialogs: string[] = [];
+    other.on('dialog', (dialog) => {
+      dialogs.push(dialog.type());
+      void dialog.accept();
+    });
+    await other.goto('/admin/user/2/');
+    await other.getByLabel('Your current password').fill('pw-admin');
+    await other.getByRole('link', { name: 'History', exact: true }).click();
+    await other.waitForURL('**/history/');
+    assert.deepEqual(dialogs, []);
+    await other.close();
+  });
+
   test('asks before typed values are lost, but not after a save', async () => {
     const dialogs: string[] = [];
     page.on('dialog', (dialog) => {

@@ -141,7 +141,7 @@ async function confirmPage(
       ${column.title} becomes <strong>${await shownTyped(context, newValue)}</strong> in
       <strong>${counted(count, 'record')}</strong>.
     </p>
-    ${hasPrivilegeColumn(context, [column]) && confirmationField(errors, 'Needed to change what users may do.', true)}`;
+    ${hasPrivilegeColumn(context, [column]) && confirmationField(context, errors, 'Needed to change what users may do.', true)}`;
   const button = html`<button class="primary" name="_confirm" value="1">
     Update ${counted(count, 'record')}
   </button>`;

@@ -118,7 +118,7 @@ export async function askDeletion(
           ${hidden}
           <input type="hidden" name="_effects" value="${digest}" />
           <p class="lead">${warning}</p>
-          ${needsPassword && confirmationField(unconfirmed?.errors ?? {}, 'Required to delete an admin.', true)}
+          ${needsPassword && confirmationField(context, unconfirmed?.errors ?? {}, 'Required to delete an admin.', true)}
           <div class="buttons">
             <button class="danger">${button}</button> <a class="button" href="${back.href}">Cancel</a>
           </div>

@@ -67,7 +67,7 @@ function changesText({ counts }: ImportOutcome): string {
 
 /** @param confirmation its `errors` are empty before the first attempt; undefined if no confirmation is needed */
 function applyForm(
-  { csrf }: AdminContext,
+  context: AdminContext,
   { outcome, resource: { name } }: Preview,
   { text }: Upload,
   confirmation: ConfirmationRefusal | undefined,
@@ -78,11 +78,11 @@ function applyForm(
     enctype="multipart/form-data"
     class="record"
   >
-    <input type="hidden" name="_csrf" value="${csrf}" />
+    <input type="hidden" name="_csrf" value="${context.csrf}" />
     <input type="hidden" name="_csv" value="${Buffer.from(text).toString('base64')}" />
     <input type="hidden" name="_digest" value="${outcome.digest}" />
     ${submitOnceField()}
-    ${confirmation && confirmationField(confirmation.errors, 'Needed to change what users may do.', true)}
+    ${confirmation && confirmationField(context, confirmation.errors, 'Needed to change what users may do.', true)}
     <div class="buttons">
       <button class="primary">Import: ${changesText(outcome)}</button>
       <a class="button" href="${links.action(name, 'import')}">Choose another file</a>

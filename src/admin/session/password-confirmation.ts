@@ -103,9 +103,26 @@ export async function confirmCaller(
   }
 }
 
-/** The field for the admin's own password, on a form that may need it. */
-export const confirmationField = (errors: FieldErrors, hint: string, isRequired: boolean): Html =>
+/**
+ * The field for the admin's own password, on a form that may need it. Password managers take the text field before it as the
+ * user name. Without one for them they would fill in a field of the record. It has no name, so it is not sent.
+ */
+export const confirmationField = (
+  { caller }: AdminContext,
+  errors: FieldErrors,
+  hint: string,
+  isRequired: boolean,
+): Html =>
   html`<p class="hint">${hint}</p>
+    <input
+      type="text"
+      class="hidden"
+      value="${caller.name}"
+      autocomplete="username"
+      readonly
+      tabindex="-1"
+      aria-hidden="true"
+    />
     ${passwordFields(['_current'], errors, { isRequired })}`;
 
 /** The rules for a new password. @param fields of the record, for its user name */

@@ -170,9 +170,12 @@
 
   // Unsaved changes -------------------------------------------------------------------------------
 
+  /** Without the password that confirms a change: the browser may fill it in, and typing it again is no loss. */
   const valuesOf = (form) =>
     JSON.stringify(
-      [...new FormData(form)].map(([name, value]) => [name, typeof value === 'string' ? value : value.name]),
+      [...new FormData(form)]
+        .filter(([name]) => name !== '_current')
+        .map(([name, value]) => [name, typeof value === 'string' ? value : value.name]),
     );
 
   const forms = all('form.record, form[data-unsaved]').map((form) => ({
