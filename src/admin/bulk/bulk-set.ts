@@ -55,9 +55,14 @@ const countSelected = ({ bulk, resource, choice }: BulkContext): Promise<number>
   bulk.count(resource, choice.selection);
 
 async function setForm(context: BulkContext, fields: Content, buttons: Content): Promise<Html> {
-  return html`<form method="post" action="${links.action(context.resource.name, 'bulk')}" class="record">
+  return html`<form
+    method="post"
+    action="${links.action(context.resource.name, 'bulk')}"
+    class="record"
+    data-unsaved
+  >
     ${await hiddenChoice(context, 'set')} ${fields}
-    <div class="buttons">${buttons} <a class="button" href="${listUrl(context)}">Cancel</a></div>
+    <div class="buttons">${buttons} <a class="button" href="${listUrl(context)}" data-discard>Cancel</a></div>
   </form>`;
 }
 

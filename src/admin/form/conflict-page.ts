@@ -142,14 +142,14 @@ export async function showConflict(
       This record has changed since you opened it. Your changes are not lost: for each field below, choose the
       value to save.
     </p>
-    <form method="post" action="${links.record(resource.name, stored.id)}" class="conflict">
+    <form method="post" action="${links.record(resource.name, stored.id)}" class="conflict" data-unsaved>
       <input type="hidden" name="_csrf" value="${context.csrf}" />
       <input type="hidden" name="_version" value="${stored.version}" />
       <input type="hidden" name="_origin" value="${originOf(others)}" />
       ${hidden} ${table(['Field', 'Your value', 'Current value'], rows, { className: 'compare' })}
       <div class="buttons">
         <button class="primary">Save</button>
-        <a class="button" href="${links.record(resource.name, stored.id)}">Discard my changes</a>
+        <a class="button" href="${links.record(resource.name, stored.id)}" data-discard>Discard my changes</a>
         <a class="button" href="${links.part(resource.name, stored.id, 'history')}" target="_blank"
           >Show history (new tab)</a
         >

@@ -57,11 +57,13 @@ const MAX_REPEATED = 65_536;
 export function uploadForm({ csrf, resource }: ResourceContext, pasted: string, isFaulty: boolean): Html {
   const state = attributes({ 'aria-invalid': isFaulty && 'true' });
   const isLong = pasted.length > MAX_REPEATED;
+  const repeated = isLong ? '' : pasted;
   return html`<form
     method="post"
     action="${links.action(resource.name, 'import')}"
     enctype="multipart/form-data"
     class="record"
+    ${attributes({ 'data-unsaved': repeated !== '' })}
   >
     <input type="hidden" name="_csrf" value="${csrf}" />
     <div class="field">
@@ -82,7 +84,7 @@ export function uploadForm({ csrf, resource }: ResourceContext, pasted: string, 
     <div class="field">
       <label for="text">Or paste the text</label>
       <textarea id="text" name="_text" rows="8" spellcheck="false" aria-describedby="text-hint" ${state}>
-${!isLong && pasted}</textarea>
+${repeated}</textarea>
       ${
         isLong &&
         html`<p class="hint">

@@ -183,16 +183,20 @@
     // A form that came back with errors is unsaved from the start.
     before:
       'unsaved' in form.dataset && document.querySelector('.error-summary, .notice') ? '' : valuesOf(form),
-    isSent: false,
   }));
-  for (const state of forms) {
-    state.form.addEventListener('submit', () => (state.isSent = true));
-    state.form.addEventListener('input', () => state.form.classList.add('changed'));
+  /** Whether the next navigation sends a form or discards its values. */
+  let isIntended = false;
+  for (const { form } of forms) {
+    form.addEventListener('submit', () => (isIntended = true));
+    form.addEventListener('input', () => form.classList.add('changed'));
+    for (const link of all('a[data-discard]', form))
+      link.addEventListener('click', () => (isIntended = true));
   }
-  window.addEventListener('pageshow', () => forms.forEach((state) => (state.isSent = false)));
   window.addEventListener('beforeunload', (event) => {
-    if (forms.some(({ isSent }) => isSent)) return;
-    if (forms.some(({ form, before }) => before !== valuesOf(form))) event.preventDefault();
+    const isAsking = !isIntended;
+    // If the user stops this navigation, the page stays, and the next one asks.
+    isIntended = false;
+    if (isAsking && forms.some(({ form, before }) => before !== valuesOf(form))) event.preventDefault();
   });
 
   // Foreign keys: a combobox, following the ARIA Authoring Practices ------------------------------
