@@ -165,6 +165,26 @@ describe('vitrine check', () => {
     });
   }
 
+  test('says that users may set the logins of others, unless they are read-only or only in new records', async () => {
+    const readonly = ['active', 'admin'];
+    const user = { ...USER, access: 'user', readonly };
+    const words = ['check', '--strict', '--json'];
+    const open = await check([user, BOOK], { words });
+    assert.equal(open.code, 2);
+    const text =
+      "user lets every user set username, password of all other users: set access: 'admin', or make it readonly";
+    assert.deepEqual(JSON.parse(open.stdout).warnings, [{ kind: 'self-promotion', text }]);
+    const named = await check([{ ...user, readonly: [...readonly, 'password'] }, BOOK]);
+    assert.match(named.stderr, /user lets every user set username of all other users:/);
+    for (const change of [
+      { readonly: [...readonly, 'username', 'password'] },
+      { methods: ['GET', 'POST'] },
+    ]) {
+      const { stdout } = await check([{ ...user, ...change }, BOOK], { words });
+      assert.deepEqual(JSON.parse(stdout).warnings, []);
+    }
+  });
+
   test('says that a foreign key has no index, and what reads every row of a large table', async () => {
     const { sql } = database;
     await sql.unsafe(

@@ -88,8 +88,17 @@ function databaseRisks({ settings, resources, schema, databaseInfo, isEmbedded }
   ];
 }
 
+/** The columns by which any user can take over or lock out any other user: those of the user model that a login reads. */
+function loginColumns({ access, methods, owner, model, loginName, readonly }: ServedResource): string[] {
+  if (!loginName || access !== 'user' || owner || !methods.has('PUT')) return [];
+  return model.columns
+    .filter((column) => (column === loginName || column.isPassword) && !readonly.has(column))
+    .map((column) => column.name);
+}
+
 function resourceWarnings(resource: ServedResource, adminResource: AdminResource | undefined): Warning[] {
   const { name, access, methods, model, readonly, recorded } = resource;
+  const login = loginColumns(resource);
   const [passwordOutput, writeShows] = [passwordOutputWarning(resource), writeShowsWarning(resource)];
   const privileged = model.columns
     .filter((column) => PRIVILEGE_NAMES.test(wordsOf(column.name)) && !readonly.has(column))
@@ -103,6 +112,11 @@ function resourceWarnings(resource: ServedResource, adminResource: AdminResource
       letsUsersSet && privileged.length > 0,
       'self-promotion',
       `${name} lets users set ${privileged.join(', ')}: make it readonly, unless this is intended`,
+    ),
+    ...warnIf(
+      login.length > 0,
+      'self-promotion',
+      `${name} lets every user set ${login.join(', ')} of all other users: set access: 'admin', or make it readonly`,
     ),
     ...warnIf(
       !recorded && isChangeable,
