@@ -92,6 +92,19 @@ test('promoting, demoting and deactivating an admin needs the current password',
   );
 });
 
+test('renaming an admin needs the current password, renaming another user does not', async () => {
+  const id = await service.addUser('june', { admin: true });
+  const path = `/admin/user/${id}/`;
+  const renamed = async (username: string): Promise<Fields> => ({
+    ...fieldsOf(await ada.get(path)),
+    username,
+  });
+  await assertConfirmed(path, await renamed('july'), () => rowOf(id));
+  assert.match(readable(await ada.get(path)), /Required to rename an admin/);
+  await service.sql`update "user" set admin = false where id = ${id}`;
+  assert.equal((await ada.post(path, await renamed('june'))).status, 303);
+});
+
 test('changing the e-mail address of an admin needs no password', async () => {
   const id = await service.addUser('emil', { admin: true });
   const path = `/admin/user/${id}/`;
@@ -107,11 +120,12 @@ test('adding an admin needs the current password, adding another user does not',
   assert.equal((await ada.post(add, { ...fields, username: 'finn' })).status, 303);
 });
 
-test('bulk actions that promote or deactivate users need the current password', async () => {
+test('bulk actions that promote, deactivate or rename users need the current password', async () => {
   const id = await service.addUser('gus');
   for (const [column, value] of [
     ['admin', 'true'],
     ['active', 'false'],
+    ['username', 'gus, renamed'],
   ] as const) {
     const choice = { _action: 'set', _state: '', _id: String(id), _column: column, _value: '1' };
     const confirmation = await ada.post('/admin/user/-/bulk/', { ...choice, [column]: value });
@@ -158,6 +172,25 @@ test('password managers find the own user name before the current password, and 
     for (const part of parts) assert.ok(field.includes(` ${part} `), `${name}: ${part} in ${field}`);
     assert.doesNotMatch(field, / name=/, name);
   }
+});
+
+test('an import that renames a user needs the current password, one that repeats the name does not', async () => {
+  const id = await service.addUser('kim', { admin: true });
+  const path = '/admin/user/-/import/';
+  const previewOf = (name: string, email: string): Promise<AdminAnswer> =>
+    ada.post(path, { _text: `id,username,email\n${id},${name},${email}\n` });
+  const same = await previewOf('kim', 'k@example.org');
+  assert.doesNotMatch(same.text, /_current/);
+  assert.equal((await ada.post(path, hiddenFields(same, 'record'))).status, 303);
+
+  const renaming = await previewOf('kit', 'k@example.org');
+  assert.match(renaming.text, /name="_current"/);
+  const stored = await rowOf(id);
+  const without = await ada.post(path, hiddenFields(renaming, 'record'));
+  assert.equal(without.status, 409);
+  assert.match(without.text, /name="_current"/);
+  assert.deepEqual(await rowOf(id), stored);
+  await assertConfirmed(path, hiddenFields(renaming, 'record'), () => rowOf(id));
 });
 
 test('returns 429 after ten wrong passwords from an address', async () => {

@@ -146,7 +146,7 @@ async function confirmPage(
       ${column.title} becomes <strong>${await shownTyped(context, newValue)}</strong> in
       <strong>${counted(count, 'record')}</strong>.
     </p>
-    ${hasPrivilegeColumn(context, [column]) && confirmationField(context, errors, 'Needed to change what users may do.', true)}`;
+    ${hasPrivilegeColumn(context, [column], false) && confirmationField(context, errors, 'Needed to change what users may do, or their names.', true)}`;
   const button = html`<button class="primary" name="_confirm" value="1">
     Update ${counted(count, 'record')}
   </button>`;
@@ -185,7 +185,7 @@ async function confirmOrApply(context: BulkContext, newValue: NewValue, form: Fo
   const expected = Number(form.get('_expected'));
   try {
     if (form.get('_confirm') !== undefined) {
-      const isNeeded = hasPrivilegeColumn(context, [newValue.column]);
+      const isNeeded = hasPrivilegeColumn(context, [newValue.column], false);
       const refusal = isNeeded ? await confirmCaller(context, form) : undefined;
       if (refusal) return await confirmPage(context, newValue, refusal);
       return await apply(context, newValue, field, expected);

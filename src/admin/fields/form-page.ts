@@ -224,7 +224,7 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
         ${columns.some((column) => isRequired(column, isNew, before)) && html`<p class="hint">Fields marked <span class="required">*</span> are required.</p>`}
         ${fields}
         ${isNew && resource.passwords.length > 0 && passwordFields(['_password', '_repeat'], errors, { isRequired: resource.passwords[0]?.nullable !== true, hint: passwordHint(context) })}
-        ${hasPrivilegeColumn(context, columns) && confirmationField(context, errors, isNew ? 'Required to create an admin.' : 'Required to change who is an admin, or whether an admin is active.', false)}
+        ${hasPrivilegeColumn(context, columns, isNew) && confirmationField(context, errors, isNew ? 'Required to create an admin.' : 'Required to rename an admin, or to change who is an admin or whether an admin is active.', false)}
         ${columns.length > 0 && saveButtons(resource, isNew)}
       </form>
       ${stored && html`<aside>${await relatedRecords(context, stored.id)}</aside>`}

@@ -82,7 +82,7 @@ function applyForm(
     <input type="hidden" name="_csv" value="${Buffer.from(text).toString('base64')}" />
     <input type="hidden" name="_digest" value="${outcome.digest}" />
     ${submitOnceField()}
-    ${confirmation && confirmationField(context, confirmation.errors, 'Needed to change what users may do.', true)}
+    ${confirmation && confirmationField(context, confirmation.errors, 'Needed to change what users may do, or their names.', true)}
     <div class="buttons">
       <button class="primary">Import: ${changesText(outcome)}</button>
       <a class="button" href="${links.action(name, 'import')}">Choose another file</a>
@@ -169,10 +169,17 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
   const upload = readUpload(form);
   const file = await readImportFile(upload.text, resource, context.request.requester.workInTurns());
   if ('faults' in file) return uploadPage(context, { faults: file.faults, pasted: upload.pasted });
-  const mustConfirm = hasPrivilegeColumn(context, file.columns);
-  const refusal = mustConfirm && upload.digest !== undefined ? await confirmCaller(context, form) : undefined;
-  const isWanted = ({ counts, digest }: ImportOutcome): boolean =>
-    counts.faulty === 0 && digest === upload.digest && !refusal;
+  const setsPrivileges = hasPrivilegeColumn(context, file.columns, true);
+  // Only the run shows whether the file renames users.
+  const mustConfirm = ({ changed }: ImportOutcome): boolean =>
+    setsPrivileges || hasPrivilegeColumn(context, [...changed], false);
+  const isConfirming = upload.digest !== undefined && (setsPrivileges || form.get('_current') !== undefined);
+  const refusal = isConfirming ? await confirmCaller(context, form) : undefined;
+  const isWanted = (outcome: ImportOutcome): boolean =>
+    outcome.counts.faulty === 0 &&
+    outcome.digest === upload.digest &&
+    !refusal &&
+    (isConfirming || !mustConfirm(outcome));
   const outcome = await runImportFile(
     context,
     file,
@@ -185,7 +192,7 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
     return redirectDone(context, list, 'The file was submitted twice and imported once.');
   if (!isWanted(outcome)) {
     const labelOf = await referenceLabels(context, outcome);
-    const confirmation = mustConfirm ? (refusal ?? { errors: {}, status: 200 }) : undefined;
+    const confirmation = mustConfirm(outcome) ? (refusal ?? { errors: {}, status: 200 }) : undefined;
     return previewPage(context, { outcome, resource, file, labelOf }, upload, confirmation);
   }
   return redirectDone(context, list, doneText(outcome.counts));

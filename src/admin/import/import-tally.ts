@@ -12,6 +12,8 @@ export const SHOWN_LENGTH = 80;
 
 export interface ImportOutcome {
   readonly counts: Readonly<Record<RowKind, number>>;
+  /** The columns that change in existing records. */
+  readonly changed: ReadonlySet<Column>;
   /** The first rows of each kind. */
   readonly shown: Readonly<Record<RowKind, readonly RowOutcome[]>>;
   /** A digest of all changes. A different digest means that the import would change something else. */
@@ -51,6 +53,7 @@ function condensed(column: Column, text: string | null): string | null {
 export function createTally(resource: AdminResource, { columns }: ImportFile) {
   const counts = { new: 0, changed: 0, unchanged: 0, faulty: 0 };
   const shown: Record<RowKind, RowOutcome[]> = { new: [], changed: [], unchanged: [], faulty: [] };
+  const changed = new Set<Column>();
   const details = { new: 0, changed: 0, unchanged: 0, faulty: 0 };
   const hash = createHash('sha256').update(resource.name);
   return {
@@ -75,6 +78,7 @@ export function createTally(resource: AdminResource, { columns }: ImportFile) {
     add(this: void, outcome: CondensedOutcome): void {
       const { kind, digest, changes, errors } = outcome;
       counts[kind] += 1;
+      if (kind === 'changed') changes.forEach(({ column }) => changed.add(column));
       if (shown[kind].length < MAX_SHOWN[kind] && details[kind] < MAX_DETAILS) {
         details[kind] += changes.length + Object.keys(errors).length;
         shown[kind].push(outcome);
@@ -82,6 +86,6 @@ export function createTally(resource: AdminResource, { columns }: ImportFile) {
       hash.update(digest);
     },
 
-    outcome: (): ImportOutcome => ({ counts, shown, digest: hash.digest('base64url') }),
+    outcome: (): ImportOutcome => ({ counts, changed, shown, digest: hash.digest('base64url') }),
   };
 }

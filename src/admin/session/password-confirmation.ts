@@ -35,10 +35,17 @@ function userColumns({ settings, resources, resource }: ResourceContext): UserCo
   return { username: find('username'), active: find('active'), admin: find('admin') };
 }
 
-/** Whether one of the columns is the users' `active` or `admin`. */
-export function hasPrivilegeColumn(context: ResourceContext, columns: readonly Column[]): boolean {
-  const { active, admin } = userColumns(context) ?? {};
-  return columns.some((column) => column === active || column === admin);
+/**
+ * Whether one of the columns is the users' `active` or `admin`, or the `username` of existing users. Another name locks a user
+ * out, too.
+ */
+export function hasPrivilegeColumn(
+  context: ResourceContext,
+  columns: readonly Column[],
+  isNew: boolean,
+): boolean {
+  const { username, active, admin } = userColumns(context) ?? {};
+  return columns.some((column) => column === active || column === admin || (column === username && !isNew));
 }
 
 /** Whether a record may be an admin. If the column is hidden, it counts as one. */
@@ -50,8 +57,8 @@ export function isAdminRecord(context: ResourceContext, { fields }: RecordEntry)
 }
 
 /**
- * Whether a form needs the admin's password: it makes an admin, or changes whether an admin is active. A stolen session alone must
- * not do that.
+ * Whether a form needs the admin's password: it makes an admin, renames one, or changes whether one is active. A stolen session
+ * alone must not do that.
  * @param stored the record that the form changes; undefined for a new one
  */
 export function needsConfirmation(
@@ -61,11 +68,13 @@ export function needsConfirmation(
 ): boolean {
   const columns = userColumns(context);
   if (!columns) return false;
-  const { active, admin } = columns;
+  const { username, active, admin } = columns;
   const sent = admin && fields.get(admin.key);
   if (!stored) return (sent ? sent.value : admin?.initial) === true;
   if (sent) return true;
-  return active !== undefined && fields.has(active.key) && isAdminRecord(context, stored);
+  return (
+    [username, active].some((column) => column && fields.has(column.key)) && isAdminRecord(context, stored)
+  );
 }
 
 /** Why the confirmation of a form failed, and the status of the response. */
