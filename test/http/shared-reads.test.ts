@@ -26,11 +26,17 @@ const RESOURCES: Resource[] = [
     columns: { text: { type: 'text' } },
   })),
   { model: 'counter', columns: { count: { type: 'integer' } }, access: 'user' },
+  // Names that the statement of several readers uses, too.
+  {
+    model: 'ranked',
+    columns: { position: { type: 'integer' }, json: { type: 'text' }, version: { type: 'text' } },
+  },
 ];
 
 const SIZE = 2 * 1024 * 1024;
-/** The statements that were sent over the pipelined connection, and the short ones that wait for a connection. */
+/** The statements that were sent over the pipelined connection, those in all pools, and the short ones that wait for a connection. */
 const SENT = /^vitrine_\w*_count\{pool="quick"\} (\d+)$/m;
+const SENT_IN_POOLS = /^vitrine_\w*_count\{pool="\w+"\} (\d+)$/gm;
 const WAITING = /^vitrine_\w*_waiting\{class="short"\} (\d+)$/m;
 
 describe('reads that arrive together', () => {
@@ -41,6 +47,10 @@ describe('reads that arrive together', () => {
   const metric = async (line: RegExp): Promise<number> =>
     Number(line.exec((await service.request('/metrics')).text)?.[1]);
   const count = (): Promise<number> => metric(SENT);
+  const countInPools = async (): Promise<number> => {
+    const { text } = await service.request('/metrics');
+    return [...text.matchAll(SENT_IN_POOLS)].reduce((sum, [, sent]) => sum + Number(sent), 0);
+  };
   const waiting = (): Promise<number> => metric(WAITING);
 
   before(async () => {
@@ -49,6 +59,7 @@ describe('reads that arrive together', () => {
       for (const key of KEYS[type] ?? [])
         await service.sql`insert into ${service.sql(`by_${type}`)} (id, text) values (${key}, ${`text of ${key}`})`;
     await service.sql`insert into counter (count) values (0)`;
+    await service.sql`insert into ranked (position, json, version) select -n, 'json', 'version' from generate_series(1, 60) n`;
   });
   after(() => service.close());
 
@@ -82,6 +93,19 @@ describe('reads that arrive together', () => {
       const statements = (await count()) - before;
       assert.ok(statements > 0 && statements < 150, `${statements} statements`);
     }
+  });
+
+  test('take fewer statements than readers of different records, also with a column named `position`', async () => {
+    const paths = Array.from({ length: 60 }, (_, index) => `/api/ranked/${index + 1}/`);
+    for (const path of paths.slice(0, 2)) await service.request(path);
+    const before = await countInPools();
+    const answers = await Promise.all(paths.map((path) => service.request(path)));
+    assert.deepEqual(
+      answers.map(({ json }) => json.position),
+      paths.map((_, index) => -1 - index),
+    );
+    const statements = (await countInPools()) - before;
+    assert.ok(statements > 0 && statements < 45, `${statements} statements`);
   });
 
   test('never have a state older than their request, while others read and write', async () => {

@@ -120,7 +120,7 @@ export function recordStatement(
   const wanted = raw('unnest($1::text[]) with ordinality wanted (id, position)');
   const on = sql`${key} = ${cast(raw('wanted.id'), model.primaryKey)}`;
   // `offset 0` keeps PostgreSQL from computing the JSON twice.
-  const found = sql`(select position, ${smallColumns} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
+  const found = sql`(select wanted.position, ${smallColumns} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
   const isSmall = sql`octet_length(json) <= ${most}`;
   const { text: manySql } = compile(
     sql`select position, case when ${isSmall} then json end, version from ${found}`,
