@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { ada, BULK, historyEntries, ids, names, service, submit, useBulkActions } from './bulk-support.ts';
 import { lockedOut } from '../http/expect.ts';
-import { hiddenFields, logIn, readable, unescaped, type AdminAnswer } from './support.ts';
+import { hiddenFields, logIn, readable, unescaped, type AdminAnswer, type Fields } from './support.ts';
 import { describe, test } from '../testing.ts';
 
 describe('bulk actions', () => {
@@ -182,6 +182,35 @@ describe('bulk actions', () => {
     assert.equal((await ada.post(path, hiddenFields(gone, 'confirm'))).status, 303);
     assert.deepEqual([...(await service.sql`select name from slice`)], [{ name: 's1' }]);
     assert.equal((await historyEntries()).length, 16);
+  });
+
+  test('on a view change nothing when a record that is not selected has the same key', async () => {
+    const rows = [
+      { key: 1, name: 'a', size: 1 },
+      { key: 1, name: 'b', size: 2 },
+      { key: 2, name: 'c', size: 3 },
+    ];
+    await service.sql`insert into doubled ${service.sql(rows)}`;
+    const stored = async () => [...(await service.sql`select * from doubled order by name`)];
+    const path = '/admin/doubles/-/bulk/';
+    const ask = (_state: string, fields: Fields) => ada.post(path, { _state, _all: '1', ...fields });
+    const set = { _action: 'set', _column: 'size', _value: '1', size: '9' };
+    for (const [fields, form] of [
+      [{ _action: 'delete' }, 'confirm'],
+      [set, 'record'],
+    ] as const) {
+      const page = await ask('name=a', fields);
+      assert.match(readable(page), /\b1 record\b/);
+      const refused = await ada.post(path, { ...hiddenFields(page, form), _confirm: '1' });
+      assert.equal(refused.status, 409);
+      assert.match(readable(refused), /Other records have the same key as a selected one\. Nothing was changed\./); // prettier-ignore
+      assert.deepEqual(await stored(), rows);
+    }
+    const page = await ask('name=c', set);
+    assert.equal((await ada.post(path, { ...hiddenFields(page, 'record'), _confirm: '1' })).status, 303);
+    const whole = await ask('', { _action: 'delete' });
+    assert.equal((await ada.post(path, hiddenFields(whole, 'confirm'))).status, 303);
+    assert.deepEqual(await stored(), []);
   });
 
   test('return 404 for columns that cannot be edited and for actions that are not allowed', async () => {

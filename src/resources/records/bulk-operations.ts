@@ -35,6 +35,10 @@ import { addCheckErrors, historyFault, suppressed } from './write-result.ts';
 const countChanged = (): Problem =>
   new Problem(409, 'The number of selected records has changed since the page was shown. Nothing was done.');
 
+/** The statements find rows by their keys, which no constraint of a view or foreign table keeps unique. */
+const repeatedKey = (): Problem =>
+  new Problem(409, 'Other records have the same key as a selected one. Nothing was changed.');
+
 /** Reports columns that cannot be set in bulk. `checkBody` ignores or accepts them. */
 function addUnsettable(fields: JsonFields, { model, readonly }: AdminResource, errors: FieldErrors): void {
   for (const column of model.columns) {
@@ -112,8 +116,8 @@ export function createBulk(
   models: readonly Model[],
 ) {
   /**
-   * Runs the statement, and rolls it back unless it matches the expected number of records. Counts them first, because the
-   * statement would lock all of them before it finds another number.
+   * Runs the statement, and rolls it back unless it matches the expected number of records and changes no others. Counts them
+   * first, because the statement would lock all of them before it finds another number.
    * @returns how many changed
    */
   async function apply(
@@ -134,6 +138,7 @@ export function createBulk(
         if (missing.length > 0) throw unmatchedReferences(missing, resource, changes);
         // A trigger can cancel the change of a row without an error.
         if (done < attempted) throw suppressed();
+        if (done > attempted) throw repeatedKey();
         await end();
         return done;
       }, 'bulk');
