@@ -1,5 +1,5 @@
 // SQL that queries of the catalog share: where views read and write, and what defaults and types rest on.
-import { raw } from '../fragment.ts';
+import { raw, type Fragment } from '../fragment.ts';
 
 /** Joins the column defaults (d) with the sequences (s) that they use. */
 export const DEFAULTS_FROM_SEQUENCES = raw(`pg_attrdef d
@@ -10,8 +10,12 @@ export const DEFAULTS_FROM_SEQUENCES = raw(`pg_attrdef d
 export const IS_WRAPPED = raw(`(d.typtype = 'd' or base.brackets = ''
           and exists (select from pg_type e where e.oid = d.typelem and e.typarray = d.oid))`);
 
-/** Whether the foreign key `f` is enforced. Since PostgreSQL 18 it may not be, and nothing relies on it then. */
-export const IS_ENFORCED = raw(`coalesce(to_jsonb(f) ->> 'conenforced', 'true') = 'true'`);
+/** Whether a constraint is enforced. Since PostgreSQL 18 it may not be, and nothing relies on it then. */
+export const isEnforced = (constraint: string): Fragment =>
+  raw(`coalesce(to_jsonb(${constraint}) ->> 'conenforced', 'true') = 'true'`);
+
+/** Whether the foreign key `f` is enforced. */
+export const IS_ENFORCED = isEnforced('f');
 
 /** How a view's rule says where a column comes from, up to the relation: a pattern for `format`, with the column's number. */
 export const VIEW_ORIGIN =

@@ -1,5 +1,5 @@
 // Reads relations and their comments for `introspect`, and facts about the database for `check`.
-import { DEFAULTS_FROM_SEQUENCES, VIEW_ORIGIN } from './catalog-sql.ts';
+import { DEFAULTS_FROM_SEQUENCES, isEnforced, VIEW_ORIGIN } from './catalog-sql.ts';
 import { quotedName, quotedTable, raw, sql, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json, oneCell, text } from '../rows.ts';
 
@@ -61,7 +61,7 @@ export interface Relation {
     /** pg_attribute.attidentity: `a` always, `d` by default, or empty. */
     readonly identity: string;
     readonly isGenerated: boolean;
-    /** The expressions of the check constraints of this column alone, and of its domain. */
+    /** The expressions of the enforced check constraints of this column alone, and of its domain. */
     readonly checks: readonly string[];
   }[];
 }
@@ -161,7 +161,8 @@ select coalesce(json_agg(json_build_object(
       'checks', (
         select coalesce(json_agg(pg_get_expr(k.conbin, k.conrelid) order by k.conname), '[]')
         from pg_constraint k
-        where k.contype = 'c' and (k.conrelid = c.oid and k.conkey = array[a.attnum] or k.contypid = a.atttypid))
+        where k.contype = 'c' and ${isEnforced('k')}
+        and (k.conrelid = c.oid and k.conkey = array[a.attnum] or k.contypid = a.atttypid))
     ) order by a.attnum), '[]')
     from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)
