@@ -30,8 +30,11 @@ export interface Cut {
   readonly hasDigest?: boolean;
 }
 
-/** The same digest as `digestOf` in `admin/fields/form-values.ts`. */
-const DIGEST = String.raw`translate(left(encode(sha256(convert_to('text ' || replace(replace(t, e'\r\n', e'\n'), e'\r', e'\n'), 'UTF8')), 'base64'), 12), '+/', '-_')`;
+/**
+ * The same digest as `digestOf` in `admin/fields/form-values.ts`. With another collation, `replace` may find other texts, or fail
+ * before PostgreSQL 18.
+ */
+const DIGEST = String.raw`translate(left(encode(sha256(convert_to('text ' || replace(replace(t collate "C", e'\r\n', e'\n'), e'\r', e'\n'), 'UTF8')), 'base64'), 12), '+/', '-_')`;
 
 /** Cuts values over so many bytes. A character has up to 4 bytes, so a cut never keeps the whole value. */
 export const cutOver = (bytes: number): Cut => ({ over: raw(String(bytes)), characters: bytes / 4 });
