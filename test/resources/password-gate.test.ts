@@ -54,6 +54,16 @@ describe('the password gate', () => {
     assert.equal(statuses.at(-1), 'fulfilled');
   });
 
+  test('does not refuse known clients because unknown ones wait long for their place among several processes', async () => {
+    const gate = createGate({ atOnce: 2, reserved: 1, maxWaiting: 100, maxWait: 1000 });
+    const long = (): Promise<unknown> => new Promise((resolve) => setTimeout(resolve, 1500));
+    for (let runs = 0; runs < 2; runs += 1) await gate({ client: 'unknown', priority: 'unknown' }, long);
+    const flood = gate({ client: 'unknown', priority: 'unknown' }, long);
+    const names = Array.from({ length: 6 }, (_, index) => `known ${index}`);
+    await Promise.all(names.map((client) => gate({ client, priority: 'network' }, () => Promise.resolve())));
+    await flood;
+  });
+
   test('serves a known network first, then a known name, and neither waits behind unknown clients', async () => {
     const { enter, started, drain, settle } = openGate(2, 1);
     for (const name of ['s0', 't0', 'u0']) enter(name);

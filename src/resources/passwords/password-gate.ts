@@ -65,7 +65,13 @@ const INITIAL_MEAN = 30;
 /** Limits how many hashes run at once, fairly between clients. A flood of unknown clients does not delay known clients. */
 export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOptions): Gate {
   const unreserved = Math.max(1, atOnce - reserved);
-  const classOf = (limit: number) => ({ queue: new GroupedQueue<Waiter>(), limit, running: 0 });
+  /** `mean` is the average duration in milliseconds. With several processes, it has the wait for the others, which differs by class. */
+  const classOf = (limit: number) => ({
+    queue: new GroupedQueue<Waiter>(),
+    limit,
+    running: 0,
+    mean: INITIAL_MEAN,
+  });
   const classes = {
     network: classOf(atOnce),
     name: classOf(atOnce),
@@ -75,7 +81,6 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
   /** How many requests of each network wait or run. */
   const attempts = new Map<string, number>();
   let running = 0;
-  let mean = INITIAL_MEAN;
   /** The classes of known clients, the next one first. They alternate, so that a flood of one does not starve the other. */
   let knownClasses: readonly ['network' | 'name', 'network' | 'name'] = ['network', 'name'];
 
@@ -110,7 +115,8 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
   function startsInTime(queued: Queued): boolean {
     const { priority } = queued;
     const slots = priority === 'unknown' || priority === 'new' ? unreserved : Math.max(1, reserved);
-    const ahead = classes[priority].queue.ahead(queued);
+    const { queue, mean } = classes[priority];
+    const ahead = queue.ahead(queued);
     // Half of it, since the mean is an estimate and a late refusal wastes the client's time.
     return ((ahead + othersBefore(priority, ahead)) * mean) / slots <= maxWait / 2;
   }
@@ -176,7 +182,8 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
     try {
       return await work(priority);
     } finally {
-      mean += (performance.now() - started - mean) * LATEST_WEIGHT;
+      const ran = classes[priority];
+      ran.mean += (performance.now() - started - ran.mean) * LATEST_WEIGHT;
       leave(priority);
     }
   }
