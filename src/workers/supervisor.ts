@@ -185,7 +185,12 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
       if (!fresh.isServing()) {
         const { reason } = await fresh.ended;
         if (mustReloadAgain) return; // it was stopped for that
-        return logger.error({ message: `not reloaded: the new process has ended (${reason})` });
+        const part = place.number - 1;
+        const result =
+          part === 0
+            ? 'not reloaded'
+            : `only ${part} of ${places.length} processes reloaded, the others keep what they had read; reload again`;
+        return logger.error({ message: `${result}: the new process has ended (${reason})` });
       }
       clearTimeout(place.timer);
       const previous = place.current;

@@ -237,6 +237,30 @@ describe('WORKERS', () => {
     assert.equal((await service.stop()).code, 0);
   });
 
+  test('a reload that ends in the middle says how many processes it has replaced', async () => {
+    const cwd = await folderWith({
+      // Each process that loads it during the reload adds a letter to the file. The second one fails.
+      'registry.mjs': `import { appendFileSync, existsSync, readFileSync } from 'node:fs';
+        if (existsSync('reload')) appendFileSync('reload', 'x');
+        if (existsSync('reload') && readFileSync('reload', 'utf8') === 'xx') throw new Error('not now');
+        export default [{ model: 'thing', columns: {} }];`,
+    });
+    const env = { DATABASE_URL: database.url, RESOURCES: 'registry.mjs', WORKERS: '3' };
+    const service = await serve({ cwd, env });
+    const before = workersOf(service);
+    await writeFile(join(cwd, 'reload'), '');
+    service.child.kill('SIGHUP');
+    const message = /only 1 of 3 processes reloaded, .*; reload again: the new process has ended/;
+    await until('the failure', () => lines(service, message) === 1);
+    const kept = (): number => workersOf(service).filter((pid) => before.includes(pid)).length;
+    await until('the new process to be gone', () => workersOf(service).length === 3);
+    assert.equal(kept(), 2);
+    service.child.kill('SIGHUP');
+    await until('the reload', () => lines(service, /"message":"reloaded"/) === 1);
+    assert.equal(kept(), 0);
+    assert.equal((await service.stop()).code, 0);
+  });
+
   test('SIGHUP during a reload that waits for its database takes the corrected .env', async () => {
     const cwd = await folderWith({ '.env': `DATABASE_URL=${database.url}\n` });
     const service = await serve({ cwd, env: { WORKERS: '2' } });
