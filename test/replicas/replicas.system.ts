@@ -127,6 +127,42 @@ describe('with a standby', () => {
     assert.equal((await service.request(path)).status, 200, 'the replay was not paused');
   });
 
+  test('a write that is refused because of the owner answers with a position, and the new owner is there', async () => {
+    const letter = {
+      model: 'letter',
+      columns: { text: { type: 'text' }, user: { type: 'foreignKey', references: 'user' } },
+      access: 'user',
+      owner: 'user',
+    } as const;
+    const sql = database.primary.open();
+    const other = await database.serve({ resources: [...RESOURCES, letter] });
+    try {
+      await until('the standby', async () => sum(await other.metric('in_rotation')) === 1);
+      const written = await other.request('/api/letter/', {
+        method: 'POST',
+        user: 'bob',
+        body: { text: 'x' },
+      });
+      assert.equal(written.status, 201, written.text);
+      const path = `/api/letter/${written.json.id}/`;
+      const ownerAt = async (position: string): Promise<unknown> =>
+        (await other.request(path, { headers: { 'Vitrine-Position': position } })).json.user_id;
+      const bob = await ownerAt(positionOf(written));
+      await until('the replay', async () => (await other.request(path)).status === 200);
+      await pauseReplay(standby());
+      await sql`update letter set user_id = (select id from "user" where username = 'ada')`;
+      const refused = await other.request(path, { method: 'PUT', user: 'bob', body: { text: 'y' } });
+      assert.equal(refused.status, 403);
+      assert.notEqual(await ownerAt(positionOf(refused)), bob);
+      assert.equal(await ownerAt(positionOf(written)), bob, 'the replay was not paused');
+    } finally {
+      await resumeReplay(standby());
+      await other.close();
+      await sql`drop table letter`;
+      await sql.end();
+    }
+  });
+
   test('the typed client sees what it has written, also when answers are lost or hundreds come at once', async () => {
     const loss = { next: false };
     // A browser, too, sends at most 6 requests to a server at once, and the others wait.

@@ -53,8 +53,8 @@ const IDLE_AFTER = 5_000;
  */
 const EXPIRY = 10 * 60_000;
 
-/** Statuses of writes that were refused without looking at stored data: for who sent them, or how many. */
-const REFUSED_UNSEEN: ReadonlySet<number> = new Set([401, 403, 429]);
+/** Statuses of writes that were refused without looking at the record: for the credentials, or how many were sent. */
+const REFUSED_UNSEEN: ReadonlySet<number> = new Set([401, 429]);
 
 /** Without replicas. */
 export const onlyPrimary = (primary: Database): Replicas => ({
