@@ -43,10 +43,10 @@ function moduleFolders() {
   return [...[ROOT, ...places].flatMap(modulesOf), join(ROOT, 'node_modules')].filter(existsSync);
 }
 
-/** The text of a file; '' if it cannot be read, which the service reports. */
+/** The text of a file, as `readSettingsFile` of the service reads it; '' if it cannot be read, which the service reports. */
 function textOf(file) {
   try {
-    return readFileSync(file, 'utf8');
+    return readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
   } catch {
     return '';
   }

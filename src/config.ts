@@ -1,5 +1,4 @@
 // The settings: their environment variables, defaults and validation.
-import { readFileSync } from 'node:fs';
 import { startError } from './errors.ts';
 import {
   oneOf,
@@ -11,6 +10,7 @@ import {
   parseRateLimit,
   parseWorkers,
   parseReadUrls,
+  readSettingsFile,
   wholeNumber,
 } from './setting-values.ts';
 
@@ -249,7 +249,7 @@ function readValue(variable: string, environment: Environment): [name: string, v
   if (file === undefined || file === '') return [variable, value];
   if (value !== undefined && value !== '') throw new Error(`and ${name} are both set`);
   try {
-    const text = readFileSync(file, 'utf8').replace(/\r?\n$/, '');
+    const text = readSettingsFile(file).replace(/\r?\n$/, '');
     if (text !== '') return [name, text];
     throw new Error(`${file} is empty`); // The default, such as a new database, must not replace a secret that is not there yet.
   } catch (error) {

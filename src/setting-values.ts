@@ -1,6 +1,10 @@
-// Parses the texts of settings. Each function throws an Error whose message continues the setting's name ("must be …").
+// Reads and parses the texts of settings. Each parser throws an Error whose message continues the setting's name ("must be …").
+import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { excerpt } from './errors.ts';
+
+/** The text of a file with settings. A byte order mark, as editors on Windows write it, would belong to the first name or value. */
+export const readSettingsFile = (file: string): string => readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
 
 export function oneOf(...allowed: string[]): (text: string) => string {
   return (text) => {

@@ -186,10 +186,24 @@ describe('settings from the environment', () => {
       );
   });
 
+  const { confinement } = createRequire(join(REPOSITORY, 'bin/'))('./confinement.cjs') as {
+    confinement: (options?: { readonly cwd?: string }) => string[];
+  };
+
+  test('the confined service may read the registry that files with a byte order mark name', async () => {
+    const cwd = await mkdtemp(join(tmpdir(), 'vitrine-settings-'));
+    try {
+      await writeFile(join(cwd, 'name'), '\uFEFFregistry.mjs\n');
+      for (const line of ['RESOURCES=registry.mjs', 'RESOURCES_FILE=name']) {
+        await writeFile(join(cwd, '.env'), `\uFEFF${line}\n`);
+        assert.ok(confinement({ cwd }).includes(`--allow-fs-read=${join(cwd, 'registry.mjs')}`), line);
+      }
+    } finally {
+      await rm(cwd, { recursive: true });
+    }
+  });
+
   test('the confined service may read the file of every setting', () => {
-    const { confinement } = createRequire(join(REPOSITORY, 'bin/'))('./confinement.cjs') as {
-      confinement: () => string[];
-    };
     for (const name of Object.keys(SETTINGS)) {
       const [variable, file] = [`${name}_FILE`, `/credentials/${name}`];
       process.env[variable] = file;
@@ -201,7 +215,7 @@ describe('settings from the environment', () => {
     }
   });
 
-  test('a setting is read from the file that its variable with _FILE names, without the last line break', async () => {
+  test('a setting is read from the file that its variable with _FILE names, without a byte order mark and the last line break', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'vitrine-settings-'));
     try {
       const file = join(folder, 'port');
@@ -209,6 +223,7 @@ describe('settings from the environment', () => {
         ['81', 81],
         ['82\n', 82],
         ['83\r\n', 83],
+        ['\uFEFF85\r\n', 85],
       ] as const) {
         await writeFile(file, text);
         assert.equal(readSettings({ PORT_FILE: file }).port, port);
@@ -221,7 +236,7 @@ describe('settings from the environment', () => {
         [{ PORT_FILE: join(folder, 'none') }, /- PORT cannot be read from PORT_FILE: ENOENT/],
       ] as const)
         assert.throws(() => readSettings(environment), message);
-      for (const text of ['', '\n']) {
+      for (const text of ['', '\n', '\uFEFF']) {
         await writeFile(file, text);
         assert.throws(
           () => readSettings({ PORT_FILE: file }),

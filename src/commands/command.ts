@@ -1,5 +1,5 @@
 // What the commands share: arguments, output, and access to the database.
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs, parseEnv } from 'node:util';
 import { readSettings, variablesOf, type Settings } from '../config.ts';
@@ -7,6 +7,7 @@ import { openDatabase, type Database } from '../db/connection/database.ts';
 import { startEmbedded, type EmbeddedDatabase } from '../db/connection/embedded.ts';
 import { databaseFault } from '../db/connection/database-errors.ts';
 import { StartError } from '../errors.ts';
+import { readSettingsFile } from '../setting-values.ts';
 import { ENV_FILE } from './env-file.ts';
 import { loadRegistryFile, samplesNotice, type RegistryFile } from '../resources/load-registry.ts';
 
@@ -116,7 +117,7 @@ export async function withDatabase<T>(url: string, work: (database: Database) =>
 /** Whether a file with settings names a registry. That of another program does not. */
 function namesRegistry(file: string): boolean {
   try {
-    const { RESOURCES, RESOURCES_FILE } = parseEnv(readFileSync(file, 'utf8'));
+    const { RESOURCES, RESOURCES_FILE } = parseEnv(readSettingsFile(file));
     return Boolean(RESOURCES) || Boolean(RESOURCES_FILE);
   } catch {
     return false;

@@ -1,7 +1,8 @@
 // The file .env of the current folder.
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { isOverridden } from '../config.ts';
+import { readSettingsFile } from '../setting-values.ts';
 
 export const ENV_FILE = '.env';
 
@@ -11,7 +12,7 @@ export const INHERITED: Readonly<NodeJS.ProcessEnv> = { ...process.env };
 /** The variables of the file that the process lacks. It may have a setting as DATABASE_URL or as DATABASE_URL_FILE. */
 const fileVariables = (): NodeJS.ProcessEnv =>
   Object.fromEntries(
-    Object.entries(parseEnv(readFileSync(ENV_FILE, 'utf8'))).filter(
+    Object.entries(parseEnv(readSettingsFile(ENV_FILE))).filter(
       ([name]) => INHERITED[name] === undefined && !isOverridden(name, INHERITED),
     ),
   );

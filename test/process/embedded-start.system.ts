@@ -110,6 +110,13 @@ describe('a start with the embedded database', () => {
     assert.deepEqual(await readdir(cwd), ['.env.example']);
   });
 
+  test('creates none either if the .env.example begins with a byte order mark', async () => {
+    const cwd = await folderWith({ '.env.example': '\uFEFFRESOURCES=./resources.js\n' });
+    const { code, stderr } = await run(['user', 'list'], { cwd });
+    assert.equal(code, 1);
+    assert.match(stderr, /has \.env\.example but no \.env/);
+  });
+
   test('leaves the .env.example of another program alone', async () => {
     const cwd = await folderWith({ '.env.example': 'STRIPE_KEY=\n' });
     const service = await serve({ cwd });

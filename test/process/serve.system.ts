@@ -81,6 +81,13 @@ describe('vitrine serve', { concurrency: 2 }, () => {
     assert.deepEqual([code, stderr], [0, '']);
   });
 
+  test('reads .env without its byte order mark, which belongs to no name', async () => {
+    const cwd = await folderWith({ '.env': '\uFEFFDATABASE_URL=x\nPORT=y\n' });
+    const { code, stderr } = await run(['user', 'list'], { cwd });
+    assert.equal(code, 1);
+    for (const name of ['DATABASE_URL', 'PORT']) assert.match(stderr, new RegExp(`- ${name} must be `));
+  });
+
   const ways: [about: string, inFile: string, inEnvironment: string, code: number][] = [
     ['a value over the name of a file', 'DATABASE_URL_FILE=missing', 'DATABASE_URL', 0],
     ['the name of a file over a value', 'DATABASE_URL=postgres://127.0.0.1:1/x', 'DATABASE_URL_FILE', 0],
