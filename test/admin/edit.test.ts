@@ -124,6 +124,16 @@ describe('adding a record', () => {
     assert.equal((await row('Long'))['amount'], 1);
   });
 
+  test('leaves the length of a text to the service, because browsers count UTF-16 units', async () => {
+    const path = await added({ name: '\u{1F600}'.repeat(50), note: 'x' });
+    for (const page of [await ada.get('/admin/thing/-/add/'), await ada.get(path)])
+      assert.doesNotMatch(page.text, /m(?:ax|in)length/i);
+    const name = '\u{1F600}'.repeat(51);
+    const answer = await add({ name });
+    assert.equal(errorsIn(answer)['name'], 'Must be at most 50 characters (got 51).');
+    assert.equal(fieldsOf(answer)['name'], name);
+  });
+
   test('reports all errors at their fields and keeps the typed values', async () => {
     const typed = { name: '', note: '<kept>', amount: '101', price: '1.234', day: '2024-02-30', code: 'x', extra: '{', author_id: '4711', colour: 'red', big: '1e3' }; // prettier-ignore
     const answer = await add(typed);

@@ -113,6 +113,31 @@ for (const { mode, javaScriptEnabled } of MODES) {
       }
     });
 
+    test('a text may have as many emoji as its column takes characters', async () => {
+      const { sql } = site.service;
+      const emoji = '\u{1F600}';
+      const stored = async (): Promise<unknown> =>
+        (await sql`select name from thing where name like ${`${emoji}%`}`)[0]?.['name'];
+      await page.goto('/admin/thing/-/add/');
+      await page.getByLabel('Name').focus();
+      await page.keyboard.insertText(emoji.repeat(40));
+      await follow(button(page, 'Save and continue editing'));
+      await expectMessage(page, 'was added.');
+      assert.equal(await stored(), emoji.repeat(40));
+      await page.getByLabel('Name').focus();
+      await page.keyboard.press('End');
+      await page.keyboard.insertText('a'.repeat(11));
+      await follow(button(page, 'Save'));
+      await expectVisible(page.getByText('Must be at most 50 characters (got 51).'));
+      await page.getByLabel('Name').focus();
+      await page.keyboard.press('End');
+      await page.keyboard.press('Backspace');
+      await follow(button(page, 'Save'));
+      await expectMessage(page, 'was changed.');
+      assert.equal(await stored(), emoji.repeat(40) + 'a'.repeat(10));
+      await sql`delete from thing where name like ${`${emoji}%`}`;
+    });
+
     test('the full label of a related record can be typed, but an ambiguous one is an error', async () => {
       await openList('Trips');
       await follow(link(page, 'Add'));

@@ -167,7 +167,8 @@ export function fieldControl(field: Field): Html {
     id,
     name: column.key,
     // No `required`: the browser would stop at the first empty field, while the service reports all errors at once. Only the
-    // browser can reject half a date, which it would send as an empty value, so the form is not `novalidate`.
+    // browser can reject half a date, which it would send as an empty value, so the form is not `novalidate`. No `maxlength`: it
+    // counts UTF-16 units, two for an emoji, and cuts pasted text without a message.
     'aria-required': isRequired && !isCheckbox(column, isNew) ? 'true' : undefined,
     'aria-invalid': errors && errors.length > 0 ? 'true' : undefined,
     'aria-describedby': described === '' ? undefined : described,
@@ -192,7 +193,7 @@ export function fieldControl(field: Field): Html {
   if (control === 'textarea' || (control === 'text' && (hasBreaks || typed.text.length > 500))) {
     const isCode = column.type.input.json === 'json';
     // HTML parsers drop the first line break of a textarea, so one is added.
-    return html`<textarea${common} rows="${Math.min(MAX_LINES, Math.max(isCode ? 3 : 4, lines + 1))}"${attributes({ maxlength: column.maxLength, class: isCode && 'code', spellcheck: isCode ? 'false' : undefined })}>${'\n'}${longText ?? text}</textarea>`;
+    return html`<textarea${common} rows="${Math.min(MAX_LINES, Math.max(isCode ? 3 : 4, lines + 1))}"${attributes({ class: isCode && 'code', spellcheck: isCode ? 'false' : undefined })}>${'\n'}${longText ?? text}</textarea>`;
   }
   if (control === 'number' && isNumeral(typed.text))
     return html`<input${common}
@@ -213,7 +214,7 @@ export function fieldControl(field: Field): Html {
   return html`<input${common}
     type="text"
     value="${longText ?? typed.text}"
-    ${attributes({ maxlength: column.maxLength, size: isShort ? column.maxLength : undefined })}
+    ${attributes({ size: isShort ? column.maxLength : undefined })}
   />`;
 }
 
