@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user, note } from '../../src/resources/registry.ts';
 import { startService } from '../support.ts';
+import { resolve } from './openapi.ts';
 import { describe, test } from '../testing.ts';
 
 describe('the OpenAPI document of a service', () => {
@@ -100,6 +101,31 @@ describe('the OpenAPI document of a service', () => {
         });
         assert.equal(known.status, isCached ? 304 : 200);
       }
+    } finally {
+      await service.close();
+    }
+  });
+
+  test('has the Link of a collection as CSV, and the position that replicas need', async () => {
+    const service = await startService([user, { ...note, access: 'user' }]);
+    try {
+      const { json } = await service.request('/api/openapi.json');
+      const [collection, record] = [json.paths['/api/note'], json.paths['/api/note/{id}']];
+      const parametersOf = ({ parameters }: { parameters: { $ref?: string }[] }): string[] =>
+        parameters.map((parameter) => (resolve(json, parameter) as { name: string }).name);
+      assert.ok('Link' in collection.get.responses[200].headers);
+      await service.sql`insert into note (message) values ('one'), ('two')`;
+      const page = await service.request('/api/note/?limit=1', { headers: { accept: 'text/csv' } });
+      assert.equal(page.headers.get('link'), '</api/note/?limit=1&page=2>; rel="next"');
+      for (const read of [collection.get, record.get])
+        assert.ok(parametersOf(read).includes('Vitrine-Position'));
+      for (const [write, status] of [
+        [collection.post, 201],
+        [record.put, 200],
+        [record.patch, 200],
+        [record.delete, 200],
+      ])
+        assert.ok('Vitrine-Position' in write.responses[status].headers);
     } finally {
       await service.close();
     }

@@ -4,6 +4,7 @@ import { namedColumns, type Column } from '../../db/schema/model.ts';
 import { MAX_CHARACTERS } from '../../query/parse/query-budget.ts';
 import type { Visibility } from '../../query/plan.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
+import { POSITION_HEADER } from '../message/write-position.ts';
 import { refTo } from './openapi-shared.ts';
 
 /** A filter may be repeated, so its value is one item or an array. */
@@ -103,6 +104,7 @@ export function listParameters(
     { name: 'page', in: 'query', description: 'Page number, starting at 1.', schema: POSITIVE_INTEGER },
     ...(resource.hasCursors ? [refTo('parameters', 'cursor')] : []),
     refTo('parameters', 'Prefer'),
+    refTo('parameters', 'Position'),
     ...parameters,
     refTo('parameters', '_filters'),
   ];
@@ -152,6 +154,13 @@ export const PARAMETERS: Readonly<Record<string, JsonSchema>> = {
     name: 'If-Match',
     in: 'header',
     description: 'The `ETag` of an earlier response. If the record has changed since, the response is 412.',
+    schema: { type: 'string' },
+  },
+  Position: {
+    name: POSITION_HEADER,
+    in: 'header',
+    description:
+      'The same header of the response to an earlier write. With replicas, only it makes sure that the response has this write.',
     schema: { type: 'string' },
   },
   _filters: {

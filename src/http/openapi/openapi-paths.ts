@@ -10,6 +10,7 @@ import {
   type ServedResources,
 } from '../../resources/serve/served-resource.ts';
 import { MAX_RECORDS } from '../../resources/records/create-many.ts';
+import { POSITION_HEADER } from '../message/write-position.ts';
 import { listParameters } from './openapi-parameters.ts';
 import { errorResponses, refTo } from './openapi-shared.ts';
 
@@ -140,7 +141,7 @@ export function resourcePaths(
       responses: {
         200: {
           description: 'One page. As `application/x-ndjson`, all records that match the filters.',
-          headers: header('X-Total-Count', 'Preference-Applied', ...(isCached ? ['ETag'] : [])),
+          headers: header('X-Total-Count', 'Preference-Applied', 'Link', ...(isCached ? ['ETag'] : [])),
           content: { ...content(`${name}.Page`), ...OTHER_FORMATS },
         },
         ...(isCached && { 304: { description: 'The page has not changed.', headers: header('ETag') } }),
@@ -148,7 +149,7 @@ export function resourcePaths(
       },
     });
     record['get'] = operation('get', `Get a record of ${name}`, read, {
-      parameters: [refTo('parameters', 'IfNoneMatch')],
+      parameters: [refTo('parameters', 'IfNoneMatch'), refTo('parameters', 'Position')],
       responses: {
         200: ok('The record.', name, 'ETag'),
         304: { description: 'The record has not changed.', headers: header('ETag') },
@@ -164,7 +165,7 @@ export function resourcePaths(
       responses: {
         201: {
           description: 'The new record, or an array of the new records.',
-          headers: header('Location', 'ETag', 'Preference-Applied'),
+          headers: header('Location', 'ETag', 'Preference-Applied', POSITION_HEADER),
           content: { 'application/json': { schema: oneOrArray(refTo('schemas', name), key) } },
         },
         ...errorResponses(...WRITE_ERRORS, 'TooLarge', 'Unsupported'),
@@ -181,7 +182,7 @@ export function resourcePaths(
       ],
       requestBody: requestBody(refTo('schemas', `${name}.Change`), ...mediaTypes),
       responses: {
-        200: ok('The changed record.', name, 'ETag', 'Preference-Applied'),
+        200: ok('The changed record.', name, 'ETag', 'Preference-Applied', POSITION_HEADER),
         ...(mayCreate
           ? {
               201: ok(
@@ -190,6 +191,7 @@ export function resourcePaths(
                 'Location',
                 'ETag',
                 'Preference-Applied',
+                POSITION_HEADER,
               ),
             }
           : {}),
@@ -208,7 +210,7 @@ export function resourcePaths(
     record['delete'] = operation('delete', `Delete a record of ${name}`, access, {
       parameters: [refTo('parameters', 'IfMatch')],
       responses: {
-        200: ok('The record was deleted.', 'Deleted'),
+        200: ok('The record was deleted.', 'Deleted', POSITION_HEADER),
         ...errorResponses(...LOGIN, 'BadQuery', 'Forbidden', 'Conflict', 'NotFound', 'Changed'),
       },
     });

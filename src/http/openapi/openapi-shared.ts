@@ -4,6 +4,7 @@ import type { JsonSchema } from '../../db/types/column-type.ts';
 import { badQuery } from '../../errors.ts';
 import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
 import { MAX_HEADERS } from '../message/request-head.ts';
+import { POSITION_HEADER } from '../message/write-position.ts';
 import { problemReply, UNAUTHORIZED } from '../message/message.ts';
 
 /** A reference to a component of the document. */
@@ -95,6 +96,11 @@ export const HEADERS: JsonSchema = {
     schema: { type: 'string', pattern: '^\\d+\\+?$' },
     example: '42',
   },
+  Link: text('Of CSV: the paths of the next and previous pages.', '</api/model/?page=2>; rel="next"'),
+  [POSITION_HEADER]: text(
+    'Only with replicas: the position of this write, for the same header of later reads. Refused writes may have it, too.',
+    'q3Vb0yJm7tGx1cKfU5hZ2wRkPnA8sLdE4oTiXvYgHj6MzCqWuBNrFaS9eQpDl-_I',
+  ),
   'Preference-Applied': text('The preferences of `Prefer` that the response follows.', 'count=exact'),
 };
 
