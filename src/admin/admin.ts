@@ -94,9 +94,22 @@ async function answerAnonymous(services: Services, request: ApiRequest, sent?: F
   if (token === undefined || !isKept) return redirectToLogin(request);
   const user = await services.sessions.endedUser(token);
   if (user === undefined) return redirectToLogin(request);
-  const form = sent ?? (await readForm(request, ANONYMOUS_LIMIT));
-  return showLoginFor(request, services.parking.park(token, user, form));
+  try {
+    const form = sent ?? (await readForm(request, ANONYMOUS_LIMIT));
+    return showLoginFor(request, services.parking.park(token, user, form));
+  } catch (error) {
+    if (!(error instanceof Problem) || error.status !== 413) throw error;
+    return problemPage(undefined, error, { advice: sendAgain() });
+  }
 }
+
+/** How to get back a form that is too large to keep. After going back, `no-store` makes most browsers load the form without the typed values. */
+const sendAgain = (): Html =>
+  html`<p>
+    Your session has expired, and the form is too large to keep.
+    <a href="${links.login}" target="_blank">Log in in another tab</a>, then reload this page and let your
+    browser send the form again. It comes back with your values, except passwords.
+  </p>`;
 
 /** Seconds after MAX_LAG for which the browser keeps a position. Every replica in the rotation has the write by then. */
 const POSITION_MARGIN = 60;
@@ -170,14 +183,20 @@ function missingRecordLinks({ resources }: AdminContext, path: string): Html | f
   }
 }
 
-/** @param path the page that was asked for, if its record may be missing */
+/** What a page about a problem can say: the page that was asked for, if its record may be missing, and what to do. */
+interface ProblemDetails {
+  readonly requestId?: string;
+  readonly path?: string;
+  readonly advice?: Html;
+}
+
 function problemPage(
   context: AdminContext | undefined,
   { status, message, headers }: Problem,
-  { requestId = '', path = '' }: { readonly requestId?: string; readonly path?: string },
+  { requestId = '', path = '', advice }: ProblemDetails,
 ): Reply {
   const body = html`<p class="lead">${message}</p>
-    ${status === 413 && html`<p>Go back in your browser to return to the form with everything you typed.</p>`}
+    ${advice ?? (status === 413 && html`<p>If you go back, some browsers still have what you typed.</p>`)}
     ${status === 404 && context && missingRecordLinks(context, path)}
     ${status === 500 && html`<p>See the log for details: request <code>${requestId}</code>.</p>`}
     <p><a href="${links.dashboard}">Back to the start page</a></p>`;

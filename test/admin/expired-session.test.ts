@@ -4,7 +4,7 @@ import { createForm } from '../../src/admin/web/form-data.ts';
 import { createParking, type Parking } from '../../src/admin/web/parked-forms.ts';
 import type { Topic } from '../../src/processes.ts';
 import { startService, type TestService } from '../support.ts';
-import { attemptLogin, fieldsOf, logIn, openBrowser } from './support.ts';
+import { attemptLogin, fieldsOf, logIn, openBrowser, readable } from './support.ts';
 import { resources } from './sample-resources.ts';
 import { after, before, describe, test } from '../testing.ts';
 
@@ -143,6 +143,24 @@ describe('a form that is sent after its session expired', () => {
       assert.equal(refused.status, 413);
       assert.ok(refused.text.length < 4000, `${refused.text.length} characters`);
     }
+  });
+
+  test('comes back above the limit when it is sent again after a login in another tab', async () => {
+    const address = await thing('Long');
+    const browser = await logIn(service, 'ada');
+    const note = 'n'.repeat(70_000);
+    const sent = { ...fieldsOf(await browser.get(address)), note };
+    await expire();
+    const refused = await browser.post(address, sent);
+    assert.equal(refused.status, 413);
+    assert.match(readable(refused), /Log in in another tab, then reload this page and let your browser send/);
+    assert.match(refused.text, /<a href="\/admin\/-\/login\/" target="_blank">/);
+    assert.doesNotMatch(readable(refused), /go back/i);
+    assert.equal((await attemptLogin(service, 'ada', 'pw-ada', browser)).status, 303);
+    const back = await browser.post(address, sent);
+    assert.deepEqual([back.status, fieldsOf(back)['note']], [403, note]);
+    assert.equal((await browser.post(address, fieldsOf(back))).status, 303);
+    assert.equal(await noteOf('Long'), note);
   });
 
   test('comes back after another login has removed the expired session', async () => {

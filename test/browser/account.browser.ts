@@ -102,6 +102,27 @@ for (const { mode, javaScriptEnabled } of MODES) {
       assert.equal(await heading(other), 'Start');
     });
 
+    test('a long form of an expired session comes back after a login in another tab and a reload', async () => {
+      const id = await site.service.addUser(`writer ${mode}`, { admin: true });
+      const page = await site.openAs(`writer ${mode}`);
+      await page.goto('/admin/thing/1/');
+      const text = 'n'.repeat(70_000);
+      await page.getByLabel('Note').first().fill(text);
+      await site.service
+        .sql`update vitrine_session set seen = seen - interval '13 hours' where user_key = ${id}::text`;
+      await follow(button(page, 'Save'));
+      const opening = page.waitForEvent('popup');
+      await link(page, 'Log in in another tab').click();
+      const tab = await opening;
+      await tab.waitForLoadState();
+      await logIn(tab, `writer ${mode}`);
+      await page.reload();
+      await expectVisible(page.getByRole('alert').filter({ hasText: 'nothing was saved' }));
+      assert.equal(await page.getByLabel('Note').first().inputValue(), text);
+      await follow(button(page, 'Save'));
+      await expectMessage(page, 'was changed');
+    });
+
     test('after the logout, the back button shows the login', async () => {
       const page = await site.openAs();
       await follow(link(page, 'Trips').last());
