@@ -115,6 +115,57 @@ test('a further password column of the own user ends no session', async () => {
   }
 });
 
+test('the password of the login is set, also if another password column comes first', async () => {
+  const withPin = resources.map((one) => {
+    if (one.model !== 'user') return one;
+    const { username, ...others } = one.columns;
+    return { ...one, columns: { username, pin: { type: 'password', null: true } as const, ...others } };
+  });
+  const other = await startService(withPin);
+  const note = (password: string) =>
+    other.request('/api/note/', {
+      method: 'POST',
+      headers: { authorization: basic('grace', password) },
+      body: { message: 'Hi' },
+    });
+  try {
+    await other.addUser('ada', { admin: true });
+    const own = await logIn(other, 'ada');
+    const twice = (password: string): Fields => ({ _password: password, _repeat: password });
+    const user = { username: 'grace', email: 'g', active: 'true', ...twice('hopper of words') };
+    const added = await own.post('/admin/user/-/add/', user);
+    assert.equal(added.status, 303, readable(added));
+    assert.equal((await note('hopper of words')).status, 201);
+    const [row] = await other.sql`select id, pin from "user" where username = 'grace'`;
+    assert.equal(row?.['pin'], null);
+    const set = await own.post(`/admin/user/${row?.['id']}/password/`, twice('another of words'));
+    assert.equal(set.status, 303, readable(set));
+    assert.equal((await note('hopper of words')).status, 401);
+    assert.equal((await note('another of words')).status, 201);
+  } finally {
+    await other.close();
+  }
+});
+
+test('a fault of a further password column is not shown at the field of the first', async () => {
+  const device = {
+    model: 'device',
+    columns: { name: { type: 'string' }, pin: { type: 'password' }, puk: { type: 'password' } },
+  } as const;
+  const other = await startService([...resources, device]);
+  try {
+    await other.addUser('ada', { admin: true });
+    const browser = await logIn(other, 'ada');
+    const fields = { name: 'Door', _password: 'a long secret', _repeat: 'a long secret' };
+    const refused = await browser.post('/admin/device/-/add/', fields);
+    assert.equal(refused.status, 400);
+    assert.deepEqual(invalidFields(refused), []);
+    assert.match(readable(refused), /One field has an error puk ?: is required/);
+  } finally {
+    await other.close();
+  }
+});
+
 test('a short password and one that equals the user name return 400 on every page', async () => {
   const plain = await service.addUser('a very long name');
   const jo = await service.addUser('jo and her long name', { admin: true });

@@ -83,11 +83,10 @@ export type Outcome<T> =
       readonly status: number;
     };
 
-/** Moves the errors of the password column to the form field `_password`. */
-function byField(errors: FieldErrors, { passwords }: AdminResource): FieldErrors {
-  const keys = new Set(passwords.map(({ key }) => key));
+/** Moves the errors of the password column that the form sets to its field `_password`. Further ones have no field. */
+function byField(errors: FieldErrors, { passwords: [column] }: AdminResource): FieldErrors {
   return Object.fromEntries(
-    Object.entries(errors).map(([key, messages]) => [keys.has(key) ? '_password' : key, messages]),
+    Object.entries(errors).map(([key, messages]) => [key === column?.key ? '_password' : key, messages]),
   );
 }
 

@@ -45,7 +45,7 @@ export interface AdminResource extends ServedResource {
   readonly may: ReadonlySet<AdminAction>;
   /** Resolves a column path, split into parts; see `findPath`. */
   readonly find: (parts: readonly string[]) => LabelPath | undefined;
-  /** Columns that a separate page sets, and that no page shows. */
+  /** Columns that no page shows. Forms and a separate page set the first one, which is that of the login in the user model. */
   readonly passwords: readonly Column[];
   /**
    * Who may send this query (percent-encoded) to the API: everyone (`open`), authenticated callers (`login`), or no one
@@ -184,6 +184,11 @@ export function serveForAdmin(
     const named = (names: readonly string[], columns = output): Column[] =>
       names.flatMap((name) => columns.filter((column) => column.name === name));
     const withForeignKeys = namedColumns(model, output);
+    const passwords = model.columns.filter(
+      ({ isPassword, name }) =>
+        isPassword && !admin.exclude?.includes(name) && !admin.readonly?.includes(name),
+    );
+    const isOfLogin = ({ name }: Column): boolean => base.loginName !== undefined && name === 'password';
     const several = withForeignKeys.slice(output.length);
     adminResources.set(definition.model, {
       ...base,
@@ -219,10 +224,7 @@ export function serveForAdmin(
         allowedActions(definition, model).filter((action) => isGranted(action, catalog.get(model.table))),
       ),
       find: (parts) => findPath(parts, model, visible),
-      passwords: model.columns.filter(
-        ({ isPassword, name }) =>
-          isPassword && !admin.exclude?.includes(name) && !admin.readonly?.includes(name),
-      ),
+      passwords: [...passwords.filter(isOfLogin), ...passwords.filter((column) => !isOfLogin(column))],
       inApi: (query) =>
         apiAccepts(base, query, (level) => level === 'default')
           ? 'open'
