@@ -1,7 +1,7 @@
 // Builds the models from the registry's definitions and what the catalog says about existing tables.
 import type { ColumnType } from '../types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../types/column-types.ts';
-import { areUnique } from './catalog-keys.ts';
+import { areUnique, isInPrimaryKey } from './catalog-keys.ts';
 import { isTable, type Catalog, type CatalogColumn, type CatalogTable } from './catalog.ts';
 import { factsOf, storedFacts } from './column-facts.ts';
 import {
@@ -73,7 +73,13 @@ function buildKey(
   if (names) {
     const parts = namedColumns(names, columns);
     const isMade = ({ hasDefault, generated }: Column): boolean => hasDefault || generated;
-    return { ...common, ...compositeFacts(parts), hasDefault: parts.some(isMade), generated: false };
+    return {
+      ...common,
+      ...compositeFacts(parts),
+      isPrimary: parts.every(({ isPrimary }) => isPrimary),
+      hasDefault: parts.some(isMade),
+      generated: false,
+    };
   }
   const type = KEY_TYPES[keyTypeOf(definition)];
   const [field = ''] = keyFieldsOf(definition);
@@ -83,6 +89,7 @@ function buildKey(
     ...(stored ? storedFacts(stored) : { castType: type.castType }),
     field,
     type,
+    isPrimary: !found || isInPrimaryKey(found, field),
     // The catalog does not say whether the table of a view makes its keys.
     hasDefault: stored && found?.kind !== 'v' ? stored.hasDefault : keyTypeOf(definition) !== 'string',
     generated: stored?.generated ?? false,
@@ -189,7 +196,9 @@ export function buildModels(
       const field = fieldOf(name, column);
       const stored = found?.columns.find((candidate) => candidate.field === field);
       const indexed = found?.indexes.some(({ partial, fields }) => !partial && fields[0] === field) ?? false;
-      return { ...buildColumn(name, column, typeOf(column, definitions), stored), ...unchecked, indexed };
+      const isPrimary = found !== undefined && isInPrimaryKey(found, field);
+      const built = buildColumn(name, column, typeOf(column, definitions), stored);
+      return { ...built, ...unchecked, indexed, isPrimary };
     });
     const primaryKey = { ...buildKey(definition, found, columns), ...unchecked };
     const foreignKeys = Object.entries(definition.foreignKeys ?? {}).map(([name, one]) =>

@@ -16,6 +16,10 @@ export const areUnique = ({ indexes }: CatalogTable, wanted: readonly string[]):
     ({ unique, partial, fields }) => unique && !partial && sameFields(fields.toSorted(), wanted.toSorted()),
   );
 
+/** Whether the column is in the primary key of the table. */
+export const isInPrimaryKey = ({ indexes }: CatalogTable, field: string): boolean =>
+  indexes.some(({ primary, fields }) => primary && fields.includes(field));
+
 /** Whether the columns can be the key: they are unique together, and never NULL. */
 export const isKey = (found: CatalogTable, fields: readonly string[]): boolean =>
   areUnique(found, fields) &&

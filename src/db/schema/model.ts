@@ -23,6 +23,8 @@ export interface Column extends Facts {
   readonly nullable: boolean;
   /** It may be NULL even where `nullable` is false: in a view, or by a constraint that older rows break. */
   readonly isUnchecked?: boolean;
+  /** It is a part of the table's primary key, or all of it: nothing can let it be NULL. */
+  readonly isPrimary?: boolean;
   readonly hasDefault: boolean;
   /** The default from the registry, unchanged; 'now' means the current time. */
   readonly initial: unknown;

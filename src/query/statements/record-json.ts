@@ -1,21 +1,19 @@
 // Builds the SQL expression of a record's JSON from concatenated texts.
 import { EMPTY, join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
-import { mayBeNull, output, reference, type Column, type Model } from '../../db/schema/model.ts';
+import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { storedSize } from '../../db/schema/stored-size.ts';
 import { ROOT } from '../plan.ts';
 
 /** PostgreSQL functions take at most 100 arguments. */
 const MAX_ARGUMENTS = 90;
 
-/** The JSON value of a column, never NULL. Quotes of a NOT NULL column are added by the caller. */
+/** The JSON of a column's value, never NULL. Any NOT NULL but that of a primary key can be dropped while the service runs. */
 function jsonValue(alias: string, column: Column): Fragment {
   const shown = output(alias, column);
   const { json } = column.type;
-  const bare = json === 'escaped' ? sql`to_json(${shown})` : shown;
-  if (!mayBeNull(column)) return bare;
-  return json === 'quoted'
-    ? sql`coalesce('"' || ${shown} || '"', 'null')`
-    : sql`coalesce(${bare}::text, 'null')`;
+  const value =
+    json === 'quoted' ? sql`('"' || ${shown} || '"')` : json === 'escaped' ? sql`to_json(${shown})` : shown;
+  return column.isPrimary ? value : sql`coalesce(${value}::text, 'null')`;
 }
 
 /** Concatenates any number of texts, with the separator between those that are not NULL. */
@@ -31,30 +29,20 @@ export function concat(parts: readonly Fragment[], separator?: string): Fragment
   return call(groups);
 }
 
-/** `"key":value` of one column, quotes included. */
-export function jsonField(alias: string, column: Column): Fragment {
-  const quote = column.type.json === 'quoted' && !mayBeNull(column) ? '"' : '';
-  const parts = [literal(`"${column.key}":${quote}`), jsonValue(alias, column)];
-  return concat(quote === '' ? parts : [...parts, literal(quote)]);
-}
+/** `"key":value` of one column. */
+export const jsonField = (alias: string, column: Column): Fragment =>
+  concat([literal(`"${column.key}":`), jsonValue(alias, column)]);
 
 /**
  * A record's JSON as one SQL expression. Concatenating texts costs PostgreSQL half as much as its JSON functions, which look up
  * names and types for every row. Keys are registry names and need no escaping.
  */
 export function recordJson(alias: string, columns: readonly Column[]): Fragment {
-  const parts: Fragment[] = [];
-  /** The text before the next field: the opening brace, or the closing quote of the value before. */
-  let pending = '{';
-  columns.forEach((column, index) => {
-    const quote = column.type.json === 'quoted' && !mayBeNull(column) ? '"' : '';
-    parts.push(
-      literal(`${pending}${index === 0 ? '' : ','}"${column.key}":${quote}`),
-      jsonValue(alias, column),
-    );
-    pending = quote;
-  });
-  return concat([...parts, literal(`${pending}}`)]);
+  const fields = columns.flatMap((column, index) => [
+    literal(`${index === 0 ? '{' : ','}"${column.key}":`),
+    jsonValue(alias, column),
+  ]);
+  return concat([...fields, literal('}')]);
 }
 
 /** The first 128 bits of the SHA-256 of a text. */
