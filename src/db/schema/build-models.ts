@@ -1,7 +1,7 @@
 // Builds the models from the registry's definitions and what the catalog says about existing tables.
 import type { ColumnType } from '../types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../types/column-types.ts';
-import { areUnique, isInPrimaryKey } from './catalog-keys.ts';
+import { areUnique, isInPrimaryKey, isKeyMade } from './catalog-keys.ts';
 import { isTable, type Catalog, type CatalogColumn, type CatalogTable } from './catalog.ts';
 import { factsOf, storedFacts } from './column-facts.ts';
 import {
@@ -90,8 +90,7 @@ function buildKey(
     field,
     type,
     isPrimary: !found || isInPrimaryKey(found, field),
-    // The catalog does not say whether the table of a view makes its keys.
-    hasDefault: stored && found?.kind !== 'v' ? stored.hasDefault : keyTypeOf(definition) !== 'string',
+    hasDefault: isKeyMade(definition, found),
     generated: stored?.generated ?? false,
   };
 }

@@ -1,7 +1,7 @@
 // Which columns of a table identify its rows.
 import { KEY_TYPE_NAMES, KEY_TYPES, type KeyTypeName } from '../types/column-types.ts';
 import type { CatalogColumn, CatalogTable } from './catalog.ts';
-import { fieldOf, type ModelDefinition } from './model-definition.ts';
+import { fieldOf, keyFieldsOf, keyTypeOf, type ModelDefinition } from './model-definition.ts';
 
 export const sameFields = (one: readonly string[], other: readonly string[]): boolean =>
   one.length === other.length && one.every((field, index) => field === other[index]);
@@ -51,4 +51,11 @@ export function keyAdvice(
   const names = fields.map((field) => `'${nameOf(field) ?? field}'`).join(', ');
   const added = missing.length > 0 ? `, by their names in columns (add ${missing.join(', ')})` : '';
   return `primaryKey: { columns: [${names}] }${added}`;
+}
+
+/** Whether the database makes a key of one column. The catalog does not say whether the table of a view does. */
+export function isKeyMade(definition: ModelDefinition, found: CatalogTable | undefined): boolean {
+  const [key = ''] = keyFieldsOf(definition);
+  const stored = found?.columns.find(({ field }) => field === key);
+  return stored && found?.kind !== 'v' ? stored.hasDefault : keyTypeOf(definition) !== 'string';
 }

@@ -102,6 +102,8 @@ export interface CatalogTable {
   readonly kind: string;
   /** Whether all of its rows have `xmin`. Views and foreign tables do not, nor does a table with a foreign partition, or of another storage. */
   readonly hasXmin: boolean;
+  /** Whether the role may read it: with SELECT on the table, or on this system column. Null without such a column. */
+  readonly isXminReadable: boolean | null;
   /** Whether policies may hide rows from the service's role. */
   readonly hasPolicies: boolean;
   /** The methods that PostgreSQL can run on it, apart from GET. */
@@ -153,6 +155,7 @@ select coalesce(json_agg(json_build_object(
   'oid', c.oid::int8,
   'kind', case when ${IS_SHARDED} then 'f' else c.relkind end,
   'hasXmin', ${HAS_XMIN},
+  'isXminReadable', has_column_privilege(c.oid, -2::int2, 'SELECT'),
   'hasPolicies', row_security_active(c.oid),
   'isLockable', c.relkind in ('r', 'p') or c.relkind in ('v', 'f') and pg_relation_is_updatable(c.oid, false) & 4 > 0,
   'writable', (

@@ -1,37 +1,58 @@
 // Privileges that the database role needs for a table or view, and lacks.
 import type { CatalogTable } from './catalog.ts';
-import { fieldOf, type ModelDefinition } from './model-definition.ts';
+import { isKeyMade } from './catalog-keys.ts';
+import { fieldOf, keyFieldsOf, keyNamesOf, type ModelDefinition } from './model-definition.ts';
 
 export type Privilege = 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE';
 
-/**
- * Whether the role has a privilege: on the table, or on each column that needs it. Reads need every column; read-only columns
- * are not written.
- */
-function isGranted(
-  privilege: Privilege,
-  definition: ModelDefinition & { readonly readonly?: readonly string[] },
+type Definition = ModelDefinition & { readonly readonly?: readonly string[]; readonly owner?: string };
+
+/** The columns that a write sets: not the read-only ones. An INSERT also sets the owner, and a key that the database does not make. */
+function writtenFields(
+  privilege: 'INSERT' | 'UPDATE',
+  definition: Definition,
   found: CatalogTable,
-): boolean {
+): string[] {
+  const isInsert = privilege === 'INSERT';
+  const { columns, owner, readonly } = definition;
+  const written = Object.entries(columns).filter(
+    ([name]) => !readonly?.includes(name) || (isInsert && name === owner),
+  );
+  const sendsKey = isInsert && keyNamesOf(definition) === undefined && !isKeyMade(definition, found);
+  return [
+    ...written.map(([name, column]) => fieldOf(name, column)),
+    ...(sendsKey ? keyFieldsOf(definition) : []),
+  ];
+}
+
+/** Whether the role has a privilege: on the table, or on each column that needs it. Reads need every column. */
+function isGranted(privilege: Privilege, definition: Definition, found: CatalogTable): boolean {
   if (found.privileges.includes(privilege)) return true;
   if (privilege === 'DELETE') return false;
-  const written = Object.entries(definition.columns)
-    .filter(([name]) => !definition.readonly?.includes(name))
-    .map(([name, column]) => fieldOf(name, column));
+  const written = privilege === 'SELECT' ? [] : writtenFields(privilege, definition, found);
   return found.columns
     .filter(({ field, generated }) => privilege === 'SELECT' || (written.includes(field) && !generated))
     .every(({ granted }) => granted.includes(privilege));
 }
 
+/** Whether the role may not read `xmin`, although it is the version of a row. It is no column that one usually grants. */
+const lacksVersion = (definition: Definition, found: CatalogTable): boolean =>
+  found.hasXmin && definition.version === undefined && !found.isXminReadable;
+
 /** What the role may not do. @param needs the privileges that the service needs for the table */
 export const missingPrivileges = (
   needs: readonly Privilege[],
-  definition: ModelDefinition,
+  definition: Definition,
   found: CatalogTable,
 ): string[] => [
   ...needs
     .filter((privilege) => !isGranted(privilege, definition, found))
     .map((privilege) => `the database role may not ${privilege}`),
+  ...(isGranted('SELECT', definition, found) && lacksVersion(definition, found)
+    ? [
+        'the database role may only SELECT single columns, but the version of a row needs SELECT on the whole table',
+      ]
+    : []),
   ...found.unreadable.map(
     (name) =>
       `the database role may not SELECT from ${name}, which this view reads with the role's own privileges (security_invoker)`,
