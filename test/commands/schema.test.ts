@@ -285,4 +285,17 @@ describe('a role with the grants of vitrine schema --role', () => {
     assert.match(stdout, /^grant select, insert on "public"\."vitrine_history" to "web";$/m);
     assert.doesNotMatch(stdout, /sequence|connect/);
   });
+
+  test('includes the sequence of the table behind a view', async () => {
+    await database.sql.unsafe('create table base (id serial primary key, name text not null)');
+    await database.sql.unsafe('create view "shown base" as select id, name from base');
+    const view = `{ model: 'base', table: 'shown base', primaryKey: { type: 'integer', column: 'id' },
+      columns: { name: { type: 'text' } }, methods: ['GET', 'POST'], access: 'user' }`;
+    const registry = REGISTRY.replace(/\];$/, `${view}];`);
+    const folder = await folderWith({ 'resources.mjs': registry });
+    const owner = { DATABASE_URL: database.url, RESOURCES: `${folder}/resources.mjs` };
+    const { stdout } = await schema(['--role', 'web'], owner);
+    assert.match(stdout, /^grant select, insert on "public"\."shown base" to "web";$/m);
+    assert.match(stdout, /^grant usage on sequence public\.base_id_seq to "web";$/m);
+  });
 });

@@ -1,10 +1,5 @@
 // SQL that queries of the catalog share: where views read and write, and what defaults and types rest on.
-import { raw, type Fragment } from '../fragment.ts';
-
-/** Joins the column defaults (d) with the sequences (s) that they use. */
-export const DEFAULTS_FROM_SEQUENCES = raw(`pg_attrdef d
-    join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and p.refclassid = 'pg_class'::regclass
-    join pg_class s on s.oid = p.refobjid and s.relkind = 'S'`);
+import { raw, sql, type Fragment } from '../fragment.ts';
 
 /** Whether the type (d) is a domain or an array of another type, which is read next. Arrays inside of arrays are not. */
 export const IS_WRAPPED = raw(`(d.typtype = 'd' or base.brackets = ''
@@ -25,7 +20,11 @@ export const VIEW_ORIGIN =
  * The view `c` and the relations that a write to it goes through, if it is updatable. Such a view has the columns of one relation, and its rule
  * records where each of them comes from. A subquery may have columns with the same number, so only sole origins count.
  */
-export const ORIGINS = raw(`with recursive origins (relation) as (
+export const ORIGINS = originsWhere('true');
+
+/** @param condition whether to look below the relation `v` */
+function originsWhere(condition: string): Fragment {
+  return raw(`with recursive origins (relation) as (
       select c.oid
       union
       select o.relation from origins v cross join lateral (
@@ -34,7 +33,28 @@ export const ORIGINS = raw(`with recursive origins (relation) as (
           '${VIEW_ORIGIN}', a.attnum), 'g') m
         where a.attrelid = v.relation and a.attnum > 0 and w.ev_class = v.relation and w.ev_type = '1'
         group by a.attnum having count(distinct m[1]) = 1) o
-      where o.relation <> 0)`);
+      where o.relation <> 0 and ${condition})`);
+}
+
+/**
+ * The relations whose column defaults an INSERT into `c` may use: its own, and those behind a view. What a trigger or a rule does
+ * instead of an INSERT is unknown.
+ */
+const FILLING = originsWhere(`not exists (
+        select from pg_trigger t where t.tgrelid = v.relation and t.tgtype & 68 = 68) and not exists (
+        select from pg_rewrite r where r.ev_class = v.relation and r.ev_type = '3' and r.is_instead)`);
+
+/**
+ * Selects the sequences (s, in the schema sn) that an INSERT into `c` may use for defaults. The role needs USAGE on them: PostgreSQL
+ * does not ask whether the owner of a view has it.
+ */
+export const sequencesOf = (name: Fragment, condition: Fragment = raw('true')): Fragment =>
+  sql`${FILLING} select coalesce(json_agg(distinct ${name}), '[]')
+    from origins join pg_attrdef d on d.adrelid = relation
+    join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and p.refclassid = 'pg_class'::regclass
+    join pg_class s on s.oid = p.refobjid and s.relkind = 'S'
+    join pg_namespace sn on sn.oid = s.relnamespace
+    where ${condition}`;
 
 /** The relations below the view `c` that PostgreSQL reads with the role's own privileges, and that the role may not read. */
 export const UNREADABLE = raw(`with recursive invoked (relation, is_readable) as (

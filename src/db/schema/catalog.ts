@@ -1,16 +1,16 @@
 // Reads the definitions of tables from PostgreSQL's catalog: columns, indexes, foreign keys and privileges.
 import {
-  DEFAULTS_FROM_SEQUENCES,
   IS_ENFORCED,
   IS_SHARDED,
   IS_WRAPPED,
   ORIGINS,
   RUNS_AFTER,
+  sequencesOf,
   UNREADABLE,
 } from './catalog-sql.ts';
 import type { OnDelete } from './model.ts';
 import { HAS_XMIN } from './engine.ts';
-import { quotedTable, sql, valueList } from '../fragment.ts';
+import { quotedTable, raw, sql, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json } from '../rows.ts';
 
 export interface CatalogColumn {
@@ -140,6 +140,9 @@ export interface CatalogTable {
 /** The requested tables by name; missing tables are left out. */
 export type Catalog = ReadonlyMap<string, CatalogTable>;
 
+/** Whether the role may not use the sequence `s`. */
+const IS_UNUSABLE = raw(`case when s.relkind = 'S' then not has_sequence_privilege(s.oid, 'USAGE') end`);
+
 /** Reads the catalog of the tables. */
 export function catalogStatement(names: readonly string[]): Statement<Catalog> {
   const tables = [...new Set(names)];
@@ -179,10 +182,7 @@ select coalesce(json_agg(json_build_object(
     select coalesce(json_agg(p), '[]') from unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p
     where has_table_privilege(c.oid, p)),
   'unreadable', (${UNREADABLE}),
-  'unusableSequences', (
-    select coalesce(json_agg(distinct s.oid::regclass::text), '[]')
-    from ${DEFAULTS_FROM_SEQUENCES}
-    where d.adrelid = c.oid and case when s.relkind = 'S' then not has_sequence_privilege(s.oid, 'USAGE') end),
+  'unusableSequences', (${sequencesOf(raw('s.oid::regclass::text'), IS_UNUSABLE)}),
   'columns', (
     select coalesce(json_agg(json_build_object(
       'field', a.attname,

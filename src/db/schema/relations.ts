@@ -1,5 +1,5 @@
 // Reads relations and their comments for `introspect`, and facts about the database for `check`.
-import { DEFAULTS_FROM_SEQUENCES, isEnforced, VIEW_ORIGIN } from './catalog-sql.ts';
+import { isEnforced, sequencesOf, VIEW_ORIGIN } from './catalog-sql.ts';
 import { quotedName, quotedTable, raw, sql, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json, oneCell, text } from '../rows.ts';
 
@@ -229,11 +229,7 @@ select json_build_object(
       left join pg_type b on b.oid = t.typbasetype
       join pg_namespace y on y.oid in (t.typnamespace, b.typnamespace) and y.nspname <> 'pg_catalog'
       where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
-    'sequences', (
-      select coalesce(json_agg(distinct quote_ident(sn.nspname) || '.' || quote_ident(s.relname)), '[]')
-      from ${DEFAULTS_FROM_SEQUENCES}
-      join pg_namespace sn on sn.oid = s.relnamespace
-      where d.adrelid = c.oid)
+    'sequences', (${sequencesOf(raw(`quote_ident(sn.nspname) || '.' || quote_ident(s.relname)`))})
   )), '[]')
   from unnest(${valueList(tables)}, ${valueList(quoted)}) as w(name, quoted)
   join pg_class c on c.oid = to_regclass(w.quoted)
