@@ -461,6 +461,47 @@ describe('a database with several schemas', () => {
     assert.deepEqual(objects.get('south_item'), [{ id: 1, north_id: 1 }]);
   });
 
+  test('says which tables are in a schema that the role may not use', async () => {
+    const { sql } = database;
+    const role = `visitor_${Date.now()}`;
+    await sql
+      .unsafe(
+        `create role ${role} login password 'x'; grant usage on schema north to ${role};
+        grant select on north.item, south.item to ${role}`,
+      )
+      .simple();
+    const url = new URL(database.url);
+    url.username = role;
+    url.password = 'x';
+    const reader = { ...database, url: url.href };
+    try {
+      const { resources, stdout, file } = await introspect(reader, '--schema', 'north', '--schema', 'south');
+      assert.deepEqual([...resources.keys()], ['north_item']);
+      assert.match(
+        stdout,
+        /^\/\/ south\.item is not served: the database role may not see it\. Grant it usage/m,
+      );
+      await readAll(reader, file, resources.keys());
+      const registry = join(await temporaryFolder(), 'resources.mjs');
+      const columns = { north_id: { type: 'integer' } };
+      const definition = {
+        model: 'item',
+        table: 'south.item',
+        columns,
+        constraints: { item_pkey: 'is taken' },
+      };
+      writeFileSync(registry, `export default ${JSON.stringify([definition])};`);
+      const env = { DATABASE_URL: url.href, RESOURCES: registry };
+      const checked = await run(['check'], { env });
+      assert.equal(checked.code, 1, checked.stdout);
+      assert.match(checked.stderr, /item: table: the database role may not use the schema south$/m);
+      const granted = await run(['schema', '--role', role], { env });
+      assert.match(granted.stdout, /grant usage on schema "south" to/, granted.stderr);
+    } finally {
+      await sql.unsafe(`drop owned by ${role}; drop role ${role}`).simple();
+    }
+  });
+
   test('has a message for schemas that do not exist or have no tables', async () => {
     const env = { DATABASE_URL: database.url };
     for (const [words, message] of [

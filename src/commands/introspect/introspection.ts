@@ -79,7 +79,7 @@ function servable(relation: Relation, catalog: Catalog, read: ReadRelations): Om
     return 'the name is reserved for a system table of the service. Rename it to serve it.';
   if (!hasServableName(relation))
     return 'its name contains a dot. A view of it with another name can be served.';
-  if (!found) return 'the database role may not see it. Grant it usage on the schema.';
+  if (!found?.hasUsage) return 'the database role may not see it. Grant it usage on the schema.';
   if (!relation.isReadable) return 'the database role may not read it. Grant it select on the table.';
   if (found.childTables.length > 0)
     return `${inheritance(found)}. The child tables with a key are served; a view of it can show all rows.`;

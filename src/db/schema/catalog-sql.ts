@@ -1,6 +1,16 @@
 // SQL that queries of the catalog share: where views read and write, and what defaults and types rest on.
 import { raw, sql, type Fragment } from '../fragment.ts';
 
+/**
+ * The relation with a quoted name, which may have a schema; NULL if there is none. `to_regclass` fails for a schema that the
+ * role may not use.
+ */
+export const relationOf = (quoted: string): Fragment =>
+  raw(`(case when ${quoted} like '%.%' then (
+    select r.oid from pg_class r join pg_namespace s on s.oid = r.relnamespace
+    where s.nspname = (parse_ident(${quoted}))[1]::name and r.relname = (parse_ident(${quoted}))[2]::name)
+    else to_regclass(${quoted})::oid end)`);
+
 /** Whether the type (d) is a domain or an array of another type, which is read next. Arrays inside of arrays are not. */
 export const IS_WRAPPED = raw(`(d.typtype = 'd' or base.brackets = ''
           and exists (select from pg_type e where e.oid = d.typelem and e.typarray = d.oid))`);

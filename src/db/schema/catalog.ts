@@ -4,6 +4,7 @@ import {
   IS_SHARDED,
   IS_WRAPPED,
   ORIGINS,
+  relationOf,
   RUNS_AFTER,
   sequencesOf,
   UNREADABLE,
@@ -96,6 +97,8 @@ export interface CatalogTable {
   readonly name: string;
   /** The schema where it was found, even if `name` has none. */
   readonly schema: string;
+  /** Whether the service's role may use that schema. */
+  readonly hasUsage: boolean;
   /** pg_class.oid, to detect two names for one table. */
   readonly oid: number;
   /** pg_class.relkind; `f` also for a partitioned table with a foreign partition. */
@@ -149,12 +152,13 @@ export function catalogStatement(names: readonly string[]): Statement<Catalog> {
   const quoted = tables.map(quotedTable);
   const query = sql`
 with wanted as (
-  select name, to_regclass(quoted) as relation
+  select name, ${relationOf('quoted')} as relation
   from unnest(${valueList(tables)}, ${valueList(quoted)}) as w(name, quoted)
 )
 select coalesce(json_agg(json_build_object(
   'name', w.name,
   'schema', n.nspname,
+  'hasUsage', has_schema_privilege(n.oid, 'USAGE'),
   'oid', c.oid::int8,
   'kind', case when ${IS_SHARDED} then 'f' else c.relkind end,
   'hasXmin', ${HAS_XMIN},

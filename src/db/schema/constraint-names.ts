@@ -1,4 +1,5 @@
 // Finds names of constraints that the registry mentions and no rule of the database has.
+import { relationOf } from './catalog-sql.ts';
 import { quotedTable, sql, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json } from '../rows.ts';
 
@@ -17,7 +18,7 @@ export function unknownConstraintsStatement(names: readonly ConstraintName[]): S
   const query = sql`
 select coalesce(json_agg(w.n - 1 order by w.n), '[]')
 from unnest(${valueList(quoted)}, ${valueList(names.map(({ name }) => name))}) with ordinality as w(quoted, name, n)
-join pg_class c on c.oid = to_regclass(w.quoted) and c.relkind in ('r', 'p')
+join pg_class c on c.oid = ${relationOf('w.quoted')} and c.relkind in ('r', 'p')
 cross join lateral (
   select array_agg(p.relid::oid) || c.oid as relations from pg_partition_tree(c.oid) p) t
 cross join lateral (

@@ -45,6 +45,7 @@ export const missingPrivileges = (
   definition: Definition,
   found: CatalogTable,
 ): string[] => [
+  ...(found.hasUsage ? [] : [`the database role may not use the schema ${found.schema}`]),
   ...needs
     .filter((privilege) => !isGranted(privilege, definition, found))
     .map((privilege) => `the database role may not ${privilege}`),

@@ -1,5 +1,5 @@
 // Reads relations and their comments for `introspect`, and facts about the database for `check`.
-import { isEnforced, sequencesOf, VIEW_ORIGIN } from './catalog-sql.ts';
+import { isEnforced, relationOf, sequencesOf, VIEW_ORIGIN } from './catalog-sql.ts';
 import { quotedName, quotedTable, raw, sql, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json, oneCell, text } from '../rows.ts';
 
@@ -232,7 +232,7 @@ select json_build_object(
     'sequences', (${sequencesOf(raw(`quote_ident(sn.nspname) || '.' || quote_ident(s.relname)`))})
   )), '[]')
   from unnest(${valueList(tables)}, ${valueList(quoted)}) as w(name, quoted)
-  join pg_class c on c.oid = to_regclass(w.quoted)
+  join pg_class c on c.oid = ${relationOf('w.quoted')}
   join pg_namespace n on n.oid = c.relnamespace))`;
   return createStatement(query, oneCell(json<DatabaseInfo>));
 }
