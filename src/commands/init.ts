@@ -35,19 +35,23 @@ interface Lock {
   readonly packages?: Readonly<Record<string, { readonly resolved?: string }>>;
 }
 
+/** The address of a package of a registry. */
+const OF_REGISTRY = /^https?:.*\/-\/vitrine-[^/]+\.tgz$/;
+
 /**
- * The version of Vitrine for package.json: a `file:` path when this program comes from a packed archive or a checkout, else the
- * range of the running version.
+ * The version of Vitrine for package.json: the range of the running version if it comes from a registry, else where it comes from.
+ * A range would lead to whatever package a registry has of that name.
  */
 function dependencySpec(version: string, folder: string): string {
   const fileSpec = (path: string): string => `file:${relative(folder, path).replaceAll('\\', '/')}`;
-  if (existsSync(join(ROOT, 'src'))) return fileSpec(ROOT);
-  // It says where each package came from, as paths relative to the folder above.
+  // It says where each package came from, as paths relative to the folder above. Global installations and pnpm have none.
   const lock = join(dirname(ROOT), '.package-lock.json');
-  if (!existsSync(lock)) return `^${version}`;
-  const resolved = (readJson(lock) as Lock).packages?.['node_modules/vitrine']?.resolved ?? '';
-  if (!resolved.startsWith('file:')) return `^${version}`;
-  return fileSpec(resolve(dirname(ROOT), '..', resolved.slice('file:'.length)));
+  if (existsSync(join(ROOT, 'src')) || !existsSync(lock)) return fileSpec(ROOT);
+  const resolved = (readJson(lock) as Lock).packages?.['node_modules/vitrine']?.resolved;
+  if (resolved === undefined) return fileSpec(ROOT);
+  if (resolved.startsWith('file:'))
+    return fileSpec(resolve(dirname(ROOT), '..', resolved.slice('file:'.length)));
+  return OF_REGISTRY.test(resolved) ? `^${version}` : resolved;
 }
 
 /** A valid npm package name, made from the name of the folder. */

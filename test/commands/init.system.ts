@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { REPOSITORY, run, temporaryFolder, type Ended } from '../process/support.ts';
+import { INSTALLATION, REPOSITORY, run, temporaryFolder, type Ended } from '../process/support.ts';
 import { describe, test } from '../testing.ts';
 
 const FILES = ['.env.example', '.gitignore', 'README.md', 'package.json', 'resources.js', 'vitrine.service'];
@@ -103,6 +103,53 @@ describe('vitrine init', () => {
     const own = directives(await readFile(join(REPOSITORY, 'template', 'vitrine.service'), 'utf8'));
     assert.deepEqual(own.filter(isHardening), deployed.filter(isHardening));
   });
+});
+
+describe('where a project of vitrine init takes Vitrine from', () => {
+  const dependencyOf = async (project: string): Promise<string> =>
+    (await readJson(join(project, 'package.json'))).dependencies.vitrine;
+
+  /** The package as a package manager installs it, with what npm writes about it. @returns the dependency of a new project */
+  async function dependencyIn(folder: string, lock?: object): Promise<string> {
+    const modules = join(folder, 'node_modules');
+    await mkdir(modules);
+    for (const name of ['bin', 'dist', 'template', 'package.json'])
+      await cp(join(INSTALLATION, name), join(modules, 'vitrine', name), { recursive: true });
+    for (const name of ['postgres', '@node-rs'])
+      await symlink(join(REPOSITORY, 'node_modules', name), join(modules, name));
+    if (lock) await writeFile(join(modules, '.package-lock.json'), JSON.stringify({ packages: lock }));
+    const words = [join(modules, 'vitrine/bin/vitrine.js'), 'init', 'site'];
+    const { code, stderr } = await run(words, { command: process.execPath, cwd: folder });
+    assert.equal(code, 0, stderr);
+    return dependencyOf(join(folder, 'site'));
+  }
+
+  const FOLDER = 'file:../node_modules/vitrine';
+  const places: [place: string, lock: object | undefined, expected: RegExp | string][] = [
+    ['the folder of a global installation, or of pnpm', undefined, FOLDER],
+    ['the folder, if npm does not say where it comes from', { 'node_modules/vitrine': {} }, FOLDER],
+    [
+      'the archive',
+      { 'node_modules/vitrine': { resolved: 'file:../vitrine.tgz' } },
+      'file:../../vitrine.tgz',
+    ],
+    [
+      'the address of an archive',
+      { 'node_modules/vitrine': { resolved: 'https://example.org/vitrine-0.2.0.tgz' } },
+      'https://example.org/vitrine-0.2.0.tgz',
+    ],
+    [
+      'the registry',
+      { 'node_modules/vitrine': { resolved: 'https://registry.example/vitrine/-/vitrine-0.2.0.tgz' } },
+      /^\^\d+\.\d+\.\d+$/,
+    ],
+  ];
+  for (const [place, lock, expected] of places)
+    test(place, async () => {
+      const dependency = await dependencyIn(await temporaryFolder(), lock);
+      if (typeof expected === 'string') assert.equal(dependency, expected);
+      else assert.match(dependency, expected);
+    });
 });
 
 test('npm start of a project needs npm install, and no .env.example', async () => {
