@@ -38,12 +38,17 @@ interface Lock {
 /** The address of a package of a registry. */
 const OF_REGISTRY = /^https?:.*\/-\/vitrine-[^/]+\.tgz$/;
 
+/** The path without symbolic links. Its last folders may not exist yet. */
+const realPath = (folder: string): string =>
+  existsSync(folder) ? realpathSync(folder) : join(realPath(dirname(folder)), basename(folder));
+
 /**
  * The version of Vitrine for package.json: the range of the running version if it comes from a registry, else where it comes from.
  * A range would lead to whatever package a registry has of that name.
  */
 function dependencySpec(version: string, folder: string): string {
-  const fileSpec = (path: string): string => `file:${relative(folder, path).replaceAll('\\', '/')}`;
+  // npm follows relative paths from where the folder really is.
+  const fileSpec = (path: string): string => `file:${relative(realPath(folder), path).replaceAll('\\', '/')}`;
   // It says where each package came from, as paths relative to the folder above. Global installations and pnpm have none.
   const lock = join(dirname(ROOT), '.package-lock.json');
   if (existsSync(join(ROOT, 'src')) || !existsSync(lock)) return fileSpec(ROOT);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { cp, mkdir, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { INSTALLATION, REPOSITORY, run, temporaryFolder, type Ended } from '../process/support.ts';
 import { describe, test } from '../testing.ts';
 
@@ -150,6 +150,16 @@ describe('where a project of vitrine init takes Vitrine from', () => {
       if (typeof expected === 'string') assert.equal(dependency, expected);
       else assert.match(dependency, expected);
     });
+
+  test('the path leads there from a folder behind a symbolic link', async () => {
+    const cwd = await temporaryFolder();
+    await mkdir(join(cwd, 'a/b/c'), { recursive: true });
+    await symlink(join(cwd, 'a/b/c'), join(cwd, 'link'));
+    assert.equal((await init(cwd, 'link/new/site')).code, 0);
+    const project = await realpath(join(cwd, 'link/new/site'));
+    const path = resolve(project, (await dependencyOf(project)).slice('file:'.length));
+    assert.equal(path, await realpath(INSTALLATION));
+  });
 });
 
 test('npm start of a project needs npm install, and no .env.example', async () => {
