@@ -2,7 +2,15 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { resources } from './sample-resources.ts';
-import { fieldsOf, hiddenFields, logIn, type AdminAnswer, type Browser, type Fields } from './support.ts';
+import {
+  errorsIn,
+  fieldsOf,
+  hiddenFields,
+  logIn,
+  type AdminAnswer,
+  type Browser,
+  type Fields,
+} from './support.ts';
 import { after, before, describe, test } from '../testing.ts';
 
 const choices = ['', ' a ', '(none)', 'b,c'];
@@ -102,6 +110,28 @@ describe('empty values and defaults in forms', () => {
       const done = await ada.post(bulk, { ...hiddenFields(confirmation, 'record'), _confirm: '1' });
       assert.equal(done.status, 303, done.text);
       assert.equal((await row(`/admin/sample/${id}/`))['mark'], expected);
+    }
+  });
+
+  test('a bulk action preselects no choice, and offers the empty text only if it is one', async () => {
+    const id = (await added({})).split('/')[3] ?? '';
+    const [thing] = await service.sql`insert into thing (name) values ('Chosen') returning id`;
+    for (const [model, column, _id, offered] of [
+      ['thing', 'colour', String(thing?.['id']), ['–', 'red', 'green', 'blue']],
+      ['sample', 'must', id, ['–', 'empty text', 'x']],
+      ['sample', 'mark', id, ['no value', 'empty text', 'a', '(none)', 'b,c']],
+    ] as const) {
+      const bulk = `/admin/${model}/-/bulk/`;
+      const page = await ada.post(bulk, { _state: '', _action: 'set', _id, _column: column });
+      assert.deepEqual(Object.keys(optionsOf(page, column)), offered);
+      const fields = fieldsOf(page);
+      assert.equal(fields[column], optionsOf(page, column)[offered[0]]);
+      const next = await ada.post(bulk, { ...fields, _value: '1' });
+      const isNullable = column === 'mark';
+      assert.equal(next.status, isNullable ? 200 : 400, next.text);
+      if (isNullable) continue;
+      assert.match(errorsIn(next)[column] ?? '', /is required/i);
+      assert.equal(fieldsOf(next)[column], fields[column]);
     }
   });
 

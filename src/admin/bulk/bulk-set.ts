@@ -24,6 +24,7 @@ import {
   isCheckbox,
   noChoice,
   nullName,
+  textsOf,
   typedValues,
   type Typed,
 } from '../fields/form-values.ts';
@@ -227,8 +228,11 @@ export async function bulkSet(context: BulkContext, form: Form): Promise<Reply> 
   const chosen = form.get('_for') === key ? form.get('_choose') : undefined;
   if (chosen !== undefined)
     return valuePage(context, { column, typed: { text: chosen, isNull: chosen === '' } });
-  if (form.get('_value') === undefined)
-    return valuePage(context, { column, typed: { text: '', isNull: column.nullable } });
+  if (form.get('_value') === undefined) {
+    // With choices, NULL means no choice yet: the empty text may not be one.
+    const isNull = column.nullable || textsOf(column) !== undefined;
+    return valuePage(context, { column, typed: { text: '', isNull } });
+  }
   const resolved = await withKeys(context, new Map([[column, typed]]), undefined);
   return confirmOrApply(context, { column, typed: resolved.get(column) ?? typed }, form);
 }
