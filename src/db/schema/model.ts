@@ -115,6 +115,12 @@ const joinParts = (parts: readonly Column[], each: (part: Column) => Fragment, b
 /** The columns of a key: one, or several. */
 export const partsOf = (column: Column): readonly Column[] => column.parts ?? [column];
 
+/** The columns of a row that the model has. `*` would compute virtual generated columns that it leaves out. */
+export const servedRow = (alias: string, { primaryKey, columns }: Model): Fragment => {
+  const fields = new Set([...partsOf(primaryKey), ...columns].map(({ field }) => field));
+  return join([...fields].map((field) => sql`${raw(alias)}.${identifier(field)}`), ', '); // prettier-ignore
+};
+
 /** Whether clients choose the key of a new record and send it as `id`. */
 export const hasNaturalKey = ({ primaryKey: { parts, hasDefault } }: Model): boolean =>
   parts === undefined && !hasDefault;

@@ -10,7 +10,7 @@ import {
   oneCell,
   text,
 } from '../../db/rows.ts';
-import { reference, typed, type Column, type Model } from '../../db/schema/model.ts';
+import { reference, servedRow, typed, type Column, type Model } from '../../db/schema/model.ts';
 import {
   authorSql,
   changedValues,
@@ -35,7 +35,7 @@ export function chosenOnly(plan: ListPlan, ids: readonly string[]): ListPlan {
  * again if another transaction has changed the row.
  */
 const chosen = (plan: ListPlan, lock: 'update' | 'no key update'): Fragment =>
-  sql`chosen as materialized (select ${raw(ROOT)}.*${fromWhere(plan)}${plan.model.isLockable ? raw(` for ${lock} of ${ROOT}`) : EMPTY})`;
+  sql`chosen as materialized (select ${servedRow(ROOT, plan.model)}${fromWhere(plan)}${plan.model.isLockable ? raw(` for ${lock} of ${ROOT}`) : EMPTY})`;
 
 /** A row of the CTE, under the alias that checks use. */
 const CHOSEN_ROW = raw(`chosen ${FOUND}`);

@@ -1,7 +1,7 @@
 // SQL that inserts, updates and deletes one record. Each statement decides and writes in one round trip.
 import { EMPTY, exactText, identifier, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
 import { booleans, isTrue, text, type RawRow } from '../../db/rows.ts';
-import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
+import { output, reference, servedRow, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import {
   assertReferencesSql,
@@ -115,7 +115,7 @@ function foundSql(
   const matches = versions ? sql`${version} = any(${versions})` : raw('true');
   const isOwner = owner && caller && sql`${reference(ROOT, owner)} = ${cast(caller, owner)}`;
   const conditions = [isKey(model, id), precondition, isOwner].filter((one) => one !== undefined);
-  return sql`"vitrine found" as materialized (select ${raw(ROOT)}.*, ${version} as "vitrine version", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${join(conditions, ' and ')}${model.isLockable ? sql` for ${raw(lock)}` : EMPTY})`;
+  return sql`"vitrine found" as materialized (select ${servedRow(ROOT, model)}, ${version} as "vitrine version", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${join(conditions, ' and ')}${model.isLockable ? sql` for ${raw(lock)}` : EMPTY})`;
 }
 
 /** The new value of a column. */
