@@ -153,6 +153,25 @@ for (const { mode, javaScriptEnabled } of MODES) {
       assert.equal((await names(page)).length, 45);
     });
 
+    test('a printed list has all columns on the paper', async () => {
+      const paper = await page.context().newPage();
+      // The width of A4 with margins of 1 cm.
+      await paper.setViewportSize({ width: 718, height: 1000 });
+      await paper.goto('/admin/thing/');
+      const overflow = (): Promise<number> =>
+        paper.evaluate<number>(
+          '((table) => table.getBoundingClientRect().right - table.parentElement.getBoundingClientRect().right)(document.querySelector(".scroll > table"))',
+        );
+      assert.ok((await overflow()) > 100, 'the list is not wider than the screen');
+      await paper.emulateMedia({ media: 'print' });
+      assert.ok((await overflow()) < 1, `the list is ${await overflow()} px wider than the paper`);
+      assert.equal(
+        await paper.evaluate('getComputedStyle(document.querySelector(".scroll")).overflowX'),
+        'visible',
+      );
+      await paper.close();
+    });
+
     test('the next page of a list needs one request', async () => {
       await openList('Trips');
       const from = site.service.lines.length;
