@@ -87,6 +87,20 @@ describe('failed logins', () => {
     }
   });
 
+  test('a page for browsers whose query needs credentials counts wrong ones once', async () => {
+    await service.addUser('nora');
+    const get = (password: string): Promise<Answer> =>
+      service.request('/api/clue/?secret__id=1', {
+        headers: {
+          accept: 'text/html',
+          authorization: basic('nora', password),
+          'x-forwarded-for': '192.0.2.53',
+        },
+      });
+    for (let index = 0; index < 10; index += 1) assert.equal((await get(`wrong ${index}`)).status, 401);
+    assert.equal((await get('pw-nora')).status, 429);
+  });
+
   test('a request without credentials is no failure', async () => {
     await service.addUser('cleo');
     for (let index = 0; index < 15; index += 1) {

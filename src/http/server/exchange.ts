@@ -1,5 +1,6 @@
 // One request in progress: provides what handlers use, waits for turns, and detects that its client disconnects.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { Problem } from '../../errors.ts';
 import { hasMoreParameters } from '../../query/parse/grammar.ts';
 import type { Settings } from '../../config.ts';
 import { ClientGone, type Requester, type YieldIfDue } from '../../db/scheduling/requester.ts';
@@ -68,6 +69,8 @@ export class Exchange implements ApiRequest, WebRequester {
   pattern = OTHER_ROUTE;
   /** The user, once known. */
   caller: Caller | undefined;
+  /** Why authentication failed. A request is one failed login, also if it asks for its user again. */
+  #refusal: Unauthorized | Problem | undefined;
   /** The user that an unauthenticated request queues as, see `queueAsUser`. */
   #presumedCaller: Caller | undefined;
   readonly activity: RequestActivity;
@@ -176,12 +179,16 @@ export class Exchange implements ApiRequest, WebRequester {
   async authenticate(): Promise<Caller> {
     const authentication = this.#services.authentication();
     if (!authentication) throw new Unauthorized();
+    if (this.#refusal) throw this.#refusal;
     if (!this.caller || this.caller.precondition) {
       this.caller = undefined; // The log must not name a recalled user whose credentials are wrong now.
       this.pause();
-      this.caller = await authentication.authenticate(this.headers.authorization, this.network, (callback) =>
-        this.onGone(callback),
-      );
+      this.caller = await authentication
+        .authenticate(this.headers.authorization, this.network, (callback) => this.onGone(callback))
+        .catch((error: unknown) => {
+          if (error instanceof Unauthorized || error instanceof Problem) this.#refusal = error;
+          throw error;
+        });
       if (this.query.length > LONG_INPUT) await this.activity.enterQueued();
     }
     return this.caller;
