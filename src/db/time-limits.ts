@@ -21,11 +21,20 @@ export class TimeLimits {
     this.#limit = limit;
   }
 
-  /** Calls `end` once the limit is over. @returns lifts the limit */
-  start(end: () => void): () => void {
-    const limited = { until: performance.now() + this.#limit, end };
-    this.#limited.add(limited);
-    return () => void this.#limited.delete(limited);
+  /**
+   * Calls `end` once the limit is over.
+   * @param sent resolves when the limit begins; undefined if that is now
+   * @returns lifts the limit
+   */
+  start(end: () => void, sent?: Promise<void>): () => void {
+    let limited: Limited | undefined;
+    const begin = (): void => {
+      limited = { until: performance.now() + this.#limit, end };
+      this.#limited.add(limited);
+    };
+    if (sent) void sent.then(begin);
+    else begin();
+    return () => void (limited && this.#limited.delete(limited));
   }
 
   close(): void {

@@ -31,6 +31,8 @@ export interface Proxy {
    * @returns the texts that are left
    */
   readonly cutAt: (texts: readonly string[]) => ReadonlySet<string>;
+  /** Forwards what connections made from now on send first so much later (milliseconds), so that they take long to open. */
+  readonly delayConnections: (milliseconds: number) => void;
   /** Forwards requests to cancel a statement so much later (milliseconds). */
   readonly delayCancels: (milliseconds: number) => void;
   readonly close: () => Promise<void>;
@@ -50,6 +52,7 @@ export async function startProxy(target: string): Promise<Proxy> {
   const fatal = new Set<string>();
   let swallows = false;
   let cancelDelay = 0;
+  let connectionDelay = 0;
   let unanswered: string | undefined;
   let server: Server | undefined;
   let address: AddressInfo | undefined;
@@ -66,10 +69,12 @@ export async function startProxy(target: string): Promise<Proxy> {
     // A stream of small batches would wait for an acknowledgment each time.
     for (const socket of [client, upstream]) socket?.setNoDelay().on('error', end).on('close', end);
     if (!upstream) return void client.pause();
+    const delay = connectionDelay;
     if (fatal.size > 0) endAtText(client, upstream);
     client.once('data', (chunk) => {
       if (cancelDelay > 0 && chunk.subarray(0, CANCEL.length).equals(CANCEL)) return deliverLate(chunk);
-      upstream.write(chunk);
+      if (delay > 0) setTimeout(() => upstream.write(chunk), delay);
+      else upstream.write(chunk);
       client.pipe(upstream).pipe(client);
       client.on('data', (sent: Buffer) => {
         if (unanswered === undefined || !sent.includes(unanswered)) return;
@@ -146,6 +151,9 @@ export async function startProxy(target: string): Promise<Proxy> {
     cutAt: (texts) => {
       for (const text of texts) fatal.add(text);
       return fatal;
+    },
+    delayConnections: (milliseconds) => {
+      connectionDelay = milliseconds;
     },
     delayCancels: (milliseconds) => {
       cancelDelay = milliseconds;

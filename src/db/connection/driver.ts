@@ -147,6 +147,19 @@ export function sendStatement(sql: postgres.Sql, { text, values }: BoundSql, pre
 }
 
 /**
+ * Calls back when the driver sends a statement, which may have to wait for its connection to open. The driver itself reports that
+ * only for some statements (`onexecute`), but it sets the state of each one then.
+ */
+export function whenSent(query: Query, callback: () => void): void {
+  let { state } = query;
+  const set = (sent: Query['state']): void => {
+    state = sent;
+    callback();
+  };
+  Object.defineProperty(query, 'state', { get: () => state, set });
+}
+
+/**
  * Sends PostgreSQL's request to cancel what the connection of a statement is running. Resolves when the request is over: before
  * that it could hit the next statement. The driver's own `cancel` discards this promise.
  */

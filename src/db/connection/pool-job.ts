@@ -20,6 +20,8 @@ import type { Reached, ServerGuard } from './server-guard.ts';
 /** A statement that can be canceled. */
 export interface Execution {
   readonly rows: Promise<RawRow[]>;
+  /** Resolves when it is sent, if it has to wait for a connection, or for the connection to open. */
+  readonly sent: Promise<void> | undefined;
   /** Ends the statement, on the server too if it has a connection to itself. `rows` then rejects with the reason. */
   readonly cancel: (reason: Error) => void;
   /** The process ID of the PostgreSQL backend that runs it, once it was sent. */
@@ -36,8 +38,10 @@ export interface Job {
   /** How many more times it may be sent again after a deadlock or serialization failure. */
   retries: number;
   readonly deadline: number;
-  /** When it was sent last. */
+  /** When it was passed to the driver last. */
   started: number;
+  /** Runs when the driver sends it, if that was not at once. */
+  onSent?: () => void;
   readonly resolve: (rows: RawRow[]) => void;
   readonly reject: (error: Error) => void;
   connection?: Connection;

@@ -9,6 +9,7 @@ import {
   connectionLost,
   processOf,
   takeUnreplicated,
+  whenSent,
   withoutGaps,
   type Query,
 } from './driver.ts';
@@ -85,11 +86,14 @@ export class Pool {
 
   execute(statement: SentStatement, prepare: boolean): Execution {
     let job: Job | undefined;
+    let sent: Promise<void> | undefined;
     const rows = new Promise<RawRow[]>((resolve, reject) => {
-      job = this.#add(statement, prepare, undefined, resolve, reject);
+      const added = (job = this.#add(statement, prepare, undefined, resolve, reject));
+      if (added && !added.connection?.hasAnswered) sent = new Promise((report) => (added.onSent = report));
     });
     return {
       rows,
+      sent,
       cancel: (reason) => job && this.#cancel(job, reason),
       process: () => job?.query && processOf(job.query),
     };
@@ -139,17 +143,8 @@ export class Pool {
       reject(unavailable('The service is overloaded. Try again.'));
       return undefined;
     }
-    const deadline = performance.now() + this.#options.deadline;
-    const job = {
-      statement,
-      prepare,
-      requester,
-      retries: MAX_RETRIES,
-      deadline,
-      started: 0,
-      resolve,
-      reject,
-    };
+    const limits = { deadline: performance.now() + this.#options.deadline, retries: MAX_RETRIES };
+    const job = { ...limits, statement, prepare, requester, started: 0, resolve, reject };
     this.#pending.add(job);
     this.#startOrWait(job);
     return job;
@@ -184,6 +179,8 @@ export class Pool {
     });
     let query = first;
     job.query = query;
+    if (connection.hasAnswered) job.onSent?.();
+    else whenSent(first, () => job.onSent?.());
     answer.then(
       (rows) => {
         const isValid = !job.required || hasReached(connection.reached, job.required);

@@ -11,7 +11,7 @@ import { TimeLimits } from '../time-limits.ts';
 import { Pool } from './pool.ts';
 import { isUnanswered, type PoolState } from './pool-job.ts';
 import { isLargeRecord, isLeftOut, mayPipeline, noteAnswer } from './quick-shapes.ts';
-import { ClientGone, type Requester } from '../scheduling/requester.ts';
+import { cancelWhenGone, type Requester } from '../scheduling/requester.ts';
 import { BriefReads } from './brief-reads.ts';
 import { EndlessStatements } from '../endless-statements.ts';
 import type { ServerGuard } from './server-guard.ts';
@@ -22,6 +22,8 @@ import type { RunningStatement } from '../scheduling/running-statements.ts';
 import { Scheduler } from '../scheduling/scheduler.ts';
 import { classify, COSTLY, noteEstimate, Shapes } from '../statement-shapes.ts';
 import { CONNECTIONS, LOST_AFTER, type WorkClass } from '../scheduling/work-class.ts';
+
+type Timed = Pick<RunningStatement, 'sentAt'>;
 
 export type PoolName = 'quick' | 'brief' | 'work';
 
@@ -40,8 +42,6 @@ const DEADLINE = 15_000;
 
 /** Characters above which the text of a write is not remembered. */
 const MAX_WRITE_LENGTH = 16_384;
-/** Milliseconds from when a client disconnects until its statement is canceled. */
-const CANCEL_DELAY = 30;
 /** Why a read was canceled that must wait again as a slow one. */
 const PREEMPTED = new Error('preempted');
 /** Milliseconds for which a preempted read starts again, so that a request ends even if others always need its connection. */
@@ -69,9 +69,10 @@ export class Runner {
 
   constructor({ open, openBrief, isPipelined, limits, guard }: RunnerOptions) {
     this.#isPipelined = isPipelined;
+    const pools = () => [this.#quick, this.#brief, this.#work];
     // The server has become a standby. All pools reconnect, so that reads do not stay on it. A replica is always a standby.
     const onReadOnly = (): void => {
-      if (!guard) [this.#quick, this.#brief, this.#work].forEach((pool) => pool.reconnect());
+      if (!guard) pools().forEach((pool) => pool.reconnect());
     };
     this.#timeLimits = new TimeLimits(limits.slowTimeout);
     this.#scheduler = new Scheduler(this.presence, this.#heavy, limits);
@@ -92,12 +93,8 @@ export class Runner {
       },
     });
     this.#work = new Pool({ ...common, connections: CONNECTIONS, depth: 1, maxPending: 1000 });
-    this.#sweep = setInterval(() => {
-      const now = performance.now();
-      this.#quick.sweep(now);
-      this.#brief.sweep(now);
-      this.#work.sweep(now);
-    }, 1000).unref();
+    const sweep = (): void => pools().forEach((pool) => pool.sweep(performance.now()));
+    this.#sweep = setInterval(sweep, 1000).unref();
   }
 
   get pools(): Readonly<Record<PoolName, PoolState>> {
@@ -159,10 +156,11 @@ export class Runner {
   /** Runs a short read on a connection to itself. If its table may be locked, those of its shape leave the connections to others. */
   #runShort(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
     const { shape } = statement;
-    const work = async (): Promise<RawRow[]> => {
-      const [started, sent] = [performance.now(), withoutLarge(statement)];
-      const rows = await this.#execute(sent, requester, this.#isPrepared(statement));
-      const milliseconds = performance.now() - started;
+    const { clock } = this.#scheduler;
+    const work = async (timed: Timed = { sentAt: clock.now() }): Promise<RawRow[]> => {
+      const sent = withoutLarge(statement);
+      const rows = await this.#execute(sent, requester, this.#isPrepared(statement), undefined, timed);
+      const milliseconds = clock.now() - timed.sentAt;
       shape.wasSlow = milliseconds >= COSTLY;
       noteAnswer(shape, sent, rows, milliseconds);
       return rows;
@@ -224,7 +222,7 @@ export class Runner {
       try {
         if (shape.cost === undefined) {
           const plan = options?.isExplain ? '[]' : await this.#explain(statement, requester, running);
-          noteEstimate(shape, plan, this.#scheduler.clock.now() - running.since);
+          noteEstimate(shape, plan, this.#scheduler.clock.now() - running.sentAt);
         }
         if (isUnknown && this.#scheduler.classOf(shape, requester) !== name) continue;
         isComplete = false;
@@ -238,8 +236,8 @@ export class Runner {
         if (performance.now() - begun > MAX_RESTARTED) throw OVERLOADED;
         if (!running.isAnonymous) since += this.#scheduler.clock.now() - started;
       } finally {
-        const milliseconds = this.#scheduler.clock.now() - started;
-        if (isComplete !== undefined && milliseconds < LOST_AFTER)
+        const milliseconds = this.#scheduler.clock.now() - Math.max(started, running.sentAt);
+        if (isComplete !== undefined && milliseconds >= 0 && milliseconds < LOST_AFTER)
           this.#shapes.measure(shape, milliseconds, isComplete);
         this.#scheduler.leave(running, isComplete === true);
       }
@@ -259,22 +257,24 @@ export class Runner {
   /**
    * Runs a statement on an exclusive connection, until its client disconnects.
    * @param running makes it preemptible, and limits the time of an anonymous read
+   * @param timed receives when it is sent, if that is not at once
    */
   async #execute(
     statement: BoundSql,
     requester: Requester,
     prepare: boolean,
     running?: RunningStatement,
+    timed: Timed | undefined = running,
   ): Promise<RawRow[]> {
-    const { rows, cancel, process } = this.#work.execute(statement, prepare);
-    let timer: NodeJS.Timeout | undefined;
-    const stopListening = requester.onGone(() => {
-      // PostgreSQL starts a process for each request to cancel, which costs more than a short statement.
-      timer = setTimeout(() => cancel(new ClientGone()), CANCEL_DELAY).unref();
-    });
+    const { rows, sent, cancel, process } = this.#work.execute(statement, prepare);
+    const stopListening = cancelWhenGone(requester, cancel);
     const isRead = running?.shape !== undefined;
     const isLimited = isRead && running.isAnonymous;
-    const liftLimit = isLimited ? this.#timeLimits.start(() => cancel(tooLong())) : undefined;
+    const liftLimit = isLimited ? this.#timeLimits.start(() => cancel(tooLong()), sent) : undefined;
+    if (sent && timed) {
+      timed.sentAt = Infinity;
+      void sent.then(() => (timed.sentAt = this.#scheduler.clock.now()));
+    }
     if (running) {
       running.preempt = () => cancel(isRead ? PREEMPTED : longWrite());
       running.isComputing = () => this.endless.isComputing(this.#isPipelined ? process() : undefined);
@@ -286,7 +286,6 @@ export class Runner {
       if (running && number !== undefined) running.stopped = this.endless.ended(number);
       throw error;
     } finally {
-      clearTimeout(timer);
       stopListening();
       liftLimit?.();
     }

@@ -25,8 +25,10 @@ export interface RunningStatement {
   readonly isAnonymous: boolean;
   /** Only for reads. */
   readonly shape: Shape | undefined;
-  /** By the scheduler's clock. */
+  /** When it got its connection, by the scheduler's clock. */
   readonly since: number;
+  /** When it was sent, by the same clock. Infinity while its connection is opened: that says nothing about its cost or its client. */
+  sentAt: number;
   /** The class in which it began. */
   readonly initialQueue: ClassQueue;
   /** The class that it counts for: the initial one, or `slow` once it has taken long. */
@@ -114,8 +116,8 @@ export class RunningStatements {
   endAttempts(now: number): void {
     const crowded = this.#queues.of.attempt.waiting > 0 ? CROWDED_ATTEMPT : ATTEMPT;
     for (const attempt of this.#attempts) {
-      const { since, caller, preempt } = attempt;
-      if (now - since < (caller.isPreferred === true ? ATTEMPT : crowded)) continue;
+      const { sentAt, caller, preempt } = attempt;
+      if (now - sentAt < (caller.isPreferred === true ? ATTEMPT : crowded)) continue;
       unwatch(attempt);
       attempt.tookTooLong = true;
       this.#slowClients.failAttempt(caller.key, caller.isTriedInstead);
@@ -129,7 +131,7 @@ export class RunningStatements {
     if (write.waiting === 0 || this.#queues.hasRoom(write)) return;
     const latest = now - LONG_WRITE;
     const younger = [...this.#writes].slice(Math.ceil(write.running / 2));
-    const long = younger.filter(({ since }) => since <= latest).slice(0, write.waitingClients);
+    const long = younger.filter(({ sentAt }) => sentAt <= latest).slice(0, write.waitingClients);
     for (const running of long) {
       unwatch(running);
       running.preempt?.();
@@ -163,7 +165,7 @@ export class RunningStatements {
     const { slow } = this.#queues.of;
     let isAny = false;
     for (const running of this.#reads) {
-      if (running.since > latest) break;
+      if (running.sentAt > latest) continue; // One that began later may have been sent earlier.
       isAny = true;
       const { caller, shape } = running;
       unwatch(running);

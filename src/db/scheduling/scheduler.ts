@@ -120,13 +120,13 @@ export class Scheduler {
 
   #begin(queue: ClassQueue, caller: QueueClient, shape: Shape | undefined): RunningStatement {
     const expected = this.#queues.enter(queue, caller, shape?.mean);
-    const isAnonymous = caller.clientKind === 'anonymous';
     const since = this.clock.now();
     const running: RunningStatement = {
       caller,
-      isAnonymous,
+      isAnonymous: caller.clientKind === 'anonymous',
       shape,
       since,
+      sentAt: since,
       initialQueue: queue,
       queue,
       expected,
@@ -143,8 +143,8 @@ export class Scheduler {
    * @param isComplete whether it was answered
    */
   leave(running: RunningStatement, isComplete = false): void {
-    const { shape, caller, since, initialQueue, queue, isAnonymous, expected } = running;
-    const milliseconds = this.clock.now() - since;
+    const { shape, caller, sentAt, initialQueue, queue, isAnonymous, expected } = running;
+    const milliseconds = Math.max(0, this.clock.now() - sentAt);
     const isAttempt = this.#running.remove(running);
     const isInstead = caller.isTriedInstead === true;
     const isWasted = isAttempt && !isComplete && (isInstead || milliseconds >= CHEAP_RUN);
