@@ -27,14 +27,19 @@ export class TimeLimits {
    * @returns lifts the limit
    */
   start(end: () => void, sent?: Promise<void>): () => void {
+    let isLifted = false;
     let limited: Limited | undefined;
     const begin = (): void => {
+      if (isLifted) return;
       limited = { until: performance.now() + this.#limit, end };
       this.#limited.add(limited);
     };
     if (sent) void sent.then(begin);
     else begin();
-    return () => void (limited && this.#limited.delete(limited));
+    return () => {
+      isLifted = true;
+      if (limited) this.#limited.delete(limited);
+    };
   }
 
   close(): void {
