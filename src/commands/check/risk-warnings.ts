@@ -1,7 +1,7 @@
 // The warnings of `vitrine check`: settings that work but are risky or slow.
 import type { Settings } from '../../config.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
-import { findColumn, type Column, type Model } from '../../db/schema/model.ts';
+import { findColumn, partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import type { DatabaseInfo } from '../../db/schema/relations.ts';
 import { missingIndexes } from '../../db/schema/missing-schema.ts';
 import type { AdminResource, AdminResources } from '../../resources/serve/admin-resource.ts';
@@ -32,6 +32,7 @@ export interface Warning {
     | 'history-off'
     | 'foreign-key-index'
     | 'slow-filter'
+    | 'search-path'
     | 'view-key'
     | 'unknown-constraint'
     | 'engine';
@@ -191,9 +192,23 @@ function speedWarnings({ resources, served, adminResources, schema, databaseInfo
   return warnings;
 }
 
+/** The columns that PostgreSQL compares as plain texts, because it does not find the operators of their type. */
+const comparisonWarnings = ({ served, databaseInfo }: RiskInput): Warning[] =>
+  [...served.values()].flatMap(({ name, model: { table, primaryKey, columns } }) => {
+    const fields = new Set([...partsOf(primaryKey), ...columns].map(({ field }) => field));
+    const misread = databaseInfo.tables.find((one) => one.name === table)?.misread ?? [];
+    return misread
+      .filter(({ field }) => fields.has(field))
+      .map(({ field, type, schema }) => ({
+        kind: 'search-path',
+        text: `${name}: ${field} is compared as a plain text, case-sensitively and without its index: add the schema ${schema} of its type ${type} to the search_path of the database role`,
+      }));
+  });
+
 /** All warnings, the most serious first. Errors are reported elsewhere: see `compareSchema`. */
 export const warningsOf = (input: RiskInput): Warning[] => [
   ...databaseRisks(input),
   ...accessWarnings(input),
+  ...comparisonWarnings(input),
   ...speedWarnings(input),
 ];

@@ -200,6 +200,8 @@ export interface DatabaseInfo {
     readonly sequences: readonly string[];
     /** Schemas of the columns' types, without pg_catalog. */
     readonly typeSchemas: readonly string[];
+    /** Columns of types such as citext whose own `=` the search path does not find, so that PostgreSQL takes another one. */
+    readonly misread: readonly { readonly field: string; readonly type: string; readonly schema: string }[];
   }[];
 }
 
@@ -228,6 +230,15 @@ select json_build_object(
       join pg_type t on t.oid = a.atttypid
       left join pg_type b on b.oid = t.typbasetype
       join pg_namespace y on y.oid in (t.typnamespace, b.typnamespace) and y.nspname <> 'pg_catalog'
+      where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
+    'misread', (
+      select coalesce(json_agg(json_build_object(
+        'field', a.attname, 'type', t.typname, 'schema', y.nspname) order by a.attnum), '[]')
+      from pg_attribute a
+      join pg_type d on d.oid = a.atttypid
+      join pg_type t on t.oid = case when d.typtype = 'd' then d.typbasetype else d.oid end
+      join pg_operator o on o.oprname = '=' and o.oprleft = t.oid and o.oprright = t.oid
+      join pg_namespace y on y.oid = o.oprnamespace and not pg_operator_is_visible(o.oid)
       where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
     'sequences', (${sequencesOf(raw(`quote_ident(sn.nspname) || '.' || quote_ident(s.relname)`))})
   )), '[]')
