@@ -238,6 +238,34 @@ describe('the start page of the admin area', () => {
   });
 });
 
+test('the log names the counts for which the slow ones before leave no time', async () => {
+  const slow = ['first', 'second', 'third', 'fourth'];
+  const others = Array.from({ length: 20 }, (_, index) => `other${index}`);
+  const service = await startService([user, ...[...slow, ...others].map((name) => model(name))]);
+  const connection = await service.sql.reserve();
+  try {
+    await service.addUser('ada', { admin: true });
+    const browser = await logIn(service, 'ada');
+    await connection`begin`;
+    await connection.unsafe(`lock table ${slow.join(', ')} in access exclusive mode`);
+    const { text } = await browser.get('/admin/');
+    const counts = modelsOf(text).get('Records') ?? [];
+    const unknown = counts.flatMap(([title = '', count]) =>
+      count === 'unknown' ? [/\/admin\/(\w+)\//.exec(title)?.[1]] : [],
+    );
+    assert.deepEqual(unknown.slice(0, 4), slow);
+    const isLogged = (name = ''): boolean =>
+      service.lines.some(({ message }) =>
+        new RegExp(`^a page omits the counts? of (.*, )?${name}[,:]`).test(String(message)),
+      );
+    for (const name of unknown) await eventually(() => isLogged(name), `the line that names ${name}`);
+  } finally {
+    await connection`rollback`;
+    connection.release();
+    await service.close();
+  }
+});
+
 test('the counts of 60 slow views do not have the start page refused, nor its history', async () => {
   const views = Array.from({ length: 60 }, (_, index) => `slow${index}`);
   const service = await startService(
