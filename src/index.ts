@@ -41,7 +41,8 @@ export interface Vitrine {
   /**
    * The active user whose credentials (Basic) a request of your own routes carries; undefined if they are missing or wrong. Failures
    * count towards the limits of failed logins.
-   * @throws Problem with `status` 429 after too many failures, 503 if the database is away; StartError without a user model
+   * @throws Problem with `status` 403 for a write from a page of another origin, 429 after too many failures, 503 if the database is
+   * away; StartError without a user model
    */
   readonly authenticate: (request: IncomingMessage) => Promise<AuthenticatedUser | undefined>;
   /** Starts a server at `host` and `port`. */
@@ -80,7 +81,7 @@ export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
     handler: service.handler,
     authenticate: async (request) => {
       if (!site.authentication) throw new StartError('The registry has no user model.');
-      return authenticateRequest(site.authentication, request, settings.trustProxy);
+      return authenticateRequest(site.authentication, request, settings);
     },
     start: async () => {
       if (isClosed) throw new StartError('This service is closed.');

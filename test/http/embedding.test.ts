@@ -37,6 +37,7 @@ describe('the handler in another server', () => {
       databaseUrl: database.url,
       resources: [user, note],
       port: 0,
+      corsOrigins: ['https://friend.example'],
       log: (written) => lines.push(...written.trimEnd().split('\n')),
     });
 
@@ -80,6 +81,36 @@ describe('the handler in another server', () => {
       outcomes.add(await ask({ authorization: basic(`unknown${tries}`, 'wrong') }));
     assert.ok(outcomes.has(429));
     assert.deepEqual(await ask({ authorization: right }), bob, 'a client at work is not locked out');
+  });
+
+  test('refuses writes of a user from a page of another origin, as the API does', async () => {
+    let outcome: unknown;
+    const base = await serve((incoming, response) => {
+      vitrine
+        .authenticate(incoming)
+        .then(
+          (found) => (outcome = found?.name),
+          (error: { status?: number }) => (outcome = error.status),
+        )
+        .finally(() => response.end());
+    });
+    const ask = async (method: string, headers: Record<string, string>, user?: string): Promise<unknown> => {
+      outcome = 'no outcome';
+      await request(base, '/pay', { method, headers, ...(user !== undefined && { user }) });
+      return outcome;
+    };
+    const foreign = { origin: 'https://evil.example' };
+    for (const headers of [foreign, { 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'same-site' }])
+      for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'])
+        assert.equal(await ask(method, headers, 'bob'), 403, method);
+    for (const method of ['GET', 'HEAD', 'OPTIONS']) assert.equal(await ask(method, foreign, 'bob'), 'bob');
+    for (const headers of [
+      {},
+      { origin: base, 'sec-fetch-site': 'same-origin' },
+      { origin: 'https://friend.example', 'sec-fetch-site': 'cross-site' },
+    ])
+      assert.equal(await ask('POST', headers, 'bob'), 'bob');
+    assert.equal(await ask('POST', foreign), undefined, 'a request without a user');
   });
 
   test('authenticates many requests that come ahead on one connection, with one listener', async () => {

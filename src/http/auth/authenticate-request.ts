@@ -1,12 +1,16 @@
 // Authenticates requests to the routes of a program that embeds Vitrine.
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Settings } from '../../config.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { isClientGone } from '../../db/scheduling/requester.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import { Unauthorized } from '../message/message.ts';
 import type { Authentication } from './authentication.ts';
-import { clientNetworkOf } from './request-origin.ts';
+import { assertOrigin, clientNetworkOf } from './request-origin.ts';
+
+/** Methods that change nothing. A page of another origin may send them. */
+const SAFE_METHODS: ReadonlySet<string | undefined> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /** The callbacks for the end of each connection. A connection has one listener for all of its requests. */
 const callbacks = new WeakMap<Socket, Set<() => void>>();
@@ -26,17 +30,18 @@ function onClose(socket: Socket, callback: () => void): () => void {
 
 /**
  * The user whose credentials a request carries; undefined if they are missing or wrong, or the client has disconnected.
- * @throws Problem 429, 503
+ * @throws Problem 429, 503; 403 for a write of a user from a foreign origin, as in the API
  */
 export async function authenticateRequest(
   authentication: Authentication,
-  { headers, socket }: IncomingMessage,
-  trustProxy: number,
+  { method, headers, socket }: IncomingMessage,
+  settings: Pick<Settings, 'corsOrigins' | 'trustProxy'>,
 ): Promise<Pick<Caller, 'id' | 'name' | 'admin'> | undefined> {
-  const network = clientNetworkOf(headers, socket.remoteAddress, trustProxy);
+  const network = clientNetworkOf(headers, socket.remoteAddress, settings.trustProxy);
   const onGone = (callback: () => void): (() => void) => onClose(socket, callback);
   try {
     const { id, name, admin } = await authentication.authenticate(headers.authorization, network, onGone);
+    if (!SAFE_METHODS.has(method)) assertOrigin(headers, settings);
     return { id, name, admin };
   } catch (error) {
     if (error instanceof Unauthorized || isClientGone(error)) return undefined;
