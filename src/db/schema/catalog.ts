@@ -82,7 +82,6 @@ export interface CatalogIndex {
 }
 
 export interface CatalogForeignKey {
-  /** The name of the constraint. */
   readonly name: string;
   readonly fields: readonly string[];
   /** The referenced table, by the name in the request; null if it was not requested. */
