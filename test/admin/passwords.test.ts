@@ -1,5 +1,6 @@
 // Setting passwords in the admin area: rules for new passwords, and the end of sessions.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { basic, cheapHash, startService, type TestService } from '../support.ts';
 import {
   errorsIn,
@@ -244,8 +245,31 @@ test('a read-only password has no page, and no admin changes the own one', async
     assert.equal((await own.post(`/admin/user/${id}/password/`, fields)).status, 404);
     const refused = await own.post('/admin/-/account/', fields);
     assert.equal(refused.status, 409, refused.location);
-    assert.match(readable(refused), /npx vitrine user password ada/);
+    assert.match(readable(refused), /npx vitrine user password 'ada'/);
     await logIn(closed, 'ada');
+  } finally {
+    await closed.close();
+  }
+});
+
+test('the command for an operator names the user as one argument in a shell', async () => {
+  const readonly = resources.map((one) =>
+    one.model === 'user' ? { ...one, admin: { ...one.admin, readonly: ['password'] } } : one,
+  );
+  const closed = await startService(readonly);
+  try {
+    for (const [name, ...before] of [["Ada O'Neil; echo $(id) `id`"], ['-ada', '--']] as [
+      string,
+      ...string[],
+    ][]) {
+      await closed.addUser(name, { admin: true });
+      const own = await logIn(closed, name);
+      const refused = await own.post('/admin/-/account/', { _password: 'a', _repeat: 'a', _current: 'b' });
+      const [command = ''] = /npx vitrine .*?'(?= |$)/.exec(readable(refused)) ?? [];
+      const script = `npx() { printf '%s\\n' "$@"; }; ${command}`;
+      const printed = execFileSync('sh', ['-c', script], { encoding: 'utf8' });
+      assert.deepEqual(printed.split('\n').slice(0, -1), ['vitrine', 'user', 'password', ...before, name]);
+    }
   } finally {
     await closed.close();
   }

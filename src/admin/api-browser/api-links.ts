@@ -4,6 +4,7 @@ import { keySegment } from '../../http/message/key-segment.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { LinkParameters } from '../web/admin-links.ts';
+import { shellQuote } from '../web/display-text.ts';
 
 /** The query string that returns a record's JSON instead of its page. */
 export const JSON_QUERY = '_format=json';
@@ -21,9 +22,6 @@ export const apiLinks = {
   record: (model: string, id: string): string => withBasePath(`/api/${model}/${keySegment(id)}/`),
   recordJson: (model: string, id: string): string => `${apiLinks.record(model, id)}?${JSON_QUERY}`,
 };
-
-/** Quotes a text as one word for a POSIX shell. */
-export const shellQuote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /**
  * The curl command for a URL of this service.

@@ -12,7 +12,7 @@ import { buttonForm, pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { loginAddress } from './login.ts';
 import { redirectReopened } from './reopened-session.ts';
-import { moment } from '../web/display-text.ts';
+import { moment, shellQuote } from '../web/display-text.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields, table } from '../web/widgets.ts';
 import { redirect, redirectDone } from '../web/admin-request.ts';
 
@@ -70,7 +70,9 @@ const passwordErrors = ({ password, ...others }: FieldErrors): FieldErrors =>
 export async function changePassword(context: AdminContext, form: Form): Promise<Reply> {
   const { caller, resources, operations, settings } = context;
   const users = resources.get(settings.userModel);
-  const command = `npx vitrine user password ${caller.name}`;
+  // The name may begin like an option.
+  const separator = caller.name.startsWith('-') ? '-- ' : '';
+  const command = `npx vitrine user password ${separator}${shellQuote(caller.name)}`;
   if (!users)
     throw new Problem(
       409,

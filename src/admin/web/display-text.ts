@@ -28,6 +28,9 @@ export const countedRecords = ({ count, precision }: Count): string =>
 
 export const capitalized = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
+/** Quotes a text as one word for a POSIX shell. */
+export const shellQuote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+
 /** A date or time in the format of the API, in UTC. */
 export const moment = (text: string): Html =>
   html`<time datetime="${text.replace(' ', 'T')}${text.includes(' ') && 'Z'}">${text}</time>`;
