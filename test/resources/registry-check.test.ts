@@ -290,6 +290,11 @@ describe('the message of a fault', () => {
         `user: columns.password.type: must be password in the user model. ${OTHER}`,
       ],
     ],
+    [
+      'a key of columns in the user model',
+      [{ ...user, columns: { ...user.columns, code: { type: 'date' } }, primaryKey: { columns: ['code'] } }],
+      ['user: primaryKey: must have a type in the user model: { type, column } and not { columns }'],
+    ],
     ['two user models', [user, user], [`user: model: another resource has this model. ${OTHER}`]],
   ];
   for (const [about, registry, expected] of userModels)

@@ -218,7 +218,7 @@ function checkUserModel(parts: readonly PartialResource[], needed: string, userM
   const keyFaults = faultIf(
     keyNamesOf(users.resource) !== undefined,
     'primaryKey',
-    'must be one column in the user model',
+    'must have a type in the user model: { type, column } and not { columns }',
   ).map((fault) => ({ model: userModel, ...fault }));
   const columnFaults = Object.entries(LOGIN_COLUMNS).flatMap(([name, types]): Fault[] => {
     const column = users.resource.columns[name];
