@@ -42,7 +42,7 @@ export function recordJson(alias: string, columns: readonly Column[]): Fragment 
     literal(`${index === 0 ? '{' : ','}"${column.key}":`),
     jsonValue(alias, column),
   ]);
-  return concat([...fields, literal('}')]);
+  return concat([...fields, literal(columns.length > 0 ? '}' : '{}')]);
 }
 
 /** The first 128 bits of the SHA-256 of a text. */
