@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createVitrine } from '../../src/index.ts';
 import { cheapHash, startService, type TestService } from '../support.ts';
-import { fromNewAddress } from '../http/expect.ts';
+import { eventually, fromNewAddress } from '../http/expect.ts';
 import { attemptLogin, logIn, openBrowser, type AdminAnswer, type Attempt, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
 import { after, before, describe, mock, test } from '../testing.ts';
@@ -124,6 +124,12 @@ describe('a session ends', () => {
     service.sql`update vitrine_session set ${service.sql(column)} = now() at time zone 'UTC' - ${ago}::interval
       where token_hash = ${digest(browser.cookies.get(SESSION))}`;
 
+  const isRenewed = async (browser: Browser): Promise<boolean> => {
+    const rows = await service.sql`select from vitrine_session where
+      seen > now() at time zone 'UTC' - interval '1 minute' and token_hash = ${digest(browser.cookies.get(SESSION))}`;
+    return rows.count > 0;
+  };
+
   for (const [column, ago, lives] of [
     ['seen', '11 hours 59 minutes', true],
     ['seen', '12 hours 1 minute', false],
@@ -141,9 +147,73 @@ describe('a session ends', () => {
     const browser = await logIn(service, 'ada');
     await move(browser, 'seen', '11 hours');
     await browser.get('/admin/');
-    const [row] = await service.sql`select seen > now() at time zone 'UTC' - interval '1 minute' as fresh
-      from vitrine_session where token_hash = ${digest(browser.cookies.get(SESSION))}`;
-    assert.equal(row?.['fresh'], true);
+    await eventually(() => isRenewed(browser), 'a time of the last use');
+  });
+
+  describe('while no write of sessions can be finished', () => {
+    /** Locks the table as a commit that waits for a standby would hold up a write: reads go on. */
+    const lockedOutOf = (work: (waiting: () => Promise<number>) => Promise<void>): Promise<unknown> =>
+      service.sql.begin(async (sql) => {
+        await sql`lock table vitrine_session in share mode`;
+        await work(async () => {
+          const waiting =
+            await sql`select from pg_locks where relation = 'vitrine_session'::regclass and not granted`;
+          return waiting.count;
+        });
+      });
+    /** Whether a write waits, and the connection for the short reads of all clients does not wait with it. */
+    const isWaitingApart = async (waiting: () => Promise<number>): Promise<boolean> => {
+      const { text } = await service.request('/metrics');
+      return (await waiting()) > 0 && text.includes('_statements_running{pool="quick"} 0\n');
+    };
+
+    test('pages are served, and the time of the last use is written later', async () => {
+      const browser = await logIn(service, 'ada');
+      await move(browser, 'seen', '1 hour');
+      await lockedOutOf(async (waiting) => {
+        const views = await Promise.all(Array.from({ length: 5 }, () => isIn(browser)));
+        assert.deepEqual(new Set(views), new Set([true]));
+        await eventually(() => isWaitingApart(waiting), 'the wait of the write');
+        assert.equal(await isIn(browser), true);
+        assert.ok((await waiting()) <= 1, 'one write of the session at a time');
+        const { text } = await browser.get('/admin/-/account/');
+        const [, used = ''] = [...text.matchAll(/<time datetime="([^"]+)"/g)].map(([, time]) => time ?? '');
+        assert.ok(Date.parse(used) > Date.now() - 1_800_000, used);
+      });
+      await eventually(async () => (await isIn(browser)) && isRenewed(browser), 'a time of the last use');
+    });
+
+    test('a service stops without an error', async () => {
+      const here = await logIn(service, 'ada');
+      await move(here, 'seen', '1 hour');
+      const other = await createVitrine({
+        databaseUrl: service.url,
+        resources,
+        port: 0,
+        log: () => undefined,
+      });
+      const there = openBrowser({ base: (await other.start()).url });
+      there.cookies.set(SESSION, here.cookies.get(SESSION) ?? '');
+      await lockedOutOf(async (waiting) => {
+        assert.equal(await isIn(there), true);
+        await eventually(waiting, 'the wait of the write');
+        await other.close();
+      });
+      assert.equal(await isIn(here), true);
+    });
+
+    test('a logout does not delay the short reads of others', async () => {
+      const browser = await logIn(service, 'ada');
+      const token = browser.cookies.get(SESSION) ?? '';
+      let loggingOut: Promise<AdminAnswer> | undefined;
+      await lockedOutOf(async (waiting) => {
+        loggingOut = browser.post('/admin/-/logout/');
+        await eventually(() => isWaitingApart(waiting), 'the wait of the write');
+      });
+      assert.equal((await loggingOut)?.status, 303);
+      browser.cookies.set(SESSION, token);
+      assert.equal(await isIn(browser), false);
+    });
   });
 
   describe('while another transaction locks its row', () => {

@@ -88,6 +88,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
   const userKey = reference('u', users.primaryKey);
   const passwordMark = sql`encode(sha256(convert_to(${column('password')}, 'UTF8')), 'hex')`;
   const isFresh = sql`s.created > ${NOW} - ${raw(MAX_AGE)} and s.seen > ${NOW} - ${raw(IDLE_TIMEOUT)}`;
+  const isSeenLongAgo = sql`s.seen < ${NOW} - ${raw(SEEN_PRECISION)}`;
   const isTombstone = sql`s.token_hash like ${raw(TOMBSTONE_PREFIX)} || '%'`;
   const hasTombstone = sql`exists (select from ${sessionTable} e where e.token_hash = ${raw(TOMBSTONE_PREFIX)} || s.token_hash)`;
   /** A tombstone whose session is deleted. Other tombstones are still needed to end a session whose row was locked. */
@@ -102,11 +103,10 @@ export function createSessions(database: Database, sessions: Model, users: Model
   });
   const run = <T>(query: Fragment, decode: Statement<T>['decode']): Promise<T> =>
     database.run(fixed(query, decode), 'quick');
-  /** Each commit would delay the short reads of all clients, and a login makes several. */
-  const writer =
-    (requester: Requester): Run =>
-    (query, decode) =>
-      database.for(requester).run(fixed(query, decode), 'write');
+  /** Not `quick`: a commit may have to wait, and would delay the short reads of all clients. */
+  function writer(requester: Requester): Run {
+    return (query, decode) => database.for(requester).run(fixed(query, decode), 'write');
+  }
   /** Reads the number of sessions that were valid, of those that ended. */
   const countValid = (rows: readonly RawRow[]): number =>
     rows.filter(([wasValid]) => isTrue(wasValid)).length;
@@ -144,7 +144,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
    * deleted without waiting, but its tombstone ends it.
    * @returns how many of them were valid
    */
-  function endAll(condition: Fragment, runAs: Run = run): Promise<number> {
+  function endAll(condition: Fragment, runAs = writer(SERVICE)): Promise<number> {
     const ending = sql`select s.token_hash, s.user_key, coalesce(${isValid}, false) as valid from ${sessionTable} s left join ${table(users.table)} u on ${ofUser} where not ${isTombstone} and ${condition}`;
     // Sorted, so that two transactions that end the same sessions cannot deadlock.
     const tombstones = sql`insert into ${sessionTable} (token_hash, user_key, password_mark, address, agent) select ${raw(TOMBSTONE_PREFIX)} || token_hash, user_key, '', '', '' from ending order by token_hash on conflict (token_hash) do nothing`;
@@ -158,6 +158,18 @@ export function createSessions(database: Database, sessions: Model, users: Model
   /** Ends a session permanently, even while another transaction has locked its row. */
   async function end(token: string): Promise<void> {
     await endAll(sql`s.token_hash = ${value(digest(token))}`);
+  }
+
+  /** Digests of the tokens whose use is being recorded. */
+  const recorded = new Set<string>();
+  /** Records the use of a session, one write at a time. No request waits for it; a later one repeats it if it fails. */
+  async function recordUse(hash: string): Promise<void> {
+    recorded.add(hash);
+    // Another request or process may have recorded it meanwhile.
+    const isDue = unlocked(sql`s.token_hash = ${value(hash)} and ${isSeenLongAgo}`);
+    const update = sql`update ${sessionTable} set seen = ${NOW} where ${isDue}`;
+    await writer(SERVICE)(update, nothing).catch(() => undefined);
+    recorded.delete(hash);
   }
 
   let prunedAt = 0;
@@ -234,33 +246,26 @@ export function createSessions(database: Database, sessions: Model, users: Model
      * permanently.
      */
     async find(token: string): Promise<Caller | undefined> {
-      const hash = value(digest(token));
-      const found = await run(
-        sql`select ${userKey}::text, ${column('username')}, s.seen < ${NOW} - ${raw(SEEN_PRECISION)} from ${sessionsWithUsers} where s.token_hash = ${hash} and ${isValid}`,
-        ([row]) =>
-          row && {
-            caller: { id: text(row[0]) ?? '', name: text(row[1]) ?? '', admin: true },
-            isSeenLongAgo: isTrue(row[2]),
-          },
+      const hash = digest(token);
+      const row = await run(
+        sql`select ${userKey}::text, ${column('username')}, ${isSeenLongAgo} from ${sessionsWithUsers} where s.token_hash = ${value(hash)} and ${isValid}`,
+        ([first]) => first,
       );
-      if (!found) {
+      if (!row) {
         // Otherwise the session would become valid again, for example when the user is reactivated.
         await end(token);
         return undefined;
       }
-      if (found.isSeenLongAgo)
-        await run(
-          sql`update ${sessionTable} set seen = ${NOW} where ${unlocked(sql`s.token_hash = ${hash}`)}`,
-          nothing,
-        );
-      return found.caller;
+      if (isTrue(row[2]) && !recorded.has(hash)) void recordUse(hash);
+      return { id: text(row[0]) ?? '', name: text(row[1]) ?? '', admin: true };
     },
 
     /** The valid sessions of a user: the current one first, then by last use. Times are in UTC. */
     list({ id }: Caller, token: string) {
       const isCurrent = sql`s.token_hash = ${value(digest(token))}`;
+      const seen = sql`case when ${isCurrent} then ${NOW}::timestamp(0) else s.seen end`; // It is used now.
       return run(
-        sql`select s.created::text, s.seen::text, s.address, s.agent, ${isCurrent} as is_current from ${sessionsWithUsers} where s.user_key = ${value(id)} and ${isValid} order by is_current desc, s.seen desc, s.created desc limit ${raw(String(MAX_SESSIONS))}`,
+        sql`select s.created::text, (${seen})::text, s.address, s.agent, ${isCurrent} as is_current from ${sessionsWithUsers} where s.user_key = ${value(id)} and ${isValid} order by is_current desc, s.seen desc, s.created desc limit ${raw(String(MAX_SESSIONS))}`,
         (rows) =>
           rows.map(([created, seen, address, agent, isCurrentCell]) => ({
             created: text(created) ?? '',
