@@ -10,10 +10,10 @@ const MAX_ARGUMENTS = 90;
 /** The JSON of a column's value, never NULL. Any NOT NULL but that of a primary key can be dropped while the service runs. */
 function jsonValue(alias: string, column: Column): Fragment {
   const shown = output(alias, column);
-  const { json } = column.type;
-  const value =
-    json === 'quoted' ? sql`('"' || ${shown} || '"')` : json === 'escaped' ? sql`to_json(${shown})` : shown;
-  return column.isPrimary ? value : sql`coalesce(${value}::text, 'null')`;
+  const orNull = (value: Fragment): Fragment => (column.isPrimary ? value : sql`coalesce(${value}, 'null')`);
+  if (column.type.json === 'escaped') return orNull(sql`to_json(${shown})`); // as text, it would be copied once more
+  if (column.type.json === 'quoted') return orNull(sql`('"' || ${shown} || '"')`);
+  return column.isPrimary ? shown : orNull(sql`${shown}::text`);
 }
 
 /** Concatenates any number of texts, with the separator between those that are not NULL. */
