@@ -143,10 +143,10 @@ export class Scheduler {
    * @param isComplete whether it was answered
    */
   leave(running: RunningStatement, isComplete = false): void {
-    const { shape, caller, sentAt, initialQueue, queue, isAnonymous, expected } = running;
+    const { shape, caller, since, sentAt, initialQueue, queue, isAnonymous, expected } = running;
     const milliseconds = Math.max(0, this.clock.now() - sentAt);
-    const isAttempt = this.#running.remove(running);
-    const isInstead = caller.isTriedInstead === true;
+    const held = sentAt < Infinity ? milliseconds : this.clock.now() - since; // the next may wait as long
+    const [isAttempt, isInstead] = [this.#running.remove(running), caller.isTriedInstead === true];
     const isWasted = isAttempt && !isComplete && (isInstead || milliseconds >= CHEAP_RUN);
     if (isWasted) this.#slowClients.failAttempt(caller.key, isInstead);
     else if (isAttempt && isComplete) this.#slowClients.passAttempt(caller.key);
@@ -154,7 +154,7 @@ export class Scheduler {
     const isSlow = queue.name === 'slow';
     const hasOverrun = isSlow && queue !== initialQueue;
     const giveBack = (): void => {
-      this.#queues.leave(queue, caller, milliseconds, expected);
+      this.#queues.leave(queue, caller, held, expected);
       if (hasOverrun) increment(this.#slowClients.overruns, caller.key, -1);
     };
     if (running.stopped) void running.stopped.then(giveBack).then(this.startNext);
