@@ -175,7 +175,8 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
     return undefined;
   }
 
-  async function reloadAll(): Promise<void> {
+  /** @param replaced receives the places that have a new process */
+  async function reloadAll(replaced: Set<Place>): Promise<void> {
     for (const place of places) {
       if (stopping.signal.aborted) return;
       const fresh = (next = start(place, place.number === 1));
@@ -185,17 +186,17 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
       if (!fresh.isServing()) {
         const { reason } = await fresh.ended;
         if (mustReloadAgain) return; // it was stopped for that
-        const part = place.number - 1;
         const result =
-          part === 0
+          replaced.size === 0
             ? 'not reloaded'
-            : `only ${part} of ${places.length} processes reloaded, the others keep what they had read; reload again`;
+            : `not reloaded completely: ${replaced.size} of ${places.length} processes were replaced, the others keep what they had read; reload again`;
         return logger.error({ message: `${result}: the new process has ended (${reason})` });
       }
       clearTimeout(place.timer);
       const previous = place.current;
       place.current = fresh;
       place.crashes = 0;
+      replaced.add(place);
       if (previous && running.has(previous)) await previous.stop();
     }
     logger.info({ message: 'reloaded' });
@@ -210,9 +211,10 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
       return;
     }
     logger.info({ message: 'SIGHUP: reloading one process after the other' });
+    const replaced = new Set<Place>();
     do {
       mustReloadAgain = false;
-      reloading = reloadAll();
+      reloading = reloadAll(replaced);
       await reloading;
     } while (mustReloadAgain && !stopping.signal.aborted);
     reloading = undefined;

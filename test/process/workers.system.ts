@@ -250,7 +250,8 @@ describe('WORKERS', () => {
     const before = workersOf(service);
     await writeFile(join(cwd, 'reload'), '');
     service.child.kill('SIGHUP');
-    const message = /only 1 of 3 processes reloaded, .*; reload again: the new process has ended/;
+    const message =
+      /not reloaded completely: 1 of 3 processes were replaced, .*; reload again: the new process has ended/;
     await until('the failure', () => lines(service, message) === 1);
     const kept = (): number => workersOf(service).filter((pid) => before.includes(pid)).length;
     await until('the new process to be gone', () => workersOf(service).length === 3);
