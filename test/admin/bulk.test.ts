@@ -203,7 +203,7 @@ describe('bulk actions', () => {
       assert.match(readable(page), /\b1 record\b/);
       const refused = await ada.post(path, { ...hiddenFields(page, form), _confirm: '1' });
       assert.equal(refused.status, 409);
-      assert.match(readable(refused), /Other records have the same key as a selected one\. Nothing was changed\./); // prettier-ignore
+      assert.match(readable(refused), /Several records have the same key as a selected one\. Nothing was changed\./); // prettier-ignore
       assert.deepEqual(await stored(), rows);
     }
     const page = await ask('name=c', set);

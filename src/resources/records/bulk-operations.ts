@@ -37,7 +37,7 @@ const countChanged = (): Problem =>
 
 /** The statements find rows by their keys, which no constraint of a view or foreign table keeps unique. */
 const repeatedKey = (): Problem =>
-  new Problem(409, 'Other records have the same key as a selected one. Nothing was changed.');
+  new Problem(409, 'Several records have the same key as a selected one. Nothing was changed.');
 
 /** Reports columns that cannot be set in bulk. `checkBody` ignores or accepts them. */
 function addUnsettable(fields: JsonFields, { model, readonly }: AdminResource, errors: FieldErrors): void {
