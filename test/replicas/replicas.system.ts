@@ -148,7 +148,11 @@ describe('with a standby', () => {
       const ownerAt = async (position: string): Promise<unknown> =>
         (await other.request(path, { headers: { 'Vitrine-Position': position } })).json.user_id;
       const bob = await ownerAt(positionOf(written));
-      await until('the replay', async () => (await other.request(path)).status === 200);
+      await until('the replay', async () => {
+        const first = sum(await other.metric('reads_total'));
+        await ownerAt(positionOf(written));
+        return sum(await other.metric('reads_total')) > first;
+      });
       await pauseReplay(standby());
       await sql`update letter set user_id = (select id from "user" where username = 'ada')`;
       const refused = await other.request(path, { method: 'PUT', user: 'bob', body: { text: 'y' } });
