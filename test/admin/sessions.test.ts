@@ -202,6 +202,15 @@ describe('a session ends', () => {
       assert.equal(await isIn(here), true);
     });
 
+    test('an unknown token is refused at once, as it writes nothing', async () => {
+      const browser = openBrowser(service);
+      browser.cookies.set(SESSION, 'x'.repeat(43));
+      await lockedOutOf(async (waiting) => {
+        assert.equal(await isIn(browser), false);
+        assert.equal(await waiting(), 0);
+      });
+    });
+
     test('a logout does not delay the short reads of others', async () => {
       const browser = await logIn(service, 'ada');
       const token = browser.cookies.get(SESSION) ?? '';

@@ -241,10 +241,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
       return token;
     },
 
-    /**
-     * The admin of a session, or undefined when it has ended. A password change, deactivation or demotion ends the session
-     * permanently.
-     */
+    /** The admin of a session; undefined once it has ended. A password change, deactivation or demotion ends it permanently. */
     async find(token: string): Promise<Caller | undefined> {
       const hash = digest(token);
       const row = await run(
@@ -252,8 +249,9 @@ export function createSessions(database: Database, sessions: Model, users: Model
         ([first]) => first,
       );
       if (!row) {
-        // Otherwise the session would become valid again, for example when the user is reactivated.
-        await end(token);
+        // Otherwise the session would become valid again, for example when the user is reactivated. An unknown token writes nothing.
+        const stored = sql`select from ${sessionTable} s where s.token_hash = ${value(hash)}`;
+        if (await run(stored, (rows) => rows.length > 0)) await end(token);
         return undefined;
       }
       if (isTrue(row[2]) && !recorded.has(hash)) void recordUse(hash);
