@@ -38,6 +38,10 @@ describe('the script', () => {
     await follow(button(page, 'Save'));
     await expectVisible(page.getByRole('alert').filter({ hasText: 'Your changes are not lost' }));
     await assertAsks();
+    const opened = page.context().waitForEvent('page');
+    await link(page, 'Discard my changes').click({ modifiers: ['ControlOrMeta'] });
+    await (await opened).close();
+    await assertAsks();
     await follow(link(page, 'Discard my changes'));
     assert.equal(await heading(page), 'Trip 07!');
     assert.deepEqual(dialogs, []);

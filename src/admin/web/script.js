@@ -190,7 +190,9 @@
     form.addEventListener('submit', () => (isIntended = true));
     form.addEventListener('input', () => form.classList.add('changed'));
     for (const link of all('a[data-discard]', form))
-      link.addEventListener('click', () => (isIntended = true));
+      link.addEventListener('click', ({ ctrlKey, metaKey, shiftKey }) => {
+        isIntended = !(ctrlKey || metaKey || shiftKey); // With one of them, the link opens elsewhere.
+      });
   }
   window.addEventListener('beforeunload', (event) => {
     const isAsking = !isIntended;
