@@ -206,7 +206,8 @@ describe('a session ends', () => {
       const browser = openBrowser(service);
       browser.cookies.set(SESSION, 'x'.repeat(43));
       await lockedOutOf(async (waiting) => {
-        assert.equal(await isIn(browser), false);
+        const { status, location } = await browser.get('/admin/');
+        assert.deepEqual([status, location?.startsWith('/admin/-/login/')], [303, true]);
         assert.equal(await waiting(), 0);
       });
     });
