@@ -16,6 +16,8 @@ interface Case {
   readonly ddl: string;
   /** The privileges of the role, as `grant … to role` without its end. */
   readonly grants: readonly string[];
+  /** The key of the first record. */
+  readonly key?: string;
   /** What the start says; undefined if it accepts the privileges. */
   readonly fault?: RegExp;
 }
@@ -26,6 +28,8 @@ const FILLED = `${SERIAL}; insert into thing (name) values ('one')`;
 const VIEW = `create table base (id serial primary key, name varchar(255) not null);
   insert into base (name) values ('one'); create view below as select id, name from base;
   create view thing as select name, id from below`;
+const DOMAIN = `create sequence counter; create domain numbered as integer default nextval('counter');
+  ${table('id numbered primary key, name varchar(255) not null')}; insert into thing (name) values ('one')`;
 const VERSION =
   /thing: table: the database role may only SELECT single columns, but the version of a row needs/;
 const INSERT = /thing: table: the database role may not INSERT/;
@@ -103,6 +107,39 @@ const cases: readonly Case[] = [
       create trigger add_thing instead of insert on thing for each row execute function add_thing()`,
     grants: ['select, insert on thing'],
   },
+  {
+    what: 'INSERT, but not USAGE of the sequence of a domain',
+    resource: { model: 'thing', columns: NAME, ...ADDED },
+    ddl: DOMAIN,
+    grants: ['select, insert on thing'],
+    fault: /thing: table: the database role may not use the sequence counter/,
+  },
+  {
+    what: 'INSERT, and USAGE of the sequence of a domain',
+    resource: { model: 'thing', columns: NAME, ...ADDED },
+    ddl: DOMAIN,
+    grants: ['select, insert on thing', 'usage on sequence counter'],
+  },
+  {
+    what: 'INSERT without the version column',
+    resource: { model: 'thing', columns: { ...NAME, revision: { type: 'bigint' } }, version: 'revision', ...ADDED },
+    ddl: `${FILLED}; alter table thing add revision bigint not null default 0`,
+    grants: ['select on thing', 'insert (name) on thing'],
+  },
+  {
+    what: 'UPDATE without the columns of the key',
+    resource: {
+      model: 'thing',
+      primaryKey: { columns: ['one', 'two'] },
+      columns: { ...NAME, one: { type: 'integer' }, two: { type: 'integer' } },
+      methods: ['GET', 'PUT'],
+      access: 'user',
+    },
+    ddl: `${table('one integer, two integer, name varchar(255) not null, primary key (one, two)')};
+      insert into thing values (1, 2, 'one')`,
+    grants: ['select on thing', 'update (name) on thing'],
+    key: '1,2',
+  },
 ]; // prettier-ignore
 
 describe('a role with privileges on columns', () => {
@@ -122,7 +159,7 @@ describe('a role with privileges on columns', () => {
     await owner.close();
   });
 
-  for (const { what, resource, ddl, grants, fault } of cases)
+  for (const { what, resource, ddl, grants, key = '1', fault } of cases)
     test(`${fault ? 'is refused' : 'is accepted'} with ${what}`, async () => {
       const all = grants.map((grant) => `grant ${grant} to ${role}`);
       await owner.sql.unsafe([ddl, ...all].join(';'));
@@ -148,14 +185,15 @@ describe('a role with privileges on columns', () => {
             assert.equal(answer.status, 201, answer.text);
           }
           assert.equal((await request(url, '/api/thing/')).status, 200);
-          assert.equal((await request(url, '/api/thing/1/')).json.name, 'one');
+          assert.equal((await request(url, `/api/thing/${key}/`)).json.name, 'one');
         } finally {
           await vitrine.close();
         }
       } finally {
         const [found] = await owner.sql`select relkind from pg_class where relname = 'thing'`;
         await owner.sql.unsafe(`drop ${found?.['relkind'] === 'v' ? 'view' : 'table'} thing;
-          drop table if exists base cascade; drop function if exists add_thing`);
+          drop table if exists base cascade; drop function if exists add_thing;
+          drop domain if exists numbered; drop sequence if exists counter`);
       }
     });
 });

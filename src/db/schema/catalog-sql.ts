@@ -55,13 +55,16 @@ const FILLING = originsWhere(`not exists (
         select from pg_rewrite r where r.ev_class = v.relation and r.ev_type = '3' and r.is_instead)`);
 
 /**
- * Selects the sequences (s, in the schema sn) that an INSERT into `c` may use for defaults. The role needs USAGE on them: PostgreSQL
- * does not ask whether the owner of a view has it.
+ * Selects the sequences (s, in the schema sn) that an INSERT into `c` may use for defaults of columns and of their domains. The role
+ * needs USAGE on them: PostgreSQL does not ask whether the owner of a view has it.
  */
 export const sequencesOf = (name: Fragment, condition: Fragment = raw('true')): Fragment =>
   sql`${FILLING} select coalesce(json_agg(distinct ${name}), '[]')
-    from origins join pg_attrdef d on d.adrelid = relation
-    join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and p.refclassid = 'pg_class'::regclass
+    from origins join pg_attribute a on a.attrelid = relation and a.attnum > 0 and not a.attisdropped
+    left join pg_attrdef d on d.adrelid = relation and d.adnum = a.attnum
+    left join pg_type t on t.oid = a.atttypid and t.typtype = 'd' and d.oid is null
+    cross join lateral (values ('pg_attrdef'::regclass, d.oid), ('pg_type'::regclass, t.oid)) f (class, oid)
+    join pg_depend p on p.classid = f.class and p.objid = f.oid and p.refclassid = 'pg_class'::regclass
     join pg_class s on s.oid = p.refobjid and s.relkind = 'S'
     join pg_namespace sn on sn.oid = s.relnamespace
     where ${condition}`;

@@ -7,18 +7,24 @@ export type Privilege = 'SELECT' | 'INSERT' | 'UPDATE' | 'DELETE';
 
 type Definition = ModelDefinition & { readonly readonly?: readonly string[]; readonly owner?: string };
 
-/** The columns that a write sets: not the read-only ones. An INSERT also sets the owner, and a key that the database does not make. */
+/**
+ * The columns that a write sets: not the version and the read-only ones. An INSERT also sets the owner, and a key that the database
+ * does not make. An UPDATE sets no part of a key.
+ */
 function writtenFields(
   privilege: 'INSERT' | 'UPDATE',
   definition: Definition,
   found: CatalogTable,
 ): string[] {
   const isInsert = privilege === 'INSERT';
-  const { columns, owner, readonly } = definition;
-  const written = Object.entries(columns).filter(
-    ([name]) => !readonly?.includes(name) || (isInsert && name === owner),
-  );
-  const sendsKey = isInsert && keyNamesOf(definition) === undefined && !isKeyMade(definition, found);
+  const { columns, owner, readonly, version } = definition;
+  const keyNames = keyNamesOf(definition);
+  const isSet = (name: string): boolean => {
+    if (name === version || (!isInsert && keyNames?.includes(name))) return false;
+    return !readonly?.includes(name) || (isInsert && name === owner);
+  };
+  const written = Object.entries(columns).filter(([name]) => isSet(name));
+  const sendsKey = isInsert && keyNames === undefined && !isKeyMade(definition, found);
   return [
     ...written.map(([name, column]) => fieldOf(name, column)),
     ...(sendsKey ? keyFieldsOf(definition) : []),
