@@ -223,6 +223,28 @@ describe('vitrine user', () => {
     );
   });
 
+  test('a further password is stored as a hash only', async () => {
+    const folder = await folderWith({
+      'registry.mjs': `export default [{ model: 'user', table: 'with_pin', columns: {
+        username: { type: 'string', unique: true }, password: { type: 'password' },
+        pin: { type: 'password', null: true, minLength: 4 },
+        active: { type: 'boolean', default: true }, admin: { type: 'boolean', default: false } } }];`,
+    });
+    const env = { DATABASE_URL: database.url, RESOURCES: `${folder}/registry.mjs`, LOG_LEVEL: 'error' };
+    const add = (pin: string): Promise<Ended> =>
+      run(['user', 'add', 'eve', '--set', `pin=${pin}`], { env, input: 'a long secret' });
+    const short = await add('123');
+    assert.deepEqual(
+      [short.code, short.stderr],
+      [1, 'vitrine: pin must be at least 4 characters (got 3).\n'],
+    );
+    const { code, stderr } = await add('1234');
+    assert.equal(code, 0, stderr);
+    const [row] = await database.sql`select pin, password from with_pin`;
+    assert.ok(await verify(String(row?.['pin']), '1234'));
+    assert.ok(await verify(String(row?.['password']), 'a long secret'));
+  });
+
   test('values are held to the rules that those of the API are', async () => {
     const folder = await folderWith({
       'registry.mjs': `export default [{ model: 'user', table: 'ruled', columns: {

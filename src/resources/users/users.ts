@@ -119,6 +119,14 @@ export function createUsers(
     return { column: password, value: null, hash: await passwords.hash(plain) };
   }
 
+  /** A further column from the command line. */
+  async function changeFrom(column: Column, value: string): Promise<Change> {
+    if (!column.isPassword) return changeOf(column, value);
+    const fault = passwordFault(value, column, { minPassword });
+    if (fault !== undefined) throw new StartError(`${column.name} ${fault}.`);
+    return { column, value: null, hash: await passwords.hash(value) };
+  }
+
   function changeOf(column: Column, value: string): Change {
     const field = jsonFieldOf(column, value);
     const parsed: Parsed = 'fault' in field ? { fault: field.fault } : parseField(field, column);
@@ -175,7 +183,7 @@ export function createUsers(
           throw new StartError(`The user model has no column ${key} that --set can fill.`);
         const reason = notForSet.get(column);
         if (reason !== undefined) throw new StartError(`--set ${key}: ${reason}.`);
-        changes.set(column, changeOf(column, value));
+        changes.set(column, await changeFrom(column, value));
       }
       changes.set(username, changeOf(username, wanted));
       changes.set(active, { column: active, value: 'true' });
