@@ -2,7 +2,7 @@
 import { Problem } from '../../errors.ts';
 import type { Selection } from '../../query/selection.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
-import type { Form } from '../web/form-data.ts';
+import { fieldOfKey, keyOfField, type Form } from '../web/form-data.ts';
 import { hiddenInputs, html, type Html } from '../web/html.ts';
 import { links, LinkParameters, selectionOf } from '../web/admin-links.ts';
 import { counted, grouped } from '../web/display-text.ts';
@@ -31,7 +31,7 @@ const LONGEST_IDS = 1024 * 1024;
 /** Reads the selection from the form of a list or of a confirmation page. @throws Problem 400, 413, 414 */
 export function readChoice(form: Form): Choice {
   const state = LinkParameters.parse(form.get('_state') ?? '');
-  const ids = form.get('_all') === undefined ? [...new Set(form.all('_id'))] : undefined;
+  const ids = form.get('_all') === undefined ? [...new Set(form.all('_id').map(keyOfField))] : undefined;
   if (ids && ids.reduce((sum, id) => sum + id.length, 0) > LONGEST_IDS)
     throw new Problem(413, 'The keys of the selected records are too long. Select fewer records.');
   const { query, search } = selectionOf(state.without('page', 'limit'));
@@ -41,7 +41,7 @@ export function readChoice(form: Form): Choice {
 /** The selection as hidden fields, for the next page. */
 export async function hiddenChoice({ csrf, choice }: BulkContext, action: string): Promise<Html> {
   const { state, ids } = choice;
-  const selected = await hiddenInputs(ids ? ids.map((id) => ['_id', id]) : [['_all', '1']]);
+  const selected = await hiddenInputs(ids ? ids.map((id) => ['_id', fieldOfKey(id)]) : [['_all', '1']]);
   return html`<input type="hidden" name="_csrf" value="${csrf}" />
     <input type="hidden" name="_state" value="${state.toString()}" />
     <input type="hidden" name="_action" value="${action}" />

@@ -7,6 +7,7 @@ import { isVisible, keyIn, type RecordEntry } from '../../resources/records/reco
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links, type LinkParameters } from '../web/admin-links.ts';
+import { fieldOfKey } from '../web/form-data.ts';
 import { removeLink } from '../web/widgets.ts';
 import { isNumeric, shortened } from '../web/display-text.ts';
 
@@ -124,7 +125,7 @@ export function recordsTable(
                 <input
                   type="checkbox"
                   name="_id"
-                  value="${entry.id}"
+                  value="${fieldOfKey(entry.id)}"
                   form="bulk"
                   aria-label="Select ${shortened(entry.label, 60)}"
                 />

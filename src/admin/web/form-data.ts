@@ -17,6 +17,12 @@ export interface Form {
 /** The password fields. Their values are never stored and never sent back to the browser. */
 export const PASSWORD_FIELDS: readonly string[] = ['_password', '_repeat', '_current'];
 
+/** The key of a record as the value of a field. Browsers send each line break of a value as CR LF. */
+export const fieldOfKey = (key: string): string => key.replace(/[%\r\n]/g, encodeURIComponent);
+
+/** The key of which `fieldOfKey` has made this value. */
+export const keyOfField = (value: string): string => value.replace(/%(?:25|0D|0A)/g, decodeURIComponent);
+
 /** Builds a form from its entries. */
 export function createForm(entries: Form['entries']): Form {
   const values = new Map<string, string[]>();
