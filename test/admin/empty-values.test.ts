@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
+import { startWith } from '../db/helpers.ts';
 import { startService, type TestService } from '../support.ts';
 import { resources } from './sample-resources.ts';
 import {
@@ -192,4 +193,48 @@ describe('empty values and defaults in forms', () => {
     const [cleared] = await service.sql`select note from thing where name = 'Cleared'`;
     assert.equal(cleared?.['note'], null);
   });
+});
+
+test('a row of a view with NULL in columns without null: true can be saved, and its export imported', async () => {
+  const shown = {
+    model: 'shown',
+    primaryKey: { type: 'integer', column: 'id' },
+    columns: {
+      a: { type: 'text' },
+      b: { type: 'integer' },
+      c: { type: 'integer' },
+      at: { type: 'datetime' },
+    },
+    methods: ['GET', 'PUT'],
+    access: 'admin',
+  } as const satisfies Resource;
+  const service = await startWith(
+    [shown],
+    `create table base (id integer primary key, a text, b integer, c integer, at timestamp);
+    insert into base (id, b) values (1, 1), (2, 2); create view shown as select * from base`,
+  );
+  try {
+    const ada = await logIn(service, 'ada');
+    const saved = await ada.post('/admin/shown/1/', {
+      ...fieldsOf(await ada.get('/admin/shown/1/')),
+      b: '7',
+    });
+    assert.equal(saved.status, 303, saved.text);
+    const stored = async () => [...(await service.sql`select id, a, b, c, at from base order by id`)];
+    const expected = [7, 2].map((b, index) => ({ id: index + 1, a: null, b, c: null, at: null }));
+    assert.deepEqual(await stored(), expected);
+    const { text } = await ada.get('/admin/shown/-/export.csv');
+    const preview = await ada.post('/admin/shown/-/import/', {
+      _text: text.replace('\r\n2,,2,', '\r\n2,,3,'),
+    });
+    assert.equal((await ada.post('/admin/shown/-/import/', hiddenFields(preview, 'record'))).status, 303, preview.text); // prettier-ignore
+    assert.deepEqual(await stored(), [expected[0], { ...expected[1], b: 3 }]);
+    const cleared = await ada.post('/admin/shown/1/', {
+      ...fieldsOf(await ada.get('/admin/shown/1/')),
+      b: '',
+    });
+    assert.deepEqual([cleared.status, Object.keys(errorsIn(cleared))], [400, ['b']]);
+  } finally {
+    await service.close();
+  }
 });

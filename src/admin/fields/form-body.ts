@@ -53,12 +53,17 @@ async function addField(body: FormBody, column: Column, typed: Typed, isNew: boo
   else body.fields.set(column.key, field);
 }
 
+/** Whether an empty field shows a NULL that a view, or an old row, has in a column that is NOT NULL. */
+const isStillEmpty = ({ nullable }: Column, typed: Typed, before: Typed | undefined): boolean =>
+  !nullable && typed.text === '' && before?.text === '' && before.truncatedDigest === undefined;
+
 /** The body of a form. It omits unchanged values, because a browser may not return them exactly. */
 export async function bodyOf(typed: TypedValues, stored: RecordEntry | undefined): Promise<FormBody> {
   const body: FormBody = { fields: new Map(), errors: {} };
   const current = stored && storedValues(stored, [...typed.keys()]);
   for (const [column, value] of typed) {
-    if (current && isSame(value, current.get(column))) continue;
+    const before = current?.get(column);
+    if (isSame(value, before) || isStillEmpty(column, value, before)) continue;
     await addField(body, column, value, stored === undefined);
   }
   return body;

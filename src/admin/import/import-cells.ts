@@ -78,6 +78,7 @@ export async function fieldsOfRow(
         if (isJsonNull(cells[index] ?? null, column)) addError(errors, column.key, 'must not be null');
         continue;
       }
+      if (storedText(present, column) === null) continue; // in a view, or an old row
       if (isFreeText(column) && column.type.input.json === 'string') text = '';
       if (text === '' && mustHaveText(column) && storedText(present, column) !== '') {
         addError(errors, column.key, 'is required');
