@@ -20,7 +20,7 @@ export class Problem extends Error {
 
   constructor(status: number, detail: string, options: ProblemOptions = {}) {
     const { stackTraceLimit } = Error;
-    // A stack trace would cost a third of a refused request, and nobody reads it. Confined, the limit is frozen: an assignment would
+    // A stack trace would cost a third of a refused request, and is never read. Confined, the limit is frozen: an assignment would
     // throw an error.
     Reflect.set(Error, 'stackTraceLimit', 0);
     super(detail);

@@ -233,7 +233,7 @@ describe('a foreign key to many records', () => {
       ['98765', undefined],
       ['twin', undefined],
       ['person', undefined],
-      ['nobody at all', undefined],
+      ['no such person', undefined],
     ] as const) {
       const { text: json } = await ada.get(`/admin/user/-/lookup/?_search=${encodeURIComponent(text)}`);
       const { meant } = JSON.parse(json) as { meant?: string };

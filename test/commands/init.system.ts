@@ -140,7 +140,7 @@ describe('where a project of vitrine init takes Vitrine from', () => {
     ],
     [
       'the registry',
-      { 'node_modules/vitrine': { resolved: 'https://registry.example/vitrine/-/vitrine-0.2.0.tgz' } },
+      { 'node_modules/vitrine': { resolved: 'https://example.org/vitrine/-/vitrine-0.2.0.tgz' } },
       /^\^\d+\.\d+\.\d+$/,
     ],
   ];

@@ -7,7 +7,7 @@ import { StartError } from '../../errors.ts';
 
 /**
  * @param primary the database of DATABASE_URL
- * @returns the error that would stop a start. A server that cannot be reached is none.
+ * @returns the error that would stop a start. A server that cannot be reached does not stop it.
  */
 export async function checkReadAddresses(
   primary: Database,

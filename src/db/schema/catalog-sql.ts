@@ -2,7 +2,7 @@
 import { raw, sql, type Fragment } from '../fragment.ts';
 
 /**
- * The relation with a quoted name, which may have a schema; NULL if there is none. `to_regclass` fails for a schema that the
+ * The relation with a quoted name, which may have a schema; NULL if it does not exist. `to_regclass` fails for a schema that the
  * role may not use.
  */
 export const relationOf = (quoted: string): Fragment =>
