@@ -20,7 +20,8 @@ test('an unread body in chunks of one byte counts for what Node holds, until it 
   const length = 1_000;
   for (let count = 0; count < length; count += 1) request.push(Buffer.alloc(1));
   assert.ok(held.bytes > 300 * length, String(held.bytes));
-  request.read();
+  // From Node.js 26 on, each call returns only one chunk.
+  while (request.read() !== null);
   assert.equal(held.bytes, REQUEST_SIZE);
   request.push(Buffer.alloc(1_000));
   assert.ok(held.bytes < REQUEST_SIZE + 2_000, String(held.bytes));

@@ -19,7 +19,7 @@ export class Turns {
     this.#schedule();
   }
 
-  /** Resolves in one of the next iterations. What the caller then does before its next wait counts as work. */
+  /** Resolves in an iteration that has time for it. What the caller then does before its next wait counts as work. */
   next(): Promise<void> {
     return new Promise((resolve) => {
       this.#waiting.push(resolve);
