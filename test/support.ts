@@ -27,11 +27,20 @@ export function serverUrl(): string {
 /** The connection that creates and drops the databases of this process: the first database of a connection is costly. */
 let server: Sql | undefined;
 
+const controlServer = (): Sql =>
+  (server ??= postgres(serverUrl(), { max: 1, idle_timeout: 2, onnotice: () => undefined }));
+
+/** @returns the major version of PostgreSQL */
+export async function majorVersion(): Promise<number> {
+  const [row] = await controlServer()<{ major: number }[]>`
+    select current_setting('server_version_num')::int / 10000 as major`;
+  return row?.major ?? 0;
+}
+
 /** @param encoding what PostgreSQL calls it */
 export async function createDatabase(encoding = 'UTF8'): Promise<TestDatabase> {
   const name = `vitrine_test_${randomBytes(8).toString('hex')}`;
-  server ??= postgres(serverUrl(), { max: 1, idle_timeout: 2, onnotice: () => undefined });
-  const control = server;
+  const control = controlServer();
   // Copying files makes checkpoints, which are the quicker way only where nothing has to reach the disk.
   const [row] = await control<{ copies: boolean }[]>`
     select current_setting('server_version_num')::int >= 150000 and current_setting('fsync') = 'off' as copies`;
