@@ -25,7 +25,17 @@ export function choicesOf(choices: readonly unknown[] | undefined, { type }: Jso
 }
 
 /** The number nearest to 1 that the bounds allow. */
-const within = ({ min, max }: Facts): number => Math.max(min ?? 1, Math.min(max ?? 1, 1));
+const within = ({ min = -Infinity, max = Infinity }: Pick<Facts, 'min' | 'max'>): number =>
+  Math.max(min, Math.min(max, 1));
+
+/** The number nearest to 1 that the bounds and the digits of a decimal allow. */
+function decimalWithin({ precision = Infinity, scale = 0, min, max = Infinity }: Facts): number {
+  // Without digits before the decimal point, the largest number is below 1.
+  const limit = precision > scale ? Infinity : 5 * 10 ** (precision - scale - 1);
+  const value = within({ min, max: Math.min(max, limit) });
+  const unit = 10 ** -scale;
+  return unit > 1 ? Math.ceil(value / unit) * unit : value; // a negative scale rounds to tens or more
+}
 
 const same = (keywords: JsonSchema, example: unknown): ColumnSchema => ({
   output: keywords,
@@ -82,7 +92,7 @@ export const decimalSchema = (facts: Facts): ColumnSchema => ({
     pattern: '^[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?$',
     ...bounded(facts),
   },
-  example: within(facts).toFixed(Math.min(Math.max(0, facts.scale ?? 2), MAX_FIXED)),
+  example: decimalWithin(facts).toFixed(Math.min(Math.max(0, facts.scale ?? 2), MAX_FIXED)),
 });
 
 export const booleanSchema = (): ColumnSchema => same({ type: 'boolean' }, true);
