@@ -185,3 +185,28 @@ describe('the registry of a schema with triggers', () => {
     assert.equal(commentsOf('seen'), '');
   });
 });
+
+test('names with spaces and signs are found in functions that cannot be followed', async () => {
+  const database = await createDatabase();
+  try {
+    await database.sql
+      .unsafe(
+        `create table odd (
+          id integer primary key, "Unit Price (€)" text not null, "a-b" text not null, "say ""hi""" text not null
+        );
+        create function odd() returns trigger language plpgsql as $$ begin
+          if tg_op = 'DELETE' then return old; end if;
+          new."Unit Price (€)" := 'x';
+          return new;
+        end $$;
+        create trigger odd before insert or delete on odd for each row execute function odd()`,
+      )
+      .simple();
+    const ended = await run(['introspect'], { env: { DATABASE_URL: database.url } });
+    assert.equal(ended.code, 0, ended.stderr);
+    const found = [...ended.stdout.matchAll(/The trigger odd may fill (\w+)/g)].map(([, name]) => name);
+    assert.deepEqual(found, ['unit_price']);
+  } finally {
+    await database.drop();
+  }
+});

@@ -84,7 +84,7 @@ const isUnclear = (tokens: readonly string[]): boolean =>
   );
 
 const mentionsWord = (text: string, field: string): boolean =>
-  new RegExp(`(?<!\\w)${field.replace(/[^\w]/g, '\\$&')}(?!\\w)`, 'iu').test(text);
+  new RegExp(`(?<!\\w)${field.replace(/[$()*+./?[\\\]^{|}]/g, '\\$&')}(?!\\w)`, 'iu').test(text);
 
 /** The effect of a trigger on a column; undefined if it does not set it. */
 function effectOf(
