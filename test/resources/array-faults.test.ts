@@ -16,6 +16,14 @@ const FAULTS: Readonly<Record<string, readonly [column: object, keys: readonly s
   ],
   'a limit on the array itself': [{ of: 'text', maxLength: 5 }, ['maxLength: type array has no such key']],
   'a choice of another type': [{ of: 'integer', choices: [1, 'a'] }, ['choices: "a" must be a whole number']],
+  'a choice that JSON does not have, and a default': [
+    { of: 'bigint', choices: [1n], default: [] },
+    ['choices: 1n must be a number or a string of digits'],
+  ],
+  'a limit of the elements that JSON does not have': [
+    { of: 'text', elements: { maxLength: 5n } },
+    ['elements.maxLength: must be a'],
+  ],
   'a choice beyond the limits': [
     { of: 'string', choices: ['abc'], elements: { maxLength: 2 } },
     ['choices: "abc" must be at most 2 characters'],

@@ -219,10 +219,10 @@ export function checkValues(column: Loose, type: ColumnType | undefined): KeyFau
       ...faults,
       ...faultIf(column['null'] === true, 'default', "'database' is for columns that are NOT NULL"),
     ];
+  // Faulty choices of elements say nothing about the default.
+  const rest = element && faults.length > 0 ? { ...column, choices: undefined } : column;
   const text =
-    value === null
-      ? 'is not allowed: leave the default out and set null: true'
-      : faultOf(value, column, type);
+    value === null ? 'is not allowed: leave the default out and set null: true' : faultOf(value, rest, type);
   if (text) return [...faults, { key: 'default', text: `${printed(value)} ${text}` }];
   if (!all || element || all.includes(value)) return faults;
   // If a choice has the wrong type ("5" for 5), the default may well be one of the choices.

@@ -53,9 +53,13 @@ export function partialResource(entry: Loose, name: string, faulty: ReadonlySet<
   const { columns, primaryKey, foreignKeys, admin, exclude, readonly, owner, methods } = entry;
   const several = isObject(foreignKeys) ? partialForeignKeys(foreignKeys, faulty) : {};
   const untyped = new Set<string>();
+  // `elements` is left out with its faulty keys.
+  const faultyKeys = new Set(
+    [...faulty].flatMap((path) => [path, path.replace(/\.elements\.\w*$/, '.elements')]),
+  );
   const partialColumns = Object.entries(isObject(columns) ? columns : {}).map(([key, column]) => {
     const path = `columns.${key}.`;
-    const partial = isObject(column) ? withoutFaulty(column, path, faulty) : {};
+    const partial = isObject(column) ? withoutFaulty(column, path, faultyKeys) : {};
     const isTyped = partial['type'] === 'array' ? partial['of'] !== undefined : partial['type'] !== undefined;
     if (isTyped) return [key, partial];
     untyped.add(key);
