@@ -2,7 +2,10 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { closeIdleConnections } from '../send.ts';
-import { createDatabase, request } from '../support.ts';
+import { user } from '../../src/resources/registry.ts';
+import { logIn } from '../admin/support.ts';
+import { run } from '../commands/support.ts';
+import { createDatabase, request, startService } from '../support.ts';
 import { assertFindable, assertRoundTrip, startOnce, startWith, type WritableService } from './helpers.ts';
 import { after, before, describe, test } from '../testing.ts';
 
@@ -159,6 +162,37 @@ describe('names of indexes and constraints that the service creates', () => {
       await database.drop();
     }
   });
+});
+
+test('a type of the database may be named like a function that takes any type', async () => {
+  const thing: Resource = { model: 'thing', columns: { name: { type: 'string' } }, access: 'admin' };
+  const seen: Resource = {
+    model: 'seen',
+    primaryKey: { type: 'integer', column: 'id' },
+    columns: { name: { type: 'text' } },
+  };
+  const service = await startService([user, thing, seen], {
+    prepare: (sql) =>
+      sql
+        .unsafe(
+          `create domain count as integer; create domain concat as integer;
+          create table thing (id integer primary key, name varchar(255) not null); insert into thing values (1, 'First');
+          create view seen as select * from thing`,
+        )
+        .simple(),
+  });
+  try {
+    await service.addUser('ada', { admin: true });
+    assert.equal((await service.request('/api/seen/1/')).json.name, 'First');
+    const browser = await logIn(service, 'ada');
+    const { status, text } = await browser.get('/admin/thing/1/');
+    assert.equal(status, 200);
+    assert.match(text, /First/);
+    const { code, stderr } = await run(['introspect'], { env: { DATABASE_URL: service.url } });
+    assert.equal(code, 0, stderr);
+  } finally {
+    await service.close();
+  }
 });
 
 describe('the name of a database in DATABASE_URL', () => {

@@ -42,7 +42,7 @@ function originsWhere(condition: string): Fragment {
         from pg_attribute a, pg_rewrite w, regexp_matches(w.ev_action::text, format(
           '${VIEW_ORIGIN}', a.attnum), 'g') m
         where a.attrelid = v.relation and a.attnum > 0 and w.ev_class = v.relation and w.ev_type = '1'
-        group by a.attnum having count(distinct m[1]) = 1) o
+        group by a.attnum having pg_catalog.count(distinct m[1]) = 1) o
       where o.relation <> 0 and ${condition})`);
 }
 

@@ -76,7 +76,7 @@ const KEYS_OF_VIEW = raw(`
     select distinct on (b.attrelid, b.attnum) a.attname as name, b.attrelid as relation, b.attnum
     from pg_attribute a
     cross join lateral (
-      select min(m[1])::oid as relation, min(m[2])::int2 as attnum, count(distinct m) as origins
+      select min(m[1])::oid as relation, min(m[2])::int2 as attnum, pg_catalog.count(distinct m) as origins
       from pg_rewrite w, regexp_matches(w.ev_action::text, format(
         '${VIEW_ORIGIN}:resorigcol ([0-9]+) ', a.attnum), 'g') m
       where w.ev_class = c.oid and w.ev_type = '1'

@@ -38,7 +38,9 @@ const relatedKey = (column: Column): Fragment =>
 export function entry({ columns, label, labelCharacters, references, cut }: EntryContents): RowOutput {
   const joins = new LabelJoins();
   const own = sql`to_json(${labelSql(ROOT, label, joins, labelCharacters ?? MAX_LABEL)})::text`;
-  const labels = [...references].map(([column, text]) => sql`concat(${referenceLabel(column, text, joins)})`);
+  const labels = [...references].map(
+    ([column, text]) => sql`pg_catalog.concat(${referenceLabel(column, text, joins)})`,
+  );
   const all = labels.length === 0 ? raw("''") : sql`concat_ws(',', ${join(labels, ', ')})`;
   // Links to records need whole keys, so keys are not cut.
   const isCut = (column: Column): boolean =>

@@ -101,5 +101,5 @@ export function labelSql(alias: string, label: Label, joins: LabelJoins, charact
   );
   return parts.length === 0
     ? raw("''::text")
-    : sql`left(btrim(concat(${join(parts, ', ')})), ${raw(String(characters + 1))})`;
+    : sql`left(btrim(pg_catalog.concat(${join(parts, ', ')})), ${raw(String(characters + 1))})`;
 }
