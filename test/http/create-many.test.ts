@@ -513,7 +513,8 @@ describe('an array that the database refuses', () => {
       { slug: 'gone', dead: false },
       { slug: 'live', dead: false },
     ]);
-    assert.deepEqual(shown(answer), [409, 'A record with the same value already exists.', undefined]);
+    const detail = 'A record with the same value already exists.';
+    assert.deepEqual(shown(answer), [409, detail, { 1: [detail] }]);
     assert.equal((await post('slug', [{ slug: 'gone', dead: false }])).status, 201);
   });
 

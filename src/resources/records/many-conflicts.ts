@@ -138,22 +138,33 @@ export async function manyConflicts(cause: unknown, rejected: RejectedRecords): 
   const explained = await (isHidden ? explainHidden(rejected) : explain(error, sendsHidden, rejected));
   if (explained instanceof Problem) explained.cause = error;
   if (isHidden) return explained;
-  return explained === error && isOfOneRecord(error) && rejected.mayRead(resource.model)
-    ? explainRecord(error, rejected)
-    : explainRule(error, resource, explained, sendsHidden || records.some(hasHiddenReference));
+  const isUnspecific = sendsHidden || records.some(hasHiddenReference);
+  const isSearched =
+    explained === error ? isOfOneRecord(error) : !isUnspecific && isUnnamed(error, explained);
+  return isSearched && rejected.mayRead(resource.model)
+    ? explainRecord(error, explained, rejected)
+    : explainRule(error, resource, explained, isUnspecific);
 }
 
 /** Whether the values of one record are the reason, and not another record. */
 const isOfOneRecord = (error: DatabaseError): boolean =>
   isRefusal(error) && error.code !== UNIQUE_VIOLATION && error.code !== FOREIGN_KEY_VIOLATION;
 
+/** Whether it is a duplicate that no column names, such as one in a unique index on an expression or with a condition. */
+const isUnnamed = ({ code }: DatabaseError, explained: unknown): boolean =>
+  code === UNIQUE_VIOLATION && explained instanceof Problem && explained.errors === undefined;
+
 /** Explains the error, and names the position of the refused record if it is found. */
-async function explainRecord(error: DatabaseError, rejected: RejectedRecords): Promise<unknown> {
+async function explainRecord(
+  error: DatabaseError,
+  explained: unknown,
+  rejected: RejectedRecords,
+): Promise<unknown> {
   const found = await refusedRecord(error, rejected);
   const reason = await locateError(found?.error ?? error, rejected.resource.model, rejected.database);
-  const explained = explainRule(reason, rejected.resource, reason);
-  const problem = asProblem(explained);
-  if (!found || !problem || problem.status >= 500) return explained;
+  const refusal = explainRule(reason, rejected.resource, explained === error ? reason : explained);
+  const problem = asProblem(refusal);
+  if (!found || !problem || problem.status >= 500) return refusal;
   const { status, message, errors = {} } = problem;
   const named = Object.entries(errors).map(([key, faults]) => [nameOf(found.position, key), faults] as const);
   const places: FieldErrors = named.length > 0 ? Object.fromEntries(named) : { [found.position]: [message] };
