@@ -6,7 +6,8 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
-import { EXECUTABLE, REPOSITORY, listening, serve, start } from './support.ts';
+import { EXECUTABLE, REPOSITORY, listening, serve, start, until } from './support.ts';
+import { ask, lines } from './workers-support.ts';
 import { after, before, describe, test } from '../testing.ts';
 
 /** Writes lines of 1 KB to the log, says how many bytes wait for the reader, and goes on when something is on standard input. */
@@ -48,6 +49,23 @@ test('a log that nobody reads takes a bounded part of the memory, and says later
     ['warn'],
   );
   assert.equal(lines.length - 2 + (notes[0]?.count ?? 0), 20_000);
+});
+
+test('a log that nobody reads stops no process of WORKERS after a reload', async () => {
+  const database = await createDatabase();
+  try {
+    const service = await serve({ env: { DATABASE_URL: database.url, WORKERS: '2' } });
+    service.child.kill('SIGHUP');
+    // The processes that end reset the standard error that all of them share.
+    await until('the reload', () => lines(service, /"message":"reloaded"/) === 1);
+    service.child.stderr?.pause();
+    const path = `/healthz?${'x'.repeat(300)}`;
+    for (let sent = 0; sent < 1_500; sent += 1) assert.equal((await ask(service.base, path)).status, 200);
+    service.child.stderr?.resume();
+    assert.equal((await service.stop()).code, 0);
+  } finally {
+    await database.drop();
+  }
 });
 
 describe('a signal that Node.js gives a meaning', () => {

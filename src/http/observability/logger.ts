@@ -53,6 +53,15 @@ function splitForPipe(lines: string): string[] {
   return [...parts, part];
 }
 
+/**
+ * Makes sure that a write to a full pipe or socket does not stop the process. When another process that shares it ends, such as one
+ * of WORKERS, Node.js resets it to blocking for all of them.
+ */
+function keepNonBlocking({ stderr } = process): void {
+  const { _handle: handle } = stderr as { _handle?: { setBlocking?: (isBlocking: boolean) => unknown } };
+  if (!stderr.isTTY) handle?.setBlocking?.(false);
+}
+
 /** Maximum characters of a text: a message of the database may repeat what a client has sent. */
 const MAX_TEXT = 8_192;
 
@@ -77,6 +86,7 @@ export function createLogger(
 ): Logger {
   let dropped = 0;
   const writeToStderr: LogWriter = (lines) => {
+    keepNonBlocking();
     if (process.stderr.writableLength > MAX_UNREAD) {
       dropped += lines.split('\n').length - 1;
       return;
