@@ -2,6 +2,10 @@
 // Runs the sources when the development dependencies are installed (a checkout), else the compiled program.
 import { existsSync } from 'node:fs';
 
+// By default SIGUSR1 opens Node.js's debugger to every account of the machine, and SIGUSR2 ends the process. First, because the
+// start of the program takes a while.
+for (const signal of ['SIGUSR1', 'SIGUSR2']) process.on(signal, () => undefined);
+
 // For signals before the command has started. Then commands/serve.ts replaces these listeners.
 if (process.argv[2] === 'serve') {
   for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => process.exit(0));

@@ -7,9 +7,6 @@ import { reportError, runProgram } from './commands/program.ts';
 // A closed pipe or a full disk must not crash a running service. Commands report what they cannot write: see `writeOutput`.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
-// By default SIGUSR1 opens Node.js's debugger to every account of the machine, and SIGUSR2 ends the process.
-for (const signal of ['SIGUSR1', 'SIGUSR2'] as const) process.on(signal, () => undefined);
-
 /** Runs when the event loop is empty before the command has finished, for example because of a promise that never settles. */
 const reportStall = (): void => {
   process.stderr.write(

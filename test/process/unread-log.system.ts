@@ -6,7 +6,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
-import { EXECUTABLE, REPOSITORY, listening, serve, start, until } from './support.ts';
+import { EXECUTABLE, REPOSITORY, folderWith, listening, serve, start, until } from './support.ts';
 import { ask, lines } from './workers-support.ts';
 import { after, before, describe, test } from '../testing.ts';
 
@@ -74,6 +74,25 @@ describe('a signal that Node.js gives a meaning', () => {
     database = await createDatabase();
   });
   after(() => database.drop());
+
+  for (const signal of ['SIGUSR1', 'SIGUSR2'] as const)
+    test(`${signal} has no effect before the command has loaded either`, async () => {
+      const cwd = await folderWith({
+        // bin/vitrine.js adds the first listener.
+        'early.mjs': `let isSent = false;
+          process.on('newListener', (event) => {
+            if (event !== 'SIGTERM' || isSent) return;
+            isSent = true;
+            setImmediate(() => process.kill(process.pid, '${signal}'));
+          });`,
+      });
+      const words = ['--import', join(cwd, 'early.mjs'), EXECUTABLE, 'serve'];
+      const env = { DATABASE_URL: database.url, PORT: '0' };
+      const service = await listening(await start(words, { command: process.execPath, cwd, env }));
+      const { stderr, code } = await service.stop();
+      assert.doesNotMatch(stderr, /[Dd]ebugger/);
+      assert.equal(code, 0);
+    });
 
   for (const signal of ['SIGUSR1', 'SIGUSR2'] as const)
     test(`${signal} neither opens the debugger nor ends the service`, async () => {
