@@ -1,15 +1,30 @@
 // The script asks before a page is left with typed values that are not saved.
 import assert from 'node:assert/strict';
 import type { Page } from 'playwright-core';
+import type { Resource } from '../../src/index.ts';
 import { button, expectVisible, follow, heading, link, openSite, type Site } from './support.ts';
 import { after, afterEach, before, beforeEach, describe, test } from '../testing.ts';
+
+/** Its fields have names of properties of a form, which they replace. */
+const measurement = {
+  model: 'measurement',
+  columns: {
+    dataset: { type: 'string' },
+    addEventListener: { type: 'string', null: true },
+    classList: { type: 'string', null: true },
+    querySelectorAll: { type: 'string', null: true },
+    setAttribute: { type: 'string', null: true },
+    count: { type: 'integer', min: 1 },
+    town: { type: 'foreignKey', references: 'town', null: true },
+  },
+} satisfies Resource;
 
 describe('the script', () => {
   let site: Site;
   let page: Page;
   let dialogs: string[];
   before(async () => {
-    site = await openSite();
+    site = await openSite({}, [measurement]);
   });
   beforeEach(async () => {
     page = await site.openAs();
@@ -45,6 +60,18 @@ describe('the script', () => {
     await follow(link(page, 'Discard my changes'));
     assert.equal(await heading(page), 'Trip 07!');
     assert.deepEqual(dialogs, []);
+  });
+
+  test('works in a form whose columns are named like properties of forms', async () => {
+    await page.goto('/admin/measurement/-/add/');
+    await expectVisible(page.getByRole('combobox', { name: 'Town' }));
+    await page.getByLabel('Dataset').fill('Rain');
+    await follow(button(page, 'Save'));
+    assert.equal(await page.locator('#field-dataset').inputValue(), 'Rain');
+    await assertAsks();
+    await page.getByRole('spinbutton', { name: 'Count' }).fill('7');
+    await follow(button(page, 'Save'));
+    await expectVisible(page.getByRole('status').filter({ hasText: 'was added' }));
   });
 
   test('asks again after a save that the user has stopped', async () => {

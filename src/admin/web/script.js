@@ -1,4 +1,4 @@
-/* global document, window, fetch, FormData, AbortController, ResizeObserver, setTimeout, clearTimeout, localStorage */
+/* global document, window, fetch, Element, FormData, AbortController, ResizeObserver, setTimeout, clearTimeout, localStorage */
 // Progressive enhancement of the admin area. Every page works without it.
 (() => {
   'use strict';
@@ -178,22 +178,27 @@
         .map(([name, value]) => [name, typeof value === 'string' ? value : value.name]),
     );
 
+  // A column may be named like a property of the form, such as `dataset`, and its field then replaces the property. So this script
+  // uses no properties of forms.
+  const unsaved = all('form[data-unsaved]');
   const forms = all('form.record, form[data-unsaved]').map((form) => ({
     form,
     // A form that came back with errors is unsaved from the start.
-    before:
-      'unsaved' in form.dataset && document.querySelector('.error-summary, .notice') ? '' : valuesOf(form),
+    before: unsaved.includes(form) && document.querySelector('.error-summary, .notice') ? '' : valuesOf(form),
   }));
   /** Whether the next navigation sends a form or discards its values. */
   let isIntended = false;
-  for (const { form } of forms) {
-    form.addEventListener('submit', () => (isIntended = true));
-    form.addEventListener('input', () => form.classList.add('changed'));
-    for (const link of all('a[data-discard]', form))
-      link.addEventListener('click', ({ ctrlKey, metaKey, shiftKey }) => {
-        isIntended = !(ctrlKey || metaKey || shiftKey); // With one of them, the link opens elsewhere.
-      });
-  }
+  document.addEventListener('submit', ({ target }) => {
+    if (forms.some(({ form }) => form === target)) isIntended = true;
+  });
+  document.addEventListener('input', ({ target }) => {
+    const form = target.closest('form.record');
+    if (form) Element.prototype.setAttribute.call(form, 'data-changed', '');
+  });
+  for (const link of all('form a[data-discard]'))
+    link.addEventListener('click', ({ ctrlKey, metaKey, shiftKey }) => {
+      isIntended = !(ctrlKey || metaKey || shiftKey); // With one of them, the link opens elsewhere.
+    });
   window.addEventListener('beforeunload', (event) => {
     const isAsking = !isIntended;
     // If the user stops this navigation, the page stays, and the next one asks.
