@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import type { Resource } from '../../src/index.ts';
+import { overflowOf } from './axe.ts';
+import { LONG_WORD } from './registry.ts';
+import { button, follow, openSite, type Site } from './support.ts';
+import { after, before, test } from '../testing.ts';
+
+const ship = {
+  model: 'ship',
+  columns: {
+    name: { type: 'string', label: LONG_WORD, help: `See https://example.org/${LONG_WORD}` },
+    town: { type: 'foreignKey', references: 'town', label: `${LONG_WORD} town` },
+    note: { type: 'text', null: true, label: `${LONG_WORD} note` },
+    afloat: { type: 'boolean', label: `${LONG_WORD} afloat` },
+    built: { type: 'date', null: true, label: `${LONG_WORD} built` },
+  },
+  admin: { title: LONG_WORD, group: LONG_WORD, dates: 'built' },
+} satisfies Resource;
+
+let site: Site;
+before(async () => {
+  site = await openSite({ viewport: { width: 320, height: 256 } }, [ship]);
+  const { sql } = site.service;
+  await sql`insert into ship (name, town_id, afloat, built) select ${LONG_WORD}, 1, true, date '2025-11-20' + n * 40 from generate_series(1, 3) n`;
+});
+after(() => site.close());
+
+test('long words in titles, labels and help texts do not widen a narrow page', async () => {
+  const page = await site.openAs();
+  const found: string[] = [];
+  const check = async (name: string): Promise<void> => {
+    const overflow = await overflowOf(page);
+    if (overflow > 0) found.push(`${name}: ${overflow} px`);
+  };
+  for (const path of ['', 'ship/', 'ship/?_filter=name', 'ship/?_filter=town', 'ship/?_filter=built', `ship/?name=${LONG_WORD}&built__gte=2025-01-01`, 'ship/-/add/', 'ship/1/', 'ship/1/delete/', 'ship/1/history/', 'ship/-/import/', 'town/1/', 'town/1/delete/']) {
+    await page.goto(`/admin/${path}`);
+    await check(path);
+  } // prettier-ignore
+  await page.goto('/admin/ship/-/add/');
+  await follow(button(page, 'Save'));
+  await check('errors');
+  await page.goto('/admin/ship/');
+  await page.locator('.top summary').click();
+  await check('the menu of lists');
+  await page.getByText('Add a filter').click();
+  await check('the filter menu');
+  await page.locator('tbody input[type=checkbox]').first().check();
+  await page.getByLabel(/^With /).selectOption('Set a column …');
+  await follow(button(page, 'Continue'));
+  await check('the column of a bulk action');
+  await page.getByLabel('Column').selectOption(`${LONG_WORD} note`);
+  await follow(button(page, 'Continue'));
+  await check('the value of a bulk action');
+  await page.goto('/api/ship/');
+  await check('the API');
+  assert.deepEqual(found, []);
+});
