@@ -101,6 +101,23 @@ describe('connections', () => {
     }
   });
 
+  test('a request that is answered without content gets its answer, also if its body becomes invalid', async () => {
+    const chunked = { 'transfer-encoding': 'chunked' };
+    for (const [method, path] of [
+      ['HEAD', '/api/note/'],
+      ['OPTIONS', '/api/note/'],
+    ] as const)
+      for (const delay of [20, 100, 200]) {
+        const connection = start();
+        connection.send(requestText(method, path, chunked, '3\r\nabc\r\n'));
+        await new Promise((resolve) => setTimeout(resolve, delay));
+        connection.send('invalid\r\n');
+        const answer = await connection.next({ head: true });
+        assert.ok(answer, `${method} and ${delay} ms`);
+        assert.equal(answer.headers['connection'], 'close');
+      }
+  });
+
   test('a body over MAX_BODY is 413 as shortDelay as its length is known', async () => {
     const connection = start();
     connection.send(requestText('POST', '/api/note/', { ...noteHeaders, 'content-length': '1001' }));

@@ -113,7 +113,9 @@ export function send(
   const closes = sendHead(request, response, reply, extra, isEmpty ? undefined : length);
   const hasNoBody = isEmpty || request.method === 'HEAD';
   if (closes) {
-    if (!hasNoBody) response.write(body);
+    // Node would send a head without a body only at the end. By then, a malformed request may have closed the connection.
+    if (hasNoBody) response.flushHeaders();
+    else response.write(body);
     linger(request, response);
   } else if (hasNoBody) response.end();
   else if (typeof body === 'string' || isKept || length > MAX_SINGLE_WRITE) response.end(body);
