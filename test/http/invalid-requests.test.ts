@@ -73,6 +73,31 @@ describe('invalid HTTP', () => {
     });
   }
 
+  const headers = Array.from({ length: 250 }, (_, index) => `x-${index}: x\r\n`).join('');
+  const invalidHeads: Record<string, readonly [rest: string, status: number]> = {
+    'a byte of Latin-1 in the path': [`/api/note/\xfc/ HTTP/1.1\r\n${host}\r\n`, 400],
+    'a space before a colon': [`/healthz HTTP/1.1\r\n${host}X-A : x\r\n\r\n`, 400],
+    'a coding before chunks': [
+      `/healthz HTTP/1.1\r\n${host}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`,
+      501,
+    ],
+    'an invalid chunk': [`/healthz HTTP/1.1\r\n${host}Transfer-Encoding: chunked\r\n\r\nx\r\n`, 400],
+    'too many headers': [`/healthz HTTP/1.1\r\n${host}${headers}\r\n`, 431],
+  };
+  for (const [name, [rest, status]] of Object.entries(invalidHeads))
+    test(`a HEAD with ${name} is ${status} without content, also behind another request`, async () => {
+      for (const before of ['', requestText('GET', '/healthz')]) {
+        // An address that has not sent too many headers: its bytes would be parsed in pieces.
+        const connection = wire(service, before === '' ? '127.0.0.74' : '127.0.0.75');
+        connection.socket.write(`${before}HEAD ${rest}`, 'latin1');
+        if (before !== '') assert.equal((await connection.next())?.status, 200);
+        const answer = await connection.next({ head: true });
+        assert.equal(answer?.status, status);
+        assert.equal(answer.headers['connection'], 'close');
+        assert.equal(await connection.rest(), '');
+      }
+    });
+
   test('an invalid chunk is 400, and the connection closes', async () => {
     const headers = { authorization: basic('bob'), 'transfer-encoding': 'chunked' };
     const answer = await answerTo(requestText('POST', '/api/note/', headers, 'nonsense\r\n\r\n'));

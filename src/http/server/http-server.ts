@@ -24,6 +24,7 @@ import { networkOf } from './parser-turns.ts';
 import {
   createRefuse,
   isConnectionLost,
+  isInHead,
   mayWait,
   parseProblem,
   targetOf,
@@ -123,11 +124,12 @@ export function createHttpServer(
     const isRequestLine = isInRequestLine(socket);
     if (!discardInput(socket)) return;
     // Done now, so that the queue does not hold the error's packet.
+    const isHead = isInHead(error);
     const target = hasExceeded ? undefined : targetOf(error);
     const problem = hasExceeded ? TOO_MANY_HEADERS : parseProblem(error, isRequestLine);
     errors.take(() => {
       const reply = target === undefined ? problemReply(problem, '') : handler.refuseMethod(target);
-      refuse(reply, socket, latestOf(socket));
+      refuse(reply, socket, latestOf(socket), isHead);
     });
   };
   server.on('clientError', (error: ParseError, duplex) => {

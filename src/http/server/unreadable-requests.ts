@@ -30,6 +30,12 @@ export const isConnectionLost = ({ code = '' }: ParseError): boolean =>
 /** The rest of a request line, starting inside its method. */
 const REQUEST_LINE = /^[\w!#$%&'*+.^`|~-]* (\S+) HTTP\/1\.[01]\r?\n/;
 
+/** Whether the latest packet shows that the parser stopped in a HEAD request. Its response must not have content. */
+export function isInHead({ rawPacket, bytesParsed = 0 }: ParseError): boolean {
+  const text = rawPacket?.toString('latin1', 0, bytesParsed) ?? '';
+  return /^[\r\n]*HEAD /.test(text.slice(text.lastIndexOf('\r\n\r\n') + 1));
+}
+
 /** The target of a request that the parser rejected only because of its method. */
 export function targetOf({ code, rawPacket, bytesParsed = 0 }: ParseError): string | undefined {
   const text = rawPacket?.toString('latin1') ?? '';
@@ -54,8 +60,16 @@ export function parseProblem({ code, rawPacket }: ParseError, isRequestLine: boo
     : new Problem(431, 'The URL and headers must be smaller than 32 KiB in total.');
 }
 
-/** @param latest the latest request that the parser accepted on the connection */
-type Refuse = (reply: Reply, socket: Socket, latest: RequestAndResponse | undefined) => void;
+/**
+ * @param latest the latest request that the parser accepted on the connection
+ * @param isHead whether the refused request, which comes after it, is a HEAD
+ */
+type Refuse = (
+  reply: Reply,
+  socket: Socket,
+  latest: RequestAndResponse | undefined,
+  isHead?: boolean,
+) => void;
 
 /**
  * Makes a function that sends a last reply on a connection and closes it. It waits for responses that are still in progress.
@@ -64,39 +78,40 @@ type Refuse = (reply: Reply, socket: Socket, latest: RequestAndResponse | undefi
 export function createRefuse(onRefused: (status: number) => void): Refuse {
   const refused = new WeakSet<Socket>();
 
-  function end({ status, headers, body }: Reply, socket: Socket): void {
+  function end({ status, headers, body }: Reply, socket: Socket, isHead: boolean): void {
+    const content = isHead ? '' : (body as string);
     const allHeaders: Reply['headers'] = {
       // The request may contain credentials that the parser did not reach.
       Vary: 'Authorization',
       'Cache-Control': 'no-store',
       ...headers,
       'X-Content-Type-Options': 'nosniff',
-      'Content-Length': String(Buffer.byteLength(body as string)),
+      ...(!isHead && { 'Content-Length': String(Buffer.byteLength(content)) }),
       Connection: 'close',
     };
     const lines = Object.entries(allHeaders).map(([name, value]) => `${name}: ${String(value)}\r\n`);
     refused.add(socket);
     socket.resume(); // It may be paused, see `discardInput`.
-    socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body as string}`);
+    socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${content}`);
     // Closing at once would reset the connection of a client that is still sending, and it would lose the reply.
     setTimeout(() => socket.destroy(), LINGER_TIME).unref();
     onRefused(status);
   }
 
-  const refuse: Refuse = (reply, socket, latest) => {
+  const refuse: Refuse = (reply, socket, latest, isHead = false) => {
     if (refused.has(socket)) return;
     if (!socket.writable) {
       socket.destroy();
     } else if (!latest || isAnswered(latest)) {
-      end(reply, socket);
+      end(reply, socket, isHead);
     } else if (latest.request.complete) {
-      latest.response.once('close', () => refuse(reply, socket, undefined));
+      latest.response.once('close', () => refuse(reply, socket, undefined, isHead));
     } else if (!latest.response.socket) {
       latest.response.once('socket', () => refuse(reply, socket, latest)); // Earlier requests are not answered yet.
     } else if (latest.response.headersSent) {
       socket.destroy();
     } else {
-      end(reply, socket); // The body of the latest request is late or malformed.
+      end(reply, socket, latest.request.method === 'HEAD'); // The body of the latest request is late or malformed.
     }
   };
   return refuse;
