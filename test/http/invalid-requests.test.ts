@@ -98,6 +98,14 @@ describe('invalid HTTP', () => {
       }
     });
 
+  test('too many headers are 431 in a request to upgrade, too', async () => {
+    // An address that has not sent too many headers: its bytes would be parsed in pieces.
+    const connection = wire(service, '127.0.0.76');
+    connection.send(`GET /healthz HTTP/1.1\r\n${host}Connection: Upgrade\r\nUpgrade: x\r\n${headers}\r\n`);
+    assertRefused(await connection.next(), 431);
+    assert.equal(await connection.rest(), '');
+  });
+
   test('an invalid chunk is 400, and the connection closes', async () => {
     const headers = { authorization: basic('bob'), 'transfer-encoding': 'chunked' };
     const answer = await answerTo(requestText('POST', '/api/note/', headers, 'nonsense\r\n\r\n'));

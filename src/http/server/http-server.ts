@@ -116,7 +116,10 @@ export function createHttpServer(
   readInTurns(server, networkOfRequest);
   // Thousands of requests may be unreadable, late or upgrades at once, or thousands of clients may disconnect.
   const errors = new Turns();
-  ignoreUpgrades(server, errors);
+  ignoreUpgrades(server, errors, ({ method }, socket) => {
+    discardInput(socket);
+    refuse(problemReply(TOO_MANY_HEADERS, ''), socket, undefined, method === 'HEAD');
+  });
   const answerError = (error: ParseError, socket: Socket): void => {
     const hasExceeded = hasExceededHeaders(socket);
     if (!hasExceeded && resumeInTurns(error, socket)) return;

@@ -35,8 +35,13 @@ function withoutUpgrade(request: IncomingMessage): Buffer | undefined {
  * Node's HTTP server no longer reads a connection after such a request. This gives it back as a new connection that starts with
  * the same request, without the header.
  * @param turns in which connections are given back
+ * @param refuse answers a request that cannot be repeated
  */
-export function ignoreUpgrades(server: Server, turns: Turns): void {
+export function ignoreUpgrades(
+  server: Server,
+  turns: Turns,
+  refuse: (request: IncomingMessage, socket: Socket) => void,
+): void {
   const returned = new WeakSet<Socket>();
   server.on('upgrade', (request: IncomingMessage, duplex, head: Buffer) => {
     const socket = duplex as Socket;
@@ -49,7 +54,7 @@ export function ignoreUpgrades(server: Server, turns: Turns): void {
       endDraining();
       if (socket.destroyed) return;
       const bytes = withoutUpgrade(request);
-      if (!bytes) return void socket.destroy();
+      if (!bytes) return refuse(request, socket);
       const all = Buffer.concat([bytes, head, rest]);
       const hasEnded = socket.readableEnded;
       if (!hasEnded) socket.unshift(all);
