@@ -71,6 +71,9 @@ describe('the filter panel', () => {
     ['at', 'lte', '2024-12-31', '?at__lt=2025-01-01'],
     ['at', 'gt', '2024-12-31', '?at__gte=2025-01-01'],
     ['at', 'gte', '2024-12-31', '?at__gte=2024-12-31'],
+    // A usual date for "without an end".
+    ['at', 'eq', '9999-12-31', '?at__gte=9999-12-31&at__lt=10000-01-01'],
+    ['at', 'gt', '9999-12-31', '?at__gte=10000-01-01'],
     // An invalid date is passed on, so that the list reports it.
     ['at', 'eq', '2021-02-30', '?at=2021-02-30'],
     ['at', 'lte', '2020-13-45', '?at__lte=2020-13-45'],

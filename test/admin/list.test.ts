@@ -224,6 +224,22 @@ describe('the date links of a list', () => {
     assert.doesNotMatch((await list('', 'many')).text, /class="dates"/);
   });
 
+  test('lead to the last day of the year 9999', async () => {
+    const days = ['9998-12-31 23:59:59', '9999-12-30', '9999-12-31', '9999-12-31 23:59:59'];
+    await service.sql`delete from recent`;
+    await service.sql`insert into recent (name, at) select day, day::timestamp from unnest(${days}::text[]) day`;
+    assert.equal(await dates('', 'recent'), 'At 9998 9999');
+    let page = await list('', 'recent');
+    for (const [title, count] of [
+      ['9999', 3],
+      ['December', 3],
+      ['31', 2],
+    ] as const) {
+      page = await ada.get(linksOf(page)[title] ?? '');
+      assert.equal(names(page).length, count, title);
+    }
+  });
+
   test('omit infinite dates and years outside 1 to 9999', async () => {
     for (const at of ['infinity', '-infinity', '0044-03-15 BC', '12023-01-01']) {
       await service.sql`insert into thing (name, at) values ('Odd', ${at}::text::timestamp)`;

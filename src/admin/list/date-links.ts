@@ -18,7 +18,7 @@ const MAX_ABOVE = 3;
 
 const pad = (number: number, width = 2): string => String(number).padStart(width, '0');
 
-/** The first day of a period, and the first day after it; undefined if the period is invalid or ends after the year 9999. */
+/** The first day of a period, and the first day after it, which can be 10000-01-01; undefined if the period is invalid. */
 export function daysOf(period: Period): readonly [string, string] | undefined {
   const [year = 0, month, day] = period.split('-').map(Number);
   // `Date.UTC` takes the years 0 to 99 for 1900 to 1999, so the year is set afterwards.
@@ -28,7 +28,6 @@ export function daysOf(period: Period): readonly [string, string] | undefined {
   if (day !== undefined) end.setUTCDate(end.getUTCDate() + 1);
   else if (month !== undefined) end.setUTCMonth(end.getUTCMonth() + 1);
   else end.setUTCFullYear(end.getUTCFullYear() + 1);
-  if (end.getUTCFullYear() > 9999) return undefined;
   const text = (date: Date): string =>
     `${pad(date.getUTCFullYear(), 4)}-${pad(date.getUTCMonth() + 1)}-${pad(date.getUTCDate())}`;
   return text(start).startsWith(period) ? [text(start), text(end)] : undefined;

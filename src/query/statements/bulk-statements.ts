@@ -137,7 +137,7 @@ export const countStatement = (plan: ListPlan): Statement<number> => ({
 });
 
 /** Ordinary dates: not infinite, and within the years 1 to 9999. */
-const CALENDAR_RANGE = { gte: '0001-01-01', lte: '9999-12-31' } as const;
+const CALENDAR_RANGE = { gte: '0001-01-01', lt: '10000-01-01' } as const;
 
 /**
  * The earliest and the latest value of a date or date-time column, within the years 1 to 9999.
@@ -147,7 +147,7 @@ export function boundsStatement(
   all: ListPlan,
   column: Column,
 ): Statement<readonly [string, string] | undefined> {
-  const limits = (['gte', 'lte'] as const).map((operator) => ({
+  const limits = (['gte', 'lt'] as const).map((operator) => ({
     alias: ROOT,
     column,
     operator,
