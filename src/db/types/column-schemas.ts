@@ -24,17 +24,31 @@ export function choicesOf(choices: readonly unknown[] | undefined, { type }: Jso
     : { enum: [...new Set(choices)] };
 }
 
-/** The number nearest to 1 that the bounds allow. */
-const within = ({ min = -Infinity, max = Infinity }: Pick<Facts, 'min' | 'max'>): number =>
-  Math.max(min, Math.min(max, 1));
+type Bounds = Pick<Facts, 'min' | 'max'>;
 
-/** The number nearest to 1 that the bounds and the digits of a decimal allow. */
-function decimalWithin({ precision = Infinity, scale = 0, min, max = Infinity }: Facts): number {
+/** The number nearest to 1 that the bounds allow. */
+const within = ({ min = -Infinity, max = Infinity }: Bounds): number => Math.max(min, Math.min(max, 1));
+
+/** A multiple of the unit near to 1 that the bounds allow; without one, another number within the bounds. */
+function multipleWithin(unit: number, { min = -Infinity, max = Infinity }: Bounds): number {
+  const value = within({ min, max });
+  const [above, below] = [Math.ceil(value / unit) * unit, Math.floor(value / unit) * unit];
+  if (above <= max) return above;
+  return below >= min ? below : value;
+}
+
+/** The most decimal places that `toFixed` accepts. A column may have more. */
+const MAX_FIXED = 100;
+/** Decimal places of an example if the column does not limit them. */
+const USUAL_PLACES = 2;
+
+function decimalExample({ precision = Infinity, scale, min, max = Infinity }: Facts): string {
+  const places = scale ?? USUAL_PLACES;
   // Without digits before the decimal point, the largest number is below 1.
-  const limit = precision > scale ? Infinity : 5 * 10 ** (precision - scale - 1);
-  const value = within({ min, max: Math.min(max, limit) });
-  const unit = 10 ** -scale;
-  return unit > 1 ? Math.ceil(value / unit) * unit : value; // a negative scale rounds to tens or more
+  const limit = precision > places ? Infinity : 5 * 10 ** (precision - places - 1);
+  const value = multipleWithin(10 ** -places, { min, max: Math.min(max, limit) });
+  const text = value.toFixed(Math.min(Math.max(0, places), MAX_FIXED));
+  return scale === undefined && Number(text) !== value ? String(value) : text;
 }
 
 const same = (keywords: JsonSchema, example: unknown): ColumnSchema => ({
@@ -61,7 +75,7 @@ export const integerSchema = (facts: Facts): ColumnSchema => {
     minimum: facts.min ?? (min === undefined ? undefined : Number(min)),
     maximum: facts.max ?? (max === undefined ? undefined : Number(max)),
   };
-  return { output, body: schema({ ...output, ...bounds }), example: Math.ceil(within(facts)) };
+  return { output, body: schema({ ...output, ...bounds }), example: multipleWithin(1, facts) };
 };
 
 const bounded = ({ min, max }: Facts): JsonSchema => schema({ minimum: min, maximum: max });
@@ -72,7 +86,7 @@ export const digitsSchema = (facts: Facts): ColumnSchema => {
   return {
     output: { type: 'string', format: 'int64', pattern },
     body: { type: ['string', 'integer'], pattern, ...bounded(facts) },
-    example: String(Math.ceil(within(facts))),
+    example: String(multipleWithin(1, facts)),
   };
 };
 
@@ -82,9 +96,6 @@ export const floatSchema = (facts: Facts): ColumnSchema => ({
   example: within(facts),
 });
 
-/** The most decimal places that `toFixed` accepts. A column may have more. */
-const MAX_FIXED = 100;
-
 export const decimalSchema = (facts: Facts): ColumnSchema => ({
   output: { type: 'string', format: 'decimal' },
   body: {
@@ -92,7 +103,7 @@ export const decimalSchema = (facts: Facts): ColumnSchema => ({
     pattern: '^[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?$',
     ...bounded(facts),
   },
-  example: decimalWithin(facts).toFixed(Math.min(Math.max(0, facts.scale ?? 2), MAX_FIXED)),
+  example: decimalExample(facts),
 });
 
 export const booleanSchema = (): ColumnSchema => same({ type: 'boolean' }, true);
