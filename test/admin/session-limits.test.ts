@@ -11,7 +11,11 @@ const SESSION = 'admin-session';
 
 let service: TestService;
 before(async () => {
-  service = await startService(resources, { trustProxy: 1 });
+  service = await startService(resources, {
+    trustProxy: 1,
+    // Such a type must not take the place of the function.
+    prepare: (sql) => sql`create domain length as integer`,
+  });
 });
 after(() => service.close());
 

@@ -171,11 +171,18 @@ test('a type of the database may be named like a function that takes any type', 
     primaryKey: { type: 'integer', column: 'id' },
     columns: { name: { type: 'text' } },
   };
-  const service = await startService([user, thing, seen], {
+  // With the key, as many columns as make the last call of `concat` in a statement one with a single argument.
+  const names = Array.from({ length: 44 }, (_, index) => `c${index}`);
+  const wide: Resource = {
+    model: 'wide',
+    columns: Object.fromEntries(names.map((name) => [name, { type: 'integer', null: true }])),
+  };
+  const service = await startService([user, thing, seen, wide], {
     prepare: (sql) =>
       sql
         .unsafe(
-          `create domain count as integer; create domain concat as integer;
+          `create table wide (id integer primary key, ${names.map((name) => `${name} integer`).join(', ')});
+          insert into wide (id) values (1); create domain count as integer; create domain concat as integer;
           create table thing (id integer primary key, name varchar(255) not null); insert into thing values (1, 'First');
           create view seen as select * from thing`,
         )
@@ -184,6 +191,7 @@ test('a type of the database may be named like a function that takes any type', 
   try {
     await service.addUser('ada', { admin: true });
     assert.equal((await service.request('/api/seen/1/')).json.name, 'First');
+    assert.equal((await service.request('/api/wide/1/')).json.c43, null);
     const browser = await logIn(service, 'ada');
     const { status, text } = await browser.get('/admin/thing/1/');
     assert.equal(status, 200);

@@ -20,7 +20,7 @@ function jsonValue(alias: string, column: Column): Fragment {
 export function concat(parts: readonly Fragment[], separator?: string): Fragment {
   const call = (some: readonly Fragment[]): Fragment =>
     separator === undefined
-      ? sql`concat(${join(some, ', ')})`
+      ? sql`pg_catalog.concat(${join(some, ', ')})`
       : sql`concat_ws(${literal(separator)}, ${join(some, ', ')})`;
   if (parts.length <= MAX_ARGUMENTS) return call(parts);
   const groups: Fragment[] = [];

@@ -92,7 +92,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
   const isTombstone = sql`s.token_hash like ${raw(TOMBSTONE_PREFIX)} || '%'`;
   const hasTombstone = sql`exists (select from ${sessionTable} e where e.token_hash = ${raw(TOMBSTONE_PREFIX)} || s.token_hash)`;
   /** A tombstone whose session is deleted. Other tombstones are still needed to end a session whose row was locked. */
-  const isOrphan = sql`${isTombstone} and not exists (select from ${sessionTable} e where e.token_hash = substr(s.token_hash, length(${raw(TOMBSTONE_PREFIX)}) + 1))`;
+  const isOrphan = sql`${isTombstone} and not exists (select from ${sessionTable} e where e.token_hash = substr(s.token_hash, length(${raw(TOMBSTONE_PREFIX)}::text) + 1))`;
   const isValid = sql`${isFresh} and ${column('active')} and ${column('admin')} and s.password_mark = ${passwordMark} and not ${hasTombstone}`;
   const ofUser = isOfUser(userKey, users.primaryKey.castType);
   const sessionsWithUsers = sql`${sessionTable} s join ${table(users.table)} u on ${ofUser}`;
