@@ -84,7 +84,7 @@ export function createServices({
     // A change reads what it needs where it writes.
     const requesterDatabase = isRead(request.method)
       ? replicas.reading(requester, readPosition(request))
-      : database.for(requester);
+      : replicas.changing(requester);
     const operationsOn = (runner: Pick<Database, 'run'>) =>
       createOperations(runner, resources, passwords, requester, requesterDatabase);
     const browsing = createBrowsing(requesterDatabase, resources, statements, settings);

@@ -356,6 +356,51 @@ describe('with a standby', () => {
       assert.match((await list(`${cookies}; ${ambiguous}`)).text, /from a form/, ambiguous);
   });
 
+  test('the admin area shows what has refused a form, and what a repeated form had saved', async () => {
+    const session = await logIn(service);
+    const { json } = await post(service, 'before');
+    const key = `/admin/note/${json.id}/`;
+    await until('the replay', () => isOnStandby(key, { Cookie: session }).catch(() => false));
+    const { text: page } = await service.request(key, { headers: { Cookie: session } });
+    const field = (name: string): string =>
+      new RegExp(`name="${name}" value="([^"]*)"`).exec(page)?.[1] ?? '';
+    const save = (path: string, fields: Record<string, string>): Promise<Answer> =>
+      service.request(path, {
+        method: 'POST',
+        headers: { Cookie: session, 'Content-Type': 'application/x-www-form-urlencoded' },
+        body: new URLSearchParams({
+          _csrf: field('_csrf'),
+          _version: field('_version'),
+          ...fields,
+        }).toString(),
+      });
+    /** What the browser gets with the cookies of a response. */
+    const next = ({ headers }: Answer): Promise<Answer> => {
+      const set = headers.getSetCookie().map((one) => one.split(';')[0]);
+      return service.request(key, { headers: { Cookie: [session, ...set].join('; ') } });
+    };
+    await pauseReplay(standby());
+    const saved = await save(key, { text: 'after' });
+    assert.equal(saved.status, 303, saved.text);
+
+    const repeated = await save(key, { text: 'after' });
+    assert.equal(repeated.status, 303, repeated.text);
+    assert.match((await next(repeated)).text, /after/, 'repeated');
+
+    const conflict = await save(key, { text: 'mine' });
+    assert.equal(conflict.status, 409, conflict.text);
+    assert.match((await next(conflict)).text, /after/, 'conflict');
+
+    const kept = await save(`${key}delete/`, {});
+    assert.equal(kept.status, 412, kept.text);
+    assert.match((await next(kept)).text, /after/, 'deletion');
+
+    await service.request(`/api/note/${json.id}/`, { method: 'DELETE', user: 'ada' });
+    const gone = await save(key, { text: 'mine' });
+    assert.equal(gone.status, 409, gone.text);
+    assert.equal((await next(gone)).status, 404, 'gone');
+  });
+
   test('every page of the admin area is served while the standby answers reads', async () => {
     const cookies = await logIn(service);
     const { json } = await post(service, 'page');

@@ -21,6 +21,8 @@ export interface Replicas {
    * @param position what the client has sent as the positions of its last writes
    */
   readonly reading: (requester: Requester, position: string | undefined) => Database;
+  /** The primary, for a request whose reads decide what it writes. What they have found must be there when its client looks. */
+  readonly changing: (requester: Requester) => Database;
   /**
    * The position after the writes of a request, for the client to send with later reads.
    * @param status of the response
@@ -60,6 +62,7 @@ const REFUSED_UNSEEN: ReadonlySet<number> = new Set([401, 429]);
 export const onlyPrimary = (primary: Database): Replicas => ({
   primary,
   reading: (requester) => primary.for(requester),
+  changing: (requester) => primary.for(requester),
   positionAfter: () => undefined,
   states: () => [],
   close: () => Promise.resolve(),
@@ -168,6 +171,7 @@ export async function openReplicas(options: ReplicasOptions): Promise<Replicas> 
     primary: notes.noting(primary),
     reading: (requester, position) =>
       new ReplicaReads(primary.for(requester), requester, () => choose(position)),
+    changing: (requester) => notes.noting(primary.for(requester), requester, true),
     positionAfter: (requester, status) => {
       // Also after a refusal by the primary, such as 412: what refuses the write must be there when its client looks.
       if (!notes.has(requester) || REFUSED_UNSEEN.has(status)) return undefined;
