@@ -227,6 +227,20 @@ for (const { mode, javaScriptEnabled } of MODES) {
       assert.match(await saved.innerText(), /2026-05-05\s+4$/);
     });
 
+    test('going back shows the record as it is now, not earlier values of untouched fields', async () => {
+      const { sql } = site.service;
+      await page.goto('/admin/trip/9/');
+      await page.goto('/admin/');
+      await sql`update trip set day = '2026-09-09', guide_id = (select id from "user" where username = 'linus') where id = 9`;
+      await page.goBack();
+      await page.getByLabel('Name').fill('Trip 09 by boat');
+      await follow(button(page, 'Save'));
+      await expectMessage(page, 'was changed.');
+      const [row] = await sql`
+        select trip.name, day::text, username from trip join "user" on "user".id = guide_id where trip.id = 9`;
+      assert.deepEqual({ ...row }, { name: 'Trip 09 by boat', day: '2026-09-09', username: 'linus' });
+    });
+
     test('a record that was deleted in the meantime can be added again', async () => {
       const [row] = await site.service.sql`insert into note (message) values ('short-lived') returning id`;
       await page.goto(`/admin/note/${row?.['id']}/`);

@@ -211,10 +211,12 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
   const action = stored ? links.record(name, stored.id) : links.action(name, 'add');
   // After a 503 the record may have been added. Sent again, the form then leads to it.
   const unanswered = page.status === 503 ? page.sent : undefined;
+  // When the user goes back, the browser would restore earlier values, also of untouched fields, into the record as it is now.
+  const restoring = attributes({ autocomplete: stored && 'off' });
   const body = html` ${notice !== undefined && html`<p class="notice" role="alert">${notice}</p>`}
     ${errorSummary(errors, labels)}
     <div class="${stored ? 'columns' : 'single'}">
-      <form method="post" action="${action}" class="record" data-unsaved>
+      <form method="post" action="${action}" class="record" data-unsaved${restoring}>
         <input type="hidden" name="_csrf" value="${context.csrf}" />
         ${may.has('add') && submitOnceField(unanswered)}
         ${stored && originFields(stored, [...typed.keys()], columns, page.sent)}
