@@ -99,6 +99,22 @@ for (const { mode, javaScriptEnabled } of MODES) {
         await expectVisible(page.getByText('No matching records.'));
       });
 
+      test('select no other records after going back to a list that has changed', async () => {
+        await site.service.sql`insert into note (message) select 'Back ' || n from generate_series(1, 4) n`;
+        const selected = (): Promise<number> => page.locator('tbody input:checked').count();
+        await page.goto('/admin/note/?message__like=Back%25&ordering=message');
+        await choose('Back 2');
+        assert.equal(await selected(), 1);
+        await page.goto('/admin/');
+        await site.service.sql`delete from note where message = 'Back 1'`;
+        await page.goBack();
+        await page.waitForLoadState('load');
+        await expectVisible(page.getByLabel('Select Back 3'));
+        assert.equal(await page.getByLabel('Select Back 3').isChecked(), false);
+        assert.equal(await selected(), 0);
+        await site.service.sql`delete from note where message like 'Back%'`;
+      });
+
       test('do nothing without selected records', async () => {
         await openList('Notes');
         await startAction('Delete …');

@@ -23,7 +23,14 @@ function bulkForm(
   count: Count | undefined,
 ): Html {
   const { name, may } = resource;
-  return html`<form method="post" action="${links.action(name, 'bulk')}" id="bulk" class="bulk">
+  // When the user goes back, the browser would restore the selected rows by their position, also if the list has changed.
+  return html`<form
+    method="post"
+    action="${links.action(name, 'bulk')}"
+    id="bulk"
+    class="bulk"
+    autocomplete="off"
+  >
     <input type="hidden" name="_csrf" value="${csrf}" />
     <input type="hidden" name="_state" value="${parameters.toString()}" />
     <label for="bulk-action">With selected:</label>
