@@ -320,6 +320,18 @@ describe('the script', () => {
     assert.equal(await heading(page), 'Nowhere');
   });
 
+  // Safari clears such an input without an event, then shows the page.
+  test('shows the chosen record on a page from the cache of a browser that has cleared the input', async () => {
+    await page.goto('/admin/trip/11/');
+    const town = page.getByRole('combobox', { name: 'Town' });
+    const sent = page.locator('.reference', { has: town }).locator('input[name=town_id]');
+    await town.evaluate((input: { value: string }) => (input.value = ''));
+    await page.evaluate("window.dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))");
+    await town.focus();
+    await page.keyboard.press('Tab');
+    assert.deepEqual([await town.inputValue(), await sent.inputValue()], ['Town 011', '11']);
+  });
+
   test('keeps a stored key without a record on Enter, Escape and Tab', async () => {
     const { sql } = site.service;
     await sql`alter table trip drop constraint trip_town_id_fkey`;

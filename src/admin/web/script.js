@@ -141,7 +141,7 @@
         show();
       });
     }
-    // A browser that returns to the page restores the checkboxes after it has loaded.
+    // A page from the back/forward cache may have other checkboxes than when it loaded.
     window.addEventListener('pageshow', show);
   }
 
@@ -375,6 +375,9 @@
       event.preventDefault();
     });
 
+    // Safari clears inputs without autocompletion on a page from its back/forward cache, after this event.
+    const showSent = () => (input.value = key.value === chosen.id ? chosen.label : key.value);
+    window.addEventListener('pageshow', ({ persisted }) => persisted && setTimeout(showSent));
     input.addEventListener('click', () => list.hidden && void search());
     // If the list took the focus, it would close before the click arrives.
     list.addEventListener('mousedown', (event) => event.preventDefault());
