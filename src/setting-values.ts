@@ -75,11 +75,13 @@ export function serverUrls(url: string): readonly [string, ...string[]] {
 const WRITABLE = ['read-write', 'primary'];
 
 function parseUrl(text: string): URL | undefined {
-  // An unencoded @ or / in the password moves the rest of it into the host or the path. A NUL would end the database's name.
-  const isWellFormed = (url: URL): boolean =>
-    /^postgres(ql)?:$/.test(url.protocol) &&
-    /^\/?[^/@]*$/.test(url.pathname) &&
-    !url.pathname.includes('%00');
+  // An unencoded @, /, # or ? in the password moves the rest of it into another part. A NUL would end the database's name.
+  const isWellFormed = ({ protocol, pathname, searchParams, hash }: URL): boolean =>
+    /^postgres(ql)?:$/.test(protocol) &&
+    /^\/?[^/@]*$/.test(pathname) &&
+    !pathname.includes('%00') &&
+    [...searchParams.keys()].every((name) => /^[\w.]+$/.test(name)) &&
+    hash === '';
   if (!URL.canParse(text) || !isDecodable(text)) return undefined;
   const url = new URL(text);
   return isWellFormed(url) ? url : undefined;
