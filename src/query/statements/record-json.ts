@@ -18,10 +18,11 @@ function jsonValue(alias: string, column: Column): Fragment {
 
 /** Concatenates any number of texts, with the separator between those that are not NULL. */
 export function concat(parts: readonly Fragment[], separator?: string): Fragment {
-  const call = (some: readonly Fragment[]): Fragment =>
-    separator === undefined
-      ? sql`pg_catalog.concat(${join(some, ', ')})`
-      : sql`concat_ws(${literal(separator)}, ${join(some, ', ')})`;
+  const call = (some: readonly Fragment[]): Fragment => {
+    if (separator !== undefined) return sql`concat_ws(${literal(separator)}, ${join(some, ', ')})`;
+    // With one argument, PostgreSQL would prefer a cast to a type of that name.
+    return sql`${raw(some.length === 1 ? 'pg_catalog.concat' : 'concat')}(${join(some, ', ')})`;
+  };
   if (parts.length <= MAX_ARGUMENTS) return call(parts);
   const groups: Fragment[] = [];
   for (let at = 0; at < parts.length; at += MAX_ARGUMENTS)
