@@ -32,7 +32,9 @@ const within = ({ min = -Infinity, max = Infinity }: Bounds): number => Math.max
 /** A multiple of the unit near to 1 that the bounds allow; without one, another number within the bounds. */
 function multipleWithin(unit: number, { min = -Infinity, max = Infinity }: Bounds): number {
   const value = within({ min, max });
-  const [above, below] = [Math.ceil(value / unit) * unit, Math.floor(value / unit) * unit];
+  const count = value / unit;
+  if (!Number.isFinite(count)) return value; // The unit is too small.
+  const [above, below] = [Math.ceil(count) * unit, Math.floor(count) * unit];
   if (above <= max) return above;
   return below >= min ? below : value;
 }
