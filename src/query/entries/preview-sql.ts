@@ -1,7 +1,7 @@
 // SQL of records whose long values PostgreSQL cuts, for API pages and forms.
 import { EMPTY, join, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { output, type Column } from '../../db/schema/model.ts';
-import { storedSize } from '../../db/schema/stored-size.ts';
+import { storedSize } from '../statements/stored-size.ts';
 import { concat, jsonField, type RowOutput } from '../statements/record-json.ts';
 import { ROOT } from '../plan.ts';
 

@@ -1,7 +1,7 @@
 // Builds the SQL expression of a record's JSON from concatenated texts.
 import { EMPTY, join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
-import { storedSize } from '../../db/schema/stored-size.ts';
+import { storedSize } from './stored-size.ts';
 import { ROOT } from '../plan.ts';
 
 /** PostgreSQL functions take at most 100 arguments. */

@@ -1,6 +1,6 @@
 // SQL of the size of a row's values, as far as PostgreSQL knows it without reading long ones.
-import { join, LARGE, raw, sql, type Fragment } from '../fragment.ts';
-import { reference, type Column } from './model.ts';
+import { join, LARGE, raw, sql, type Fragment } from '../../db/fragment.ts';
+import { reference, type Column } from '../../db/schema/model.ts';
 
 /** Compressed bytes that PostgreSQL expands in less than a millisecond: to at most 90 times, or 255 times with LZ4. */
 const MAX_EXPANDED = 8_192;
