@@ -1,5 +1,5 @@
 // `vitrine introspect`: prints a registry for the tables and views of an existing database.
-import { catalogStatement, type CatalogTable } from '../db/schema/catalog.ts';
+import type { CatalogTable } from '../db/schema/catalog.ts';
 import type { Database } from '../db/connection/database.ts';
 import { isDatabaseError } from '../db/connection/database-errors.ts';
 import { hasNullStatement, relationsStatement, SCHEMAS, type Relation } from '../db/schema/relations.ts';
@@ -7,7 +7,7 @@ import { StartError } from '../errors.ts';
 import { userRemark } from './introspect/existing-users.ts';
 import { introspect, hasServableName, tableName } from './introspect/introspection.ts';
 import { printRegistry } from './introspect/print-registry.ts';
-import { requireUsableDatabase, runOnCatalog } from '../resources/serve/schema-setup.ts';
+import { readTablesOf, requireUsableDatabase, runOnCatalog } from '../resources/serve/schema-setup.ts';
 import { servableIntrospection } from './introspect/partial-introspection.ts';
 import {
   refuseArguments,
@@ -114,7 +114,7 @@ export async function introspectCommand(args: readonly string[], io: Io): Promis
     await requireUsableDatabase(database);
     const { relations, unread } = await readRelations(database, schemas, table);
     const names = relations.filter(hasServableName).map(tableName);
-    const catalog = await runOnCatalog(database, catalogStatement(names));
+    const catalog = await readTablesOf(database, names);
     const keyed: Relation[] = [];
     for (const relation of relations)
       keyed.push(await withProvenKeys(relation, catalog.get(tableName(relation)), database));

@@ -1,7 +1,7 @@
 // `vitrine schema`: prints the SQL that creates the tables, or the grants of a role.
 import { readSettings, type Settings } from '../config.ts';
 import { buildModels } from '../db/schema/build-models.ts';
-import { catalogStatement, type Catalog } from '../db/schema/catalog.ts';
+import type { Catalog } from '../db/schema/catalog.ts';
 import { tableOf } from '../db/schema/model-definition.ts';
 import { databaseInfoStatement } from '../db/schema/relations.ts';
 import { missingSchema } from '../db/schema/missing-schema.ts';
@@ -9,7 +9,7 @@ import { grantsFor } from '../resources/serve/grants.ts';
 import { HISTORY, SYSTEM_TABLES } from '../resources/definition/system-tables.ts';
 import { allPrivileges, REVOKE_HISTORY_CHANGES, MAY_CHANGE_HISTORY } from '../resources/serve/privileges.ts';
 import type { Resource } from '../resources/definition/resource.ts';
-import { readCatalog, runOnCatalog } from '../resources/serve/schema-setup.ts';
+import { readCatalog, readTablesOf, runOnCatalog } from '../resources/serve/schema-setup.ts';
 import { hasLogins, serveResources } from '../resources/serve/served-resource.ts';
 import { requireRegistry } from '../service.ts';
 import {
@@ -93,7 +93,7 @@ async function printGrants(
       ? [privilegesIn(new Map()), undefined]
       : await withDatabase(databaseUrl, async (database) => {
           // The methods of a view differ from those of a table.
-          const wanted = privilegesIn(await runOnCatalog(database, catalogStatement(resources.map(tableOf))));
+          const wanted = privilegesIn(await readTablesOf(database, resources.map(tableOf)));
           return [wanted, await runOnCatalog(database, databaseInfoStatement([...wanted.keys()]))];
         });
   const missing = [...privileges.keys()].filter(

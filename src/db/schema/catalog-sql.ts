@@ -55,12 +55,12 @@ const FILLING = originsWhere(`not exists (
         select from pg_rewrite r where r.ev_class = v.relation and r.ev_type = '3' and r.is_instead)`);
 
 /**
- * Selects the sequences (s, in the schema sn) that an INSERT into `c` may use for defaults of columns and of their domains. The role
- * needs USAGE on them: PostgreSQL does not ask whether the owner of a view has it.
+ * Selects the sequences (s, in the schema sn) of the relations in `origins` that an INSERT may use for defaults of columns and of
+ * their domains. The role needs USAGE on them: PostgreSQL does not ask whether the owner of a view has it.
  */
-export const sequencesOf = (name: Fragment, condition: Fragment = raw('true')): Fragment =>
-  sql`${FILLING} select coalesce(json_agg(distinct ${name}), '[]')
-    from origins join pg_attribute a on a.attrelid = relation and a.attnum > 0 and not a.attisdropped
+const sequences = (origins: string, name: Fragment, condition: Fragment): Fragment =>
+  sql`select coalesce(json_agg(distinct ${name}), '[]')
+    from ${raw(origins)} join pg_attribute a on a.attrelid = relation and a.attnum > 0 and not a.attisdropped
     left join pg_attrdef d on d.adrelid = relation and d.adnum = a.attnum
     left join pg_type t on t.oid = a.atttypid and t.typtype = 'd' and d.oid is null
     cross join lateral (values ('pg_attrdef'::regclass, d.oid), ('pg_type'::regclass, t.oid)) f (class, oid)
@@ -68,6 +68,14 @@ export const sequencesOf = (name: Fragment, condition: Fragment = raw('true')): 
     join pg_class s on s.oid = p.refobjid and s.relkind = 'S'
     join pg_namespace sn on sn.oid = s.relnamespace
     where ${condition}`;
+
+/** Selects the sequences for the defaults of the table `c` itself. */
+export const sequencesOf = (name: Fragment, condition: Fragment): Fragment =>
+  sequences('(select c.oid as relation) origins', name, condition);
+
+/** Selects the sequences for the defaults of `c`, and of the relations behind it if it is a view. */
+export const sequencesBelow = (name: Fragment, condition: Fragment = raw('true')): Fragment =>
+  sql`${FILLING} ${sequences('origins', name, condition)}`;
 
 /** The relations below the view `c` that PostgreSQL reads with the role's own privileges, and that the role may not read. */
 export const UNREADABLE = raw(`with recursive invoked (relation, is_readable) as (

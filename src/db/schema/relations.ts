@@ -1,5 +1,5 @@
 // Reads relations and their comments for `introspect`, and facts about the database for `check`.
-import { isEnforced, relationOf, sequencesOf, VIEW_ORIGIN } from './catalog-sql.ts';
+import { isEnforced, relationOf, sequencesBelow, VIEW_ORIGIN } from './catalog-sql.ts';
 import { quotedName, quotedTable, raw, sql, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json, oneCell, text } from '../rows.ts';
 
@@ -240,7 +240,7 @@ select json_build_object(
       join pg_operator o on o.oprname = '=' and o.oprleft = t.oid and o.oprright = t.oid
       join pg_namespace y on y.oid = o.oprnamespace and not pg_operator_is_visible(o.oid)
       where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
-    'sequences', (${sequencesOf(raw(`quote_ident(sn.nspname) || '.' || quote_ident(s.relname)`))})
+    'sequences', (${sequencesBelow(raw(`quote_ident(sn.nspname) || '.' || quote_ident(s.relname)`))})
   )), '[]')
   from unnest(${valueList(tables)}, ${valueList(quoted)}) as w(name, quoted)
   join pg_class c on c.oid = ${relationOf('w.quoted')}

@@ -1,7 +1,8 @@
 // Compares the database with the registry at the start, and creates what is missing.
 import type { Settings } from '../../config.ts';
 import { buildModels } from '../../db/schema/build-models.ts';
-import { catalogStatement, isTable, type Catalog } from '../../db/schema/catalog.ts';
+import { isTable, type Catalog } from '../../db/schema/catalog.ts';
+import { readTables } from '../../db/schema/catalog-reads.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { raw } from '../../db/fragment.ts';
 import { createStatement, isTrue, text, type Statement } from '../../db/rows.ts';
@@ -68,10 +69,14 @@ export async function requireUsableDatabase(database: Database): Promise<void> {
 export const runOnCatalog = <T>(database: Database, statement: Statement<T>): Promise<T> =>
   database.transaction(({ run }) => run(statement), 'catalog');
 
+/** Reads the catalog of the tables with these names. */
+export const readTablesOf = (database: Database, names: readonly string[]): Promise<Catalog> =>
+  database.transaction(({ run }) => readTables(run, names), 'catalog');
+
 /** @throws StartError as `requireUsableDatabase` does */
 export async function readCatalog(database: Database, resources: readonly Resource[]): Promise<Catalog> {
   await requireUsableDatabase(database);
-  return runOnCatalog(database, catalogStatement(tablesOf([...resources, ...SYSTEM_TABLES])));
+  return readTablesOf(database, tablesOf([...resources, ...SYSTEM_TABLES]));
 }
 
 /** Serializes schema changes of processes that start at the same time. */
@@ -148,8 +153,8 @@ async function applyMissing(
   return database.transaction(async ({ run, send }) => {
     await send(SCHEMA_LOCK);
     await send(SHORT_LOCK_TIMEOUT);
-    const readTables = catalogStatement(tablesOf([...definitions, ...SYSTEM_TABLES]));
-    const catalog = await run(readTables);
+    const names = tablesOf([...definitions, ...SYSTEM_TABLES]);
+    const catalog = await readTables(run, names);
     const registered = definitions.filter((definition) => !SYSTEM_TABLES.includes(definition));
     const done: SchemaChange[] = [];
     const apply = async (change: SchemaChange): Promise<void> => {
@@ -181,7 +186,7 @@ async function applyMissing(
       await send('rollback to savepoint system_tables');
       done.length = before;
     }
-    return { changes: done, schema: requireSchema(registered, await run(readTables), settings) };
+    return { changes: done, schema: requireSchema(registered, await readTables(run, names), settings) };
   }, 'schema');
 }
 
