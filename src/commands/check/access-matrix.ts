@@ -1,6 +1,13 @@
 // The access matrix of `vitrine check --matrix`: who may read, filter and write each column.
 import type { AccessLevel } from '../../config.ts';
-import { foreignKeysOf, hasNaturalKey, isAmong, isKeyPart, type Column } from '../../db/schema/model.ts';
+import {
+  foreignKeysOf,
+  hasNaturalKey,
+  isAmong,
+  isKeyPart,
+  type Column,
+  type Model,
+} from '../../db/schema/model.ts';
 import type { AdminResource, AdminResources } from '../../resources/serve/admin-resource.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 
@@ -48,15 +55,23 @@ function writersOf({ methods, access, owner }: ServedResource, method: 'POST' | 
   return owner && method !== 'POST' ? 'owner' : WRITERS[access];
 }
 
-/** Who may filter by the columns of a resource from another resource that refers to it. */
-function joinReadersOf(resource: ServedResource, served: ServedResources): Who {
-  const sources = [...served.values()].filter(({ model, output }) =>
-    foreignKeysOf(model).some((column) => column.references === resource.model && isAmong(column, output)),
-  );
-  return sources
-    .map((source) => narrower(readersOf(source), readersOf(resource)))
-    .reduce<Who>(wider, 'nobody');
+/** The resources from which a path leads to each model: those with a foreign key to it that clients see. */
+function sourcesByModel(served: ServedResources): ReadonlyMap<Model, ServedResource[]> {
+  const sources = new Map<Model, ServedResource[]>();
+  for (const resource of served.values())
+    for (const column of foreignKeysOf(resource.model)) {
+      const { references } = column;
+      if (!references || !isAmong(column, resource.output)) continue;
+      const known = sources.get(references);
+      if (known) known.push(resource);
+      else sources.set(references, [resource]);
+    }
+  return sources;
 }
+
+/** Who may filter by the columns of a resource from another resource that refers to it. */
+const joinReadersOf = (resource: ServedResource, sources: readonly ServedResource[]): Who =>
+  sources.map((source) => narrower(readersOf(source), readersOf(resource))).reduce<Who>(wider, 'nobody');
 
 function columnAccess(
   column: Column,
@@ -106,9 +121,10 @@ function columnAccess(
  * @param adminResources the resources of the admin area; empty when there is no admin area
  */
 export function accessMatrix(served: ServedResources, adminResources: AdminResources): ResourceAccess[] {
+  const sources = sourcesByModel(served);
   return [...served.values()].map((resource) => {
-    const joinReaders = joinReadersOf(resource, served);
     const { model } = resource;
+    const joinReaders = joinReadersOf(resource, sources.get(model) ?? []);
     return {
       resource: resource.name,
       table: model.table,
