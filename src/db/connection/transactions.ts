@@ -27,11 +27,11 @@ const PLANNED_ONCE = 'set local plan_cache_mode = force_generic_plan';
 
 /**
  * The settings of a transaction by its purpose. Schema changes have no timeouts, as large tables take long. What reads the
- * catalog or a panel of the start page is read-only.
+ * catalog or a panel of the start page is read-only, and the statements that read the catalog see one state of it.
  */
 const LIMITS = {
   schema: `set local statement_timeout = 0; set local lock_timeout = 0; ${WITHOUT_JIT}; ${PLANNED_ONCE}`,
-  catalog: `set transaction read only; set local statement_timeout = '60s'; ${WITHOUT_JIT}; ${PLANNED_ONCE}`,
+  catalog: `set transaction isolation level repeatable read, read only; set local statement_timeout = '60s'; ${WITHOUT_JIT}; ${PLANNED_ONCE}`,
   bulk: "set local statement_timeout = '5min'; set local lock_timeout = '5s'; set local idle_in_transaction_session_timeout = '60s'",
   panel: "set transaction read only; set local statement_timeout = '3s'; set local lock_timeout = '1s'",
 };

@@ -16,13 +16,13 @@ import { quotedTable, raw, sql, valueList, type Fragment } from '../fragment.ts'
 import { type Statement, createStatement, json } from '../rows.ts';
 
 /** A requested table that exists, with its pg_class.oid and pg_class.relkind. */
-interface Relation {
+interface FoundTable {
   readonly name: string;
   readonly oid: number;
   readonly kind: string;
 }
 
-/** What only views need: the relations below them. */
+/** What a view has from the relations below it. */
 type ViewParts = Pick<CatalogTable, 'name' | 'isRewritten' | 'written' | 'unreadable' | 'unusableSequences'>;
 
 /** Whether the role may not use the sequence `s`. */
@@ -35,21 +35,21 @@ const grantedOf = (privileges: readonly string[], condition: (privilege: string)
     `array_remove(array[${privileges.map((one) => `case when ${condition(`'${one}'`)} then '${one}' end`).join(', ')}], null)`,
   );
 
-function relationsStatement(tables: readonly string[]): Statement<Relation[]> {
+function foundTablesStatement(tables: readonly string[]): Statement<FoundTable[]> {
   const query = sql`
 select coalesce(json_agg(json_build_object('name', w.name, 'oid', c.oid::int8, 'kind', c.relkind)), '[]')
 from unnest(${valueList(tables)}, ${valueList(tables.map(quotedTable))}) as w(name, quoted)
 join pg_class c on c.oid = ${relationOf('w.quoted')}`;
-  return createStatement(query, ([row]) => json<Relation[]>(row?.[0]));
+  return createStatement(query, ([row]) => json<FoundTable[]>(row?.[0]));
 }
 
 /** A list of relations as the query `wanted (name, relation)`. */
-const wantedOf = (relations: readonly Relation[]): Fragment =>
+const wantedOf = (relations: readonly FoundTable[]): Fragment =>
   sql`select name, relation
   from unnest(${valueList(relations.map(({ name }) => name))}, ${valueList(relations.map(({ oid }) => String(oid)))}::oid[]) w (name, relation)`;
 
 /** Whatever is the same for all columns of one type is read once for the type, which takes a tenth of the time. */
-function tablesStatement(relations: readonly Relation[]): Statement<CatalogTable[]> {
+function tablesStatement(relations: readonly FoundTable[]): Statement<CatalogTable[]> {
   const query = sql`
 with recursive wanted as (
   ${wantedOf(relations)}
@@ -193,7 +193,7 @@ from wanted w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid
   return createStatement(query, ([row]) => json<CatalogTable[]>(row?.[0]));
 }
 
-function viewsStatement(views: readonly Relation[]): Statement<ViewParts[]> {
+function viewsStatement(views: readonly FoundTable[]): Statement<ViewParts[]> {
   const query = sql`
 with wanted as (
   ${wantedOf(views)}
@@ -222,7 +222,7 @@ export async function readTables(
   run: <T>(statement: Statement<T>) => Promise<T>,
   names: readonly string[],
 ): Promise<Catalog> {
-  const relations = await run(relationsStatement([...new Set(names)]));
+  const relations = await run(foundTablesStatement([...new Set(names)]));
   if (relations.length === 0) return new Map();
   const catalog = new Map((await run(tablesStatement(relations))).map((table) => [table.name, table]));
   const views = relations.filter(({ kind }) => kind === 'v');

@@ -69,7 +69,7 @@ const sequences = (origins: string, name: Fragment, condition: Fragment): Fragme
     join pg_namespace sn on sn.oid = s.relnamespace
     where ${condition}`;
 
-/** Selects the sequences for the defaults of the table `c` itself. */
+/** Selects the sequences for the defaults of `c` itself, whatever is below it. */
 export const sequencesOf = (name: Fragment, condition: Fragment): Fragment =>
   sequences('(select c.oid as relation) origins', name, condition);
 
