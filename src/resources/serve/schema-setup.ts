@@ -82,10 +82,8 @@ export async function readCatalog(database: Database, resources: readonly Resour
 /** Serializes schema changes of processes that start at the same time. */
 const SCHEMA_LOCK = "select pg_advisory_xact_lock(hashtext('vitrine schema'))";
 
-/**
- * A short lock timeout, so that a blocked ALTER TABLE does not stall the readers queued behind it. It is below the five seconds
- * after which other statements stop waiting for a lock.
- */
+// So that a blocked ALTER TABLE does not stall the readers queued behind it. Other statements stop waiting for a lock after five
+// seconds, which is longer.
 const SHORT_LOCK_TIMEOUT = "set local lock_timeout = '3s'";
 
 /** A statement that creates a missing part of the schema has failed. */
