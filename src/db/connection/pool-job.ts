@@ -41,16 +41,46 @@ export interface Job {
   /** When it was passed to the driver last. */
   started: number;
   /** Runs when the driver sends it, if that was not at once. */
-  onSent?: () => void;
+  onSent: (() => void) | undefined;
   readonly resolve: (rows: RawRow[]) => void;
   readonly reject: (error: Error) => void;
-  connection?: Connection;
+  connection: Connection | undefined;
   /** What the server must have reached when it answers; see `ServerGuard`. */
-  required?: Reached;
-  query?: Query;
+  required: Reached | undefined;
+  query: Query | undefined;
   /** Why it was canceled. */
-  canceled?: Error;
+  canceled: Error | undefined;
 }
+
+/** Maximum retries after a deadlock or serialization failure. */
+const MAX_RETRIES = 3;
+
+/**
+ * A job that was not sent. It has all its properties at once, because to add some later would take longer than the rest of the pool's
+ * own work.
+ */
+export const newJob = (
+  statement: SentStatement,
+  prepare: boolean,
+  requester: Job['requester'],
+  deadline: number,
+  resolve: Job['resolve'],
+  reject: Job['reject'],
+): Job => ({
+  statement,
+  requester,
+  prepare,
+  retries: MAX_RETRIES,
+  deadline,
+  started: 0,
+  onSent: undefined,
+  resolve,
+  reject,
+  connection: undefined,
+  required: undefined,
+  query: undefined,
+  canceled: undefined,
+});
 
 export interface PoolOptions {
   readonly open: OpenClient;

@@ -17,6 +17,7 @@ import { Histogram } from '../histogram.ts';
 import { isRetryable, isConnectionError, isReadOnlyError } from './database-errors.ts';
 import { notePrepared, PoolConnections, type Connection } from './pool-connections.ts';
 import {
+  newJob,
   sendAll,
   unanswered,
   type Execution,
@@ -26,9 +27,6 @@ import {
 } from './pool-job.ts';
 import { beginGuarded, hasReached, WrongServer } from './server-guard.ts';
 import { StallTimer } from '../stall-timer.ts';
-
-/** Maximum retries after a deadlock or serialization failure. */
-const MAX_RETRIES = 3;
 
 export class Pool {
   readonly #options: PoolOptions;
@@ -143,8 +141,8 @@ export class Pool {
       reject(unavailable('The service is overloaded. Try again.'));
       return undefined;
     }
-    const limits = { deadline: performance.now() + this.#options.deadline, retries: MAX_RETRIES };
-    const job = { ...limits, statement, prepare, requester, started: 0, resolve, reject };
+    const deadline = performance.now() + this.#options.deadline;
+    const job = newJob(statement, prepare, requester, deadline, resolve, reject);
     this.#pending.add(job);
     this.#startOrWait(job);
     return job;
@@ -154,7 +152,7 @@ export class Pool {
     const connection = this.#connections.free();
     if (connection) this.#start(job, connection);
     else {
-      delete job.connection;
+      job.connection = undefined;
       this.#waiting.push(job);
     }
   }
@@ -288,7 +286,7 @@ export class Pool {
 
   /** Removes a statement that was not sent from the driver's queue. */
   #takeBack(job: Job, query: Query): void {
-    delete job.query;
+    job.query = undefined;
     query.cancel();
   }
 }
