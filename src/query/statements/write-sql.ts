@@ -95,12 +95,13 @@ const isSameRow = ({ primaryKey }: Model): Fragment =>
  * Whether an UPDATE or DELETE found the row, and whether `If-Match` matches. It does not find the row of another owner, or any
  * row if the precondition fails.
  */
-const readFoundRow = (row: RawRow | undefined) => ({
-  isFound: (row?.[0] ?? null) !== null,
-  isMatch: isTrue(row?.[1]),
-});
+export interface FoundRow {
+  readonly isFound: boolean;
+  readonly isMatch: boolean;
+}
 
-export type FoundRow = ReturnType<typeof readFoundRow>;
+const isFoundRow = (row: RawRow | undefined): boolean => (row?.[0] ?? null) !== null;
+const isMatchingRow = (row: RawRow | undefined): boolean => isTrue(row?.[1]);
 
 /**
  * Finds and locks the row by its key, as "vitrine found". It finds only rows of the caller, so that others do not wait for the lock.
@@ -181,7 +182,8 @@ export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
 
 /** Outcome of an UPDATE. `isSuppressed` means that a trigger canceled the change. */
 export const readUpdated = ([row]: readonly RawRow[]) => ({
-  ...readFoundRow(row),
+  isFound: isFoundRow(row),
+  isMatch: isMatchingRow(row),
   checks: booleans(row?.[2]),
   json: row?.[3] ?? Buffer.alloc(0),
   version: text(row?.[4]) ?? '',
@@ -230,7 +232,8 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
 
 /** Outcome of a DELETE. */
 export const readDeleted = ([row]: readonly RawRow[]) => ({
-  ...readFoundRow(row),
+  isFound: isFoundRow(row),
+  isMatch: isMatchingRow(row),
   isDeleted: isTrue(row?.[2]),
 });
 

@@ -167,7 +167,8 @@ export function createOperations(
       if (!(await holds(caller))) throw new CallerChanged();
       throw suppressed();
     }
-    return { ...recordResult(record, resource), id: record.id };
+    const { json, version: sealed } = recordResult(record, resource);
+    return { json, version: sealed, id: record.id };
   }
 
   return {
