@@ -167,8 +167,7 @@ export function createOperations(
       if (!(await holds(caller))) throw new CallerChanged();
       throw suppressed();
     }
-    const { json, version: sealed } = recordResult(record, resource);
-    return { json, version: sealed, id: record.id };
+    return { json: record.json, version: recordResult(record, resource).version, id: record.id };
   }
 
   return {
