@@ -31,6 +31,8 @@ export interface Proxy {
    * @returns the texts that are left
    */
   readonly cutAt: (texts: readonly string[]) => ReadonlySet<string>;
+  /** Makes a syntax error of the next command with this text. */
+  readonly spoil: (text: string) => void;
   /** Forwards what connections made from now on send first so much later (milliseconds), so that they take long to open. */
   readonly delayConnections: (milliseconds: number) => void;
   /** Forwards requests to cancel a statement so much later (milliseconds). */
@@ -54,6 +56,7 @@ export async function startProxy(target: string): Promise<Proxy> {
   let cancelDelay = 0;
   let connectionDelay = 0;
   let unanswered: string | undefined;
+  const spoiled = new Set<string>();
   let server: Server | undefined;
   let address: AddressInfo | undefined;
 
@@ -71,6 +74,12 @@ export async function startProxy(target: string): Promise<Proxy> {
     if (!upstream) return void client.pause();
     const delay = connectionDelay;
     if (fatal.size > 0) endAtText(client, upstream);
+    client.on('data', (chunk: Buffer) => {
+      for (const text of spoiled) {
+        const at = chunk.indexOf(text);
+        if (at >= 0 && spoiled.delete(text)) chunk.write('!', at);
+      }
+    });
     client.once('data', (chunk) => {
       if (cancelDelay > 0 && chunk.subarray(0, CANCEL.length).equals(CANCEL)) return deliverLate(chunk);
       if (delay > 0) setTimeout(() => upstream.write(chunk), delay);
@@ -147,6 +156,9 @@ export async function startProxy(target: string): Promise<Proxy> {
     },
     loseAnswer: (text) => {
       unanswered = text;
+    },
+    spoil: (text) => {
+      spoiled.add(text);
     },
     cutAt: (texts) => {
       for (const text of texts) fatal.add(text);

@@ -7,6 +7,7 @@ import type { Requester } from '../scheduling/requester.ts';
 import { isConnectionError } from './database-errors.ts';
 import {
   commandOf,
+  connectionLost,
   isAnswer,
   sendStatement,
   withoutGaps,
@@ -131,38 +132,53 @@ export interface Sent {
   readonly answer: PromiseLike<RawRows>;
 }
 
-/**
- * Sends a statement; with a follow-up, both in one transaction.
- * @param onNext receives each further query, because a request to cancel must name the running one
- */
+/** What a pool wants to hear of a transaction. */
+export interface TransactionEvents {
+  /** Receives each further query, because a request to cancel must name the running one. */
+  readonly onNext: (query: Query) => void;
+  /** Runs when the transaction may still be open, so that no other statement may use the connection. */
+  readonly onLeftOpen: () => void;
+}
+
+/** Sends a statement; with a follow-up, both in one transaction. */
 export function sendAll(
   sql: postgres.Sql,
   statement: SentStatement,
   prepare: boolean,
-  onNext: (query: Query) => void,
+  events: TransactionEvents,
 ): Sent {
   const { followUp } = statement;
-  // Its errors are those of the connection, which the statement has too.
-  if (followUp) sql.unsafe('begin').catch(() => undefined);
+  const begun = followUp && isDone(sql.unsafe('begin'));
   const query = sendStatement(sql, statement, prepare);
-  return { query, answer: followUp ? complete(sql, query, followUp, prepare, onNext) : query };
+  return { query, answer: begun ? complete(sql, begun, query, followUp, prepare, events) : query };
 }
 
+const isDone = (command: PromiseLike<unknown>): PromiseLike<boolean> =>
+  command.then(
+    () => true,
+    () => false,
+  );
+
+/** @param begun whether BEGIN had no error: a request to cancel may hit each of the commands */
 async function complete(
   sql: postgres.Sql,
+  begun: PromiseLike<boolean>,
   query: Query,
   followUp: NonNullable<SentStatement['followUp']>,
   prepare: boolean,
-  onNext: (query: Query) => void,
+  { onNext, onLeftOpen }: TransactionEvents,
 ): Promise<RawRows> {
   const sendCommand = (text: string): Query => {
     const command = sql.unsafe(text).raw() as unknown as Query;
     onNext(command);
     return command;
   };
+  let isCommitted = false;
   try {
     const rows = await query;
     if (!isAnswer(rows)) return rows;
+    // Without BEGIN the statement was a transaction of its own.
+    isCommitted = !(await begun);
     const next = followUp(withoutGaps(rows));
     let all: RawRows = rows;
     if (next) {
@@ -176,8 +192,10 @@ async function complete(
     await sendCommand('commit');
     return all;
   } catch (error) {
-    // A request to cancel may hit this command, and then the next statement must not get the connection.
-    if (!isConnectionError(error as Error)) await sql.unsafe('rollback').catch(() => sql.end({ timeout: 0 }));
+    if (isConnectionError(error as Error)) throw error;
+    // The change is made, and the error is only of what followed.
+    if (isCommitted) throw connectionLost();
+    if (!(await isDone(sql.unsafe('rollback')))) onLeftOpen();
     throw error;
   }
 }

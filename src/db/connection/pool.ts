@@ -172,8 +172,11 @@ export class Pool {
     if (guard) job.required = beginGuarded(connection, guard);
     connection.underway += 1;
     job.connection = connection;
-    const { query: first, answer } = sendAll(connection.sql, statement, prepare, (next) => {
-      if (job.query === query) job.query = query = next;
+    const { query: first, answer } = sendAll(connection.sql, statement, prepare, {
+      onNext: (next) => {
+        if (job.query === query) job.query = query = next;
+      },
+      onLeftOpen: () => this.#connections.replace(connection, false),
     });
     let query = first;
     job.query = query;
