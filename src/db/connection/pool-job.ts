@@ -126,6 +126,13 @@ export const unanswered = new WeakSet<Error>();
 /** Whether the statement of this error may have taken effect: it was sent, and its answer was lost. */
 export const isUnanswered = (error: unknown): boolean => error instanceof Error && unanswered.has(error);
 
+/** The error of a statement that may have taken effect. The pool replaces its connection. */
+function unknownOutcome(): Error {
+  const error = connectionLost();
+  unanswered.add(error);
+  return error;
+}
+
 /** A statement that was sent, and the answer to it and to what follows it. */
 export interface Sent {
   readonly query: Query;
@@ -189,12 +196,13 @@ async function complete(
       if (!isAnswer(read)) return read;
       all = Object.assign(next.merge(withoutGaps(read)), { command: commandOf(rows) });
     }
-    await sendCommand('commit');
+    const ended = await sendCommand('commit');
+    if (commandOf(ended) !== 'COMMIT') throw unknownOutcome();
     return all;
   } catch (error) {
-    if (isConnectionError(error as Error)) throw error;
     // The change is made, and the error is only of what followed.
-    if (isCommitted) throw connectionLost();
+    if (isCommitted) throw unknownOutcome();
+    if (isConnectionError(error as Error)) throw error;
     if (!(await isDone(sql.unsafe('rollback')))) onLeftOpen();
     throw error;
   }

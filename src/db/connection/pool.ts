@@ -231,6 +231,7 @@ export class Pool {
 
   #retry(job: Job, connection: Connection): void {
     this.#release(connection);
+    job.query = undefined; // While it waits again, it is not sent.
     this.#startOrWait(job);
   }
 
