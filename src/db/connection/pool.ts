@@ -214,7 +214,8 @@ export class Pool {
       this.#connections.replace(connection, false);
       return this.#retry(job, connection);
     }
-    if (isRetryable(error) && job.retries > 0 && mayRetry) {
+    // A standby ends what conflicts with its replay, and would end it again: the primary runs it.
+    if (isRetryable(error) && job.retries > 0 && mayRetry && !job.required) {
       job.retries -= 1;
       return this.#retry(job, connection);
     }
