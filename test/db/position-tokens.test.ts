@@ -41,8 +41,8 @@ describe('the token of a position', () => {
 
   test('is not accepted with another secret, or for another database', () => {
     const token = tokens.seal({ reached: { timeline: 1, position: 1n }, issued: 0 });
-    assert.deepEqual(createPositionTokens(randomBytes(32), '1 5').openAll(token), [undefined]);
-    assert.deepEqual(createPositionTokens(secret, '2 5').openAll(token), [undefined]);
+    assert.deepEqual(createPositionTokens(randomBytes(32), '1 5').openAll(token), undefined);
+    assert.deepEqual(createPositionTokens(secret, '2 5').openAll(token), undefined);
   });
 
   test('is refused after any change of a byte', () => {
@@ -53,19 +53,20 @@ describe('the token of a position', () => {
     for (let at = 0; at < bytes.length; at += 1) {
       const changed = Buffer.from(bytes);
       changed[at] = (changed[at] ?? 0) ^ 1;
-      assert.deepEqual(tokens.openAll(changed.toString('base64url')), [undefined]);
+      assert.deepEqual(tokens.openAll(changed.toString('base64url')), undefined);
     }
   });
 
   test('is refused in texts of any other form', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
-        assert.ok(tokens.openAll(text).includes(undefined));
+        assert.equal(tokens.openAll(text), undefined);
       }),
     );
     const token = tokens.seal({ reached: undefined, issued: 0 });
-    assert.deepEqual(tokens.openAll(`${token},${token}`).length, 2);
-    assert.deepEqual(tokens.openAll(Array.from({ length: 23 }, () => token).join()), [undefined]);
-    assert.deepEqual(tokens.openAll('a'.repeat(1_000_000)), [undefined]);
+    assert.equal(tokens.openAll(`${token},${token}`)?.length, 2);
+    assert.equal(tokens.openAll(`${token},x`), undefined);
+    assert.deepEqual(tokens.openAll(Array.from({ length: 23 }, () => token).join()), undefined);
+    assert.deepEqual(tokens.openAll('a'.repeat(1_000_000)), undefined);
   });
 });

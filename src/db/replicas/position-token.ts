@@ -23,9 +23,9 @@ export interface PositionTokens {
   readonly seal: (position: WrittenPosition) => string;
   /**
    * The positions of writes that ran at the same time, separated by commas.
-   * @returns undefined in the place of a text that this service did not issue
+   * @returns undefined if this service did not issue one of them
    */
-  readonly openAll: (tokens: string) => readonly (WrittenPosition | undefined)[];
+  readonly openAll: (tokens: string) => readonly WrittenPosition[] | undefined;
 }
 
 /** The timeline (4 bytes), the position (8) and the second of issue (4). */
@@ -76,7 +76,15 @@ export function createPositionTokens(secret: Buffer, identity: string): Position
       const sealed = Buffer.concat([vector, createCipheriv(CIPHER, cipherKey, vector).update(content)]);
       return Buffer.concat([sealed, macOf(sealed)]).toString('base64url');
     },
-    openAll: (tokens) =>
-      tokens.length > MAX_LENGTH ? [undefined] : tokens.split(',').map((token) => open(token.trim())),
+    openAll: (tokens) => {
+      if (tokens.length > MAX_LENGTH) return undefined;
+      const all: WrittenPosition[] = [];
+      for (const token of tokens.split(',')) {
+        const written = open(token.trim());
+        if (!written) return undefined;
+        all.push(written);
+      }
+      return all;
+    },
   };
 }

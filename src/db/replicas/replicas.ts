@@ -5,7 +5,7 @@ import { isDatabaseError } from '../connection/database-errors.ts';
 import type { Reached } from '../connection/server-guard.ts';
 import type { DatabaseLimits } from '../scheduling/class-queues.ts';
 import type { Requester } from '../scheduling/requester.ts';
-import { createPositionTokens } from './position-token.ts';
+import { createPositionTokens, type WrittenPosition } from './position-token.ts';
 import { PrimaryPositions } from './primary-positions.ts';
 import { ReplicaReads, type Choice } from './replica-reads.ts';
 import { Replica, type ReplicaState } from './replica.ts';
@@ -121,16 +121,14 @@ export async function openReplicas(options: ReplicasOptions): Promise<Replicas> 
   };
 
   /**
-   * What a client requires of a replica.
+   * What a client with these writes requires of a replica.
    * @returns undefined if only the primary will do
    */
-  function requiredBy(position: string | undefined): Reached | undefined {
+  function requiredBy(written: readonly WrittenPosition[]): Reached | undefined {
     const least = positions.since(maxLag);
-    if (position === undefined || !least) return least;
+    if (!least) return undefined;
     let required: Reached = least;
-    for (const written of tokens.openAll(position)) {
-      if (!written) return undefined;
-      const { reached, issued } = written;
+    for (const { reached, issued } of written) {
       const isComparable = reached?.timeline === least.timeline;
       if (!isComparable && Date.now() - issued <= maxLag + EXPIRY) return undefined;
       if (isComparable && reached.position > required.position) required = reached;
@@ -140,9 +138,9 @@ export async function openReplicas(options: ReplicasOptions): Promise<Replicas> 
 
   let turn = 0;
   /** The replica with the fewest reads among those that have what the client requires. */
-  function choose(position: string | undefined): Choice | undefined {
+  function choose(written: readonly WrittenPosition[]): Choice | undefined {
     lastRead = performance.now();
-    const required = requiredBy(position);
+    const required = requiredBy(written);
     if (!required) return undefined;
     turn += 1;
     let best: Replica | undefined;
@@ -169,8 +167,10 @@ export async function openReplicas(options: ReplicasOptions): Promise<Replicas> 
 
   return {
     primary: notes.noting(primary),
-    reading: (requester, position) =>
-      new ReplicaReads(primary.for(requester), requester, () => choose(position)),
+    reading: (requester, position) => {
+      const written = position === undefined ? [] : tokens.openAll(position);
+      return new ReplicaReads(primary.for(requester), requester, () => written && choose(written));
+    },
     changing: (requester) => notes.noting(primary.for(requester), requester, true),
     positionAfter: (requester, status) => {
       // Also after a refusal by the primary, such as 412: what refuses the write must be there when its client looks.
