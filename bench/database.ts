@@ -25,10 +25,16 @@ export interface BenchDatabase {
   readonly drop: () => Promise<void>;
 }
 
-/** A database of its own on the server of BENCH_DATABASE_URL, else on an embedded one with PostgreSQL's own settings. */
-export async function createDatabase(directory: string): Promise<BenchDatabase> {
+/**
+ * A database of its own on the server of BENCH_DATABASE_URL, else on an embedded one with PostgreSQL's own settings.
+ * @param settings of the embedded server that are different
+ */
+export async function createDatabase(
+  directory: string,
+  settings: readonly string[] = [],
+): Promise<BenchDatabase> {
   const given = process.env['BENCH_DATABASE_URL'];
-  const embedded = given ? undefined : await startEmbedded(join(directory, 'postgres'));
+  const embedded = given ? undefined : await startEmbedded(join(directory, 'postgres'), settings);
   const url = new URL(given ?? embedded?.url ?? '');
   const server = postgres(url.href, { max: 1, onnotice: () => undefined });
   const name = `vitrine_bench_${randomBytes(4).toString('hex')}`;

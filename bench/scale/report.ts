@@ -91,7 +91,8 @@ export function report(results: readonly Result[], run: Run): string {
 How the cost of a request grows with rows, models, columns, connections and workers, on logarithmic axes: a flat line is a cost that does not
 grow, and a straight line that rises by one decade over each decade is a cost in proportion.
 
-Each number is the median of ${run.rounds} rounds of ${run.seconds} s after a warm-up. "server µs" and "PostgreSQL µs" are the processor time of one request, of the service and of
+Each rate, latency and processor time is the median of ${run.rounds} rounds of ${run.seconds} s after a warm-up; times of starts, memory and exports are single readings,
+but for the median of 3 starts with many models. "server µs" and "PostgreSQL µs" are the processor time of one request, of the service and of
 its PostgreSQL sessions; other work on the machine disturbs them less than the rates and latencies.
 
 ${results.map(section).join('\n\n')}
@@ -105,7 +106,7 @@ ${results.map(section).join('\n\n')}
 ## How to run it
 
 \`npm run bench:scale\` took ${Math.ceil(run.minutes)} minutes, and writes this page and its images. It needs about 5 GB of disk space. \`npm run bench:scale -- --short\` tries small
-sizes, and \`npm run bench:scale -- rows models\` measures some axes; both only print the tables. \`BENCH_ROUNDS\` and \`BENCH_SECONDS\` set how long it
-measures. \`BENCH_DATABASE_URL\` names a server to make and drop databases on; without it an embedded PostgreSQL is used. PostgreSQL µs need a server on this machine.
+sizes, and \`npm run bench:scale -- rows models\` measures some axes; both only print the tables. \`BENCH_ROUNDS\` (here ${run.rounds}) and
+\`BENCH_SECONDS\` (here ${run.seconds}) set how long it measures. \`BENCH_DATABASE_URL\` names a server to make and drop databases on; without it an embedded PostgreSQL is used. PostgreSQL µs need a server on this machine.
 `;
 }

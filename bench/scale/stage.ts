@@ -98,7 +98,7 @@ export function createStage(options: StageOptions): Stage {
       const folder = join(directory, `database-${count}`);
       await mkdir(folder);
       await chmod(folder, 0o755); // the embedded server runs as another user when this is root
-      const database = await createDatabase(folder);
+      const database = await createDatabase(folder, ['max_connections=200']); // enough for four workers
       try {
         return await work(database);
       } finally {

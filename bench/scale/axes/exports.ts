@@ -10,6 +10,8 @@ import { addMessages, createUsers, MESSAGE, OWNED, USER } from './resources.ts';
 
 const SIZE = 500_000;
 const SHORT_SIZE = 10_000;
+const TIMES = ['first', 'again'] as const;
+
 /** The goal for the extra memory of an export, megabytes. */
 const GOAL = 50;
 const SLOW_RATE = 8 * 2 ** 20;
@@ -72,7 +74,7 @@ export const exports: Axis = {
   title: 'Exports',
   unit: 'exports',
   text: `All ${whole(SIZE)} messages as one response. "before MB" is the resident memory of the service before the export, "extra MB" what it has more at its
-peak. Each format begins with a new process, and is exported twice: first on the idle process, then again. The goal is less than ${GOAL} MB.`,
+peak. Each format begins with a new process, and is exported twice: first on the idle process, then again.`,
   run: (stage) =>
     stage.withDatabase(async (database) => {
       const size = stage.isShort ? SHORT_SIZE : SIZE;
@@ -80,17 +82,21 @@ peak. Each format begins with a new process, and is exported twice: first on the
       await createUsers(database, registry, size / OWNED);
       await addMessages(database.query, 0, size);
       const body: string[][] = [];
+      const extra: Record<(typeof TIMES)[number], number> = { first: 0, again: 0 };
       for (const one of EXPORTS) {
         stage.say(`  ${one.name}`);
         await stage.withServer(database, { RESOURCES: registry }, async (server) => {
           await sleep(IDLE);
-          for (const time of ['first', 'again']) {
-            body.push([one.name, time, ...(await measureExport(server, one, size))]);
+          for (const time of TIMES) {
+            const measured = await measureExport(server, one, size);
+            body.push([one.name, time, ...measured]);
+            extra[time] = Math.max(extra[time], Number(measured.at(-1)));
             await sleep(IDLE);
           }
         });
       }
       const head = ['format', '', 'response MB', 'seconds', 'records/s', 'before MB', 'extra MB'];
-      return { points: [], facts: { head, body } };
+      const note = `The goal is less than ${GOAL} MB extra. The first export of a process, which also takes what the process keeps for later, takes up to ${extra.first.toFixed(0)} MB, and the next one up to ${extra.again.toFixed(0)} MB.`;
+      return { points: [], facts: { head, body }, notes: [note] };
     }),
 };
