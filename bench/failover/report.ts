@@ -68,12 +68,12 @@ export function table(rounds: readonly Round[]): string {
 /** The text of bench/failover.md. */
 export const report = (rounds: readonly Round[], nodes: number): string => `# Failover
 
-PostgreSQL on ${nodes} nodes under Patroni (\`synchronous_mode\`, \`ttl\` 5 s, \`loop_wait\` 1 s) with etcd. The primary is killed with \`kill -9\` while clients write and read through the compiled service. Patroni makes a standby the primary. The service is not restarted.
+PostgreSQL on ${nodes} nodes under Patroni (\`synchronous_mode\`, \`ttl\` 5 s, \`loop_wait\` 1 s, \`retry_timeout\` 2 s, \`primary_start_timeout\` 0) with etcd. The primary is killed with \`kill -9\` while clients write and read through the compiled service. Patroni makes a standby the primary. The service is not restarted.
 Clients record every write that they send and each answer. After each kill this is compared with the tables and the history of the new primary.
 
 ${table(rounds)}
 
-- Routes: an address with all nodes and \`target_session_attrs=read-write\`; HAProxy, which asks Patroni for the primary; PgBouncer in transaction mode in front of HAProxy.
+- Routes: an address with all nodes and \`target_session_attrs=read-write\`; HAProxy, which asks Patroni for the primary every 0.5 s; PgBouncer in transaction mode in front of HAProxy.
 - Lost, torn, doubled, history, wrong 503: see [Faults](faults.md). Each has to be 0.
 - 429: all clients log in as one user, whose statements wait for each other while the database does not answer. It means "not made".
 - Other errors: answers to writes and reads other than 200, 201, 429, 503, and the 412 and 404 of writes that are repeated with \`If-Match\`.
