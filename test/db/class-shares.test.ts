@@ -125,6 +125,34 @@ test('several processes share the limits of costly reads, and no client fills a 
   }
 });
 
+test('one of several processes runs a second slow read once the first has run for a second', async () => {
+  for (const [processes, atOnce] of [
+    [1, 2],
+    [2, 1],
+    [4, 1],
+  ]) {
+    const scheduler = new Scheduler(undefined, undefined, { processes: processes ?? 1 });
+    const enter = (key: string): Promise<RunningStatement | undefined> =>
+      Promise.resolve(scheduler.enter('slow', { ...SERVICE, key, clientKind: 'user' }));
+    const entered = ['ada', 'bob', 'eve'].map(enter);
+    assert.equal(scheduler.state.slow.running, atOnce, `${processes} processes`);
+    // The next one starts at once when the first ends, and is not held up by a long one.
+    const first = await entered[0];
+    assert.ok(first);
+    scheduler.leave(first);
+    assert.equal(scheduler.state.slow.running, atOnce, `${processes} processes`);
+    await sleep(1_200);
+    assert.equal(scheduler.state.slow.running, 2, `${processes} processes`);
+    for (const next of entered.slice(1)) {
+      const running = await next;
+      assert.ok(running);
+      scheduler.leave(running);
+    }
+    assert.equal(scheduler.state.slow.running, 0);
+    scheduler.close();
+  }
+});
+
 test('a client with many slow writes of one record may write others at once', async ({ mock }) => {
   const scheduler = new Scheduler();
   let now = scheduler.clock.now();

@@ -6,7 +6,7 @@ import type { Requester } from './requester.ts';
 import type { Shape } from '../statement-shapes.ts';
 import { increment } from '../counts.ts';
 import type { SlowClients } from './slow-clients.ts';
-import { LOST_AFTER, READ_CLASSES, SHARES, type Share, type WorkClass } from './work-class.ts';
+import { LONG, LOST_AFTER, READ_CLASSES, SHARES, type Share, type WorkClass } from './work-class.ts';
 import type { TimeQueue } from './time-queue.ts';
 
 /** Maximum slow statements of one anonymous client, including those of other classes that turned out to be slow. */
@@ -77,6 +77,8 @@ export class ClassQueue {
   refused = 0;
   /** The mean duration of a statement (milliseconds). */
   #mean: number;
+  /** When a statement last began. */
+  #beganAt = -Infinity;
   /** When a short statement last ended. */
   #shortEndedAt = -Infinity;
 
@@ -93,6 +95,12 @@ export class ClassQueue {
   /** Connections that other classes may not use: those in use and those reserved for this class. */
   get taken(): number {
     return Math.max(this.running, this.share.reserved);
+  }
+
+  /** How many statements may run. */
+  get max(): number {
+    const { max, maxShort } = this.share;
+    return maxShort !== undefined && performance.now() - this.#beganAt < LONG ? maxShort : max;
   }
 
   get waiting(): number {
@@ -121,7 +129,7 @@ export class ClassQueue {
     const ahead = this.#queue.ahead(key, waitsWithUsers(caller), this.#mean);
     const isBehindItself = ahead === own;
     const mean = isBehindItself ? Math.min(this.#mean, cost) : this.#mean;
-    const wait = (ahead * mean) / (isBehindItself ? this.#maxRunning(caller) : this.share.max);
+    const wait = (ahead * mean) / (isBehindItself ? this.#maxRunning(caller) : this.max);
     if (!this.#needsCooldown(caller)) return wait;
     const cooldown = this.#slowClients.isCoolingDown(key, this.name) ? this.#slowClients.cooldownOf(key) : 0;
     if (this.name !== 'slow') return wait + cooldown;
@@ -234,6 +242,7 @@ export class ClassQueue {
   /** @returns milliseconds that the statement is expected to take, to be passed to `leave` */
   enter(caller: QueueClient, cost = this.#mean): number {
     this.running += 1;
+    this.#beganAt = performance.now();
     increment(this.#runningOf, caller.key, 1);
     if (caller.obstacle !== undefined) increment(this.#runningOfObstacle, caller.obstacle, 1);
     this.queueOf(caller).beginWork(caller.key, cost);

@@ -74,8 +74,7 @@ export class ClassQueues {
 
   /** Whether the class may use one more connection, besides those reserved for other classes. */
   hasRoom(queue: ClassQueue): boolean {
-    const max =
-      UNCERTAIN.has(queue.name) && this.isSlowFull ? Math.ceil(queue.share.max / 2) : queue.share.max;
+    const max = UNCERTAIN.has(queue.name) && this.isSlowFull ? Math.ceil(queue.share.max / 2) : queue.max;
     const others = this.#taken - queue.taken;
     if (queue.running >= max || others + queue.running >= CONNECTIONS) return false;
     if (!isRisky(queue)) return true;

@@ -23,6 +23,8 @@ export const LOST_AFTER = 12_000;
 /** How many of the exclusive connections the statements of a class get. */
 export interface Share {
   readonly max: number;
+  /** Maximum while the latest one has run for less than `LONG`, so that others need not wait for a long one. Default: `max`. */
+  readonly maxShort?: number;
   /** Kept free for this class, whatever the other classes do. */
   readonly reserved: number;
   /** Maximum for one client, so that a second client finds a connection. */
@@ -35,6 +37,9 @@ export interface Share {
    */
   readonly leavesRoom?: boolean;
 }
+
+/** Milliseconds after which a slow statement is longer than most: see `Share.maxShort`. */
+export const LONG = 1_000;
 
 /** Those of a process that is alone. */
 export const SHARES: Readonly<Record<WorkClass, Share>> = {
@@ -54,10 +59,14 @@ export const shareOfProcess = (limit: number, processes: number): number => Math
 /** Classes of reads whose cost is not known well. They get half of their connections while slow statements have all of theirs. */
 export const UNCERTAIN: ReadonlySet<WorkClass> = new Set(['read', 'trial', 'attempt']);
 
-/** The shares of one of several processes: those for reads of uncertain cost are divided, but a client never gets all of a class. */
+/**
+ * The shares of one of several processes: those for reads of uncertain cost are divided, but a client never gets all of a class.
+ * Slow statements are divided only while they are short.
+ */
 export function sharesOf(processes: number): typeof SHARES {
   return forEachClass((name) => {
     const share = SHARES[name];
+    if (name === 'slow') return { ...share, maxShort: shareOfProcess(share.max, processes) };
     if (!UNCERTAIN.has(name)) return share;
     const max = Math.max(2, shareOfProcess(share.max, processes));
     return { ...share, max, perClient: Math.min(max - 1, share.perClient) };
