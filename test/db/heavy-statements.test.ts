@@ -171,6 +171,24 @@ describe('heavy statements', () => {
     assert.ok(heavy.mayStart('writes', 'gil', 0.75));
   });
 
+  test('several processes share the two heavy writes that run at once, and each may run one', () => {
+    for (const [processes, atOnce] of [
+      [1, 2],
+      [2, 1],
+      [3, 1],
+      [64, 1],
+    ]) {
+      const heavy = new HeavyStatements(new ClientPresence(), processes);
+      const mayStart = ['ada', 'bob', 'eve'].filter((key) => {
+        const may = heavy.mayStart('writes', key, 1);
+        if (may) heavy.begin('writes', key, 1);
+        return may;
+      });
+      assert.equal(mayStart.length, atOnce, `${processes} processes`);
+      assert.ok(heavy.mayStart('writes', 'eve', 0.5), 'a light one does not wait for those of others');
+    }
+  });
+
   test('a read weighs more the longer it takes, and a write the more it sends', () => {
     const weightOf = (mean: number | undefined, pipelinedMean: number): number =>
       weightOfRead({ mean, pipelinedMean });

@@ -52,7 +52,7 @@ export class Runner {
   readonly #brief: BriefReads;
   readonly #work: Pool;
   readonly presence = new ClientPresence();
-  readonly #heavy = new HeavyStatements(this.presence);
+  readonly #heavy: HeavyStatements;
   readonly #scheduler: Scheduler;
   readonly #isPipelined: boolean;
   readonly #shapes = new Shapes();
@@ -75,6 +75,7 @@ export class Runner {
       if (!guard) pools().forEach((pool) => pool.reconnect());
     };
     this.#timeLimits = new TimeLimits(limits.slowTimeout);
+    this.#heavy = new HeavyStatements(this.presence, limits.processes);
     this.#scheduler = new Scheduler(this.presence, this.#heavy, limits);
     const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
     const common = { open, deadline: DEADLINE, guard, isDirect: isPipelined, onReadOnly };

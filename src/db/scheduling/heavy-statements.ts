@@ -4,6 +4,7 @@ import type { RawRow, SentStatement } from '../rows.ts';
 import type { Shape } from '../statement-shapes.ts';
 import { isRecent, remember, type RecentEvents } from './recent-events.ts';
 import { increment } from '../counts.ts';
+import { shareOfProcess } from './work-class.ts';
 
 /** Mean milliseconds of a read from which it has a weight, and for the full weight. */
 const MIN_HEAVY = 1;
@@ -20,7 +21,7 @@ const LARGE_RECORD = 64 * 1024;
 const LARGE_FOR = 1_000;
 /** Maximum weight of the reads, and of the writes, that one client runs at once. */
 const MAX_OF_CLIENT = 1;
-/** The same of the writes of all clients, of those that weigh more than half. */
+/** The same of the writes of all clients in all processes, which share it, of those that weigh more than half. */
 const MAX_WRITES = 2;
 const MAX_LIGHT = 0.5;
 /**
@@ -68,9 +69,12 @@ export class HeavyStatements {
   readonly #largeWrites: RecentEvents = new Map();
   /** The weight of the heavier writes of all clients, in thousandths. */
   #writes = 0;
+  readonly #maxWrites: number;
 
-  constructor(presence: ClientPresence) {
+  /** @param processes how many share the database */
+  constructor(presence: ClientPresence, processes = 1) {
     this.#presence = presence;
+    this.#maxWrites = thousandths(shareOfProcess(MAX_WRITES, processes));
   }
 
   /** Whether no other client has been present for some time. */
@@ -108,7 +112,7 @@ export class HeavyStatements {
     if (kind === 'writes') {
       // A client with none of them only needs some room, or others with lighter writes would always take it.
       const shared = sharedWeight(weight);
-      const isCrowded = this.#writes + (running === 0 ? 1 : shared) > thousandths(MAX_WRITES);
+      const isCrowded = this.#writes + (running === 0 ? 1 : shared) > this.#maxWrites;
       return !(shared > 0 && isCrowded) && hasRoom(running, weight);
     }
     const mayStart = hasRoom(running, weight) && !this.#overtakes(key, now, waiting);
