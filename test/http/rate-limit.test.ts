@@ -186,6 +186,17 @@ describe('the counts of clients', () => {
     assert.ok(next.spend('c') > 0);
   });
 
+  test('a new process gets the requests of a client that was seen before many who have all of theirs back', () => {
+    const next = createRateLimit({ perSecond: 10, burst: 3 }, undefined, () => now);
+    for (const client of ['d', 'd', 'd', 'e', 'f']) limit.spend(client);
+    now += 150;
+    next.charge(limit.recent(2));
+    assert.deepEqual(
+      [1, 2].map(() => next.spend('d') > 0),
+      [false, true],
+    );
+  });
+
   test('the number of counted clients is bounded, and the one seen last is kept', () => {
     for (const client of ['early', 'late', 'late', 'late']) limit.spend(client);
     for (let count = 0; count < 49_990; count += 1) limit.spend(`client ${count}`);

@@ -61,12 +61,12 @@ export function createRateLimit(
       for (const [key, requests] of spent) store(key, Math.max(current, timeOf(key)) + requests * interval);
     },
 
-    /** The requests that are not available again yet, of the latest `maxClients` clients. */
+    /** The requests that are not available again yet, of at most `maxClients` clients: those first seen last. */
     recent(maxClients: number): SpentRequests[] {
       const current = now();
       return [...new Map([...earlier, ...fullAt])]
-        .slice(-maxClients)
         .filter(([, time]) => time > current)
+        .slice(-maxClients)
         .map(([key, time]) => [key, (time - current) / interval]);
     },
   };
