@@ -64,10 +64,10 @@ const MAX_NAME = 200;
 
 /**
  * Shortens text from a client for use in an error message or in the log.
- * @param most UTF-16 units
+ * @param max UTF-16 units
  */
-export const excerpt = (text: string, most = MAX_NAME): string =>
-  text.length <= most ? text : `${text.slice(0, most).toWellFormed()}…`;
+export const excerpt = (text: string, max = MAX_NAME): string =>
+  text.length <= max ? text : `${text.slice(0, max).toWellFormed()}…`;
 
 /** Keeps the first errors and adds the number of the others to the last one. */
 function firstErrors(errors: FieldErrors, what: string): FieldErrors {

@@ -10,7 +10,7 @@ import type { AdminContext, RecordContext, ResourceContext } from './web/admin-c
 import type { Form } from './web/form-data.ts';
 import { showChange, showHistory } from './history/history-page.ts';
 import { runImport, showImport } from './import/import-page.ts';
-import { showKeys } from './web/keyboard-help.ts';
+import { showKeyboardHelp } from './web/keyboard-help.ts';
 import { saveRecord, showAdd, showRecord } from './form/edit-page.ts';
 import { exportList } from './list/list-export.ts';
 import { applyFilter } from './list/filter-panel.ts';
@@ -51,7 +51,7 @@ export const GENERAL_PAGES: Readonly<Record<GeneralPageName, Page<AdminContext>>
   logout: { change: logOut },
   account: { show: showAccount, change: changePassword },
   sessions: { change: endOtherSessions },
-  keys: { show: showKeys },
+  keys: { show: showKeyboardHelp },
 };
 
 export const LIST_PAGES: Readonly<Record<ListPageName, Page<ResourceContext>>> = {

@@ -3,7 +3,7 @@ import { withBasePath } from '../http/message/base-path.ts';
 import { randomBytes } from 'node:crypto';
 import { readSettings, type Settings } from '../config.ts';
 import { StartError } from '../errors.ts';
-import { listensLast, openListener, takePassedSocket, type Listener } from '../http/server/listener.ts';
+import { listensOnceReady, openListener, takePassedSocket, type Listener } from '../http/server/listener.ts';
 import { loadSamples } from './samples.ts';
 import type { Users } from '../resources/users/users.ts';
 import type { Prepared } from '../service.ts';
@@ -131,7 +131,7 @@ async function run(settings: Settings, link?: WorkerLink): Promise<void> {
     if (!link) ignoreHangup(logger);
     const listen = (): Promise<Listener> =>
       openListener(service, settings, logger, { passed, portHint: otherPort(settings), isFirst: leads });
-    if (!listensLast(passed, link?.start.isInitial)) server = await listen();
+    if (!listensOnceReady(passed, link?.start.isInitial)) server = await listen();
     warnIfForeign(logger);
     site = await service.prepare({ warns: leads });
     logger.flush(); // so that the password is printed after the schema's log lines

@@ -75,8 +75,8 @@ export const isByKey = ({ model, orderings }: ListPlan): boolean =>
   orderings.length === partsOf(model.primaryKey).length;
 
 /**
- * Whether PostgreSQL's estimate for the plan would reveal rows that it does not list. So it would for a model that shows only a
- * part of its table (`relation`).
+ * Whether PostgreSQL's estimate for the plan would reveal rows that it does not list, for example of a model that shows only a part
+ * of its table (`relation`).
  */
 export const mayHideRows = ({ model, joins }: ListPlan): boolean =>
   [model, ...joins.map((join) => join.model)].some((one) => one.mayHideRows || one.relation !== undefined);

@@ -193,7 +193,7 @@ describe('admission', () => {
 
   test('starts no queued request in an iteration that is left to new connections', async () => {
     let isHeld = true;
-    const admission = new Admission({ holdsQueue: () => isHeld });
+    const admission = new Admission({ decideHold: () => isHeld });
     let started = 0;
     for (let count = 0; count < 20; count += 1)
       void Promise.resolve(enter(admission, 'ada')).then(() => (started += 1));

@@ -36,7 +36,7 @@ function takeAll(all: readonly Step[]): { budget: ByteBudget; held: Map<string, 
       continue;
     }
     let amount = bytes;
-    while (amount > 0 && budget.excess(name, amount)) amount = Math.floor(amount / 2);
+    while (amount > 0 && budget.exceededLimit(name, amount)) amount = Math.floor(amount / 2);
     if (amount === 0) continue;
     budget.take(name, amount);
     held.set(name, has + amount);
@@ -52,7 +52,7 @@ describe('a byte budget', () => {
         const sum = [...held.values()].reduce((one, other) => one + other, 0);
         assert.equal(budget.used, sum);
         assert.ok(sum <= TOTAL);
-        assert.equal(budget.excess('newcomer', ORDINARY), undefined);
+        assert.equal(budget.exceededLimit('newcomer', ORDINARY), undefined);
       }),
       { numRuns: 500 },
     );
@@ -63,7 +63,7 @@ describe('a byte budget', () => {
       fc.property(steps(2), (all) => {
         const { budget } = takeAll(all);
         assert.ok(budget.used <= (TOTAL * 3) / 4);
-        assert.equal(budget.excess('newcomer', TOTAL / 16), undefined);
+        assert.equal(budget.exceededLimit('newcomer', TOTAL / 16), undefined);
       }),
     );
   });
@@ -74,7 +74,7 @@ describe('a byte budget', () => {
         const { budget, held } = takeAll(all);
         for (const [client, bytes] of held) budget.release(client, bytes);
         assert.equal(budget.used, 0);
-        assert.equal(budget.excess('newcomer', TOTAL), undefined);
+        assert.equal(budget.exceededLimit('newcomer', TOTAL), undefined);
       }),
     );
   });
@@ -82,47 +82,47 @@ describe('a byte budget', () => {
   test('grants many clients the bytes of ordinary requests', () => {
     const budget = new ByteBudget(TOTAL);
     for (let client = 0; client < 64; client += 1) {
-      assert.equal(budget.excess(`client ${client}`, ORDINARY), undefined);
+      assert.equal(budget.exceededLimit(`client ${client}`, ORDINARY), undefined);
       budget.take(`client ${client}`, ORDINARY);
     }
-    assert.equal(budget.excess('one more', 1), 'total');
+    assert.equal(budget.exceededLimit('one more', 1), 'total');
   });
 
   test('that the networks of one IPv6 customer exhaust has room for others', () => {
     const budget = new ByteBudget(TOTAL);
     for (let client = 1; client < 200; client += 1) {
       const network = `2001:db8:1:${client.toString(16)}::/64`;
-      while (!budget.excess(network, ORDINARY / 4)) budget.take(network, ORDINARY / 4);
+      while (!budget.exceededLimit(network, ORDINARY / 4)) budget.take(network, ORDINARY / 4);
     }
     assert.ok(budget.used <= TOTAL / 2, String(budget.used));
     for (const other of ['2001:db8:2:1::/64', '192.0.2.1'])
-      assert.equal(budget.excess(other, 8 * ORDINARY), undefined);
+      assert.equal(budget.exceededLimit(other, 8 * ORDINARY), undefined);
   });
 
   test('that one IPv6 client uses as far as it may has room for ordinary requests of its neighbors', () => {
     for (const others of [[], ['192.0.2.1'], ['192.0.2.1', '2001:db8:2:1::/64']]) {
       const budget = new ByteBudget(TOTAL);
       for (const client of ['2001:db8:1:1::/64', ...others])
-        while (!budget.excess(client, ORDINARY / 4)) budget.take(client, ORDINARY / 4);
+        while (!budget.exceededLimit(client, ORDINARY / 4)) budget.take(client, ORDINARY / 4);
       for (const neighbor of ['2001:db8:1:2::/64', '2001:db8:1:ff00::/64']) {
-        assert.equal(budget.excess(neighbor, ORDINARY), undefined, neighbor);
+        assert.equal(budget.exceededLimit(neighbor, ORDINARY), undefined, neighbor);
         budget.take(neighbor, ORDINARY);
       }
-      assert.equal(budget.excess('2001:db8:1:3::/64', ORDINARY), 'total');
+      assert.equal(budget.exceededLimit('2001:db8:1:3::/64', ORDINARY), 'total');
     }
   });
 
   test('tells an IPv6 client that it is not the reason when its neighbors are', () => {
     const budget = new ByteBudget(TOTAL);
     const [one, neighbor] = ['2001:db8:1:1::/64', '2001:db8:1:2::/64'];
-    while (!budget.excess(one, ORDINARY)) budget.take(one, ORDINARY);
-    assert.equal(budget.excess(one, ORDINARY), 'share');
-    assert.equal(budget.excess(neighbor, 8 * ORDINARY), 'total');
+    while (!budget.exceededLimit(one, ORDINARY)) budget.take(one, ORDINARY);
+    assert.equal(budget.exceededLimit(one, ORDINARY), 'share');
+    assert.equal(budget.exceededLimit(neighbor, 8 * ORDINARY), 'total');
   });
 
   test('leaves another client half of the total to share while many clients of one /48 hold a little more than an ordinary request', () => {
     const budget = new ByteBudget(TOTAL);
     for (let client = 1; client <= 20; client += 1) budget.take(`2001:db8:1:${client}::/64`, 1.2 * ORDINARY);
-    assert.equal(budget.excess('192.0.2.1', 16 * ORDINARY), undefined);
+    assert.equal(budget.exceededLimit('192.0.2.1', 16 * ORDINARY), undefined);
   });
 });

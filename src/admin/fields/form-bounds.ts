@@ -29,8 +29,8 @@ function maxLengthOf(column: Column): number {
 
 /** The fault of a text that is too long for its column's field. `boundedForm` may already have truncated it. */
 export function tooLongFault(column: Column, text: string): string | undefined {
-  const most = maxLengthOf(column);
-  return text.length > most ? `must be at most ${grouped(most)} characters here` : undefined;
+  const max = maxLengthOf(column);
+  return text.length > max ? `must be at most ${grouped(max)} characters here` : undefined;
 }
 
 /**
@@ -58,9 +58,9 @@ export function boundedForm(form: Form, columns: readonly Column[]): Form {
     if (nullBoxes.has(name)) return [[name, '1'] as const];
     const column = byName.get(name);
     if (!column) return [];
-    const most = maxLengthOf(column);
-    const isTruncated = value.length > most && most < LONGEST_JSON;
-    return [[name, isTruncated ? value.slice(0, most + 1).toWellFormed() : value] as const];
+    const max = maxLengthOf(column);
+    const isTruncated = value.length > max && max < LONGEST_JSON;
+    return [[name, isTruncated ? value.slice(0, max + 1).toWellFormed() : value] as const];
   });
   return createForm(entries);
 }

@@ -2,7 +2,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
-import { shortenable, shownValue } from '../web/display-text.ts';
+import { cutForShortening, shownValue } from '../web/display-text.ts';
 import type { ImportFile } from './import-file.ts';
 import type { MatchedRow } from './import-matches.ts';
 import type { RowKind, RowOutcome } from './import-rows.ts';
@@ -40,11 +40,11 @@ function addTexts(hash: Hash, texts: readonly (string | null)[]): Hash {
 /** What the preview needs of a value. A key stays complete, because its record is looked up. */
 function condensed(column: Column, text: string | null): string | null {
   if (text === null) return null;
-  const beginning = shortenable(text, SHOWN_LENGTH);
+  const beginning = cutForShortening(text, SHOWN_LENGTH);
   const part =
     column.references || beginning === text
       ? text
-      : shortenable(String(shownValue(column, text)), SHOWN_LENGTH);
+      : cutForShortening(String(shownValue(column, text)), SHOWN_LENGTH);
   // A part of a string would keep all of it in memory.
   return Buffer.from(part).toString();
 }

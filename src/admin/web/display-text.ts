@@ -43,17 +43,17 @@ export const EMPTY_TEXT = html`<span class="nothing">empty text</span>`;
 const READ_FACTOR = 16;
 
 /** The beginning of a text, on one line. */
-export function shortened(text: string, most = MAX_SHOWN): string {
+export function shortened(text: string, max = MAX_SHOWN): string {
   const trimmed = text.trim();
-  const isLong = trimmed.length > READ_FACTOR * most;
-  const line = trimmed.slice(0, READ_FACTOR * most).replace(/\s+/g, ' ');
-  const characters = [...line.slice(0, 2 * most + 1)]; // a character is one or two UTF-16 units
-  return characters.length > most || isLong ? `${characters.slice(0, most).join('').toWellFormed()}…` : line;
+  const isLong = trimmed.length > READ_FACTOR * max;
+  const line = trimmed.slice(0, READ_FACTOR * max).replace(/\s+/g, ' ');
+  const characters = [...line.slice(0, 2 * max + 1)]; // a character is one or two UTF-16 units
+  return characters.length > max || isLong ? `${characters.slice(0, max).join('').toWellFormed()}…` : line;
 }
 
-/** A short text that `shortened` shows like this one. */
-export function shortenable(text: string, most: number): string {
-  const read = READ_FACTOR * most;
+/** A shorter text for which `shortened` gives the same result. */
+export function cutForShortening(text: string, max: number): string {
+  const read = READ_FACTOR * max;
   if (text.length <= read) return text;
   const trimmed = text.trim();
   return trimmed.length <= read ? trimmed || ' ' : `${trimmed.slice(0, read)}…`;
@@ -62,14 +62,14 @@ export function shortenable(text: string, most: number): string {
 /** Whether the column's values are right-aligned as numbers. A foreign key shows a label instead. */
 export const isNumeric = ({ type, references }: Column): boolean => type.bounded === true && !references;
 
-/** A value for display. @param most characters; without it the text is not shortened */
-export function shownValue(column: Column, text: string | null, most?: number): Html | string {
+/** A value for display. @param max characters; without it the text is not shortened */
+export function shownValue(column: Column, text: string | null, max?: number): Html | string {
   if (text === null) return NOTHING;
   const { control } = column.type.input;
   if (control === 'checkbox') return text === 'true' ? 'Yes' : 'No';
   if (control === 'date' || control === 'datetime-local') return moment(text);
   const shown = column.type.element ? arrayInWords(text) : text;
-  return most === undefined ? shown : shortened(shown, most);
+  return max === undefined ? shown : shortened(shown, max);
 }
 
 /** The elements of an array separated by commas, if that is clear; otherwise its JSON. */
@@ -94,9 +94,9 @@ export const sourceLabel = (source: string): string => SOURCE_LABELS[source] ?? 
 export const actionLabel = (action: string): string => ACTION_LABELS[action] ?? action;
 
 /** A column of a record for display. A foreign key shows the label of the related record. */
-export function shownColumn(entry: RecordEntry, column: Column, most: number = MAX_SHOWN): Html | string {
+export function shownColumn(entry: RecordEntry, column: Column, max: number = MAX_SHOWN): Html | string {
   const text = column.parts ? keyIn(entry, column) : textOfColumn(entry.fields, column);
-  if (!column.references || text === null) return shownValue(column, text, most);
+  if (!column.references || text === null) return shownValue(column, text, max);
   const label = entry.labels[column.key];
-  return label ? shortened(label, most) : `#${text}`;
+  return label ? shortened(label, max) : `#${text}`;
 }

@@ -24,7 +24,7 @@ const KEYS = {
   ],
 } as const;
 
-export function showKeys(context: AdminContext): Reply {
+export function showKeyboardHelp(context: AdminContext): Reply {
   const body = html`<p>
       Keyboard shortcuts work while you are not typing in a field. Everything they do also works without them.
     </p>

@@ -62,10 +62,10 @@ export function createParking(siblings?: Siblings) {
     return found?.session === digest(token) && found.expires >= Date.now() ? found.form : undefined;
   }
 
-  /** Deletes the oldest matching form when `most` or more match. */
-  function makeRoomAmong(most: number, matches: (form: ParkedForm) => boolean): void {
+  /** Deletes the oldest matching form when `max` or more match. */
+  function makeRoomAmong(max: number, matches: (form: ParkedForm) => boolean): void {
     const same = [...parked].filter(([, one]) => matches(one)).map(([id]) => id);
-    if (same.length >= most) parked.delete(same[0] ?? '');
+    if (same.length >= max) parked.delete(same[0] ?? '');
   }
 
   /** Makes room for one more form. The map is ordered by age. */

@@ -29,10 +29,10 @@ function endOfScalar(text: string, from: number): number {
 /**
  * The elements of a JSON array.
  * @param text valid JSON that starts with `[`
- * @returns undefined for more elements than `most`. The elements end after the first object, and in the first array of too many
+ * @returns undefined for more elements than `max`. The elements end after the first object, and in the first array of too many
  *   dimensions: PostgreSQL has neither.
  */
-export function jsonElements(text: string, most: number): readonly JsonElement[] | undefined {
+export function jsonElements(text: string, max: number): readonly JsonElement[] | undefined {
   const root: JsonElement[] = [];
   const open = [root];
   let count = 0;
@@ -46,7 +46,7 @@ export function jsonElements(text: string, most: number): readonly JsonElement[]
       continue;
     }
     count += 1;
-    if (count > most) return undefined;
+    if (count > max) return undefined;
     if (sign === '[') {
       const next: JsonElement[] = [];
       inner.push(next);

@@ -92,14 +92,15 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     (sum, { output }) => sum + output.length * COLUMN_WEIGHT,
     0,
   );
-  const hasLevel = ({ methods, read }: ServedResource): boolean => methods.has('GET') && read !== 'default';
-  const hasReadLevels = [...resources.values()].some(hasLevel);
-  /** Those whose pages offer some callers the columns of another resource to filter by. */
-  const leadingToLevels = new Set(
+  const isReadRestricted = ({ methods, read }: ServedResource): boolean =>
+    methods.has('GET') && read !== 'default';
+  const hasRestrictedReads = [...resources.values()].some(isReadRestricted);
+  /** Those with a foreign key to such a resource: their pages show more filters to callers who may read it. */
+  const withRestrictedReferences = new Set(
     [...resources.values()].filter(({ model, output }) =>
       namedColumns(model, output).some(({ references }) => {
         const target = references && resources.get(references.name);
-        return target !== undefined && hasLevel(target);
+        return target !== undefined && isReadRestricted(target);
       }),
     ),
   );
@@ -126,7 +127,10 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     return undefined;
   }
 
-  /** The caller of an HTML page that shows some callers more. Wrong credentials count as none, and as a failed login. */
+  /**
+   * The caller of an HTML page that shows some callers more. With wrong credentials, the page is that of an anonymous caller, and the
+   * attempt counts as a failed login.
+   */
   async function optionalCaller(request: ApiRequest): Promise<Caller | undefined> {
     if (request.headers.authorization === undefined) return undefined;
     try {
@@ -138,7 +142,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
   }
 
   async function indexAsHtml(request: ApiRequest): Promise<Reply> {
-    const caller = hasReadLevels ? await optionalCaller(request) : undefined;
+    const caller = hasRestrictedReads ? await optionalCaller(request) : undefined;
     await request.requester.turnForHtml(indexWeight);
     return pages.index(request, caller);
   }
@@ -146,7 +150,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
   async function listAsHtml(request: ApiRequest, resource: ServedResource): Promise<Reply> {
     let caller: Caller | undefined;
     if (resource.read !== 'default') caller = await requireLevel(request, resource.read);
-    else if (leadingToLevels.has(resource)) caller = await optionalCaller(request);
+    else if (withRestrictedReferences.has(resource)) caller = await optionalCaller(request);
     return pages.collection(request, resource, caller, async (query, counting) => {
       let reader: Caller | undefined;
       const list = (one: Caller | undefined): Promise<RecordPage> => {

@@ -46,7 +46,7 @@ const MAX_TAGGED = 1024 * 1024;
  * Lets caches keep what anonymous clients read, for as long as the resource says. A small collection gets a weak ETag of its bytes.
  * @param cache seconds
  */
-function cached(request: ApiRequest, reply: Reply, cache: number): Reply {
+function withCacheHeaders(request: ApiRequest, reply: Reply, cache: number): Reply {
   const { headers } = request;
   const caching = { 'Cache-Control': `public, max-age=${cache}` };
   const { status } = reply;
@@ -76,7 +76,7 @@ export function createApi(options: ApiOptions): Api {
       ? reads.list(request, route.resource)
       : reads.read(request, route.resource, route.id));
     const isAnonymous = request.headers.authorization === undefined;
-    return cache !== undefined && isAnonymous ? cached(request, reply, cache) : reply;
+    return cache !== undefined && isAnonymous ? withCacheHeaders(request, reply, cache) : reply;
   }
 
   return {

@@ -85,7 +85,7 @@ export function createAuthentication(
     // Users who have logged in from the network do not wait behind its other clients. They queue by user id, so that logging in
     // from many networks gives an account no more slots.
     if (isFamiliar(network, user)) return { client, priority: 'network', from, signal };
-    // The others in such a network share a queue, named after the user who has logged in: many networks of one user have one.
+    // Other clients of such a network share a queue. A user's networks have one together, so that further networks add no queues.
     const userId = familiars.userAt(network);
     if (userId !== undefined) return { client: `neighbor of ${userId}`, priority: 'network', from, signal };
     // A user who has logged in from another network does not wait behind unknown names. All others queue by network.

@@ -43,7 +43,7 @@ interface QueuedRequest {
  * - `ClientUsage` finds clients that use much time in total. They wait in the queue of `HeavyWork`, unless they are alone.
  */
 export class Admission {
-  readonly #arrivals: Pick<Arrivals, 'holdsQueue'> | undefined;
+  readonly #arrivals: Pick<Arrivals, 'decideHold'> | undefined;
   readonly #usage = new ClientUsage(MAX_USAGE);
   /** The request that works in the present turn of heavy work, whose time `HeavyWork` measures. */
   #inHeavyTurn: AdmissionRequest | undefined;
@@ -65,7 +65,7 @@ export class Admission {
   readonly #presence = new ClientPresence();
 
   /** @param arrivals delays queued requests while connections arrive  @param processes how many share the machine */
-  constructor(arrivals?: Pick<Arrivals, 'holdsQueue'>, processes = 1) {
+  constructor(arrivals?: Pick<Arrivals, 'decideHold'>, processes = 1) {
     this.#arrivals = arrivals;
     this.#heavy = new HeavyWork((network, took) => {
       this.#inHeavyTurn = undefined;
@@ -273,7 +273,7 @@ export class Admission {
     this.#iteration += 1;
     this.#started = 0;
     if (this.#waiting.size === 0) return;
-    if (this.#arrivals?.holdsQueue(performance.now())) this.#schedule();
+    if (this.#arrivals?.decideHold(performance.now())) this.#schedule();
     else this.#admit();
   };
 

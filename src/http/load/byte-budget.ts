@@ -42,7 +42,7 @@ export class ByteBudget {
    * The limit that the additional bytes would exceed, if any: the client's own share, or what others leave of the total. While
    * nothing is held, a client may exceed both.
    */
-  excess(client: string, bytes: number): 'share' | 'total' | undefined {
+  exceededLimit(client: string, bytes: number): 'share' | 'total' | undefined {
     if (this.#used === 0) return undefined;
     const network = widestNetwork(client);
     const before = this.heldBy(network);

@@ -16,8 +16,8 @@ export class ClosingTurns {
   readonly #turns = new Turns();
 
   /**
-   * Makes the connection wait for its turn when it is destroyed. Only the system's side waits, and receives nothing meanwhile: for
-   * everything else it is closed.
+   * Delays closing the connection in the system until its turn. For Node and the service it is closed before, and it receives
+   * nothing meanwhile.
    */
   add(socket: Socket): void {
     const { _handle: handle } = socket as { _handle?: Handle | null };

@@ -5,7 +5,10 @@ import { OVERLOADED, TOO_MANY } from '../../errors.ts';
 import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
 import { ByteBudget } from './byte-budget.ts';
 
-/** Requests of other clients count from this many milliseconds before a task, and are noted for as long after its pause. */
+/**
+ * Other clients are present if one has sent a request during a task or in this many milliseconds before. Requests are noted until
+ * this many milliseconds after the pause.
+ */
 const WATCH_TIME = 100;
 /**
  * Minimum iterations of the event loop between two tasks. Node accepts one connection in each iteration, so new clients would
@@ -112,7 +115,7 @@ export class HeavyWork {
     const own = this.sizeOf(client);
     const isAlone = this.#waiting.clients === (own > 0 ? 1 : 0);
     const wait = this.#waiting.ahead(key, isUser(client), this.#meanInterval) * this.#meanInterval;
-    const excess = bytes > 0 ? this.#bytes.excess(key, bytes) : undefined;
+    const excess = bytes > 0 ? this.#bytes.exceededLimit(key, bytes) : undefined;
     if (wait > (isAlone ? MAX_WAIT_ALONE : MAX_WAIT) || excess !== undefined)
       return Promise.reject(own > 0 || excess === 'share' ? TOO_MANY : OVERLOADED);
     const queue = this.#waiting.of(isUser(client));

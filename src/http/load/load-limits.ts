@@ -63,7 +63,7 @@ export function createLoadLimits(
       return (bytes) => {
         if (response.closed) return;
         const { network } = client;
-        const excess = bodies.excess(network, bytes);
+        const excess = bodies.exceededLimit(network, bytes);
         if (excess === 'share')
           throw new Problem(
             429,

@@ -10,14 +10,14 @@ const CONNECTION_SIZE = 64 * 1024;
 /** The part of the memory that connections may take. */
 const SHARE = 1 / 4;
 const MIN_CONNECTIONS = 1_024;
-/** Beyond these, one is closed for each new one. Clients tolerate it if it is idle: see `#closeOne`. */
+/** Beyond this number, one is closed for each new one, if possible an idle one: see `#closeOne`. */
 const MAX_CONNECTIONS = 4_096;
 /** Files of a process beside its connections to clients: the program, the log, readers of metrics, and connections to PostgreSQL. */
 const OTHER_FILES = 200;
-/** How many connections of a network are searched for an idle one. */
-const SEARCHED = 64;
+/** How many connections of a network to search for an idle one. */
+const MAX_SEARCHED = 64;
 
-/** How many files this process may have open; infinite where the system does not say. Node.js raises the limit as far as it may. */
+/** How many files this process may have open; Infinity if the system does not say. Node.js raises the limit to its maximum. */
 export function openFileLimit(): number {
   try {
     const [, limit] = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
@@ -28,14 +28,14 @@ export function openFileLimit(): number {
 }
 
 /**
- * The maximum of open connections of one of several processes.
+ * Maximum open connections of one of several processes.
  * @param memory bytes that all processes may use
  * @param files that this process may have open. Some must stay free: the service accepts a connection before it closes another.
  */
 export function maxConnections(processes = 1, memory = memoryLimit(), files = openFileLimit()): number {
   const fitting = Math.floor((memory * SHARE) / CONNECTION_SIZE / processes);
-  const bearable = Math.min(MAX_CONNECTIONS, Math.max(MIN_CONNECTIONS, fitting));
-  return Math.max(1, Math.min(bearable, files - OTHER_FILES));
+  const affordable = Math.min(MAX_CONNECTIONS, Math.max(MIN_CONNECTIONS, fitting));
+  return Math.max(1, Math.min(affordable, files - OTHER_FILES));
 }
 
 /** The warning about a limit of open files that lowers the number of connections; undefined if it does not. */
@@ -81,7 +81,7 @@ export class OpenConnections extends ClientQueue<Socket> {
     // A copy of thousands of sockets for each new connection would occupy the garbage collector.
     for (const socket of this.byClient.get(key) ?? []) {
       one = socket;
-      if (searched++ < SEARCHED && !this.#isBusy(socket)) break;
+      if (searched++ < MAX_SEARCHED && !this.#isBusy(socket)) break;
     }
     if (!one) return;
     this.remove(key, one); // `close` is emitted later.

@@ -134,7 +134,7 @@ export function createUnsent(maxPage: number, processes = 1) {
   return {
     /** Whether a response of this size fits the budget. */
     fits: ({ network }: HasNetwork, bytes: number): boolean =>
-      bytes <= LARGE_RESPONSE || budget.excess(network, bytes) === undefined,
+      bytes <= LARGE_RESPONSE || budget.exceededLimit(network, bytes) === undefined,
 
     /** Whether the client's network leaves more unread than the whole budget. */
     isOverdrawn: ({ network }: HasNetwork): boolean => budget.heldBy(widestNetwork(network)) > total,

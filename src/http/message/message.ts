@@ -107,7 +107,7 @@ export interface Area {
   readonly problem: (problem: Problem, requestId: string, request: ApiRequest) => Reply;
 }
 
-/** Becomes the 401, which has the same form for every `Accept`. Clients rely on it. */
+/** Becomes the response `UNAUTHORIZED`. Clients rely on its form, so it does not depend on `Accept`. */
 export class Unauthorized extends Error {}
 
 export const UNAUTHORIZED: Reply = {

@@ -108,7 +108,7 @@ function keptForm(body: Buffer, coding: Coding): Promise<Buffer> {
 /** The weak form of a tag. */
 const weakly = (tag: string): string => (tag.startsWith('W/') ? tag : `W/${tag}`);
 
-/** A 304 has the tag of the response that the client has: the weak one if that was compressed. */
+/** Gives a 304 the tag of the response that the client has, which is the weak one if that was compressed. */
 export function withKnownTag({ headers }: ApiRequest, reply: Reply): Reply {
   const tag = reply.headers['ETag'];
   const accepted = headers['accept-encoding'];

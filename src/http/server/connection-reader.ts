@@ -120,7 +120,7 @@ export class ConnectionReader {
     socket.on('resume', this.#onResume);
     // After adding the listener, which makes Node read through the stream instead of directly from the handle.
     this.#pause();
-    if (budget.excess(this.#network, this.#rest.length)) return this.#close();
+    if (budget.exceededLimit(this.#network, this.#rest.length)) return this.#close();
     this.#account();
     this.#feed(FIRST_PIECE);
   }
@@ -188,7 +188,7 @@ export class ConnectionReader {
   }
 
   readonly #onData = (bytes: Buffer): void => {
-    if (budget.excess(this.#network, bytes.length)) return this.#close();
+    if (budget.exceededLimit(this.#network, bytes.length)) return this.#close();
     this.#rest = this.#rest.length > 0 ? Buffer.concat([this.#rest, bytes]) : bytes;
     this.#account();
     if (this.#rest.length >= MAX_BUFFERED) this.#pause();
@@ -272,6 +272,6 @@ export class ConnectionReader {
     if (latest?.complete === false) return this.#unanswered.unreadOf(latest) >= MAX_UNREAD;
     const { size } = this.#unanswered;
     if (size === 0) return false;
-    return size >= MAX_UNANSWERED || budget.excess(this.#network, REQUEST_SIZE) !== undefined;
+    return size >= MAX_UNANSWERED || budget.exceededLimit(this.#network, REQUEST_SIZE) !== undefined;
   }
 }

@@ -26,12 +26,12 @@ import { isAdminPath, splitTarget } from '../message/request-head.ts';
 
 /** Bodies larger than this (bytes) also wait in the queue of heavy work. */
 const LARGE_BODY = 16_384;
-/** Records larger than this (bytes) wait in the queue of heavy work before they become an HTML page, a slow task. */
+/** Records larger than this (bytes) wait in the queue of heavy work before they are rendered as HTML, which is slow. */
 const LARGE_PAGE = 2_048;
 /** Milliseconds of work after which other clients may run. */
 const MAX_WORK = 4;
 /**
- * Input that is longer takes another turn before it is parsed:
+ * Longer input waits for another turn before it is parsed:
  * - a body once it has arrived
  * - a query once the user has been read
  * - a query for an HTML page, or with many parameters, in the queue of heavy work

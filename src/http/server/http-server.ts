@@ -25,7 +25,7 @@ import {
   createRefuse,
   isConnectionLost,
   isInHead,
-  mayWait,
+  isFinalError,
   parseProblem,
   targetOf,
   type ParseError,
@@ -137,7 +137,7 @@ export function createHttpServer(
   };
   server.on('clientError', (error: ParseError, duplex) => {
     const socket = duplex as Socket;
-    if (!mayWait(error)) return answerError(error, socket);
+    if (!isFinalError(error)) return answerError(error, socket);
     // A request that is complete by its turn is answered.
     const before = latestOf(socket);
     const wasComplete = before?.request.complete;

@@ -60,11 +60,11 @@ export function takePassedSocket(environment = process.env): number | undefined 
 }
 
 /**
- * Whether connections are taken care of before this process listens: systemd keeps them in its socket, or other processes of the
- * cluster accept them. It then listens only once it is ready, so that clients do not get 503 during a restart.
+ * Whether this process listens only once it is ready, so that clients do not get 503 during a restart. Until then, systemd keeps
+ * connections in its socket, or other processes of the cluster accept them.
  * @param isInitial whether no other process of the service listens
  */
-export const listensLast = (passed: number | undefined, isInitial = !cluster.isWorker): boolean =>
+export const listensOnceReady = (passed: number | undefined, isInitial = !cluster.isWorker): boolean =>
   passed !== undefined || !isInitial;
 
 const hostAndPort = (host: string, port: number): string =>

@@ -45,7 +45,7 @@ const costly: RecentEvents = new Map();
 export const networkOf = ({ remoteAddress = '' }: Socket): string => clientNetwork(remoteAddress);
 
 /** Whether to read new connections of a network in turns. */
-export const isInTurns = (network: string): boolean =>
+export const mustReadInTurns = (network: string): boolean =>
   costly.size > 0 && isRecent(costly, network, TURNS_FOR);
 
 /** Notes that a network has sent too many headers: its new connections are read in turns for a minute. */

@@ -76,8 +76,8 @@ function addVary(headers: Record<string, string>, name: string): void {
   headers['Vary'] = headers['Vary'] === undefined ? name : `${name}, ${headers['Vary']}`;
 }
 
-/** Resolves after one complete iteration of the event loop: the end of a connection is read in the one after its last request. */
-async function endIsRead(): Promise<void> {
+/** Resolves after a whole iteration of the event loop: Node reads the end of a connection in the one after its last request. */
+async function wholeIteration(): Promise<void> {
   await nextIteration();
   await nextIteration();
 }
@@ -168,18 +168,18 @@ export function createHandler(options: HandlerOptions): Handler {
    * @throws Refusal if too many requests wait; ClientGone
    */
   function enter(exchange: Exchange): Promise<void> | undefined {
-    const settled = arrivals.settled();
-    return settled ? settled.then(() => checkAndAdmit(exchange)) : checkAndAdmit(exchange);
+    const waiting = arrivals.afterBurst();
+    return waiting ? waiting.then(() => checkAndAdmit(exchange)) : checkAndAdmit(exchange);
   }
 
   /** Health checks skip admission, but wait for arrivals: otherwise a stream of them on new connections would delay all others. */
   const enterHealthCheck = (): Promise<void> =>
-    arrivals.settled()?.then(() => healthChecks.next()) ?? healthChecks.next();
+    arrivals.afterBurst()?.then(() => healthChecks.next()) ?? healthChecks.next();
 
   function checkAndAdmit(exchange: Exchange): Promise<void> | undefined {
     const now = performance.now();
-    const check = arrivals.areMany(now)
-      ? endIsRead().then(() => exchange.checkStillReads())
+    const check = arrivals.isBurst(now)
+      ? wholeIteration().then(() => exchange.checkStillReads())
       : admission.isBusy(now)
         ? exchange.checkStillReads()
         : undefined;

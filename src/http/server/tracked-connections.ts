@@ -11,7 +11,7 @@ import {
   type RequestAndResponse,
   startReading,
 } from './connection-reader.ts';
-import { isInTurns, networkOf } from './parser-turns.ts';
+import { mustReadInTurns, networkOf } from './parser-turns.ts';
 import { LINGER_BYTES } from './send-response.ts';
 
 /** Returned from `onIncoming`, this pauses Node's parser (llhttp) after the headers. */
@@ -65,7 +65,7 @@ export function readInTurns(server: Server, networkOfRequest: RequestNetwork): v
       if (current) reader.begin(current);
       return HPE_PAUSED;
     };
-    if (isInTurns(networkOf(socket))) takeOver().start(undefined);
+    if (mustReadInTurns(networkOf(socket))) takeOver().start(undefined);
   });
 }
 

@@ -17,13 +17,13 @@ export interface ParseError extends Error {
 }
 
 const LATE = 'ERR_HTTP_REQUEST_TIMEOUT';
-/** Errors after which no further error follows. A late request may still arrive. */
-const QUIET_ERRORS = [LATE, 'ECONNRESET', 'HPE_INVALID_EOF_STATE'];
+/** Errors that Node reports only once for a connection. A late request may still arrive. */
+const FINAL_ERRORS = [LATE, 'ECONNRESET', 'HPE_INVALID_EOF_STATE'];
 
-/** Whether the connection may wait for its answer: meanwhile it causes no further error. */
-export const mayWait = ({ code = '' }: ParseError): boolean => QUIET_ERRORS.includes(code);
+/** Whether no further error follows, so that the response may wait for its turn. */
+export const isFinalError = ({ code = '' }: ParseError): boolean => FINAL_ERRORS.includes(code);
 
-/** Whether the connection itself has failed, so that nobody can read an answer. */
+/** Whether the connection itself has failed, so that no response can be read. */
 export const isConnectionLost = ({ code = '' }: ParseError): boolean =>
   ['ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT'].includes(code);
 

@@ -34,11 +34,11 @@ const MAX_KEY_BYTES = 2048;
  */
 const MAX_TABLES_READ = 19 * (MAX_JOINED_TABLES + 1);
 
-const canBeNull = ({ alias, column }: Ordering): boolean => alias !== ROOT || mayBeNull(column);
+const orderingMayBeNull = ({ alias, column }: Ordering): boolean => alias !== ROOT || mayBeNull(column);
 
 /** Whether one comparison of rows is enough for all of these columns. */
 const isUniform = (orderings: readonly Ordering[]): boolean =>
-  orderings.every((one) => one.descending === orderings[0]?.descending && !canBeNull(one));
+  orderings.every((one) => one.descending === orderings[0]?.descending && !orderingMayBeNull(one));
 
 const backward = (orderings: readonly Ordering[]): readonly Ordering[] =>
   orderings.map((one) => ({ ...one, descending: !one.descending }));
@@ -71,7 +71,7 @@ function recordsAfter(boundaryKeys: readonly BoundaryKey[], isInclusive: boolean
   const conditions = recordsAfter(rest, isInclusive).map((after) => sql`${same} and ${after}`);
   if (key) {
     conditions.push(sql`${column} ${symbol} ${key}`);
-    if (!ordering.descending && canBeNull(ordering)) conditions.push(sql`${column} is null`);
+    if (!ordering.descending && orderingMayBeNull(ordering)) conditions.push(sql`${column} is null`);
   } else if (ordering.descending) conditions.push(sql`${column} is not null`);
   return conditions;
 }
@@ -79,7 +79,7 @@ function recordsAfter(boundaryKeys: readonly BoundaryKey[], isInclusive: boolean
 /** The largest number of conditions that `recordsAfter` makes for these columns. */
 function mostConditions([first, ...rest]: readonly Ordering[]): number {
   if (!first || (rest.length > 0 && isUniform([first, ...rest]))) return 1;
-  return mostConditions(rest) + (!first.descending && canBeNull(first) ? 2 : 1);
+  return mostConditions(rest) + (!first.descending && orderingMayBeNull(first) ? 2 : 1);
 }
 
 /**
@@ -136,7 +136,7 @@ export function keysetStatement(
     return [{ ordering, key: key === null ? undefined : parameters.take(typed(key, ordering.column)) }];
   });
   const following = boundaryKeys && recordsAfter(boundaryKeys, boundary?.isInclusive === true);
-  // Without a condition, all values of the boundary are NULL and sort last, as only those of a view can. No record follows.
+  // No condition is left if all values of the boundary are NULL and sort last, as only those of a view can. No record follows.
   const after = following?.length === 0 ? [raw('false')] : following;
   const shape = [
     isBackward,
@@ -170,21 +170,21 @@ function keysetSql(
   const { row, maxBytes, between = COMMA, countTo, isSplit = false } = output;
   const sorted = orderList(orderings, (_, index) => sortKey(index));
   const limit = pageLimit(plan);
-  const part = (condition: readonly Fragment[], skipped: Fragment): Fragment =>
+  const branch = (condition: readonly Fragment[], skipped: Fragment): Fragment =>
     sql`select ${chosenColumns(plan)}${fromWhereWith(plan, [...conditions, ...condition])} order by ${orderList(orderings, columnOf)}${limit}${skipped}`;
-  const parts = after?.map((condition) => sql`(${part([condition], EMPTY)})`);
+  const branches = after?.map((condition) => sql`(${branch([condition], EMPTY)})`);
   const chosen =
-    parts && parts.length !== 1
-      ? sql`select * from (${join(parts, ' union all ')}) parts order by ${sorted}${limit}`
-      : (parts?.[0] ?? part([], offset));
+    branches && branches.length !== 1
+      ? sql`select * from (${join(branches, ' union all ')}) parts order by ${sorted}${limit}`
+      : (branches?.[0] ?? branch([], offset));
   const keys = sql`json_build_array(${join(
     orderings.map((_, index) => sql`p.${sortKey(index)}::text`),
     ', ',
   )})::text`;
   const rows = sql`select row_number() over (order by ${orderList(orderings, (_, index) => sql`p.${sortKey(index)}`)}) as n, ${keys} as keys, ${row.value} as text from ${inFull(plan, chosen)}${row.joins}`;
-  const most = raw(String(maxBytes));
+  const max = raw(String(maxBytes));
   // Texts past the byte limit become NULL, so that PostgreSQL does not keep them in memory. `offset 0` keeps it from computing them twice.
-  const bounded = sql`select n, case when octet_length(keys) <= ${raw(String(MAX_KEY_BYTES))} then keys else '[]' end as keys, case when sum(octet_length(text)) over (order by n) <= ${most} then text end as text from (${rows} offset 0) rows`;
+  const bounded = sql`select n, case when octet_length(keys) <= ${raw(String(MAX_KEY_BYTES))} then keys else '[]' end as keys, case when sum(octet_length(text)) over (order by n) <= ${max} then text end as text from (${rows} offset 0) rows`;
   const onPage = raw(`filter (where n <= ${plan.limit})`);
   const [first, last] = isBackward ? [raw(' desc'), EMPTY] : [EMPTY, raw(' desc')];
   const edge = (way: Fragment): Fragment => sql`(array_agg(keys order by n${way}) ${onPage})[1]`;

@@ -30,29 +30,29 @@ function referenceLabel(column: Column, label: Label, joins: LabelJoins): Fragme
   return sql`${raw(`'"${column.key}":'`)}, case when ${found ?? raw('null')} is null then 'null' else ${text} end`;
 }
 
-/** `"casting":"12,34"`, or null if a column of the foreign key is. */
+/** `"casting":"12,34"`, or null if one of the foreign key's columns is NULL. */
 const relatedKey = (column: Column): Fragment =>
   sql`${raw(`'"${column.key}":'`)}, coalesce(to_json(${output(ROOT, column)})::text, 'null')`;
 
 /** `{"label":"…","labels":{"user_id":"…"},"record":{…}}` for each row; with foreign keys of several columns also `keys`. */
 export function entry({ columns, label, labelCharacters, references, cut }: EntryContents): RowOutput {
   const joins = new LabelJoins();
-  const own = sql`to_json(${labelSql(ROOT, label, joins, labelCharacters ?? MAX_LABEL)})::text`;
+  const ownLabel = sql`to_json(${labelSql(ROOT, label, joins, labelCharacters ?? MAX_LABEL)})::text`;
   const labels = [...references].map(
     ([column, text]) => sql`pg_catalog.concat(${referenceLabel(column, text, joins)})`,
   );
-  const all = labels.length === 0 ? raw("''") : sql`concat_ws(',', ${join(labels, ', ')})`;
+  const allLabels = labels.length === 0 ? raw("''") : sql`concat_ws(',', ${join(labels, ', ')})`;
   // Links to records need whole keys, so keys are not cut.
   const isCut = (column: Column): boolean =>
     isLongColumn(column) && !column.references && column.key !== 'id' && !isCutInside(column);
   const inForm = cut && 'form' in cut ? cutForForm(columns.filter(isCut), cut.form) : undefined;
   const shown = inForm ?? (cut && 'over' in cut ? cutOver(cut.over) : undefined);
-  const several = [...references.keys()].filter(({ parts }) => parts);
-  const keys = several.map((column) => relatedKey(column));
+  const composite = [...references.keys()].filter(({ parts }) => parts);
+  const keys = composite.map((column) => relatedKey(column));
   const allKeys = keys.length === 0 ? raw("''") : sql`concat(',"keys":{', ${join(keys, ", ',', ")}, '}')`;
   const values = shown ? cutRecord(columns, shown, isCut) : recordJson(ROOT, columns);
   return {
-    value: sql`concat('{"label":', ${own}, ',"labels":{', ${all}, '}', ${allKeys}, ',"record":', ${values}, '}')`,
+    value: sql`concat('{"label":', ${ownLabel}, ',"labels":{', ${allLabels}, '}', ${allKeys}, ',"record":', ${values}, '}')`,
     joins: inForm ? sql`${joins.sql()}${inForm.joins}` : joins.sql(),
   };
 }

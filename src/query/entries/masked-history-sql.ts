@@ -58,7 +58,7 @@ function shareOf(field: Fragment, other: Fragment): Fragment {
 
 /** The JSON of a value, or for a long value its beginning and its size in bytes. */
 function cutValue(share: Fragment): Fragment {
-  // Values that are no strings are still JSON with `\u0001u`. A parsed string has it, too, where a backslash stood before a `u`.
+  // Values other than strings are still JSON with `\u0001u`. A parsed string has it, too, where it has a backslash before a `u`.
   const beginning = unescaped(raw('left(t, bytes::int / 4)'));
   const cut = sql`concat(to_json(${beginning}), ',"#', m.key, '":', octet_length(t))`;
   // Parsing a string has turned the `\u0001` of other escapes into the character itself.

@@ -128,12 +128,12 @@ export const decodeQuery = (query: string): DecodedParameter[] => decodeForm(que
  */
 export function firstParameters(
   query: string,
-  most: number,
+  max: number,
 ): { readonly first: readonly Parameter[]; readonly others: number } | undefined {
   const first: Parameter[] = [];
   let others = 0;
   for (const encoded of encodedParameters(query)) {
-    if (first.length === most) {
+    if (first.length === max) {
       others += 1;
       continue;
     }
@@ -144,9 +144,9 @@ export function firstParameters(
   return { first, others };
 }
 
-/** Whether a query string may have more than `most` parameters. Counts each `&`, even beside an empty part. */
-export function hasMoreParameters(query: string, most: number): boolean {
-  let left = most;
+/** Whether a query string may have more than `max` parameters. Counts each `&`, even beside an empty part. */
+export function hasMoreParameters(query: string, max: number): boolean {
+  let left = max;
   for (let at = query.indexOf('&'); at >= 0 && left > 0; at = query.indexOf('&', at + 1)) left -= 1;
   return left === 0;
 }

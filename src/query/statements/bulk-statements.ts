@@ -88,7 +88,7 @@ export function bulkUpdateStatement(
   const { model } = plan;
   const newValue = ({ column, value }: Change): Fragment => assigned(typed(value, column), column);
   const sets = changes.map((change) => sql`${identifier(change.column.field)} = ${newValue(change)}`);
-  // Of the locked row: the statement's snapshot may have an older one.
+  // Compares with the locked row: the statement's snapshot may have an older version.
   const conditions = changes.map(
     (change) =>
       sql`${exactText(reference(FOUND, change.column))} is distinct from ${exactText(newValue(change))}`,

@@ -1,4 +1,4 @@
-// Checks of a body that only the database can make, as SQL for the statements that write and as statements of their own.
+// Checks of a body that only the database can make: as SQL inside the statements that write, and as separate statements.
 import { randomUUID } from 'node:crypto';
 import { EMPTY, exactText, join, literal, raw, sql, table, value } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
@@ -21,8 +21,8 @@ import { cast, castParts } from '../../db/types/column-types.ts';
 export interface Check {
   readonly column: Column;
   /**
-   * The value of the field. For `unchanged` of a password, its salt and digest as `salt:digest`. Null only for `unchanged` of a
-   * column that may hold NULL although it must not.
+   * The value of the field. For `unchanged` of a password, its salt and digest as `salt:digest`. Null only for `unchanged`, if the
+   * body has null: the column is not null by its model, but may be NULL in the database.
    */
   readonly value: string | null;
   /**
@@ -80,22 +80,22 @@ export const matchesDigest = (
 
 /**
  * What an update stores. The type may combine the value with the present one, for instance to keep microseconds.
- * @param row the alias of the row as it is
+ * @param row the alias of the row before the update
  */
 export const assigned = (value: Fragment, column: Column, row: string = FOUND): Fragment =>
   column.type.assign?.(value, reference(row, column), column) ?? value;
 
 function checkSql({ kind, column, values }: BoundCheck): Fragment {
   const [given = EMPTY, urlKey = EMPTY] = values;
-  const cell = cast(given, column);
+  const newValue = cast(given, column);
   if (kind === 'keyPart') {
-    const isShown = sql`${output(FOUND, column)}::text = ${column.type.output(cell, column)}::text`;
-    return sql`coalesce(${reference(FOUND, column)} = ${cell} or ${isShown}, true)`;
+    const isShown = sql`${output(FOUND, column)}::text = ${column.type.output(newValue, column)}::text`;
+    return sql`coalesce(${reference(FOUND, column)} = ${newValue} or ${isShown}, true)`;
   }
   if (kind === 'recordKey' && column.parts)
-    return sql`coalesce(${reference(FOUND, column)} = ${cell}, ${urlKey} = ${given})`;
+    return sql`coalesce(${reference(FOUND, column)} = ${newValue}, ${urlKey} = ${given})`;
   if (kind === 'recordKey') {
-    const shown = column.type.output(cell, column);
+    const shown = column.type.output(newValue, column);
     return sql`coalesce(${output(FOUND, column)}::text, ${urlKey}) = ${shown}::text`;
   }
   if (kind === 'unchangedText') return sql`coalesce(${jsonText(reference(FOUND, column))} = ${given}, false)`;
@@ -106,14 +106,14 @@ function checkSql({ kind, column, values }: BoundCheck): Fragment {
       column.type.comparedAs === undefined
         ? exactText(column.type.output(one, column))
         : (column.type.comparable?.(one, column) ?? one);
-    return sql`coalesce(${shown(present)} = ${shown(cell)}, ${isNullAsBefore(present, cell, column)})`;
+    return sql`coalesce(${shown(present)} = ${shown(newValue)}, ${isNullAsBefore(present, newValue, column)})`;
   }
   // For the compiler: the column of a `reference` check is a foreign key.
-  if (!column.references) return sql`${cell} is not null`;
+  if (!column.references) return sql`${newValue} is not null`;
   const { table: target, primaryKey } = column.references;
   const refersTo = (key: Fragment): Fragment =>
     sql`exists (select from ${table(target)} r where ${reference('r', primaryKey)} = ${key})`;
-  if (kind === 'reference') return refersTo(cell);
+  if (kind === 'reference') return refersTo(newValue);
   const stored = castParts(given, column).map((one, index) =>
     assigned(one, partsOf(column)[index] ?? column),
   );
@@ -124,19 +124,19 @@ function checkSql({ kind, column, values }: BoundCheck): Fragment {
 /** Whether the column is NULL although it must not be, and the body says null. */
 function isNullAsBefore(
   present: Fragment,
-  cell: Fragment,
+  newValue: Fragment,
   { isUnchecked, type: { nullText } }: Column,
 ): Fragment {
   if (!isUnchecked) return raw('false');
-  const saysNull = nullText === undefined ? EMPTY : sql` or ${cell}::text = ${literal(nullText)}`;
-  return sql`${present} is null and (${cell} is null${saysNull})`;
+  const saysNull = nullText === undefined ? EMPTY : sql` or ${newValue}::text = ${literal(nullText)}`;
+  return sql`${present} is null and (${newValue} is null${saysNull})`;
 }
 
 /** The results of the checks as an array, in their order. The row to check has the alias FOUND. */
 export const checksSql = (checks: readonly BoundCheck[]): Fragment =>
   sql`array[${join(checks.map(checkSql), ', ')}]::bool[]`;
 
-/** One row: that of the record with the alias FOUND, or NULLs if there is none. */
+/** One row with the alias FOUND: the record's, or only NULLs if there is none. */
 function rowToCheck(model: Model, id: string | undefined): Fragment {
   const { primaryKey } = model;
   const key =
@@ -177,7 +177,7 @@ export function compositeReferenceSql(
   const { references, isFull } = foreignKey;
   if (!references) return raw('true');
   const keys = partsOf(references.primaryKey);
-  const cells = partsOf(foreignKey).map((part, index) => {
+  const newValues = partsOf(foreignKey).map((part, index) => {
     const given = values[index];
     if (given === undefined) return foreignReference(alias, part);
     // The answer may depend on the present value only if the caller may read it.
@@ -186,19 +186,20 @@ export function compositeReferenceSql(
   const joined = (conditions: readonly Fragment[], between: string): Fragment =>
     sql`(${join(conditions, ` ${between} `)})`;
   const nulls = joined(
-    cells.map((cell) => sql`${cell} is null`),
+    newValues.map((newValue) => sql`${newValue} is null`),
     isFull ? 'and' : 'or',
   );
   const isSame = (other: (key: Column, index: number) => Fragment): Fragment =>
     joined(
-      keys.map((key, index) => sql`${other(key, index)} = ${cells[index] ?? raw('null')}`),
+      keys.map((key, index) => sql`${other(key, index)} = ${newValues[index] ?? raw('null')}`),
       'and',
     );
   const isItself = ownKey
     ? sql` or coalesce(${isSame((key, index) => typed(ownKey[index] ?? null, key))}, false)`
     : EMPTY;
-  const kept = cells.map(
-    (cell, index) => sql`${foreignReference(alias, partsOf(foreignKey)[index] ?? foreignKey)} = ${cell}`,
+  const kept = newValues.map(
+    (newValue, index) =>
+      sql`${foreignReference(alias, partsOf(foreignKey)[index] ?? foreignKey)} = ${newValue}`,
   );
   const isKept = mayKeep ? sql` or coalesce(${joined(kept, 'and')}, false)` : EMPTY;
   const isStored = sql`exists (select from ${table(references.table)} r where ${isSame((key) => reference('r', key))})`;

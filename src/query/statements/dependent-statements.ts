@@ -206,8 +206,8 @@ export function deletesFlaggedStatement(
 }
 
 /**
- * Counts, for each foreign key, the records that refer to a record that would be deleted. Records at the end of the paths and
- * those that the plan matches do not count. Each count stops at one more than the cap.
+ * Counts the dependents that `dependentsStatement` does not reach: for each foreign key, the records that refer to a record that
+ * would be deleted, without those at the end of the paths and those that the plan matches. Each count stops at one above the cap.
  */
 export function furtherDependentsStatement(
   plan: ListPlan,

@@ -38,14 +38,14 @@ export interface InsertGroup {
 }
 
 /** Keys that must belong to records of the table that a column references. */
-export interface References {
+export interface WantedKeys {
   readonly column: Column;
   readonly keys: readonly string[];
 }
 
 export interface InsertMany {
   readonly groups: readonly InsertGroup[];
-  readonly references: readonly References[];
+  readonly references: readonly WantedKeys[];
   /** See `Write` in write-statements.ts. */
   readonly unenforced?: readonly Column[];
   readonly author: Author;
@@ -67,7 +67,7 @@ const INCOMPLETE = createErrorMarker('incomplete');
 export const isRolledBack = INCOMPLETE.isIn;
 
 /** Which of the keys exist, as an array in their order. */
-function existingSql({ column, keys }: References): Fragment {
+function existingSql({ column, keys }: WantedKeys): Fragment {
   const { references } = column;
   if (!references) return raw('array[]::bool[]');
   const key = cast(raw('wanted.key'), column);
@@ -78,11 +78,11 @@ function existingSql({ column, keys }: References): Fragment {
 
 const resultAlias = (index: number): Fragment => raw(`results${index}`);
 
-const resultsOf = (references: readonly References[]): Fragment[] =>
+const resultsOf = (references: readonly WantedKeys[]): Fragment[] =>
   references.map((one, index) => sql`${existingSql(one)} as ${resultAlias(index)}`);
 
 /** Asks which of the keys exist, without inserting. @returns for each column the answers in the order of its keys */
-export function existingStatement(references: readonly References[]): Statement<boolean[][]> {
+export function existingKeysStatement(references: readonly WantedKeys[]): Statement<boolean[][]> {
   return createStatement(sql`select ${join(resultsOf(references), ', ')}`, ([row]) =>
     references.map((_, index) => booleans(row?.[index])),
   );
@@ -95,7 +95,7 @@ export function existingStatement(references: readonly References[]): Statement<
  * @param countsRepeated whether a row that repeats an earlier row counts as stored
  * @param valueTypes the columns whose types the values have, if they are not `columns`: those of a foreign key
  */
-export function storedStatement(
+export function storedCombinationsStatement(
   model: Model,
   columns: readonly Column[],
   rows: readonly (readonly string[])[],
@@ -175,7 +175,7 @@ const MANY_CELLS: WrittenCells = { json: 0, key: 1 };
 
 /** Outcome of the statement: the records in the order of the groups, none if a key is missing or the precondition fails. */
 const readMany =
-  (references: readonly References[]) =>
+  (references: readonly WantedKeys[]) =>
   (rows: readonly RawRow[]): { records: InsertedRecord[]; existing: boolean[][] } => ({
     records: rows.flatMap(([json, key]) => (json ? [{ json, key: text(key ?? null) ?? '' }] : [])),
     existing: references.map((_, index) => booleans(rows[0]?.[index + 3])),

@@ -76,7 +76,7 @@ export const mayBlock = ({ where }: ListPlan): boolean =>
 
 /** Maximum rows of a page that is certain to be fast to read and to send. */
 const QUICK_ROWS = 100;
-/** Maximum short rows of a page of which only the total is checked. This is faster, but PostgreSQL holds all of them. */
+/** Up to this many short rows, only the size of the page is checked. This is faster, but PostgreSQL holds all of them in memory. */
 const MAX_ROWS_WITHOUT_BUDGET = 25;
 
 /** Whether the statement is certain to be fast: a page of few rows near the start, in the order of the key. */
@@ -169,7 +169,7 @@ export interface PageOutput {
   readonly maxBytes: number;
   /** The SQL of the separator between two records; a comma by default. */
   readonly between?: Fragment;
-  /** Up to which number to count all matching records; Infinity for no limit. In the same statement, to use one connection. */
+  /** Counts the matching records up to this number: Infinity for no limit. It is a part of the statement, to use one connection. */
   readonly countTo?: number | undefined;
   /** Whether PostgreSQL checks sizes before it formats. If a record may be large, its row and the whole page are NULL. */
   readonly checksSizesFirst?: boolean;
@@ -195,9 +195,9 @@ export function splitRows(page: Fragment, more: readonly string[]): Fragment {
 /** Counts the records as text. Past the limit the text is the limit with a plus sign. */
 export function countSql(rows: Fragment, limit: number): Fragment {
   if (limit === Infinity) return sql`(select count(*)${rows})::text`;
-  const [most, next] = [raw(String(limit)), raw(String(limit + 1))];
+  const [max, next] = [raw(String(limit)), raw(String(limit + 1))];
   const counted = sql`(select${rows} limit ${next}) counted`;
-  return sql`(select case when count(*) > ${most} then '${most}+' else count(*)::text end from ${counted})`;
+  return sql`(select case when count(*) > ${max} then '${max}+' else count(*)::text end from ${counted})`;
 }
 
 /**
@@ -230,7 +230,7 @@ function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragmen
   // Records without long values need no check of their size, and make no long page.
   const isSplit = output.isSplit === true && row.size !== undefined;
   const limit = raw(String(plan.limit));
-  const most = raw(String(maxBytes));
+  const max = raw(String(maxBytes));
   const rows = rowsOf(plan, parts, row);
   const objects = sql`array_to_string(records[1:${limit}], ${between})`;
   const hasMore = sql`cardinality(records) > ${limit}`;
@@ -244,7 +244,7 @@ function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragmen
   };
   // Three ways to keep the byte limit: sizes first, a running sum (always for many rows), or only the total of a few short rows.
   const isBudgeted = plan.limit > MAX_ROWS_WITHOUT_BUDGET || (row.size !== undefined && !checksSizesFirst);
-  const records = isBudgeted ? withinBudget(rows, most) : rows;
+  const records = isBudgeted ? withinBudget(rows, max) : rows;
   // `offset 0` keeps PostgreSQL from computing a value once per use.
   if (checksSizesFirst || !isBudgeted) {
     const page = sql`(select array(${records}) as records offset 0) records`;
@@ -252,7 +252,7 @@ function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragmen
       ? sql`case when array_position(records, null) is null then ${objects} end`
       : objects;
     const texts = sql`(select ${whole} as objects, ${hasMore} as more from ${page} offset 0) page`;
-    const fitting = sql`case when octet_length(objects) <= ${most} then objects end`;
+    const fitting = sql`case when octet_length(objects) <= ${max} then objects end`;
     return counted(sql`select ${fitting} as objects, more from ${texts}`);
   }
   const page = sql`(select array(${records}) as records offset 0) page`;

@@ -107,9 +107,9 @@ export function recordStatement(
 ): MakeRecordStatement {
   const key = reference(ROOT, model.primaryKey);
   const rows = sql`${tableOrSelect(model)} ${raw(ROOT)}`;
-  const [version, most] = [rowVersion(ROOT, model, versioned), raw(String(LARGE))];
+  const [version, max] = [rowVersion(ROOT, model, versioned), raw(String(LARGE))];
   const ifSmall = (one: Fragment): Fragment =>
-    size ? sql`case when ${size} <= ${most} then ${one} end` : one;
+    size ? sql`case when ${size} <= ${max} then ${one} end` : one;
   const smallColumns = sql`${ifSmall(shown)} as json, ${model.version === 'xmin' ? version : ifSmall(version)} as version`;
   const id = cast(raw('$1::text'), model.primaryKey);
   const oneOf = (columns: Fragment): string =>
@@ -121,7 +121,7 @@ export function recordStatement(
   const on = sql`${key} = ${cast(raw('wanted.id'), model.primaryKey)}`;
   // `offset 0` keeps PostgreSQL from computing the JSON twice.
   const found = sql`(select wanted.position, ${smallColumns} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
-  const isSmall = sql`octet_length(json) <= ${most}`;
+  const isSmall = sql`octet_length(json) <= ${max}`;
   const { text: manySql } = compile(
     sql`select position, case when ${isSmall} then json end, version from ${found}`,
   );

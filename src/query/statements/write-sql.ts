@@ -1,4 +1,4 @@
-// SQL that inserts, updates and deletes one record. Each statement decides and writes in one round trip.
+// SQL that inserts, updates and deletes one record. Each statement checks and writes in one round trip.
 import { EMPTY, exactText, identifier, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
 import { booleans, isTrue, text, type RawRow } from '../../db/rows.ts';
 import { output, reference, servedRow, type Column, type Model } from '../../db/schema/model.ts';
@@ -71,7 +71,7 @@ const VERSION = raw('f."vitrine version"');
 const MATCHES = raw('f."vitrine matches"');
 const RESULTS = raw('f."vitrine checks"');
 /** The row's version, or null, and whether `If-Match` matches. */
-const FOUND_ROW = sql`${VERSION}, ${MATCHES}`;
+const FOUND_COLUMNS = sql`${VERSION}, ${MATCHES}`;
 /** The version of a row that this statement writes. RETURNING cannot read `xmin` of a partitioned table. */
 const newVersion = ({ model, formatted }: WriteTarget): Fragment =>
   model.version === 'xmin' ? raw('pg_current_xact_id()::xid::text') : rowVersion(ROOT, model, formatted);
@@ -92,8 +92,8 @@ const isSameRow = ({ primaryKey }: Model): Fragment =>
   sql`${reference(ROOT, primaryKey)} = ${reference(FOUND, primaryKey)}`;
 
 /**
- * Whether an UPDATE or DELETE found the row, and whether `If-Match` matches. It does not find the row of another owner, or any
- * row if the precondition fails.
+ * Whether an UPDATE or DELETE found the row, and whether `If-Match` matches. A row of another owner is not found, and no row is
+ * found if the precondition fails.
  */
 export interface FoundRow {
   readonly isFound: boolean;
@@ -193,7 +193,7 @@ export const readUpdated = ([row]: readonly RawRow[]) => ({
 export const UPDATED_CELLS: WrittenCells = { json: 3, version: 4 };
 
 /**
- * Finds and locks the row, decides, and updates it if that is allowed and a column differs.
+ * Finds and locks the row, makes the checks, and updates it if they hold and a column differs.
  * If the write sets a column that is hidden from the output, the statement updates even if nothing differs: an unchanged version
  * would confirm a guess of the hidden value. Passwords are exempt, because their hashes cannot be guessed.
  */
@@ -205,7 +205,7 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
   const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(newValues, '')} from (select) one left join "vitrine found" f on true)`;
   const present = recordJson(FOUND, formatted);
   if (changes.length === 0)
-    return sql`with ${row}, ${decided} select ${FOUND_ROW}, ${RESULTS}, ${present}, ${VERSION}, false from decided f`;
+    return sql`with ${row}, ${decided} select ${FOUND_COLUMNS}, ${RESULTS}, ${present}, ${VERSION}, false from decided f`;
   const sets = changes.map(
     ({ column }, index) => sql`${identifier(column.field)} = f.${newValueAlias(index)}`,
   );
@@ -227,7 +227,7 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
   // The history only records real changes.
   const rows = isHidden ? 'changed where differs' : 'changed';
   const intoHistory = recording ? historyInsert(recording, author, 'update', rows) : EMPTY;
-  return sql`with ${row}, ${decided}, ${changed}${intoHistory} select ${FOUND_ROW}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${touches} and c.version is null from decided f left join changed c on true`;
+  return sql`with ${row}, ${decided}, ${changed}${intoHistory} select ${FOUND_COLUMNS}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${touches} and c.version is null from decided f left join changed c on true`;
 }
 
 /** Outcome of a DELETE. */
@@ -237,7 +237,7 @@ export const readDeleted = ([row]: readonly RawRow[]) => ({
   isDeleted: isTrue(row?.[2]),
 });
 
-/** Finds and locks the row, decides, and deletes it if that is allowed. */
+/** Finds and locks the row, makes the checks, and deletes it if they hold. */
 export function deleteSql(target: WriteTarget, write: BoundWrite): Fragment {
   const { model, recording } = target;
   const forHistory = recording
@@ -246,5 +246,5 @@ export function deleteSql(target: WriteTarget, write: BoundWrite): Fragment {
   const row = foundSql(target, write, 'update');
   const deleted = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine found" f where ${isSameRow(model)} and ${MATCHES}${isOnlyRow(model, write)} returning true${forHistory}`;
   const intoHistory = recording ? historyInsert(recording, write.author, 'delete', 'deleted') : EMPTY;
-  return sql`with ${row}, deleted as (${deleted})${intoHistory} select ${FOUND_ROW}, exists (select from deleted) from (select) one left join "vitrine found" f on true`;
+  return sql`with ${row}, deleted as (${deleted})${intoHistory} select ${FOUND_COLUMNS}, exists (select from deleted) from (select) one left join "vitrine found" f on true`;
 }

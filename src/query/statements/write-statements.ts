@@ -71,11 +71,11 @@ export class WriteStatements {
   /** POST of several records: inserts all of them, or none. */
   readonly insertMany = (many: InsertMany) => insertManyStatement(this.#target, many, this.#reread);
 
-  /** PUT: finds and locks the row, decides, and updates it if that is allowed and a column differs. */
+  /** PUT: finds and locks the row, makes the checks, and updates it if they hold and a column differs. */
   readonly update = (write: Write) =>
     this.#withReread(this.#statement('update', write, updateSql, readUpdated), UPDATED_CELLS, write.id);
 
-  /** DELETE: finds and locks the row, decides, and deletes it if that is allowed. */
+  /** DELETE: finds and locks the row, makes the checks, and deletes it if they hold. */
   readonly delete = (write: Write) => this.#statement('delete', write, deleteSql, readDeleted);
 
   /**

@@ -7,10 +7,10 @@ import { DigitBudget } from '../../db/types/exponents.ts';
 import { addError, badBody, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
 import {
-  existingStatement,
+  existingKeysStatement,
   type InsertedRecord,
   type InsertGroup,
-  type References,
+  type WantedKeys,
 } from '../../query/statements/insert-many.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
 import { needsCheck, unenforcedHidden } from '../references/composite-references.ts';
@@ -59,7 +59,7 @@ class ReferenceChecks {
     else this.#byColumn.set(column, [reference]);
   }
 
-  get wanted(): References[] {
+  get wanted(): WantedKeys[] {
     return [...this.#byColumn].map(([column, references]) => ({
       column,
       keys: [...new Set(references.map(({ value }) => value))],
@@ -68,7 +68,7 @@ class ReferenceChecks {
 
   /** @param existing the answers for `wanted` */
   addErrors(
-    wanted: readonly References[],
+    wanted: readonly WantedKeys[],
     existing: readonly (readonly boolean[])[],
     errors: FieldErrors,
   ): void {
@@ -205,7 +205,7 @@ export async function createMany(
   const wanted = references.wanted;
   if (Object.keys(errors).length > 0 || checked.some((body) => needsCheck(body, model))) {
     if (wanted.length > 0)
-      references.addErrors(wanted, await database.run(existingStatement(wanted), 'write'), errors);
+      references.addErrors(wanted, await database.run(existingKeysStatement(wanted), 'write'), errors);
     await addMissingOfMany(checked, indexes, resource, errors, database);
     if (Object.keys(errors).length > 0) throw badBody(inOrder(errors));
   }

@@ -67,21 +67,21 @@ interface Reads {
 /** Makes a function that finds records by words. The record with this key comes first, then those with this label. */
 export function createLookUp({ labels, count }: Reads) {
   /** The first records by label. A large table without an index stays in key order, because sorting it takes too long. */
-  async function firstRecords(resource: AdminResource, most: number): Promise<Found> {
+  async function firstRecords(resource: AdminResource, max: number): Promise<Found> {
     const first = sortableLabelColumn(resource);
     const isQuick = first?.path.length === 0 && first.column.indexed;
     const isSorted =
       first && (isQuick || (await count(resource, { query: '', search: '' })).precision === 'exact');
     const order = isSorted ? `ordering=${first.name}&` : '';
-    return labels(resource, { query: `${order}limit=${most}`, search: '' });
+    return labels(resource, { query: `${order}limit=${max}`, search: '' });
   }
 
-  return async function lookUp(resource: AdminResource, search: string, most: number): Promise<Found> {
+  return async function lookUp(resource: AdminResource, search: string, max: number): Promise<Found> {
     const words = search.trim();
-    if (words === '') return firstRecords(resource, most);
+    if (words === '') return firstRecords(resource, max);
     const first = sortableLabelColumn(resource);
     const order = first ? `ordering=${first.name}&` : '';
-    const limit = Math.max(most, MIN_COMPARED);
+    const limit = Math.max(max, MIN_COMPARED);
     const name = escapePattern(words);
     const isName = first?.column.type.operators.has('ilike') === true && fitsBudget([name]);
     const pattern = encodeURIComponent(name);
@@ -98,11 +98,11 @@ export function createLookUp({ labels, count }: Reads) {
     const found = [...keyed.entries, ...named.entries, ...matches.entries];
     if (found.length === 0) {
       const bare = bareWords(words);
-      return bare === '' || bare === words ? matches : lookUp(resource, bare, most);
+      return bare === '' || bare === words ? matches : lookUp(resource, bare, max);
     }
     const entries = [...new Map(found.map((one) => [one.id, one])).values()];
     const same = new Set([...entries.filter(({ id }) => id === words), ...entries.filter(isNamed(words))]);
     const sorted = [...same, ...entries.filter((one) => !same.has(one))];
-    return { entries: sorted.slice(0, most), hasNext: matches.hasNext || sorted.length > most };
+    return { entries: sorted.slice(0, max), hasNext: matches.hasNext || sorted.length > max };
   };
 }

@@ -11,7 +11,7 @@ import type { YieldIfDue } from '../../db/scheduling/requester.ts';
 import { partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import { addError, badBody, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
-import { isRolledBack, storedStatement } from '../../query/statements/insert-many.ts';
+import { isRolledBack, storedCombinationsStatement } from '../../query/statements/insert-many.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 import type { CheckedBody } from './checked-body.ts';
 import {
@@ -104,7 +104,7 @@ async function duplicateErrors({
     const rows = distinct.map(({ values }) => values);
     // PostgreSQL also finds different texts of one value, such as 1.5 and 1.50.
     const found = await database.run(
-      storedStatement(model, columns, rows, { countsRepeated: true }),
+      storedCombinationsStatement(model, columns, rows, { countsRepeated: true }),
       'write',
     );
     distinct.forEach(({ index }, at) => found[at] && add(index, columns));

@@ -10,7 +10,7 @@ import {
   type Check,
   type CompositeReferenceCheck,
 } from '../../query/statements/check-statements.ts';
-import { storedStatement } from '../../query/statements/insert-many.ts';
+import { storedCombinationsStatement } from '../../query/statements/insert-many.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 
 export const FOREIGN_KEY_VIOLATION = '23503';
@@ -254,7 +254,7 @@ export async function findMissingOfMany(
     if (complete.length === 0) continue;
     const rows = complete.map(({ values }) => values);
     const keys = partsOf(target.primaryKey);
-    const statement = storedStatement(target, keys, rows, { valueTypes: partsOf(foreignKey) });
+    const statement = storedCombinationsStatement(target, keys, rows, { valueTypes: partsOf(foreignKey) });
     const found = await database.run(statement, 'write');
     for (const { index } of complete.filter((_, at) => found[at] !== true))
       missing.push({ index, foreignKey });

@@ -185,8 +185,8 @@ export function createSessions(database: Database, sessions: Model, users: Model
   /** Ends the user's least recently used sessions beyond the limit, except the current one, and deletes old tombstones. */
   async function trim(id: string, token: string, write: Run): Promise<void> {
     const hash = value(digest(token));
-    const beyond = (condition: Fragment, most: number): Fragment =>
-      sql`s.token_hash in (select s.token_hash from ${sessionTable} s where s.user_key = ${value(id)} and ${condition} order by s.seen desc, s.created desc, s.token_hash offset ${raw(String(most))})`;
+    const beyond = (condition: Fragment, max: number): Fragment =>
+      sql`s.token_hash in (select s.token_hash from ${sessionTable} s where s.user_key = ${value(id)} and ${condition} order by s.seen desc, s.created desc, s.token_hash offset ${raw(String(max))})`;
     const isOther = sql`not ${isTombstone} and not ${hasTombstone} and s.token_hash <> ${hash}`;
     await endAll(beyond(isOther, MAX_SESSIONS - 1), write);
     await write(
