@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SERVICE } from '../../src/db/scheduling/requester.ts';
 import type { RunningStatement } from '../../src/db/scheduling/running-statements.ts';
+import { newShape } from '../../src/db/statement-shapes.ts';
 import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
 import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
 import { test } from '../testing.ts';
@@ -143,12 +144,41 @@ test('one of several processes runs a second slow read once the first has run fo
     assert.equal(scheduler.state.slow.running, atOnce, `${processes} processes`);
     await sleep(1_200);
     assert.equal(scheduler.state.slow.running, 2, `${processes} processes`);
+    // Short ones follow each other beside the long one.
+    const second = await entered[2];
+    assert.ok(second);
+    scheduler.leave(second);
+    entered[2] = enter('dan');
+    assert.equal(scheduler.state.slow.running, 2, `${processes} processes`);
     for (const next of entered.slice(1)) {
       const running = await next;
       assert.ok(running);
       scheduler.leave(running);
     }
     assert.equal(scheduler.state.slow.running, 0);
+    scheduler.close();
+  }
+});
+
+test('a read that takes long waits for the slow reads of its process, if that is one of several', async () => {
+  for (const [processes, moved] of [
+    [1, 2],
+    [2, 1],
+  ]) {
+    const scheduler = new Scheduler(undefined, undefined, { processes: processes ?? 1 });
+    const enter = (name: WorkClass, key: string): Promise<RunningStatement | undefined> =>
+      Promise.resolve(
+        scheduler.enter(name, { ...SERVICE, key, clientKind: 'user' }, newShape(`select '${name} ${key}'`)),
+      );
+    const slow = await enter('slow', 'ada');
+    const long = await enter('read', 'bob');
+    assert.ok(slow && long);
+    let isStopped = false;
+    long.preempt = () => (isStopped = true);
+    await sleep(500);
+    assert.equal(scheduler.state.slow.running, moved, `${processes} processes`);
+    assert.equal(isStopped, processes !== 1);
+    for (const one of [slow, long]) scheduler.leave(one);
     scheduler.close();
   }
 });

@@ -171,7 +171,7 @@ describe('heavy statements', () => {
     assert.ok(heavy.mayStart('writes', 'gil', 0.75));
   });
 
-  test('several processes share the two heavy writes that run at once, and each may run one', () => {
+  test('each of several processes runs one heavy write at a time', () => {
     for (const [processes, atOnce] of [
       [1, 2],
       [2, 1],

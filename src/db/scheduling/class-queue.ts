@@ -60,6 +60,14 @@ export interface QueueClient extends Pick<Requester, 'key' | 'clientKind'>, Dema
   readonly isTriedInstead?: boolean;
 }
 
+/** A statement that runs in a class. */
+export interface Entry {
+  /** Milliseconds that it is expected to take. */
+  readonly expected: number;
+  /** When it began to count for the class. */
+  readonly since: number;
+}
+
 export class ClassQueue {
   readonly share: Share;
   readonly name: WorkClass;
@@ -73,12 +81,11 @@ export class ClassQueue {
   readonly #isRead: boolean;
   /** What its statements count as in `HeavyStatements`, if at all. The other classes have few connections. */
   readonly weighed: HeavyKind | undefined;
-  running = 0;
+  /** In the order in which they began. */
+  readonly #entries = new Set<Entry>();
   refused = 0;
   /** The mean duration of a statement (milliseconds). */
   #mean: number;
-  /** When a statement last began. */
-  #beganAt = -Infinity;
   /** When a short statement last ended. */
   #shortEndedAt = -Infinity;
 
@@ -97,10 +104,16 @@ export class ClassQueue {
     return Math.max(this.running, this.share.reserved);
   }
 
+  get running(): number {
+    return this.#entries.size;
+  }
+
   /** How many statements may run. */
   get max(): number {
     const { max, maxShort } = this.share;
-    return maxShort !== undefined && performance.now() - this.#beganAt < LONG ? maxShort : max;
+    if (maxShort === undefined || maxShort === max) return max;
+    const [oldest] = this.#entries;
+    return oldest && performance.now() - oldest.since < LONG ? maxShort : max;
   }
 
   get waiting(): number {
@@ -129,7 +142,8 @@ export class ClassQueue {
     const ahead = this.#queue.ahead(key, waitsWithUsers(caller), this.#mean);
     const isBehindItself = ahead === own;
     const mean = isBehindItself ? Math.min(this.#mean, cost) : this.#mean;
-    const wait = (ahead * mean) / (isBehindItself ? this.#maxRunning(caller) : this.max);
+    const max = mean < LONG ? (this.share.maxShort ?? this.share.max) : this.share.max;
+    const wait = (ahead * mean) / (isBehindItself ? Math.min(this.#maxRunning(caller), max) : max);
     if (!this.#needsCooldown(caller)) return wait;
     const cooldown = this.#slowClients.isCoolingDown(key, this.name) ? this.#slowClients.cooldownOf(key) : 0;
     if (this.name !== 'slow') return wait + cooldown;
@@ -239,22 +253,22 @@ export class ClassQueue {
     return count;
   }
 
-  /** @returns milliseconds that the statement is expected to take, to be passed to `leave` */
-  enter(caller: QueueClient, cost = this.#mean): number {
-    this.running += 1;
-    this.#beganAt = performance.now();
+  /** @returns what `leave` needs */
+  enter(caller: QueueClient, expected = this.#mean): Entry {
+    const entry = { expected, since: performance.now() };
+    this.#entries.add(entry);
     increment(this.#runningOf, caller.key, 1);
     if (caller.obstacle !== undefined) increment(this.#runningOfObstacle, caller.obstacle, 1);
-    this.queueOf(caller).beginWork(caller.key, cost);
-    return cost;
+    this.queueOf(caller).beginWork(caller.key, expected);
+    return entry;
   }
 
-  leave(caller: QueueClient, milliseconds: number, expected: number): void {
-    this.running -= 1;
+  leave(caller: QueueClient, milliseconds: number, entry: Entry): void {
+    this.#entries.delete(entry);
     increment(this.#runningOf, caller.key, -1);
     if (caller.obstacle !== undefined) increment(this.#runningOfObstacle, caller.obstacle, -1);
     const isLost = milliseconds >= LOST_AFTER;
-    this.queueOf(caller).correctTime(caller.key, (isLost ? 0 : milliseconds) - expected);
+    this.queueOf(caller).correctTime(caller.key, (isLost ? 0 : milliseconds) - entry.expected);
     if (isLost) return;
     if (milliseconds < MAX_UNCONTESTED_MEAN) this.#shortEndedAt = performance.now();
     const mayWaitForLocks = this.name === 'write' || this.name === 'short';

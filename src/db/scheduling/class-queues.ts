@@ -1,6 +1,6 @@
 // The queues of all classes, and how they share the exclusive connections.
 import type { HeavyStatements } from './heavy-statements.ts';
-import { ClassQueue, type QueueClient } from './class-queue.ts';
+import { ClassQueue, type Entry, type QueueClient } from './class-queue.ts';
 import type { UsageCooldowns } from './client-usage.ts';
 import type { SlowClients } from './slow-clients.ts';
 import {
@@ -43,7 +43,7 @@ export class ClassQueues {
   readonly all: readonly ClassQueue[];
   readonly #slowClients: SlowClients;
   readonly #risky: readonly ClassQueue[];
-  /** How many connections they get together: at least one more than one for each class, so that no statement alone fills `slow`. */
+  /** How many connections they get together: at least one more than one for each class, so that `slow` may have a second one. */
   readonly #maxRisky: number;
   /** Connections that are in use or reserved for a class. */
   #taken: number;
@@ -69,7 +69,7 @@ export class ClassQueues {
   /** Whether slow statements, including those that turned out to be slow, have all of their connections. */
   get isSlowFull(): boolean {
     const { slow } = this.of;
-    return slow.running >= slow.share.max;
+    return slow.running >= slow.max;
   }
 
   /** Whether the class may use one more connection, besides those reserved for other classes. */
@@ -97,17 +97,17 @@ export class ClassQueues {
     return mayTry && this.mayStart(attempt, caller);
   }
 
-  /** Counts a statement as running. @returns milliseconds that it is expected to take, to be passed to `leave` */
-  enter(queue: ClassQueue, caller: QueueClient, cost?: number): number {
+  /** Counts a statement as running. @returns what `leave` needs */
+  enter(queue: ClassQueue, caller: QueueClient, cost?: number): Entry {
     this.#taken -= queue.taken;
-    const expected = queue.enter(caller, cost);
+    const entry = queue.enter(caller, cost);
     this.#taken += queue.taken;
-    return expected;
+    return entry;
   }
 
-  leave(queue: ClassQueue, caller: QueueClient, milliseconds: number, expected: number): void {
+  leave(queue: ClassQueue, caller: QueueClient, milliseconds: number, entry: Entry): void {
     this.#taken -= queue.taken;
-    queue.leave(caller, milliseconds, expected);
+    queue.leave(caller, milliseconds, entry);
     this.#taken += queue.taken;
   }
 

@@ -21,7 +21,7 @@ const LARGE_RECORD = 64 * 1024;
 const LARGE_FOR = 1_000;
 /** Maximum weight of the reads, and of the writes, that one client runs at once. */
 const MAX_OF_CLIENT = 1;
-/** The same of the writes of all clients in all processes, which share it, of those that weigh more than half. */
+/** The same of the writes of all clients, of those that weigh more than half. Several processes share it; each has at least 1. */
 const MAX_WRITES = 2;
 const MAX_LIGHT = 0.5;
 /**

@@ -1,7 +1,7 @@
 // The running statements, and what happens to those that take too long.
 import type { EventLoopUtilization } from 'node:perf_hooks';
 import { ATTEMPT, classify, COSTLY, OVERRUN, type Shape } from '../statement-shapes.ts';
-import type { ClassQueue, QueueClient } from './class-queue.ts';
+import type { ClassQueue, Entry, QueueClient } from './class-queue.ts';
 import type { ClassQueues } from './class-queues.ts';
 import { WEIGHTLESS_AFTER, type HeavyStatements, type HeldWeight } from './heavy-statements.ts';
 import { increment } from '../counts.ts';
@@ -33,8 +33,8 @@ export interface RunningStatement {
   readonly initialQueue: ClassQueue;
   /** The class that it counts for: the initial one, or `slow` once it has taken long. */
   queue: ClassQueue;
-  /** Milliseconds that the statement was expected to take in this class. */
-  expected: number;
+  /** What `queue.leave` needs. */
+  entry: Entry;
   /** The event loop's utilization when an anonymous read began, or began to count as slow; undefined for brief reads. */
   utilization?: EventLoopUtilization;
   /** Ends the statement; a read then starts again in its new class. */
@@ -184,11 +184,11 @@ export class RunningStatements {
         continue;
       }
       this.#endWeight(running); // The class limits it from now on.
-      this.#queues.leave(running.queue, caller, OVERRUN, running.expected);
+      this.#queues.leave(running.queue, caller, OVERRUN, running.entry);
       running.queue = slow;
       watch(running, this.#slow);
       running.utilization = performance.eventLoopUtilization();
-      running.expected = this.#queues.enter(slow, caller);
+      running.entry = this.#queues.enter(slow, caller);
       increment(this.#slowClients.overruns, caller.key, 1);
     }
     return isAny;

@@ -119,7 +119,7 @@ export class Scheduler {
   }
 
   #begin(queue: ClassQueue, caller: QueueClient, shape: Shape | undefined): RunningStatement {
-    const expected = this.#queues.enter(queue, caller, shape?.mean);
+    const entry = this.#queues.enter(queue, caller, shape?.mean);
     const since = this.clock.now();
     const running: RunningStatement = {
       caller,
@@ -129,7 +129,7 @@ export class Scheduler {
       sentAt: since,
       initialQueue: queue,
       queue,
-      expected,
+      entry,
       weight: undefined,
       tookTooLong: false,
       watched: undefined,
@@ -143,7 +143,7 @@ export class Scheduler {
    * @param isComplete whether it was answered
    */
   leave(running: RunningStatement, isComplete = false): void {
-    const { shape, caller, since, sentAt, initialQueue, queue, isAnonymous, expected } = running;
+    const { shape, caller, since, sentAt, initialQueue, queue, isAnonymous, entry } = running;
     const milliseconds = Math.max(0, this.clock.now() - sentAt);
     const held = sentAt < Infinity ? milliseconds : this.clock.now() - since; // the next may wait as long
     const [isAttempt, isInstead] = [this.#running.remove(running), caller.isTriedInstead === true];
@@ -154,7 +154,7 @@ export class Scheduler {
     const isSlow = queue.name === 'slow';
     const hasOverrun = isSlow && queue !== initialQueue;
     const giveBack = (): void => {
-      this.#queues.leave(queue, caller, held, expected);
+      this.#queues.leave(queue, caller, held, entry);
       if (hasOverrun) increment(this.#slowClients.overruns, caller.key, -1);
     };
     if (running.stopped) void running.stopped.then(giveBack).then(this.startNext);

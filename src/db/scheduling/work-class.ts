@@ -23,7 +23,7 @@ export const LOST_AFTER = 12_000;
 /** How many of the exclusive connections the statements of a class get. */
 export interface Share {
   readonly max: number;
-  /** Maximum while the latest one has run for less than `LONG`, so that others need not wait for a long one. Default: `max`. */
+  /** Maximum while none has run for `LONG`, so that others need not wait for a long one. Default: `max`. */
   readonly maxShort?: number;
   /** Kept free for this class, whatever the other classes do. */
   readonly reserved: number;
@@ -60,8 +60,8 @@ export const shareOfProcess = (limit: number, processes: number): number => Math
 export const UNCERTAIN: ReadonlySet<WorkClass> = new Set(['read', 'trial', 'attempt']);
 
 /**
- * The shares of one of several processes: those for reads of uncertain cost are divided, but a client never gets all of a class.
- * Slow statements are divided only while they are short.
+ * The shares of one of several processes: those for reads of uncertain cost are divided, but a client never gets all of such a
+ * class. Those for slow ones are divided until one of them takes long.
  */
 export function sharesOf(processes: number): typeof SHARES {
   return forEachClass((name) => {
