@@ -178,7 +178,7 @@ describe('the counts of clients', () => {
   test('a new process gets the requests that clients do not have back yet', () => {
     const next = createRateLimit({ perSecond: 10, burst: 3 }, undefined, () => now);
     limit.spend('c');
-    next.charge(limit.recent(1));
+    next.charge(limit.recent(Infinity));
     assert.deepEqual(
       [1, 2].map(() => next.spend('c')),
       [0, 0],
@@ -186,15 +186,12 @@ describe('the counts of clients', () => {
     assert.ok(next.spend('c') > 0);
   });
 
-  test('a new process gets the requests of a client that was seen before many who have all of theirs back', () => {
+  test('a new process gets the requests of the clients that have used most', () => {
     const next = createRateLimit({ perSecond: 10, burst: 3 }, undefined, () => now);
-    for (const client of ['d', 'd', 'd', 'e', 'f']) limit.spend(client);
-    now += 150;
+    for (const client of ['d', 'd', 'd', 'e', 'f', 'g']) limit.spend(client);
+    now += 50;
     next.charge(limit.recent(2));
-    assert.deepEqual(
-      [1, 2].map(() => next.spend('d') > 0),
-      [false, true],
-    );
+    assert.ok(next.spend('d') > 0);
   });
 
   test('the number of counted clients is bounded, and the one seen last is kept', () => {

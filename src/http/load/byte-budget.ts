@@ -3,7 +3,7 @@ import { widestNetwork } from '../message/client-networks.ts';
 
 /** The part of the total that a client may always hold while there is room: enough for an ordinary request. */
 const ORDINARY_SHARE = 1 / 64;
-/** The part of the total that one network can hold at most. Exception: see `excess`. */
+/** The part of the total that one network can hold at most. Exception: see `exceededLimit`. */
 const MAX_SHARE = 1 / 2;
 /** The part of its /48's share that an IPv6 client may hold. The rest is for ordinary requests of its neighbors. */
 const SHARE_OF_NETWORK = 15 / 16;

@@ -61,11 +61,12 @@ export function createRateLimit(
       for (const [key, requests] of spent) store(key, Math.max(current, timeOf(key)) + requests * interval);
     },
 
-    /** The requests that are not available again yet, of at most `maxClients` clients: those first seen last. */
+    /** The requests that are not available again yet, of the `maxClients` clients with most of them. */
     recent(maxClients: number): SpentRequests[] {
       const current = now();
       return [...new Map([...earlier, ...fullAt])]
         .filter(([, time]) => time > current)
+        .sort(([, time], [, other]) => time - other)
         .slice(-maxClients)
         .map(([key, time]) => [key, (time - current) / interval]);
     },
