@@ -152,8 +152,11 @@ describe('a session ends', () => {
 
   describe('while no write of sessions can be finished', () => {
     /** Locks the table as a commit that waits for a standby would hold up a write: reads go on. */
-    const lockedOutOf = (work: (waiting: () => Promise<number>) => Promise<void>): Promise<unknown> =>
-      service.sql.begin(async (sql) => {
+    const lockedOutOf = (
+      work: (waiting: () => Promise<number>) => Promise<void>,
+      { sql: admin } = service,
+    ): Promise<unknown> =>
+      admin.begin(async (sql) => {
         await sql`lock table vitrine_session in share mode`;
         await work(async () => {
           const waiting =
@@ -203,13 +206,16 @@ describe('a session ends', () => {
     });
 
     test('an unknown token is refused at once, as it writes nothing', async () => {
-      const browser = openBrowser(service);
+      // Its own database, where no write of another session can wait.
+      const own = await startService(resources);
+      const browser = openBrowser(own);
       browser.cookies.set(SESSION, 'x'.repeat(43));
-      await lockedOutOf(async (waiting) => {
+      const request = async (waiting: () => Promise<number>): Promise<void> => {
         const { status, location } = await browser.get('/admin/');
         assert.deepEqual([status, location?.startsWith('/admin/-/login/')], [303, true]);
         assert.equal(await waiting(), 0);
-      });
+      };
+      await lockedOutOf(request, own).finally(() => own.close());
     });
 
     test('a logout does not delay the short reads of others', async () => {
