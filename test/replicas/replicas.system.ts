@@ -1,6 +1,7 @@
 // Reads on standbys of real streaming replication: what a client has written is never missing.
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import postgres from 'postgres';
 import { runPairs } from '../../bench/replicas/pairs.ts';
 import { createClient } from '../../src/client.ts';
 import { StartError } from '../../src/index.ts';
@@ -634,5 +635,34 @@ describe('DATABASE_READ_URL', () => {
     await standby!.start();
     await until('the standby', async () => sum(await service.metric('in_rotation')) === 1);
     await service.close();
+  });
+
+  test('with a standby of another system is not used when it is ahead, if the role may not see the system', async () => {
+    const other = await createReplicatedDatabase(1);
+    const [standby] = other.standbys;
+    for (const { primary } of [database, other]) {
+      const url = new URL(primary.superuserUrl);
+      url.pathname = new URL(primary.url).pathname;
+      const sql = postgres(url.href, { max: 1 });
+      await sql.unsafe('revoke execute on function pg_control_system() from public');
+      await sql.end();
+    }
+    await (await other.serve()).close(); // creates the tables
+    for (let segments = 0; segments < 5; segments += 1)
+      await other.primary.sql.unsafe(`select pg_switch_wal() from pg_logical_emit_message(false, 'a', 'b')`);
+    const [written] = await other.primary.sql`select pg_current_wal_flush_lsn()::text as position`;
+    await until('the replay', async () => {
+      const rows = await standby!.sql`
+        select where pg_last_wal_replay_lsn() >= ${String(written?.['position'])}::pg_lsn`;
+      return rows.length > 0;
+    });
+    const service = await database.serve({ databaseReadUrl: [standby!.url] });
+    const isAhead = (): boolean =>
+      service.lines.some(({ message }) => String(message).endsWith('it is ahead of the primary'));
+    await until('the line of the log', isAhead);
+    assert.equal((await service.request('/api/note/')).status, 200);
+    assert.deepEqual([await service.metric('in_rotation'), await service.metric('reads_total')], [[0], [0]]);
+    await service.close();
+    await other.drop();
   });
 });

@@ -85,6 +85,8 @@ export class Replica implements ServerGuard {
   #failedAt = -Infinity;
   /** Why it does not answer. */
   #fault = 'it was not asked yet';
+  /** Whether the primary, when it was asked later, had less than this one: it follows another server then. Undefined until it is known. */
+  #isAhead: boolean | undefined;
   /** See `ServerGuard`: the most that a read on it has required on this timeline. */
   #required: Reached = { timeline: 0, position: 0n };
   #isInRotation = false;
@@ -141,14 +143,24 @@ export class Replica implements ServerGuard {
       this.#connection = undefined;
       void connection.end(0);
       this.#answer = undefined;
+      this.#isAhead = undefined;
       this.#failedAt = performance.now();
       this.#fault = isDatabaseError(error) ? reasonOf(error) : 'it does not answer';
       this.#abandon();
       this.#update();
       return isDatabaseError(error) && !isTemporarilyUnavailable(error) ? this.#fault : undefined;
     }
-    this.#update();
+    if (this.#status !== undefined) this.#update();
     return identityMismatch(this.#answer, this.#options.identity);
+  }
+
+  /** Compares its last answer with what the primary has answered since. */
+  compare(): void {
+    const { latest } = this.#options.primary;
+    const reached = this.#answer && this.#reachedIn(this.#answer);
+    if (latest && latest.at > this.#answeredAt)
+      this.#isAhead = reached?.timeline === latest.timeline ? latest.position < reached.position : undefined;
+    this.#update();
   }
 
   /** Whether the replica may answer reads now, and is known to have replayed what is required. */
@@ -214,9 +226,8 @@ export class Replica implements ServerGuard {
     if (!needed) return 'the primary does not answer';
     if (reached.timeline !== needed.timeline)
       return `it follows timeline ${reached.timeline}, and the primary is on timeline ${needed.timeline}`;
-    const { latest } = primary;
-    if (latest && latest.at > this.#answeredAt && latest.position < reached.position)
-      return 'it is ahead of the primary';
+    if (this.#isAhead === undefined) return 'it was not compared with the primary yet';
+    if (this.#isAhead) return 'it is ahead of the primary';
     return hasReached(reached, needed) ? undefined : `it lags more than ${maxLag / 1000} s behind`;
   }
 

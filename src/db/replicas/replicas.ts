@@ -151,6 +151,10 @@ export async function openReplicas(options: ReplicasOptions): Promise<Replicas> 
     return best && { replica: best, required };
   }
 
+  const compare = (): void => {
+    for (const replica of replicas) replica.compare();
+  };
+
   try {
     await positions.sample();
     const refusals = await Promise.all(replicas.map((replica) => replica.ask()));
@@ -158,11 +162,13 @@ export async function openReplicas(options: ReplicasOptions): Promise<Replicas> 
       reason === undefined ? [] : [`${replicas[index]?.name}: ${reason}`],
     );
     if (faults.length > 0) throw startError('DATABASE_READ_URL cannot be used', faults);
+    await positions.sample();
+    compare();
   } catch (error) {
     await close();
     throw error;
   }
-  repeat(positions, () => positions.sample());
+  repeat(positions, () => positions.sample().then(compare));
   for (const replica of replicas) repeat(replica, () => replica.ask());
 
   return {
