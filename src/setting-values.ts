@@ -129,6 +129,8 @@ function parseReadUrl(text: string): string {
     throw new Error('must name one server in each address: postgres://host1/name,postgres://host2/name');
   const url = parseDatabaseUrl(text);
   const address = new URL(url);
+  if (address.pathname.includes(','))
+    throw new Error('must begin each address with postgres:// (write %2C for a comma in a name)');
   if (isPooled(address))
     throw new Error('must not have prepare=false: a pooler may pass each statement to another server');
   if (address.searchParams.has('target_session_attrs'))

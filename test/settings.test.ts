@@ -45,11 +45,13 @@ const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] 
   ],
   [
     'DATABASE_READ_URL',
-    ['postgres://h/d', 'postgres://u:p,q@h/d, postgresql://i/d'],
+    ['postgres://h/d', 'postgres://h/d%2Ce', 'postgres://u:p,q@h/d, postgresql://i/d'],
     [
       'h/d',
       'postgres://h/d,',
       'postgres://h/d,mysql://i/d',
+      'postgres://h/d,i',
+      'postgres://h/d,,postgres://i/d',
       'postgres://h/d?prepare=false',
       'postgres://h/d?target_session_attrs=read-write',
       'postgres://h,i/d',
