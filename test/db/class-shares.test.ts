@@ -5,6 +5,7 @@ import type { RunningStatement } from '../../src/db/scheduling/running-statement
 import { newShape } from '../../src/db/statement-shapes.ts';
 import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
 import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
+import { eventually } from '../http/expect.ts';
 import { test } from '../testing.ts';
 
 test('a client alone gets seven of the ten connections for writes, and three others one each', async () => {
@@ -175,7 +176,7 @@ test('a read that takes long waits for the slow reads of its process, if that is
     assert.ok(slow && long);
     let isStopped = false;
     long.preempt = () => (isStopped = true);
-    await sleep(500);
+    await eventually(() => scheduler.clock.now() - long.since > 400, 'a long read');
     assert.equal(scheduler.state.slow.running, moved, `${processes} processes`);
     assert.equal(isStopped, processes !== 1);
     for (const one of [slow, long]) scheduler.leave(one);

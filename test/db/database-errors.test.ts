@@ -137,7 +137,11 @@ test('requests are 503 as long as the database refuses connections', async () =>
     for (const [begin, end, message] of REFUSALS) {
       assert.equal((await ask()).status, 200);
       await run(begin);
-      await run(`select pg_terminate_backend(pid) from pg_stat_activity where usename = '@'`);
+      const isGone = async (): Promise<boolean> => {
+        const open = await run(`select pg_terminate_backend(pid) from pg_stat_activity where usename = '@'`);
+        return open.count === 0;
+      };
+      await eventually(isGone, 'the end of the connections');
       for (const body of [undefined, { message: 'new' }]) {
         const answer = await ask(body);
         assertProblem(answer, 503);

@@ -98,7 +98,7 @@ describe('workarounds for the driver', () => {
           client.pipe(server).pipe(client);
           for (const socket of [client, server]) socket.on('error', () => undefined);
         },
-        connections === 1 ? 0 : 200,
+        connections === 1 ? 0 : 500,
       );
     });
     await once(proxy.listen(0, '127.0.0.1'), 'listening');
@@ -114,7 +114,7 @@ describe('workarounds for the driver', () => {
       const canceled = cancelOnServer(short);
       await ended;
       await canceled;
-      await run('select pg_sleep(0.5)');
+      await run('select pg_sleep(0.8)');
     } finally {
       await client.end({ timeout: 0 });
       proxy.close();

@@ -163,7 +163,7 @@ test('a client with brief reads does not wait behind all clients with long reads
       return sleep(milliseconds);
     });
   const others = Array.from({ length: 20 }, async (_, index) => {
-    while (!isOver) await read(`other ${index}`, 10);
+    while (!isOver) await read(`other ${index}`, 50);
   });
   await sleep(200);
   begun = 0;

@@ -157,7 +157,12 @@ describe('several servers in DATABASE_URL', { concurrency: 4 }, () => {
       const before = [first?.connections, second?.connections];
       const query = sendStatement(sql, { text: 'select pg_sleep(60)', values: [] }, false);
       const ended = assert.rejects(Promise.resolve(query), { code: '57014' });
-      await sleep(200);
+      const isRunning = async (): Promise<boolean> => {
+        const running = await writable.sql`select from pg_stat_activity
+          where datname = current_database() and query = 'select pg_sleep(60)' and state = 'active'`;
+        return running.count > 0;
+      };
+      await eventually(isRunning, 'the statement');
       await cancelOnServer(query);
       await ended;
       assert.deepEqual([first?.connections, (second?.connections ?? 0) - 1], before);

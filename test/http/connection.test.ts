@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
@@ -251,6 +252,7 @@ describe('connections', () => {
             connection.socket[leave]();
             await connection.rest();
           };
+          if (connection.socket.connecting) await once(connection.socket, 'connect');
           const shortDelay = new Promise((resolve) => setTimeout(resolve, 50));
           if (isLocked) {
             await whileUsersAreLocked(async () => {
