@@ -169,7 +169,7 @@ function rowFacts(
   const isStored = !found || isTable(found);
   return {
     isTable: isStored && isFirst,
-    isFast: isStored || (found.kind === 'm' && areUnique(found, keyFieldsOf(definition))),
+    isFast: isStored ? !found?.hasPolicies : found.kind === 'm' && areUnique(found, keyFieldsOf(definition)),
     mayHideRows: found !== undefined && (found.hasPolicies || !(isStored || found.kind === 'm')),
     isLockable: found?.isLockable ?? true,
     isReread: found !== undefined && (found.isRewritten || !found.isLockable),

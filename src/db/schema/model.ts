@@ -54,7 +54,7 @@ export interface Model {
   readonly relation?: Fragment;
   /** Whether it is a table, or is going to be created as one. False for views, foreign tables, and a second model of a table, which only reads it. */
   readonly isTable: boolean;
-  /** Whether a read by the key is certain to be fast. */
+  /** Whether a read by the key is certain to be fast. A policy may call a slow function. */
   readonly isFast: boolean;
   /**
    * Whether a view, another server or policies may hide rows of its tables. PostgreSQL's statistics, and so its estimates, include
