@@ -127,14 +127,15 @@ export function parseReadUrls(text: string): string[] {
 function parseReadUrl(text: string): string {
   if (serverUrls(text).length > 1)
     throw new Error('must name one server in each address: postgres://host1/name,postgres://host2/name');
+  // Before its value is looked at: no value is right.
+  if (parseUrl(text)?.searchParams.has('target_session_attrs') === true)
+    throw new Error('must not have target_session_attrs: a replica accepts no changes');
   const url = parseDatabaseUrl(text);
   const address = new URL(url);
   if (address.pathname.includes(','))
-    throw new Error('must begin each address with postgres:// (write %2C for a comma in a name)');
+    throw new Error('has a comma without postgres:// behind it (write %2C for one in a name)');
   if (isPooled(address))
     throw new Error('must not have prepare=false: a pooler may pass each statement to another server');
-  if (address.searchParams.has('target_session_attrs'))
-    throw new Error('must not have target_session_attrs: a replica accepts no changes');
   return url;
 }
 

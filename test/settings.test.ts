@@ -191,6 +191,14 @@ describe('settings from the environment', () => {
       );
   });
 
+  test('a replica whose address has any target_session_attrs is refused for that', () => {
+    for (const target of ['any', 'read-write'])
+      assert.throws(
+        () => readSettings({ DATABASE_READ_URL: `postgres://h/d?target_session_attrs=${target}` }),
+        /must not have target_session_attrs/,
+      );
+  });
+
   const { confinement } = createRequire(join(REPOSITORY, 'bin/'))('./confinement.cjs') as {
     confinement: (options?: { readonly cwd?: string }) => string[];
   };
