@@ -98,12 +98,13 @@ describe('a half-closed connection', () => {
       await own`lock table note`;
       const connection = start();
       connection.socket.end(post('late'));
-      for (let probes = 1; probes <= 14; probes += 1)
-        assert.equal((await connection.next())?.status, 102, `probe ${probes}`);
+      await sleep(2_000);
       await own`rollback`;
+      let probes = 0;
       let answer = await connection.next();
-      while (answer?.status === 102) answer = await connection.next();
+      for (; answer?.status === 102; answer = await connection.next()) probes += 1;
       assert.equal(answer?.status, 201);
+      assert.ok(probes >= 14, `${probes} times`);
     } finally {
       own.release();
     }
@@ -114,16 +115,10 @@ describe('a half-closed connection', () => {
       [requestText('GET', '/api/note/?message__like=x%25'), 200],
       [post('1.0'), 201],
     ] as const) {
-      for (let tries = 1; ; tries += 1) {
-        const connection = start();
-        connection.socket.end(text.replace('HTTP/1.1', 'HTTP/1.0'));
-        const answer = await connection.next();
-        // On a busy machine, the request may take longer than a client is waited for that may have gone.
-        if (!answer && tries < 5) continue;
-        assert.equal(answer?.status, status);
-        assert.equal(await connection.rest(), '');
-        break;
-      }
+      const connection = start();
+      connection.socket.end(text.replace('HTTP/1.1', 'HTTP/1.0'));
+      assert.equal((await connection.next())?.status, status);
+      assert.equal(await connection.rest(), '');
     }
   });
 });
