@@ -117,11 +117,11 @@ export function createService(
   databaseUrl: string,
   logger: Logger,
   panels: readonly Panel[] = [],
-  { processes, secret: sharedSecret, state, hashGate, siblings }: Sharing = alone(settings),
+  { processes, secret: sharedSecret, state, hashGate, claimStream, siblings }: Sharing = alone(settings),
 ): Service {
   const leaveBasePath = useBasePath(settings.basePath);
   const { slowClients, streamCooldowns: cooldowns } = state;
-  const limits = { slowTimeout: settings.slowTimeout * 1000, processes, cooldowns, slowClients };
+  const limits = { slowTimeout: settings.slowTimeout * 1000, processes, cooldowns, slowClients, claimStream };
   const database = openDatabase(databaseUrl, limits);
   const { throttle, familiars, rateLimit } = state;
   const inFlight = createInFlight();

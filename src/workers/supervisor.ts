@@ -104,6 +104,7 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
         embeddedUrl: embedded?.url,
         isInitial: leads && !isStarted,
         passed,
+        countsStreams: true,
         secret,
       },
       hub.inform,

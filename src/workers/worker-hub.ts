@@ -1,14 +1,12 @@
-// Connects the processes of WORKERS: passes on counts and questions, and grants slots for hashing passwords.
+// Connects the processes of WORKERS: passes on counts and questions, and gives slots.
 import type { Settings } from '../config.ts';
 import { sumMetrics } from '../http/observability/metrics-sum.ts';
-import { createGate, GATE_LIMITS } from '../resources/passwords/password-gate.ts';
+import { createGrantedSlots } from './granted-slots.ts';
 import { createSharedState } from './shared-state.ts';
 import type { Worker, WorkerMessage } from './worker.ts';
 
 /** Milliseconds that a process may take to answer a question. */
 const MAX_ANSWER_TIME = 1_000;
-/** Milliseconds after which a process loses a hashing slot that it has not released. The costliest hash takes a few seconds. */
-const MAX_HASH_TIME = 15_000;
 
 type Question = Extract<WorkerMessage, { kind: 'question' }>;
 
@@ -23,9 +21,7 @@ export function createWorkerHub(
 ) {
   /** The parent counts as well, so that a new process can start with what the others know. */
   const state = createSharedState(settings);
-  const gate = createGate(GATE_LIMITS);
-  /** By process and request id: cancels the wait for a hashing slot, or frees the slot. */
-  const releases = new WeakMap<Worker, Map<number, () => void>>();
+  const slots = createGrantedSlots();
   const answers = new Map<number, (data: unknown) => void>();
   /** The latest known metrics of each process. */
   const latestMetrics = new Map<Worker, string>();
@@ -34,28 +30,6 @@ export function createWorkerHub(
 
   const others = (worker: Worker): readonly Worker[] =>
     workers().filter((one) => one !== worker && one.hasJoined());
-
-  /** Sends a hashing slot to the process as soon as one is free, or a refusal. */
-  function giveSlot(worker: Worker, { id, priority }: Extract<WorkerMessage, { kind: 'slot' }>): void {
-    const held = releases.get(worker) ?? new Map<number, () => void>();
-    releases.set(worker, held);
-    const left = new AbortController();
-    held.set(id, () => left.abort());
-    const hash = (): Promise<void> =>
-      new Promise((release) => {
-        if (worker.gone.aborted) return release();
-        const timer = setTimeout(release, MAX_HASH_TIME);
-        held.set(id, () => {
-          clearTimeout(timer);
-          release();
-        });
-        worker.send({ kind: 'slot', id, isFree: true });
-      });
-    gate({ client: `worker ${worker.number}`, priority, signal: left.signal }, hash).catch(() => {
-      held.delete(id);
-      worker.send({ kind: 'slot', id, isFree: false });
-    });
-  }
 
   /** @returns the answer, or undefined if there is none in time */
   function ask(worker: Worker, { topic, data }: Pick<Question, 'topic' | 'data'>): Promise<unknown> {
@@ -102,13 +76,10 @@ export function createWorkerHub(
       if (message.kind === 'batch') {
         state.add(message.batch);
         for (const other of others(worker)) other.outbox.forward(message.batch);
-      } else if (message.kind === 'slot') giveSlot(worker, message);
-      else if (message.kind === 'release') {
-        releases.get(worker)?.get(message.id)?.();
-        releases.get(worker)?.delete(message.id);
       } else if (message.kind === 'question') void answerQuestion(worker, message);
       else if (message.kind === 'answer') answers.get(message.id)?.(message.data);
-      else latestMetrics.set(worker, message.metrics);
+      else if (message.kind === 'ended') latestMetrics.set(worker, message.metrics);
+      else slots.receive(worker, message);
     },
 
     /** Gives a new process what the others have counted lately. */
@@ -116,11 +87,11 @@ export function createWorkerHub(
       for (const batch of state.recent()) worker.send({ kind: 'batch', batch });
     },
 
-    /** Frees the hashing slots of a process that has ended. Keeps its metrics, so that no sum decreases. */
+    /** Frees the slots of a process that has ended. Keeps its metrics, so that no sum decreases. */
     forget(worker: Worker): void {
       const last = latestMetrics.get(worker);
       latestMetrics.delete(worker);
-      for (const release of releases.get(worker)?.values() ?? []) release();
+      slots.forget(worker);
       if (last !== undefined) endedMetrics = sumMetrics([], [endedMetrics, last]);
     },
   };

@@ -1,6 +1,8 @@
 // A process of WORKERS: its connection to the process that has started it, and through it to the others.
 import cluster from 'node:cluster';
+import { createHash } from 'node:crypto';
 import type { Settings } from '../config.ts';
+import type { ClaimStream } from '../db/scheduling/class-queues.ts';
 import { ClientGone } from '../db/scheduling/requester.ts';
 import { unavailable } from '../errors.ts';
 import type { Siblings, Topic } from '../processes.ts';
@@ -11,6 +13,10 @@ import { createSharedState, type SharedState } from './shared-state.ts';
 
 /** Milliseconds that answers of other processes may take. */
 const MAX_ANSWER_TIME = 2_000;
+/** Milliseconds after which the parent process should have answered that a client may have a stream: 4 s for the client to wait, and some. */
+const MAX_STREAM_WAIT = 5_000;
+const busy = (): Error => unavailable('Too many passwords are being checked. Try again.');
+const silent = (): Error => unavailable('The service is too busy to begin a stream. Try again.', 10);
 
 /** What a service shares with the other processes. */
 export interface Sharing {
@@ -20,6 +26,7 @@ export interface Sharing {
   readonly secret: Buffer | undefined;
   readonly state: SharedState;
   readonly hashGate: SharedGate | undefined;
+  readonly claimStream: ClaimStream | undefined;
   readonly siblings: Siblings | undefined;
 }
 
@@ -29,6 +36,7 @@ export const alone = (settings: Settings): Sharing => ({
   secret: undefined,
   state: createSharedState(settings),
   hashGate: undefined,
+  claimStream: undefined,
   siblings: undefined,
 });
 
@@ -52,27 +60,79 @@ export function joinParent(settings: Settings): Promise<WorkerLink> {
   };
   const outbox = createOutbox((batch, onWritten) => send({ kind: 'batch', batch }, onWritten));
   const state = createSharedState(settings, outbox);
-  const slots = new Map<number, { start: () => void; refuse: (error: Error) => void }>();
+  const slots = new Map<number, (answer: boolean | Error) => void>();
   const questions = new Map<number, (answers: readonly unknown[]) => void>();
   const answerers = new Map<Topic, (data: string) => unknown>();
   let count = 0;
 
-  const hashGate: SharedGate = async (priority, work, signal) => {
+  /**
+   * Waits until the parent process gives a slot.
+   * @param onGone calls back with the reason to wait no longer. @returns a function that stops this
+   * @returns the id of the slot; undefined if there is none
+   */
+  async function takeSlot(
+    question: (id: number) => ToParent,
+    onGone: (callback: (reason: Error) => void) => () => void,
+  ): Promise<number | undefined> {
     const id = (count += 1);
-    const leave = (): void => {
-      slots.get(id)?.refuse(new ClientGone());
-      if (slots.delete(id)) send({ kind: 'release', id });
-    };
-    await new Promise<void>((start, refuse) => {
-      slots.set(id, { start, refuse });
-      signal?.addEventListener('abort', leave, { once: true });
-      send({ kind: 'slot', id, priority });
-    }).finally(() => signal?.removeEventListener('abort', leave));
+    const isFree = await new Promise<boolean>((resolve, reject) => {
+      const stopListening = onGone((reason) => {
+        slots.get(id)?.(reason);
+        send({ kind: 'release', id });
+      });
+      slots.set(id, (answer) => {
+        slots.delete(id);
+        stopListening();
+        if (answer instanceof Error) reject(answer);
+        else resolve(answer);
+      });
+      send(question(id));
+    });
+    return isFree ? id : undefined;
+  }
+
+  const hashGate: SharedGate = async (priority, work, signal) => {
+    const id = await takeSlot(
+      (id) => ({ kind: 'slot', id, priority }),
+      (callback) => {
+        const leave = (): void => callback(new ClientGone());
+        signal?.addEventListener('abort', leave, { once: true });
+        return () => signal?.removeEventListener('abort', leave);
+      },
+    );
+    if (id === undefined) throw busy();
     try {
       return await work();
     } finally {
       send({ kind: 'release', id });
     }
+  };
+
+  const claimStream: ClaimStream = async (requester, server) => {
+    requester.pause();
+    const { clientKind } = requester;
+    const client = createHash('sha256').update(`${server} ${requester.key}`).digest('base64url');
+    const id = await takeSlot(
+      (id) => ({ kind: 'stream', id, client, clientKind }),
+      (callback) => {
+        const stopListening = requester.onGone(() => callback(new ClientGone()));
+        const timer = setTimeout(() => callback(silent()), MAX_STREAM_WAIT);
+        return () => {
+          stopListening();
+          clearTimeout(timer);
+        };
+      },
+    );
+    if (id === undefined) return undefined;
+    const release = (): void => send({ kind: 'release', id });
+    let isHeld = true;
+    return (end) => {
+      if (!isHeld) return;
+      isHeld = false;
+      if (!end) return release();
+      send({ kind: 'ending', id });
+      void end.then(release);
+    };
   };
 
   const siblings: Siblings = {
@@ -95,10 +155,7 @@ export function joinParent(settings: Settings): Promise<WorkerLink> {
     if (message.kind === 'batch') return state.add(message.batch);
     const { id } = message;
     if (message.kind === 'slot') {
-      const slot = slots.get(id);
-      slots.delete(id);
-      if (message.isFree) slot?.start();
-      else slot?.refuse(unavailable('Too many passwords are being checked. Try again.'));
+      slots.get(id)?.(message.isFree);
     } else if (message.kind === 'answers') questions.get(id)?.(message.answers);
     else send({ kind: 'answer', id, data: answerers.get(message.topic)?.(message.data) });
   }
@@ -115,7 +172,14 @@ export function joinParent(settings: Settings): Promise<WorkerLink> {
       const secret = Buffer.from(start.secret, 'base64');
       resolve({
         start,
-        sharing: { processes, secret, state, hashGate, siblings },
+        sharing: {
+          processes,
+          secret,
+          state,
+          hashGate,
+          claimStream: start.countsStreams ? claimStream : undefined,
+          siblings,
+        },
         ready: (text) => send({ kind: 'ready', text }),
         end: (metrics) =>
           new Promise((written) => {

@@ -9,7 +9,7 @@ import { type RawRow, type Statement } from '../rows.ts';
 import { ClientGone, type Requester } from '../scheduling/requester.ts';
 import type { DatabaseLimits } from '../scheduling/class-queues.ts';
 import { shareOfProcess } from '../scheduling/work-class.ts';
-import { Slots } from '../scheduling/slots.ts';
+import { Slots, type ClaimSlot } from '../scheduling/slots.ts';
 import { assertReached, type ServerGuard } from './server-guard.ts';
 import { watchRate } from './stream-rate.ts';
 import { UsageCooldowns } from '../scheduling/client-usage.ts';
@@ -20,6 +20,10 @@ const BATCH_BYTES = 65_536;
 const FIRST_ROWS = 10;
 /** Milliseconds that a client waits for a slot: long enough to notice that a stream which began just before is slow. */
 const MAX_WAIT = 4_000;
+/** Maximum streams and exports of one client. */
+const PER_CLIENT = { anonymous: 1, user: 1, admin: 2 };
+const OWN_MESSAGE = 'You have reached your limit of concurrent streams. Finish reading one first.';
+const FULL_MESSAGE = 'Too many streams and exports are running. Try again.';
 /** Milliseconds that BEGIN may take. */
 const BEGIN_TIMEOUT = 15_000;
 
@@ -32,17 +36,31 @@ const BATCH_TIMEOUT = { anonymous: 10_000, user: 60_000, admin: 5 * 60_000 };
 /** Milliseconds after the batch timeout until PostgreSQL must have answered. Otherwise the connection is dead. */
 const TIMEOUT_MARGIN = 5_000;
 
-/** The slots of one of several processes. Each kind of client has some that the ones before it cannot take. */
-function createSlots(processes: number): Slots {
+/** Limits the streams of each client only: for all processes together. */
+export const createClientSlots = (): Slots =>
+  new Slots({
+    max: { anonymous: Infinity, user: Infinity, admin: Infinity },
+    perClient: PER_CLIENT,
+    maxWait: MAX_WAIT,
+    ownMessage: OWN_MESSAGE,
+    fullMessage: FULL_MESSAGE,
+  });
+
+/**
+ * The slots of one of several processes. Each kind of client has some that the ones before it cannot take.
+ * @param claim undefined if the process is alone
+ */
+function createSlots(processes: number, claim: ClaimSlot | undefined): Slots {
   const anonymous = shareOfProcess(3, processes);
   const user = Math.max(anonymous + 1, shareOfProcess(5, processes));
   const admin = Math.max(user + 1, shareOfProcess(6, processes));
   return new Slots({
     max: { anonymous, user, admin },
-    perClient: { anonymous: 1, user: 1, admin: 2 },
+    perClient: PER_CLIENT,
+    claim,
     maxWait: MAX_WAIT,
-    ownMessage: 'You have reached your limit of concurrent streams. Finish reading one first.',
-    fullMessage: 'Too many streams and exports are running. Try again.',
+    ownMessage: OWN_MESSAGE,
+    fullMessage: FULL_MESSAGE,
     cooldownMessage:
       'Your recent streams used much database time. Wait for the time in Retry-After, then try again.',
   });
@@ -99,8 +117,17 @@ async function pause(owed: number): Promise<number> {
 
 /** @returns a function that reads the rows of a statement in batches, in a transaction on a dedicated connection */
 export function createCursors({ open, limits, presence, endless, guard }: CursorOptions) {
-  const slots = createSlots(limits.processes);
-  const { cooldowns } = limits;
+  const { cooldowns, claimStream, server = '' } = limits;
+  const coolDown = ({ clientKind, key }: Requester): void =>
+    slots.coolDown(key, clientKind === 'anonymous' ? cooldowns.of(key) : 0);
+  const claim: ClaimSlot | undefined =
+    claimStream &&
+    (async (requester) => {
+      const leave = await claimStream(requester, server);
+      coolDown(requester); // a stream in another process may have ended meanwhile
+      return leave;
+    });
+  const slots = createSlots(limits.processes, claim);
 
   return async function* cursor<T>(
     { text, values, decode }: Statement<T>,
@@ -130,7 +157,7 @@ export function createCursors({ open, limits, presence, endless, guard }: Cursor
     };
     const isIdle = (): boolean =>
       rate.isSlow() || (isAnonymous && performance.now() - (searchingSince ?? Infinity) > LONG_SEARCH);
-    slots.coolDown(requester.key, isAnonymous ? cooldowns.of(requester.key) : 0);
+    coolDown(requester);
     const leave = await slots.enter(requester, { isIdle, end: endForOthers });
     rate.begin();
     const connection = openDedicated(open);
@@ -139,18 +166,17 @@ export function createCursors({ open, limits, presence, endless, guard }: Cursor
       if (isOver) return;
       isOver = true;
       // The cooldown begins before the slot is given back, because the client's next request may wait for the slot.
-      if (isAnonymous) coolDown();
+      if (isAnonymous) charge();
       const process = connection.process();
       leave(process === undefined ? undefined : endless.ended(process));
       clearTimeout(timer);
       stopListening();
     };
-    const coolDown = (): void => {
+    const charge = (): void => {
       if (isUnconnected) return;
-      const { key } = requester;
       endSearch();
-      cooldowns.charge(key, Math.max(searched, MIN_CHARGE));
-      slots.coolDown(key, cooldowns.of(key));
+      cooldowns.charge(requester.key, Math.max(searched, MIN_CHARGE));
+      coolDown(requester);
     };
     const abort = (reason: Error): void => {
       end();

@@ -102,7 +102,11 @@ export class Replica implements ServerGuard {
     this.#options = options;
     const { host } = new URL(options.url);
     this.name = host === '' ? 'local' : host;
-    this.#database = openDatabase(options.url, { ...options.limits, ...createCooldowns() }, this);
+    this.#database = openDatabase(
+      options.url,
+      { ...options.limits, ...createCooldowns(), server: this.name },
+      this,
+    );
   }
 
   get state(): ReplicaState {

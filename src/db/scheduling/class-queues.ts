@@ -2,6 +2,8 @@
 import type { HeavyStatements } from './heavy-statements.ts';
 import { ClassQueue, type Entry, type QueueClient } from './class-queue.ts';
 import type { UsageCooldowns } from './client-usage.ts';
+import type { Requester } from './requester.ts';
+import type { ClaimSlot } from './slots.ts';
 import type { SlowClients } from './slow-clients.ts';
 import {
   CONNECTIONS,
@@ -22,7 +24,14 @@ export interface DatabaseLimits {
   readonly slowClients: SlowClients;
   /** How many processes of the service use the database. They share its processors, so they share the limits of costly reads. */
   readonly processes: number;
+  /** Limits the streams of a client to this server in all processes together. Undefined in a process that is alone. */
+  readonly claimStream?: ClaimStream | undefined;
+  /** The name of the server, if it is a replica. */
+  readonly server?: string;
 }
+
+/** See `ClaimSlot`. @param server a client may have as many streams on each */
+export type ClaimStream = (requester: Requester, server: string) => ReturnType<ClaimSlot>;
 
 /** The counters of one class, for the metrics. */
 export interface ClassState {

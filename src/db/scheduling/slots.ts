@@ -11,11 +11,23 @@ const RETRY_AFTER = 10;
 
 type ClientKind = Requester['clientKind'];
 
+/** Gives a slot back: at once, or when the promise passed to it resolves. Further calls do nothing. */
+export type LeaveSlot = (end?: Promise<void>) => void;
+
+/**
+ * Takes one of the slots that a client may have in all processes together.
+ * @returns undefined if the client has all of them
+ * @throws Problem 503 without an answer; ClientGone
+ */
+export type ClaimSlot = (requester: Requester) => Promise<LeaveSlot | undefined>;
+
 export interface SlotLimits {
   /** How many slots may be taken, by all clients together, before this kind of client gets no more. */
   readonly max: Readonly<Record<ClientKind, number>>;
   /** Maximum slots of one client. */
   readonly perClient: Readonly<Record<ClientKind, number>>;
+  /** Limits each client in other processes as well. */
+  readonly claim?: ClaimSlot | undefined;
   /** Milliseconds that a client waits for a slot. */
   readonly maxWait?: number;
   /** Seconds after which a refused client should try again. */
@@ -69,18 +81,30 @@ export class Slots {
   /**
    * Takes a slot, after a short wait if none is free.
    * @param holder work that may be ended for clients that wait; without it nothing ends the work
-   * @returns a function that gives the slot back: at once, or when the promise passed to it resolves. Further calls do nothing
    * @throws Problem 429 for a client in its cooldown or with all slots it may have, 503 when none becomes free; ClientGone
    */
-  async enter(requester: Requester, holder?: Holder): Promise<(end?: Promise<void>) => void> {
+  async enter(requester: Requester, holder?: Holder): Promise<LeaveSlot> {
+    const { claim } = this.#limits;
+    if (!claim) return this.#enter(requester, holder);
+    this.#assertAllowed(requester); // spares the other processes the question
+    const leaveAll = await claim(requester);
+    if (!leaveAll) throw this.#ownRefusal();
+    try {
+      const leave = await this.#enter(requester, holder);
+      return (end) => {
+        leave(end);
+        leaveAll(end);
+      };
+    } catch (error) {
+      leaveAll();
+      throw error;
+    }
+  }
+
+  async #enter(requester: Requester, holder: Holder | undefined): Promise<LeaveSlot> {
     const { key, clientKind } = requester;
-    if (this.#cooldowns.has(key)) throw this.#cooldownRefusal(key);
-    const isAtLimit = (this.#takenBy.get(key) ?? 0) >= this.#limits.perClient[clientKind];
-    if (isAtLimit && !this.#ending.has(key))
-      throw new Problem(429, this.#limits.ownMessage, {
-        headers: { 'Retry-After': String(this.#retryAfter) },
-      });
-    if (!isAtLimit && this.#taken < this.#limits.max[clientKind]) this.#take(key);
+    this.#assertAllowed(requester);
+    if (!this.#isAtLimit(requester) && this.#taken < this.#limits.max[clientKind]) this.#take(key);
     else await this.#wait(requester);
     let isTaken = true;
     if (holder) this.#holders.set(holder, clientKind);
@@ -108,6 +132,22 @@ export class Slots {
     }, milliseconds).unref();
     for (const [client, entry] of [...this.#waiting.entries()])
       if (client === key) entry.refuse(this.#cooldownRefusal(key));
+  }
+
+  #isAtLimit({ key, clientKind }: Requester): boolean {
+    return (this.#takenBy.get(key) ?? 0) >= this.#limits.perClient[clientKind];
+  }
+
+  /** @throws Problem 429 */
+  #assertAllowed(requester: Requester): void {
+    const { key } = requester;
+    if (this.#cooldowns.has(key)) throw this.#cooldownRefusal(key);
+    if (this.#isAtLimit(requester) && !this.#ending.has(key)) throw this.#ownRefusal();
+  }
+
+  #ownRefusal(): Problem {
+    const headers = { 'Retry-After': String(this.#retryAfter) };
+    return new Problem(429, this.#limits.ownMessage, { headers });
   }
 
   #cooldownRefusal(key: string): Problem {
@@ -158,9 +198,10 @@ export class Slots {
   }
 
   /** Ends one idle holder of the same or a lower kind of client, if this makes room for the client that waits. */
-  #endIdle({ key, clientKind }: Requester): void {
-    const { max, perClient } = this.#limits;
-    if (this.#taken !== max[clientKind] || (this.#takenBy.get(key) ?? 0) >= perClient[clientKind]) return;
+  #endIdle(requester: Requester): void {
+    const { clientKind } = requester;
+    const { max } = this.#limits;
+    if (this.#taken !== max[clientKind] || this.#isAtLimit(requester)) return;
     for (const [holder, heldBy] of this.#holders)
       if (max[heldBy] <= max[clientKind] && holder.isIdle()) return holder.end();
   }
