@@ -1,6 +1,6 @@
 // The slots that the first process gives the processes of WORKERS: to hash passwords, and for the streams of a client.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createClientSlots } from '../db/connection/cursors.ts';
+import { createClientSlots, LIFETIME } from '../db/connection/cursors.ts';
 import { SERVICE, type Requester } from '../db/scheduling/requester.ts';
 import type { LeaveSlot } from '../db/scheduling/slots.ts';
 import { Problem } from '../errors.ts';
@@ -11,6 +11,8 @@ import type { Worker, WorkerMessage } from './worker.ts';
 const MAX_HASH_TIME = 15_000;
 /** Milliseconds in which a process notices that the client of a stream has left, which asks another process for the next one. */
 const NOTICE_TIME = 250;
+/** Milliseconds after the maximum duration of a stream when a process that does not run loses its slot. */
+const STREAM_MARGIN = 30_000;
 
 type Request<Kind> = Extract<WorkerMessage, { readonly kind: Kind }>;
 
@@ -22,7 +24,8 @@ interface Held {
   readonly end?: () => void;
 }
 
-export function createGrantedSlots() {
+/** @param lifetime maximum duration of a stream (milliseconds) */
+export function createGrantedSlots(lifetime = LIFETIME, margin = STREAM_MARGIN) {
   const gate = createGate(GATE_LIMITS);
   const streams = createClientSlots();
   /** By process and request id. */
@@ -81,12 +84,17 @@ export function createGrantedSlots() {
       if (signal.aborted) return leave();
       let finish = (): void => undefined;
       const ended = new Promise<void>((resolve) => (finish = resolve));
+      const timer = setTimeout(leave, lifetime[clientKind] + margin).unref();
       requests.set(id, {
         release: () => {
+          clearTimeout(timer);
           leave();
           finish();
         },
-        end: () => leave(ended),
+        end: () => {
+          clearTimeout(timer);
+          leave(ended);
+        },
       });
       worker.send({ kind: 'slot', id, isFree: true });
     } catch {

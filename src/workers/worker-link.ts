@@ -2,6 +2,7 @@
 import cluster from 'node:cluster';
 import { createHash } from 'node:crypto';
 import type { Settings } from '../config.ts';
+import { increment } from '../db/counts.ts';
 import type { ClaimStream } from '../db/scheduling/class-queues.ts';
 import { ClientGone } from '../db/scheduling/requester.ts';
 import { unavailable } from '../errors.ts';
@@ -13,8 +14,10 @@ import { createSharedState, type SharedState } from './shared-state.ts';
 
 /** Milliseconds that answers of other processes may take. */
 const MAX_ANSWER_TIME = 2_000;
-/** Milliseconds after which the parent process should have answered that a client may have a stream: 4 s for the client to wait, and some. */
+/** Milliseconds after which the parent process should have answered about a stream: the client may have to wait 4.25 s there. */
 const MAX_STREAM_WAIT = 5_000;
+/** Maximum questions about streams under way, of one client and of all. They cost the parent process time, and wait in memory. */
+const MAX_STREAM_QUESTIONS = { ofClient: 4, ofAll: 200 };
 const busy = (): Error => unavailable('Too many passwords are being checked. Try again.');
 const silent = (): Error => unavailable('The service is too busy to begin a stream. Try again.', 10);
 
@@ -62,29 +65,35 @@ export function joinParent(settings: Settings): Promise<WorkerLink> {
   const state = createSharedState(settings, outbox);
   const slots = new Map<number, (answer: boolean | Error) => void>();
   const questions = new Map<number, (answers: readonly unknown[]) => void>();
+  /** Questions about streams under way, by client. */
+  const asking = new Map<string, number>();
+  let askingInAll = 0;
   const answerers = new Map<Topic, (data: string) => unknown>();
   let count = 0;
 
   /**
    * Waits until the parent process gives a slot.
    * @param onGone calls back with the reason to wait no longer. @returns a function that stops this
+   * @param onDone called when the parent process has answered, or when it was sent that no one waits any longer
    * @returns the id of the slot; undefined if there is none
    */
   async function takeSlot(
     question: (id: number) => ToParent,
     onGone: (callback: (reason: Error) => void) => () => void,
+    onDone?: () => void,
   ): Promise<number | undefined> {
     const id = (count += 1);
     const isFree = await new Promise<boolean>((resolve, reject) => {
       const stopListening = onGone((reason) => {
         slots.get(id)?.(reason);
-        send({ kind: 'release', id });
+        send({ kind: 'release', id }, onDone);
       });
       slots.set(id, (answer) => {
         slots.delete(id);
         stopListening();
-        if (answer instanceof Error) reject(answer);
-        else resolve(answer);
+        if (answer instanceof Error) return reject(answer);
+        onDone?.();
+        resolve(answer);
       });
       send(question(id));
     });
@@ -109,9 +118,16 @@ export function joinParent(settings: Settings): Promise<WorkerLink> {
   };
 
   const claimStream: ClaimStream = async (requester, server) => {
-    requester.pause();
     const { clientKind } = requester;
     const client = createHash('sha256').update(`${server} ${requester.key}`).digest('base64url');
+    if ((asking.get(client) ?? 0) >= MAX_STREAM_QUESTIONS.ofClient) return undefined;
+    if (askingInAll >= MAX_STREAM_QUESTIONS.ofAll) throw silent();
+    const countQuestion = (change: number): void => {
+      increment(asking, client, change);
+      askingInAll += change;
+    };
+    countQuestion(1);
+    requester.pause();
     const id = await takeSlot(
       (id) => ({ kind: 'stream', id, client, clientKind }),
       (callback) => {
@@ -122,6 +138,7 @@ export function joinParent(settings: Settings): Promise<WorkerLink> {
           clearTimeout(timer);
         };
       },
+      () => countQuestion(-1),
     );
     if (id === undefined) return undefined;
     const release = (): void => send({ kind: 'release', id });

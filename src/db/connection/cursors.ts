@@ -30,7 +30,7 @@ const BEGIN_TIMEOUT = 15_000;
 /**
  * Maximum duration of a stream (milliseconds). Streams are few, and each keeps PostgreSQL from removing old row versions.
  */
-const LIFETIME = { anonymous: 10 * 60_000, user: 60 * 60_000, admin: 60 * 60_000 };
+export const LIFETIME = { anonymous: 10 * 60_000, user: 60 * 60_000, admin: 60 * 60_000 };
 /** Milliseconds that PostgreSQL may take for one batch. */
 const BATCH_TIMEOUT = { anonymous: 10_000, user: 60_000, admin: 5 * 60_000 };
 /** Milliseconds after the batch timeout until PostgreSQL must have answered. Otherwise the connection is dead. */
@@ -48,7 +48,7 @@ export const createClientSlots = (): Slots =>
 
 /**
  * The slots of one of several processes. Each kind of client has some that the ones before it cannot take.
- * @param claim undefined if the process is alone
+ * @param claim see `DatabaseLimits.claimStream`
  */
 function createSlots(processes: number, claim: ClaimSlot | undefined): Slots {
   const anonymous = shareOfProcess(3, processes);
@@ -124,7 +124,7 @@ export function createCursors({ open, limits, presence, endless, guard }: Cursor
     claimStream &&
     (async (requester) => {
       const leave = await claimStream(requester, server);
-      coolDown(requester); // a stream in another process may have ended meanwhile
+      coolDown(requester); // one may have begun in another process, which has probably told by now
       return leave;
     });
   const slots = createSlots(limits.processes, claim);

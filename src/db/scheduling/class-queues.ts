@@ -24,7 +24,7 @@ export interface DatabaseLimits {
   readonly slowClients: SlowClients;
   /** How many processes of the service use the database. They share its processors, so they share the limits of costly reads. */
   readonly processes: number;
-  /** Limits the streams of a client to this server in all processes together. Undefined in a process that is alone. */
+  /** Limits the streams of a client to this server in all processes together. Undefined if each counts for itself. */
   readonly claimStream?: ClaimStream | undefined;
   /** The name of the server, if it is a replica. */
   readonly server?: string;
