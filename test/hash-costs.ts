@@ -1,7 +1,7 @@
 // Tests log in so often that the services of their processes hash at the lowest costs. Tests that are about hashing import
 // `describe` and `test` from here, and get the real costs.
 import { CURRENT_COSTS } from '../src/resources/passwords/hash-costs.ts';
-import { after, before, describe as describeAny, test as testAny, type TestContext } from './testing.ts';
+import { after, before, describe as describeAny, test as testAny, type TestContext } from 'node:test';
 
 const REAL_COSTS = { ...CURRENT_COSTS };
 export const CHEAP_COSTS = { memoryCost: 8, timeCost: 1, parallelism: 1 };

@@ -5,7 +5,7 @@ import { isBuiltin } from 'node:module';
 import { dirname, join, relative, sep } from 'node:path';
 import ts from 'typescript';
 import { REPOSITORY } from './paths.ts';
-import { describe, test } from './testing.ts';
+import { describe, test } from 'node:test';
 
 const ROOT = REPOSITORY;
 /** The rooms (folders) from the bottom up: a file imports from its own room or from one before it. */

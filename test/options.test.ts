@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createVitrine, StartError, type Vitrine } from '../src/index.ts';
 import shipped from '../src/resources/registry.ts';
 import { createDatabase, type TestDatabase } from './support.ts';
-import { after, before, describe, test } from './testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 describe('the options of createVitrine', () => {
   let database: TestDatabase;

@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
-/** The folder of the repository, with a slash: `npm test` runs in it, and the compiled tests lie elsewhere. */
-export const REPOSITORY = join(process.cwd(), '/');
+/** The folder of the repository, with a slash. */
+export const REPOSITORY = fileURLToPath(new URL('..', import.meta.url));

@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import { readSettings, SETTINGS } from '../src/config.ts';
 import { StartError } from '../src/index.ts';
 import { REPOSITORY } from './paths.ts';
-import { describe, test } from './testing.ts';
+import { describe, test } from 'node:test';
 
 /** Valid values of each setting, up to its bounds, and invalid values. */
 const BOUNDS: readonly [variable: string, valid: string[], invalid: string[]][] = [

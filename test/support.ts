@@ -1,65 +1,13 @@
 import { hash } from '@node-rs/argon2';
-import { randomBytes } from 'node:crypto';
 import { delimiter, join } from 'node:path';
-import postgres from 'postgres';
-import { createVitrine, type Resource, type VitrineOptions } from '../src/index.ts';
+import { createVitrine, type Resource, type Vitrine, type VitrineOptions } from '../src/index.ts';
 import shipped from '../src/resources/registry.ts';
 import { CHEAP_COSTS } from './hash-costs.ts';
 import { REPOSITORY } from './paths.ts';
 import { closeIdleConnections, send } from './send.ts';
+import { createDatabase, type Sql, type TestDatabase } from './server.ts';
 
-export type Sql = postgres.Sql;
-
-/** A database of its own for one test file, on the server of this run. */
-export interface TestDatabase {
-  readonly url: string;
-  readonly sql: Sql;
-  readonly drop: () => Promise<void>;
-}
-
-/** The server that `npm test` has started or was given. */
-export function serverUrl(): string {
-  const url = process.env['TEST_DATABASE_URL'];
-  if (!url) throw new Error('TEST_DATABASE_URL is not set: run the tests with npm test');
-  return url;
-}
-
-/** The connection that creates and drops the databases of this process: the first database of a connection is costly. */
-let server: Sql | undefined;
-
-const controlServer = (): Sql =>
-  (server ??= postgres(serverUrl(), { max: 1, idle_timeout: 2, onnotice: () => undefined }));
-
-/** @returns the major version of PostgreSQL */
-export async function majorVersion(): Promise<number> {
-  const [row] = await controlServer()<{ major: number }[]>`
-    select current_setting('server_version_num')::int / 10000 as major`;
-  return row?.major ?? 0;
-}
-
-/** @param encoding what PostgreSQL calls it */
-export async function createDatabase(encoding = 'UTF8'): Promise<TestDatabase> {
-  const name = `vitrine_test_${randomBytes(8).toString('hex')}`;
-  const control = controlServer();
-  // Copying files makes checkpoints, which are the quicker way only where nothing has to reach the disk.
-  const [row] = await control<{ copies: boolean }[]>`
-    select current_setting('server_version_num')::int >= 150000 and current_setting('fsync') = 'off' as copies`;
-  const strategy = row?.copies ? 'strategy file_copy' : '';
-  await control.unsafe(
-    `create database ${name} template template0 encoding '${encoding}' ${encoding === 'UTF8' ? '' : "locale 'C'"} ${strategy}`,
-  );
-  const url = new URL(serverUrl());
-  url.pathname = `/${name}`;
-  const sql = postgres(url.href, { max: 4, onnotice: () => undefined, connection: { TimeZone: 'UTC' } });
-  return {
-    url: url.href,
-    sql,
-    drop: async () => {
-      await sql.end();
-      await control.unsafe(`drop database if exists ${name} with (force)`);
-    },
-  };
-}
+export { createDatabase, MAJOR_VERSION, serverUrl, type Sql, type TestDatabase } from './server.ts';
 
 export interface Answer {
   readonly status: number;
@@ -130,21 +78,24 @@ export async function startService(
 ): Promise<TestService> {
   const { prepare, parameters = {}, ...settings } = options;
   const database = await createDatabase();
-  await prepare?.(database.sql);
   const lines: Record<string, unknown>[] = [];
   const log = (text: string): void => {
     for (const line of text.trimEnd().split('\n')) lines.push(JSON.parse(line) as Record<string, unknown>);
   };
   const databaseUrl = new URL(database.url);
   for (const [name, value] of Object.entries(parameters)) databaseUrl.searchParams.set(name, value);
-  const vitrine = await createVitrine({
-    databaseUrl: databaseUrl.href,
-    resources,
-    port: 0,
-    log,
-    slowTimeout: 10, // a busy machine may be slow
-    ...settings,
-  }).catch(async (error: unknown) => {
+  const create = async (): Promise<Vitrine> => {
+    await prepare?.(database.sql);
+    return createVitrine({
+      databaseUrl: databaseUrl.href,
+      resources,
+      port: 0,
+      log,
+      slowTimeout: 10, // a busy machine may be slow
+      ...settings,
+    });
+  };
+  const vitrine = await create().catch(async (error: unknown) => {
     await database.drop();
     throw error;
   });

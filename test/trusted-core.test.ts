@@ -5,7 +5,7 @@ import { join, sep } from 'node:path';
 import ts from 'typescript';
 import { readPage } from './docs/pages.ts';
 import { REPOSITORY } from './paths.ts';
-import { describe, test } from './testing.ts';
+import { describe, test } from 'node:test';
 
 const SOURCE = join(REPOSITORY, 'src');
 

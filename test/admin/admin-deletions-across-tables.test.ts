@@ -6,7 +6,7 @@ import { user } from '../../src/resources/registry.ts';
 import { fromNewAddress } from '../http/expect.ts';
 import { startService, type Sql, type TestService } from '../support.ts';
 import { hiddenFields, invalidFields, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const name = { type: 'string' } as const;
 const to = (references: string) =>

@@ -5,7 +5,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Sql, type TestService } from '../support.ts';
 import { fieldsOf, logIn, type AdminAnswer, type Browser } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const resources: readonly Resource[] = [
   user,

@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { errorsIn, fieldsOf, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const post: Resource = {
   model: 'post',

@@ -3,7 +3,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService } from '../support.ts';
 import { errorsIn, fieldsOf, logIn, readable } from './support.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 const room: Resource = {
   model: 'room',

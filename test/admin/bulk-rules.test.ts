@@ -5,7 +5,7 @@ import { user } from '../../src/resources/registry.ts';
 import { award as prize, casting, film } from '../castings.ts';
 import { startService, type TestService } from '../support.ts';
 import { errorsIn, fieldsOf, hiddenFields, logIn, readable, type Browser } from './support.ts';
-import { after, before, test } from '../testing.ts';
+import { after, before, test } from 'node:test';
 
 const award: Resource = {
   ...prize,

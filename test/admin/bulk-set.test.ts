@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { ada, BULK, historyEntries, ids, names, service, submit, useBulkActions } from './bulk-support.ts';
 import { lockedOut } from '../http/expect.ts';
 import { readable, type Fields } from './support.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 describe('bulk actions', () => {
   useBulkActions();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { chart } from '../../src/admin/dashboard/chart.ts';
 import type { PanelSeries } from '../../src/index.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 describe('a chart', () => {
   const seriesOf = (values: readonly number[], label = 'x'): PanelSeries['series'] =>

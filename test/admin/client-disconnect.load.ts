@@ -5,7 +5,7 @@ import { eventually } from '../http/expect.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { logIn, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 describe('a client that disconnects before its password is verified', () => {
   let service: TestService;

@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { errorsIn, fieldsOf, hiddenFields, logIn, readable, type Browser } from './support.ts';
-import { after, before, test } from '../testing.ts';
+import { after, before, test } from 'node:test';
 
 const film: Resource = { model: 'film', columns: { title: { type: 'string' } } };
 const casting: Resource = {

@@ -3,7 +3,7 @@ import type { Resource } from '../../src/index.ts';
 import { eventually } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, type Browser } from './support.ts';
-import { after, before, beforeEach, describe, test } from '../testing.ts';
+import { after, before, beforeEach, describe, test } from 'node:test';
 
 const HOSTILE = `<img src=x onerror="alert('&')">`;
 const ESCAPED = '&lt;img src=x onerror=&quot;alert(&#39;&amp;&#39;)&quot;&gt;';

@@ -5,7 +5,7 @@ import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
 import { startService } from '../support.ts';
 import { hiddenFields, logIn, readable, type AdminAnswer } from './support.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 test('a record that one foreign key deletes is not also counted as kept because of another', async () => {
   const parent: Resource = { model: 'parent', columns: { name: { type: 'text' } }, access: 'user' };

@@ -5,7 +5,7 @@ import shipped from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { eventually } from '../http/expect.ts';
 import { fieldsOf, hiddenFields, logIn, readable, type Browser } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const genre: Resource = {
   model: 'genre',

@@ -4,7 +4,7 @@ import { eventually } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, logIn, readable, type AdminAnswer, type Browser, type Fields } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 let service: TestService;
 let ada: Browser;

@@ -13,7 +13,7 @@ import {
   type Fields,
 } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const listing: Resource = {
   model: 'listing',

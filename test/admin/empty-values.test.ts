@@ -12,7 +12,7 @@ import {
   type Browser,
   type Fields,
 } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const choices = ['', ' a ', '(none)', 'b,c'];
 const sample: Resource = {

@@ -5,7 +5,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, hiddenFields, logIn, type AdminAnswer, type Browser } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const team: Resource = { model: 'team', columns: { name: { type: 'string', null: true } } };
 /** Its label has the name of a team, so that reading a user waits for a lock of that table. */

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { TestService } from '../support.ts';
 import { HOSTILE, openHostileSite, type HostileSite } from './hostile-site.ts';
 import { openBrowser, type AdminAnswer, type Browser } from './support.ts';
-import { after, before, test } from '../testing.ts';
+import { after, before, test } from 'node:test';
 
 let site: HostileSite;
 let service: TestService;

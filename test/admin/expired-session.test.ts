@@ -6,7 +6,7 @@ import type { Topic } from '../../src/processes.ts';
 import { startService, type TestService } from '../support.ts';
 import { attemptLogin, fieldsOf, logIn, openBrowser, readable } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 let service: TestService;
 

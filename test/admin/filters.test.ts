@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 let service: TestService;
 let ada: Browser;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, logIn, readable, type AdminAnswer, type Browser, type Fields } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const LONG = '"'.repeat(900_000);
 

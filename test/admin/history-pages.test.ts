@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { ada, service, useHistory } from './history-support.ts';
 import { fieldsOf, readable } from './support.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 describe('the history', () => {
   useHistory();

@@ -2,7 +2,7 @@
 import type { Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from '../db/helpers.ts';
 import { logIn, type Browser } from './support.ts';
-import { after, before, beforeEach } from '../testing.ts';
+import { after, before, beforeEach } from 'node:test';
 
 export const resources: Resource[] = [
   { model: 'kind', columns: { name: { type: 'string' } }, access: 'user', admin: { title: 'Kinds' } },

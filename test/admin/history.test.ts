@@ -6,7 +6,7 @@ import { users } from '../db/helpers.ts';
 import { basic, cheapHash, createDatabase, request } from '../support.ts';
 import { ada, entriesOf, parsed, resources, service, useHistory } from './history-support.ts';
 import { hiddenFields, logIn, readable } from './support.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 describe('the history', () => {
   useHistory();

@@ -13,7 +13,7 @@ import {
   useImports,
 } from './import-support.ts';
 import { openBrowser } from './support.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 describe('an import', () => {
   useImports();

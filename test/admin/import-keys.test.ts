@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from '../db/helpers.ts';
 import { hiddenFields, logIn, readable, type Browser } from './support.ts';
-import { after, before, beforeEach, describe, test } from '../testing.ts';
+import { after, before, beforeEach, describe, test } from 'node:test';
 
 const DDL = `
   create table casting (film_id integer, actor_id integer, role text, primary key (film_id, actor_id));

@@ -11,7 +11,7 @@ import {
   upload,
   useImports,
 } from './import-support.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 describe('the preview of an import', () => {
   useImports();

@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, type AdminAnswer, type Browser } from './support.ts';
-import { after, before, beforeEach } from '../testing.ts';
+import { after, before, beforeEach } from 'node:test';
 
 const resources = [
   user,

@@ -16,7 +16,7 @@ import {
 } from './import-support.ts';
 import { lockedOut } from '../http/expect.ts';
 import { logIn, type AdminAnswer } from './support.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 describe('an import', () => {
   useImports();

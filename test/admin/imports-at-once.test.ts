@@ -6,7 +6,7 @@ import { eventually } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import { crlf, visibleText } from './import-support.ts';
 import { fieldsOf, hiddenFields, logIn, type AdminAnswer, type Browser } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const book: Resource = { model: 'book', columns: { title: { type: 'string' } } };
 

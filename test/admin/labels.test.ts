@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { hiddenFields, logIn, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 type Values = Readonly<Record<'a' | 'b' | 'c', string | null>>;
 

@@ -5,7 +5,7 @@ import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, type AdminAnswer, type Browser } from './support.ts';
 import { crlf, hidden, visibleText } from './import-support.ts';
-import { after, before, beforeEach, describe, test } from '../testing.ts';
+import { after, before, beforeEach, describe, test } from 'node:test';
 
 const PATH = '/admin/document/-/import/';
 const ROWS = 130;

@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { fieldsOf, hiddenFields, logIn, type Browser } from './support.ts';
 import { resources as shipped } from './sample-resources.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const resources: readonly Resource[] = [
   ...shipped,

@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
 import { resources as shipped, thing } from './sample-resources.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const LISTED = ['name', 'note', 'author', 'amount', 'price', 'ready', 'at', 'extra'];
 

@@ -6,7 +6,7 @@ import { cheapHash, startService, type TestService } from '../support.ts';
 import { fromNewAddress } from '../http/expect.ts';
 import { attemptLogin, logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before } from '../testing.ts';
+import { after, before } from 'node:test';
 
 const SESSION = 'admin-session';
 const ACCOUNT = '/admin/-/account/';

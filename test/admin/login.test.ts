@@ -14,7 +14,7 @@ import {
   type Browser,
 } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const LOGIN = '/admin/-/login/';
 const SESSION = 'admin-session';

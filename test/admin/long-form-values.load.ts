@@ -5,7 +5,7 @@ import { user } from '../../src/resources/registry.ts';
 import { startService, type Sql, type TestService } from '../support.ts';
 import { countTurns } from '../turns.ts';
 import { fieldsOf, logIn, readable, unescaped, type Browser } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const item = {
   model: 'item',

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { hiddenFields, logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const numbered = <T>(count: number, name: string, column: T): Record<string, T> =>
   Object.fromEntries(Array.from({ length: count }, (_, index) => [`${name}_${index + 1}`, column]));

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, readable, unescaped, type Browser } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const item = {
   model: 'item',

@@ -6,7 +6,7 @@ import { startProxy, type Proxy } from '../process/proxy.ts';
 import { closeIdleConnections } from '../send.ts';
 import { cheapHash, createDatabase, type TestDatabase } from '../support.ts';
 import { fieldsOf, hiddenFields, logIn, type AdminAnswer, type Browser } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const note: Resource = {
   model: 'note',

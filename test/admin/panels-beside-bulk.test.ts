@@ -5,7 +5,7 @@ import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
 import { startService } from '../support.ts';
 import { hiddenFields, logIn } from './support.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 test('panels are shown while as many bulk changes run as can at once', async () => {
   const note: Resource = { model: 'note', columns: { text: { type: 'text' } }, access: 'user' };

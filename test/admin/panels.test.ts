@@ -3,7 +3,7 @@ import type { Panel } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, type Browser } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const HOSTILE = `<script>alert('"&')</script>`;
 const ESCAPED = '&lt;script&gt;alert(&#39;&quot;&amp;&#39;)&lt;/script&gt;';

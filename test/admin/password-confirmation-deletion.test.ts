@@ -6,7 +6,7 @@ import { fromNewAddress, lockedOut } from '../http/expect.ts';
 import { createLoopback } from '../loopback.ts';
 import { cheapHash, startService, type TestService } from '../support.ts';
 import { hiddenFields, invalidFields, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const league: Resource = { model: 'league', columns: { name: { type: 'string' } }, access: 'user' };
 const team: Resource = {

@@ -12,7 +12,7 @@ import {
   type Fields,
 } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, test } from '../testing.ts';
+import { after, before, test } from 'node:test';
 
 const NEW = { _password: 'a new password', _repeat: 'a new password' };
 

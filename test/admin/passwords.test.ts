@@ -14,7 +14,7 @@ import {
 } from './support.ts';
 import { lockedOut } from '../http/expect.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, test } from '../testing.ts';
+import { after, before, test } from 'node:test';
 
 let service: TestService;
 let ada: Browser;

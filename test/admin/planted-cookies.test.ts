@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { attemptLogin, logIn, openBrowser } from './support.ts';
-import { after, before, test } from '../testing.ts';
+import { after, before, test } from 'node:test';
 
 let service: TestService;
 before(async () => {

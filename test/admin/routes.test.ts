@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
 import { resources as shipped } from './sample-resources.ts';
-import { after, before, test } from '../testing.ts';
+import { after, before, test } from 'node:test';
 
 const resources: readonly Resource[] = [
   ...shipped,

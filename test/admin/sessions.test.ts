@@ -6,7 +6,7 @@ import { cheapHash, startService, type TestService } from '../support.ts';
 import { eventually, fromNewAddress } from '../http/expect.ts';
 import { attemptLogin, logIn, openBrowser, type AdminAnswer, type Attempt, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, mock, test } from '../testing.ts';
+import { after, before, describe, mock, test } from 'node:test';
 
 const LOGIN = '/admin/-/login/';
 const SESSION = 'admin-session';

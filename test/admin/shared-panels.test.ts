@@ -5,7 +5,7 @@ import shipped from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, type Browser } from './support.ts';
-import { after, before, beforeEach, describe, test } from '../testing.ts';
+import { after, before, beforeEach, describe, test } from 'node:test';
 
 describe('a panel that takes seconds', () => {
   let service: TestService;

@@ -5,7 +5,7 @@ import { wire } from '../http/wire.ts';
 import { cheapHash, startService, type TestService } from '../support.ts';
 import { csrfIn, logIn, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const ACCOUNT = '/admin/-/account/';
 const NEW = 'an entirely new password';

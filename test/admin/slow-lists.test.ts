@@ -5,7 +5,7 @@ import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn, readable, type Browser } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const view = (model: string): Resource => ({
   model,

@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { logIn } from './support.ts';
-import { after, before, test } from '../testing.ts';
+import { after, before, test } from 'node:test';
 
 const resource: Resource = {
   model: 'page',

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { submissionDigest } from '../../src/admin/fields/submit-once.ts';
 import { createForm, type Form } from '../../src/admin/web/form-data.ts';
 import { longestTurnOf } from '../http/expect.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 const PIECE = 65_536;
 const formOf = (...entries: Form['entries']): Form => createForm([['_form', 'token'], ...entries]);

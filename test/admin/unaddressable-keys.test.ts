@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService } from '../support.ts';
 import { logIn } from './support.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 const RESOURCES: Resource[] = [
   user,

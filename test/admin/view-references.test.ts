@@ -11,7 +11,7 @@ import {
   type AdminAnswer,
   type Browser,
 } from './support.ts';
-import { after, before, beforeEach, describe, test } from '../testing.ts';
+import { after, before, beforeEach, describe, test } from 'node:test';
 
 const part = { type: 'integer', null: true } as const;
 const seatKey = {

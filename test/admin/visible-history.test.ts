@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { startWith, users, type WritableService } from '../db/helpers.ts';
 import { csrfIn, logIn, readable, type Browser } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** The registry at the time of the changes. It shows everything. */
 const earlier: Resource[] = [

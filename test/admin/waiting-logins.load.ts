@@ -7,7 +7,7 @@ import { eventually } from '../http/expect.ts';
 import { requestText, wire } from '../http/wire.ts';
 import { csrfIn, openBrowser } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 /** Takes half a second or more. */
 const COSTLY = { memoryCost: 19_456, timeCost: 50 };

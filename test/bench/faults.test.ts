@@ -11,7 +11,7 @@ import {
 } from '../../bench/faults/ledger.ts';
 import { USER, type HistoryEntry } from '../../bench/faults/replay.ts';
 import { verify, type Counts, type Found, type Row } from '../../bench/faults/verify.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 interface Round {
   readonly ledger: Ledger;

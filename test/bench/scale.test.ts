@@ -4,7 +4,7 @@ import type { Axis, Findings, Point } from '../../bench/scale/axis.ts';
 import { plotSvg, spread, ticksOf } from '../../bench/scale/plot.ts';
 import { costTable, filesOf, section } from '../../bench/scale/report.ts';
 import { markdown, median, whole } from '../../bench/tables.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 const point = (x: number, request: string, p50: number): Point => ({
   x,

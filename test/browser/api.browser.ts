@@ -7,7 +7,7 @@ import { overflowOf, VIEWPORTS, violationsOf } from './axe.ts';
 import { launchChromium } from './chromium.ts';
 import { LONG_WORD } from './registry.ts';
 import { button, follow, heading, link, expectVisible } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const HOSTILE = `<img src=x onerror=alert(1)> </code></pre><script>alert(2)</script> "'&amp;`;
 

@@ -1,6 +1,6 @@
 // The same as axe.browser.ts, without the script of the pages.
 import { testPages, VIEWPORTS } from './axe.ts';
-import { describe } from '../testing.ts';
+import { describe } from 'node:test';
 
 describe('without the script, axe-core finds no violation on', () => {
   // One wide and one narrow viewport suffice, because axe.browser.ts tests most of the markup in all of them.

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { FIRST_HALF, overflowOf, testPages, VIEWPORTS, violationsOf } from './axe.ts';
 import { openSite, type Site } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 describe('with the script, axe-core finds no violation on', () => {
   testPages(VIEWPORTS, true, undefined, FIRST_HALF);

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import type { BrowserContext, Page } from 'playwright-core';
 import { ADMIN_PAGES, makeHistory } from './admin-pages.ts';
 import { openSite, type Site } from './support.ts';
-import { after, before, test } from '../testing.ts';
+import { after, before, test } from 'node:test';
 
 /**
  * Color schemes and sizes: 320 px is a phone, or 1280 px at a zoom of 400 %. The other color scheme of a size changes only

@@ -14,7 +14,7 @@ import {
   expectMessage,
   type Site,
 } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 for (const { mode, javaScriptEnabled } of MODES) {
   describe(mode, () => {

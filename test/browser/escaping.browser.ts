@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { openHostileSite } from '../admin/hostile-site.ts';
 import { launchChromium } from './chromium.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 test('a browser executes no hostile text and reports no error', async () => {
   const { service, ada, addresses } = await openHostileSite();

@@ -12,7 +12,7 @@ import {
   expectMessage,
   type Site,
 } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const focused = (page: Page): Locator => page.locator(':focus');
 const isFocused = async (target: Locator): Promise<boolean> =>

@@ -3,7 +3,7 @@ import type { Resource } from '../../src/index.ts';
 import { overflowOf } from './axe.ts';
 import { LONG_WORD } from './registry.ts';
 import { button, follow, openSite, type Site } from './support.ts';
-import { after, before, test } from '../testing.ts';
+import { after, before, test } from 'node:test';
 
 const ship = {
   model: 'ship',

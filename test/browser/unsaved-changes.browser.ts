@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Page } from 'playwright-core';
 import type { Resource } from '../../src/index.ts';
 import { button, expectVisible, follow, heading, link, openSite, type Site } from './support.ts';
-import { after, afterEach, before, beforeEach, describe, test } from '../testing.ts';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 
 /** Its fields have names of properties of a form, which they replace. */
 const measurement = {

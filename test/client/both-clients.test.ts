@@ -7,7 +7,7 @@ import { createService } from '../../src/service.ts';
 import type { TestService } from '../support.ts';
 import { DRIVERS, type Driver } from './drivers.ts';
 import { USERS, resources, startSampleService } from './sample-service.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** The error of a failing call. */
 async function errorOf(call: Promise<unknown>): Promise<VitrineError> {

@@ -8,7 +8,7 @@ import { createHttpServer, listen } from '../../src/http/server/http-server.ts';
 import { createService } from '../../src/service.ts';
 import type { TestService } from '../support.ts';
 import { USERS, resources, startSampleService } from './sample-service.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 type Resources = typeof resources;
 

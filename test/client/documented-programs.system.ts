@@ -16,7 +16,7 @@ import { loadSamples } from '../../src/commands/samples.ts';
 import { createService, type Service } from '../../src/service.ts';
 import { codeBlocks, readPage, ROOT } from '../docs/pages.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const PASSWORD = 'the password that was printed';
 

@@ -10,7 +10,7 @@ import { resolve, validator } from '../http/openapi.ts';
 import { basic, type Answer, type RequestOptions, type TestService } from '../support.ts';
 import { eventually } from '../http/expect.ts';
 import { USERS, startSampleService } from './sample-service.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the tests read documents without types */
 

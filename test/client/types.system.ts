@@ -9,7 +9,7 @@ import ts from 'typescript';
 import { ROOT } from '../docs/pages.ts';
 import type { TestService } from '../support.ts';
 import { USERS, startSampleService } from './sample-service.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const { config } = ts.readConfigFile(join(ROOT, 'tsconfig.json'), (file) => ts.sys.readFile(file));
 const { options } = ts.parseJsonConfigFileContent(

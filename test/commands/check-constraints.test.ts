@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { folderWith } from '../process/support.ts';
 import { createDatabase, startService, type TestDatabase } from '../support.ts';
 import { run } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const SCHEMA = `
   create domain code as text constraint code_form check (value ~ '^[a-z]');

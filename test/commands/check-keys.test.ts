@@ -6,7 +6,7 @@ import { award, casting, film } from '../castings.ts';
 import { folderWith, type Ended } from '../process/support.ts';
 import { createDatabase, startService, type TestDatabase } from '../support.ts';
 import { run } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 describe('vitrine check, with keys of several columns', () => {
   let database: TestDatabase;

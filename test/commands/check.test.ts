@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { folderWith, type Ended, type RunOptions } from '../process/support.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { run, serve } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const USER = {
   model: 'user',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { run } from './support.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 describe('every command', { concurrency: 2 }, () => {
   for (const command of ['serve', 'init', 'introspect', 'check', 'schema', 'user']) {

@@ -8,7 +8,7 @@ import { checkRegistry } from '../../src/resources/check/check-registry.ts';
 import { loadRegistryFile } from '../../src/resources/load-registry.ts';
 import { INSTALLATION, listening, run, start, temporaryFolder, type Ended } from '../process/support.ts';
 import { request } from '../support.ts';
-import { before, describe, test } from '../testing.ts';
+import { before, describe, test } from 'node:test';
 
 const readJson = async (file: string): Promise<any> => JSON.parse(await readFile(file, 'utf8')); // eslint-disable-line @typescript-eslint/no-explicit-any -- a package.json
 

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { INSTALLATION, REPOSITORY, run, temporaryFolder, type Ended } from '../process/support.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 const FILES = ['.env.example', '.gitignore', 'README.md', 'package.json', 'resources.js', 'vitrine.service'];
 

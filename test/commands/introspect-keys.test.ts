@@ -9,7 +9,7 @@ import { user } from '../../src/resources/registry.ts';
 import { temporaryFolder } from '../process/support.ts';
 import { createDatabase, startService, type TestDatabase, type TestService } from '../support.ts';
 import { run } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const SCHEMA = readFileSync('test/commands/schemas/keys.sql', 'utf8');
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { temporaryFolder, type Ended } from '../process/support.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { run } from './support.ts';
-import { after, before, beforeEach, describe, test } from '../testing.ts';
+import { after, before, beforeEach, describe, test } from 'node:test';
 
 const LOGIN = `{ model: 'login', columns: { username: { type: 'string', unique: true }, password: { type: 'password' },
   active: { type: 'boolean', default: true }, admin: { type: 'boolean', default: false } }, read: 'admin', exclude: ['password'] },`;

@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { temporaryFolder } from '../process/support.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { run } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const SCHEMA = `
   create table customer (id integer primary key, name text not null);

@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { REPOSITORY, temporaryFolder, type Ended } from '../process/support.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { run, serve } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 interface Column {
   readonly type: string;

@@ -3,11 +3,10 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import postgres from 'postgres';
 import { folderWith, run as runProcess, type Ended } from '../process/support.ts';
-import { createDatabase, majorVersion, request, type TestDatabase } from '../support.ts';
+import { createDatabase, MAJOR_VERSION, request, type TestDatabase } from '../support.ts';
 import { run, serve } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
-const major = await majorVersion();
 const REGISTRY = `export default [
   {
     model: 'user',
@@ -65,6 +64,7 @@ describe('vitrine schema', () => {
         await runProcess(['user', 'add', 'ada'], {
           env: { DATABASE_URL: fresh.url, LOG_LEVEL: 'debug' },
           input: 'a long secret',
+          fromSource: true,
         })
       ).stderr;
       const lines = logged
@@ -262,7 +262,7 @@ describe('a role with the grants of vitrine schema --role', () => {
     'drop table price',
     'alter table price add column x integer',
     // Before PostgreSQL 15, everyone may create tables in the schema `public`.
-    ...(major < 15 ? [] : ['create table mine (id integer)']),
+    ...(MAJOR_VERSION < 15 ? [] : ['create table mine (id integer)']),
     'insert into price (amount) values (1)',
     'delete from price',
     'truncate price',

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { ArrayColumn } from '../../src/db/schema/model-definition.ts';
 import { assertRoundTrip, startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** Arrays of an existing table: the type in PostgreSQL, the column, and values in SQL with their JSON in the output. */
 const SPECIMENS: Record<

@@ -7,7 +7,7 @@ import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
 import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
 import { newShape, type Shape } from '../../src/db/statement-shapes.ts';
 import { eventually } from '../http/expect.ts';
-import { afterEach, beforeEach, describe, test, type TestContext } from '../testing.ts';
+import { afterEach, beforeEach, describe, test, type TestContext } from 'node:test';
 
 const anonymous = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'anonymous' });
 /** A shape whose statements are costly with some values and quick with others. */

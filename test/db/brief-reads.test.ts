@@ -7,7 +7,7 @@ import { Exclusions } from '../../src/db/exclusions.ts';
 import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
 import { eventually } from '../http/expect.ts';
 import { serverUrl } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const client = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'user' });
 const ada = client('ada');

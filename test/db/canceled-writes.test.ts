@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { assertProblem } from '../http/expect.ts';
 import { rowsOf, startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const columns = { x: { type: 'text', null: true } } as const;
 const resources: Resource[] = [

@@ -3,7 +3,7 @@
 import { note } from '../../src/resources/registry.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { startOnce, users } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** Stands in for a function that the statement uses, and fails where the condition holds. */
 const failingIf = (condition: string): string => `

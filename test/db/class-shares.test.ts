@@ -6,7 +6,7 @@ import { newShape } from '../../src/db/statement-shapes.ts';
 import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
 import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
 import { eventually } from '../http/expect.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 test('a client alone gets seven of the ten connections for writes, and three others one each', async () => {
   const scheduler = new Scheduler();

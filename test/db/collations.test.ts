@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { fieldsOf, logIn } from '../admin/support.ts';
 import { assertRoundTrip, startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const DDL = `
   create collation loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);

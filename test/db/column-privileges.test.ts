@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { request } from '../support.ts';
 import { startWith, users, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const NAME = { name: { type: 'string' } } as const;
 const READ_ONLY = { methods: ['GET'] } as const;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { ColumnDefinition } from '../../src/index.ts';
 import { assertFindable, assertRoundTrip, startWith, type WritableService } from './helpers.ts';
-import { majorVersion } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { MAJOR_VERSION } from '../support.ts';
+import { after, before, describe, test } from 'node:test';
 
 type Type = Exclude<ColumnDefinition['type'], 'foreignKey' | 'password' | 'array'>;
 
@@ -13,7 +13,6 @@ type Specimen = readonly [
   values: readonly (readonly [sql: string, shown: string])[],
 ];
 
-const major = await majorVersion();
 const shownAs = (...texts: string[]): [string, string][] => texts.map((text) => [text, JSON.stringify(text)]);
 const digits = '1234567890'.repeat(120);
 
@@ -85,7 +84,7 @@ const SPECIMENS: Record<string, Specimen> = {
   nf: ['numeric(6,2)', 'decimal', [['1.5', '"1.50"'], ['-9999.99', '"-9999.99"'], ['NaN', '"NaN"']]], // prettier-ignore
   ni: ['numeric(5)', 'decimal', shownAs('99999', '-1', '0')],
   // Before PostgreSQL 15, a scale is at least 0 and at most the precision.
-  ...(major >= 15 && {
+  ...(MAJOR_VERSION >= 15 && {
     nn: ['numeric(3,-2)', 'decimal', shownAs('12300', '-99900', '0')],
     nb: ['numeric(3,5)', 'decimal', shownAs('0.00123', '-0.00999', '0.00000')],
   }),

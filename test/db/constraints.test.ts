@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { assertFindable, assertRoundTrip, rowsOf, startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const DDL = `
   create table event (id integer generated always as identity, kind text not null, at timestamptz, primary key (id))

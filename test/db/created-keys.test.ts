@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const DDL = `
   create table reading (at timestamptz, code varchar(8), amount numeric(10,2), v integer, primary key (at, code, amount));

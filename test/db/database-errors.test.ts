@@ -7,7 +7,7 @@ import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { request, serverUrl, startService, type TestService } from '../support.ts';
 import { assertProblem, eventually } from '../http/expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** Error codes that a function of the database can raise, and the resulting status. */
 const STATES: readonly [state: string, cause: string, status: number][] = [

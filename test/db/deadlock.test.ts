@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService } from '../support.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 const pair = {
   model: 'pair',

@@ -5,7 +5,7 @@ import { eventually } from '../http/expect.ts';
 import { requestText, wire } from '../http/wire.ts';
 import { basic } from '../support.ts';
 import { startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const slow: Resource = { model: 'slow', columns: { x: { type: 'text' } }, access: 'user' };
 const TRIGGER = `

@@ -19,7 +19,7 @@ import {
 import type { RawRow } from '../../src/db/rows.ts';
 import { REPOSITORY } from '../paths.ts';
 import { createDatabase, type Sql, type TestDatabase } from '../support.ts';
-import { after, afterEach, before, beforeEach, describe, test } from '../testing.ts';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 
 const OPTIONS = { max: 1, fetch_types: false, onnotice: () => undefined };
 

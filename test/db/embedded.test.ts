@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startEmbedded } from '../../src/db/connection/embedded.ts';
 import { StartError } from '../../src/errors.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 // Only root runs the server as another user.
 if (process.getuid?.() === 0)

@@ -3,7 +3,7 @@ import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { assertProblem, assertUnauthorized } from '../http/expect.ts';
 import { basic, cheapHash, createDatabase, request, type TestDatabase } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const word: Resource = {
   model: 'word',

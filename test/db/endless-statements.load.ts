@@ -8,7 +8,7 @@ import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
 import { eventually } from '../http/expect.ts';
 import { startProxy, type Proxy } from '../process/proxy.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
-import { after, afterEach, before, describe, test } from '../testing.ts';
+import { after, afterEach, before, describe, test } from 'node:test';
 
 describe('a statement that PostgreSQL still runs after it was given up', () => {
   let here: TestDatabase;

@@ -6,7 +6,7 @@ import { run } from '../commands/support.ts';
 import { folderWith } from '../process/support.ts';
 import { createDatabase, type Sql } from '../support.ts';
 import { startFaults, startOnce, startWith } from './helpers.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 const word: Resource = { model: 'word', columns: { text: { type: 'text' } }, access: 'user' };
 

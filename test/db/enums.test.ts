@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer } from '../support.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 test('a value that an enum does not have is 400 and named, in a filter and in a body', async () => {
   const felt: Resource = { model: 'felt', columns: { mood: { type: 'string' } }, access: 'user' };

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { logIn, hiddenFields, readable } from '../admin/support.ts';
 import { startWith, type WritableService } from './helpers.ts';
-import { after, before, beforeEach, describe, test } from '../testing.ts';
+import { after, before, beforeEach, describe, test } from 'node:test';
 
 const DDL = `
   create collation loose (provider = icu, locale = 'und-u-ks-level1', deterministic = false);

@@ -5,7 +5,7 @@ import { user } from '../../src/resources/registry.ts';
 import { fieldsOf, logIn } from '../admin/support.ts';
 import { startService, type TestService } from '../support.ts';
 import type { Sql } from 'postgres';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const prepare = (sql: Sql): Promise<unknown> =>
   sql.unsafe(`

@@ -12,7 +12,7 @@ import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
 import type { Resource } from '../../src/index.ts';
 import { eventually } from '../http/expect.ts';
 import { startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test, type TestContext } from '../testing.ts';
+import { after, before, describe, test, type TestContext } from 'node:test';
 
 describe('heavy statements', () => {
   /** Starts statements of a class, and ends all of them. @returns how many ran at once */

@@ -1,10 +1,9 @@
 // Views that PostgreSQL reads with the privileges of the service's role instead of their owner's (`security_invoker`).
 import assert from 'node:assert/strict';
 import { createVitrine, type Resource } from '../../src/index.ts';
-import { createDatabase, majorVersion, request, type TestDatabase } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { createDatabase, MAJOR_VERSION, request, type TestDatabase } from '../support.ts';
+import { after, before, describe, test } from 'node:test';
 
-const major = await majorVersion();
 const view: Resource = {
   model: 'seen',
   primaryKey: { type: 'integer', column: 'id' },
@@ -15,11 +14,11 @@ const view: Resource = {
 test('security_invoker is unknown before PostgreSQL 15', async () => {
   const database = await createDatabase();
   const made = database.sql.unsafe('create view one with (security_invoker = on) as select 1 as id');
-  await (major < 15 ? assert.rejects(made, { code: '22023' }) : made);
+  await (MAJOR_VERSION < 15 ? assert.rejects(made, { code: '22023' }) : made);
   await database.drop();
 });
 
-const describeViews = major < 15 ? () => undefined : describe;
+const describeViews = MAJOR_VERSION < 15 ? () => undefined : describe;
 describeViews('a view with security_invoker', () => {
   const role = `invoker_${Date.now()}`;
   let database: TestDatabase;

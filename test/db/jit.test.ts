@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { startService, type Sql, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** A view that shows whether PostgreSQL may compile the statement that reads it. */
 const SETTING: Resource = {

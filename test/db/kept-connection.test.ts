@@ -4,7 +4,7 @@ import { openDatabase, type Database } from '../../src/db/connection/database.ts
 import type { TransactionLimits } from '../../src/db/connection/transactions.ts';
 import { eventually } from '../http/expect.ts';
 import { createDatabase, serverUrl, type TestDatabase } from '../support.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 const processOf = (database: Database, limits: TransactionLimits): Promise<string> =>
   database.transaction(async ({ send }) => {

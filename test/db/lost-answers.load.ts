@@ -6,7 +6,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
 import { assertProblem, eventually } from '../http/expect.ts';
 import { startProxy, type Proxy } from '../process/proxy.ts';
-import { before, describe, test } from '../testing.ts';
+import { before, describe, test } from 'node:test';
 
 /** What happens to running statements, and whether their writes may have been made. */
 const LOSSES: readonly [event: string, isUnknown: boolean, lose: (proxy: Proxy, sql: Sql) => unknown][] = [

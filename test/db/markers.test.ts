@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createErrorMarker } from '../../src/query/statements/check-statements.ts';
 import { startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 describe('the error of a statement that ends itself', () => {
   const marker = createErrorMarker('test');

@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { logIn, readable, type Browser } from '../admin/support.ts';
 import { eventually } from '../http/expect.ts';
 import { startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const DDL = `
   create table land (code text collate "C" primary key, title varchar(255) not null);

@@ -7,7 +7,7 @@ import { logIn } from '../admin/support.ts';
 import { run } from '../commands/support.ts';
 import { createDatabase, request, startService } from '../support.ts';
 import { assertFindable, assertRoundTrip, startOnce, startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const NAMES = {
   plain: 'Order Items',

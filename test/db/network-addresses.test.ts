@@ -5,7 +5,7 @@ import { user } from '../../src/resources/registry.ts';
 import { errorsIn, fieldsOf, logIn } from '../admin/support.ts';
 import { run } from '../commands/support.ts';
 import { startService, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const RESOURCES: Resource[] = [
   user,

@@ -6,7 +6,7 @@ import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { whenAdmitted } from '../http/expect.ts';
 import { basic, createDatabase, request, startService, type Answer, type TestDatabase } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** Calls back with the type of each message of PostgreSQL's protocol. The start of a connection has no type. */
 function readMessages(hasStart: boolean, found: (type: string) => void): (chunk: Buffer) => void {

@@ -12,7 +12,7 @@ import type { Problem } from '../../src/errors.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
 import { createDatabase, serverUrl, startService } from '../support.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 test('a statement that fails after some rows leaves none of them to the next statement', async () => {
   const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });

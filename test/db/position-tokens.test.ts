@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { createPositionTokens } from '../../src/db/replicas/position-token.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 const secret = randomBytes(32);
 const tokens = createPositionTokens(secret, '1 5');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { assertFindable, assertRoundTrip, startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 type KeyType = Extract<NonNullable<Resource['primaryKey']>, { type: unknown }>['type'];
 

@@ -4,7 +4,7 @@ import { AlternatingQueue } from '../../src/db/scheduling/alternating-queue.ts';
 import { FairQueue } from '../../src/db/scheduling/fair-queue.ts';
 import { TimeQueue } from '../../src/db/scheduling/time-queue.ts';
 import { RequestQueue } from '../../src/http/load/request-queue.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 describe('a fair queue', () => {
   test('serves clients in turn, and the entries of a client in their order', () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { eventually } from '../http/expect.ts';
 import { startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const resource: Resource = { model: 'page', columns: { text: { type: 'text' } }, access: 'user' };
 const OWNED: Resource[] = [

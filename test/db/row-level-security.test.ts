@@ -3,7 +3,7 @@ import { createVitrine, type Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { assertProblem } from '../http/expect.ts';
 import { request, startService, type Answer, type TestService } from '../support.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 const guarded: Resource = { model: 'guarded', columns: { name: { type: 'string' } }, access: 'user' };
 const resources = [user, guarded];

@@ -5,7 +5,7 @@ import { user } from '../../src/resources/registry.ts';
 import { fieldsOf, invalidFields, logIn, readable } from '../admin/support.ts';
 import { eventually } from '../http/expect.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const number = { type: 'integer', null: true } as const;
 const columns = {

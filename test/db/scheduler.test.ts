@@ -5,7 +5,7 @@ import type { RunningStatement } from '../../src/db/scheduling/running-statement
 import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
 import { newShape } from '../../src/db/statement-shapes.ts';
 import { eventually } from '../http/expect.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 describe('the scheduler', () => {
   const client = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'user' });

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import shipped, { user } from '../../src/resources/registry.ts';
-import { EXECUTABLE } from '../process/support.ts';
+import { CHECKOUT } from '../process/support.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { startFaults, startOnce } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const team: Resource = {
   model: 'team',
@@ -267,7 +267,7 @@ describe('services that start at the same time on an empty database', () => {
   test('two processes both listen', async () => {
     const database = await createDatabase();
     const start = (): Promise<{ output: string; code: number | null }> => {
-      const child = spawn(process.execPath, [EXECUTABLE, 'serve'], {
+      const child = spawn(process.execPath, [CHECKOUT, 'serve'], {
         env: { ...process.env, DATABASE_URL: database.url, PORT: '0', RESOURCES: '', LOG_LEVEL: 'error' },
         stdio: ['ignore', 'pipe', 'pipe'],
       });

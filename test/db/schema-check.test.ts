@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { ColumnDefinition, Resource } from '../../src/index.ts';
 import { createDatabase, type Sql, type TestDatabase } from '../support.ts';
 import { startFaults, startOnce, users } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const DDL = `
   create table target (id integer generated always as identity primary key, code integer unique);

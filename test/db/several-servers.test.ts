@@ -18,7 +18,7 @@ import {
   type TestService,
 } from '../support.ts';
 import { startOnce } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const RESOURCES = [user, note];
 const OPTIONS = { max: 1, fetch_types: false, onnotice: () => undefined };

@@ -5,7 +5,7 @@ import { run } from '../commands/support.ts';
 import { createLoopback } from '../loopback.ts';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const sale: Resource = {
   model: 'sale',

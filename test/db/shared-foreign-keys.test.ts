@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { createDatabase } from '../support.ts';
 import { startFaults, startOnce, startWith, users, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const part = { type: 'integer', null: true } as const;
 const place = (model: string): Resource => ({

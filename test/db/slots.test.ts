@@ -4,7 +4,7 @@ import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
 import { Slots, type SlotLimits } from '../../src/db/scheduling/slots.ts';
 import { createDatabase } from '../support.ts';
 import { openDatabase } from '../../src/db/connection/database.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 const anonymous = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'anonymous' });
 

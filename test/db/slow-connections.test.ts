@@ -9,7 +9,7 @@ import type { SlowClients } from '../../src/db/scheduling/slow-clients.ts';
 import type { RunOptions } from '../../src/db/statement-kinds.ts';
 import { startProxy, type Proxy } from '../process/proxy.ts';
 import { serverUrl } from '../support.ts';
-import { after, before, beforeEach, describe, test } from '../testing.ts';
+import { after, before, beforeEach, describe, test } from 'node:test';
 
 /** Milliseconds until a connection is open: more than makes a read count as slow, and its client suspect. */
 const DELAY = 1_500;

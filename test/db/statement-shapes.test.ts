@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { Shapes } from '../../src/db/statement-shapes.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 test('a canceled statement does not lower the cost of its shape', () => {
   const shapes = new Shapes();

@@ -4,7 +4,7 @@ import { randomInt } from 'node:crypto';
 import shipped from '../../src/resources/registry.ts';
 import { basic, createDatabase, startService } from '../support.ts';
 import { createVitrine, type Resource } from '../../src/index.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 const note = { method: 'POST', user: 'ada', body: { message: 'Hello.' } };
 

@@ -6,7 +6,7 @@ import { assertProblem } from '../http/expect.ts';
 import { startProxy, type Proxy } from '../process/proxy.ts';
 import { closeIdleConnections } from '../send.ts';
 import { cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const item: Resource = {
   model: 'item',

@@ -7,7 +7,7 @@ import { run } from '../commands/support.ts';
 import { createDatabase, startService, type Sql, type TestDatabase } from '../support.ts';
 import { schemaFaults } from '../http/openapi.ts';
 import { startFaults, startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 async function isAvailable(sql: Sql): Promise<boolean> {
   const [row] = await sql<

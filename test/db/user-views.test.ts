@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { createDatabase } from '../support.ts';
 import { startFaults, startOnce } from './helpers.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 const primaryKey = { type: 'integer', column: 'id' } as const;
 const over = (model: string, methods: Resource['methods']): Resource => ({

@@ -9,9 +9,8 @@ import { loadRegistryFile } from '../../src/resources/load-registry.ts';
 import { requireRegistry } from '../../src/service.ts';
 import { folderWith } from '../process/support.ts';
 import { basic, cheapHash, commandPath, startService, type TestService } from '../support.ts';
-import '../typescript.ts';
 import { codeBlocks, examplesOf, sameBody } from './pages.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const PAGE = 'docs/coming-from.md';
 const ADDRESS = 'http://127.0.0.1:8000';

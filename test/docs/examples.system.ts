@@ -8,10 +8,9 @@ import type { Resource } from '../../src/index.ts';
 import { loadRegistryFile } from '../../src/resources/load-registry.ts';
 import { requireRegistry } from '../../src/service.ts';
 import { cheapHash, createDatabase, startService } from '../support.ts';
-import '../typescript.ts';
 import { allPages, codeBlocks, ROOT } from './pages.ts';
 import { typeErrors } from './types.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const pages = allPages().filter((page) => page === 'README.md' || page.startsWith('docs/'));
 const examples = pages.flatMap((page) => codeBlocks(page, 'ts').map((code) => ({ page, code })));

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { examplesOf, readPage, type Example } from '../docs/pages.ts';
 import { EXECUTABLE, REPOSITORY, run, serve, temporaryFolder, type Serving } from '../process/support.ts';
 import { commandPath, createDatabase, type TestDatabase } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const PAGE = 'docs/existing-databases.md';
 

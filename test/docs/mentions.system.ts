@@ -11,7 +11,7 @@ import { SYSTEM_TABLES } from '../../src/resources/definition/system-tables.ts';
 import { EXECUTABLE } from '../process/support.ts';
 import { allPages, readPage, ROOT } from './pages.ts';
 import { keysOf } from './types.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 /** The rows of the first table below a heading: the text of each cell. */
 function tableBelow(page: string, heading: string): string[][] {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { commandPath } from '../support.ts';
 import { REPOSITORY } from '../paths.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 export const ROOT = REPOSITORY;
 

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
 import { readPage, ROOT } from './pages.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 const PAGE = 'docs/security.md';
 

@@ -14,7 +14,7 @@ import {
 } from '../process/support.ts';
 import { commandPath, createDatabase, type TestDatabase } from '../support.ts';
 import { examplesOf, readPage, sameBody, type Example } from './pages.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const PAGE = 'docs/tutorial.md';
 const ADDRESS = 'http://127.0.0.1:8000';

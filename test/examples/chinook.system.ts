@@ -7,7 +7,7 @@ import type { Resource } from '../../src/resources/definition/resource.ts';
 import { logIn, readable } from '../admin/support.ts';
 import { commandPath, startService, type TestService } from '../support.ts';
 import { REPOSITORY } from '../paths.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const ROOT = REPOSITORY;
 const FOLDER = `${ROOT}/examples/chinook`;

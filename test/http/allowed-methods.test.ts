@@ -4,7 +4,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized } from './expect.ts';
 import { requestText, wire, type Wire } from './wire.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const columns = { title: { type: 'text', null: true } } as const;
 const resources: Resource[] = [

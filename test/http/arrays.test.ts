@@ -6,7 +6,7 @@ import type { ColumnDefinition, Resource } from '../../src/index.ts';
 import { startWith, type WritableService } from '../db/helpers.ts';
 import { assertRoundTrip } from '../db/helpers.ts';
 import { schemaFaults } from './openapi.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const COLUMNS = {
   string: { type: 'array', of: 'string', null: true, elements: { maxLength: 40 } },

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as nextIteration } from 'node:timers/promises';
 import { Arrivals } from '../../src/http/load/arrivals.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 test('without new connections, requests do not wait', () => {
   assert.equal(new Arrivals().afterBurst(), undefined);

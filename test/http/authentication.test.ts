@@ -6,7 +6,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { describe, test } from '../hash-costs.ts';
 import { basic, cheapHash, startService, type Answer, type TestService } from '../support.ts';
 import { assertUnauthorized, fromNewAddress } from './expect.ts';
-import { after, before } from '../testing.ts';
+import { after, before } from 'node:test';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'admin', read: 'user' };
 const registry = [user, note, secret];

@@ -7,7 +7,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { fieldsOf, openBrowser, unescaped, type Browser } from '../admin/support.ts';
 import { startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const BASE = '/data/books';
 

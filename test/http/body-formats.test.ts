@@ -6,7 +6,7 @@ import { note, relationship, user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
 import { dataField, FORM, JSON_TYPE, MULTIPART, multipart, noteJson, sendBytes } from './bodies.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const MAX_BODY = 400_000;
 

@@ -12,7 +12,7 @@ import { piecesOf, piecesOfBytes } from '../../src/http/message/body-pieces.ts';
 import { splitRows } from '../../src/query/statements/page-statements.ts';
 import { user } from '../../src/resources/registry.ts';
 import { serverUrl, startService, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const MAX_PIECE = 262_144;
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { ByteBudget } from '../../src/http/load/byte-budget.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 const TOTAL = 64_000;
 const ORDINARY = TOTAL / 64;

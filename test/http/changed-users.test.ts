@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { basic, startService, type Answer, type TestService } from '../support.ts';
 import { assertUnauthorized } from './expect.ts';
 import { requestText, wire } from './wire.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const guarded: Resource = { model: 'guarded', columns: { name: { type: 'string' } }, access: 'user' };
 

@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { createHttpServer } from '../../src/http/server/http-server.ts';
 import { eventually } from './expect.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 /** Keeps the event loop busy, as the system does when it frees thousands of received packets. */
 function hold(milliseconds: number): void {

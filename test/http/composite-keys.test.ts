@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const film: Resource = { model: 'film', access: 'user', columns: { title: { type: 'string' } } };
 const casting: Resource = {

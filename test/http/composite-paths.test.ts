@@ -5,7 +5,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { award, casting as pair, film } from '../castings.ts';
 import { startService, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const casting: Resource = { ...pair, admin: { label: '{actor} in {film__title}' } };
 /** The foreign key has a column that the API and the admin area do not show. */

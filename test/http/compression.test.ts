@@ -7,7 +7,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const text: Resource = { model: 'text', columns: { content: { type: 'text' } } };
 const kept: Resource = { ...text, model: 'kept', cache: 60 };

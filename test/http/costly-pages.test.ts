@@ -5,7 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { note, user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { requestText, wire } from './wire.ts';
-import { after, before, describe, test, type TestContext } from '../testing.ts';
+import { after, before, describe, test, type TestContext } from 'node:test';
 
 /** As many parameters as fit into a query. */
 const LONG = `/api/note/?${'a&'.repeat(4_000)}`;

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const DEFAULTS = ['a', 'b', 'c', 'd', 'e', 'f'];
 

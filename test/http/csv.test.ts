@@ -6,7 +6,7 @@ import { withoutGuard } from '../../src/query/csv/csv-rows.ts';
 import type { TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
 import { LOOSE, openShelf } from './shelf.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const HEAD = 'id,title,reader_id,secret_id,isbn,price,data,lent';
 

@@ -6,7 +6,7 @@ import { user } from '../../src/resources/registry.ts';
 import { request, startService, type Answer, type TestService } from '../support.ts';
 import { closeIdleConnections } from '../send.ts';
 import { assertProblem } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const group: Resource = {
   model: 'group',

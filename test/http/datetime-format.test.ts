@@ -5,7 +5,7 @@ import { user } from '../../src/resources/registry.ts';
 import { logIn } from '../admin/support.ts';
 import { request, startService, type TestService } from '../support.ts';
 import { jsonLinesOf } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const event: Resource = {
   model: 'event',

@@ -10,7 +10,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
 import { startProxy } from '../process/proxy.ts';
 import { assertProblem, eventually } from './expect.ts';
-import { after, afterEach, before, describe, mock, test } from '../testing.ts';
+import { after, afterEach, before, describe, mock, test } from 'node:test';
 
 describe('the handler in another server', () => {
   let database: TestDatabase;

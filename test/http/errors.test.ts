@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import shipped from '../../src/resources/registry.ts';
 import { startService, type Answer, type RequestOptions, type TestService } from '../support.ts';
 import { assertProblem, eventually } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const linesOf = (service: TestService, id: string): Record<string, unknown>[] =>
   service.lines.filter((line) => line['id'] === id);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { request, startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 describe('entity tags', () => {
   let service: TestService;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { clientNetworkOf } from '../../src/http/auth/request-origin.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 const CONNECTION = '203.0.113.9';
 

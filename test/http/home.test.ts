@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { assertProblem } from './expect.ts';
 import { startService, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const city: Resource = { model: 'city', columns: { name: { type: 'string' } }, methods: ['GET'] };
 

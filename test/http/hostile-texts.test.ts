@@ -3,7 +3,7 @@ import type { FieldErrors } from '../../src/errors.ts';
 import { decodeField } from '../../src/query/parse/grammar.ts';
 import { startService, type TestService } from '../support.ts';
 import { cpuOf } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 describe('a request with a hostile text', () => {
   let service: TestService;

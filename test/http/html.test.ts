@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { commandPath, startService, type Answer, type TestService } from '../support.ts';
 import { user } from '../../src/resources/registry.ts';
 import { openShelf } from './shelf.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const HTML = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
 

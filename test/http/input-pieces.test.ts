@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import fc from 'fast-check';
 import { InputPieces, MAX_BODY_PIECE } from '../../src/http/load/input-pieces.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 /** All pieces of packets that arrive one after the other. */
 function piecesOf(packets: readonly Buffer[]): Buffer[] {

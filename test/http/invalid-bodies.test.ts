@@ -3,7 +3,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
 import { BOM, dataField, FORM, JSON_TYPE, MULTIPART, multipart, noteJson, sendBytes } from './bodies.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** JSON with a byte that is not valid UTF-8. */
 const invalid = Buffer.from('{"message":"\xff"}', 'latin1');

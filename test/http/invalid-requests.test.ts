@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { requestText, wire, type WireAnswer } from './wire.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 describe('invalid HTTP', () => {
   let service: TestService;

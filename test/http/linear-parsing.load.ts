@@ -26,7 +26,7 @@ import { essenceOf, parameterOf } from '../../src/http/message/text-decoding.ts'
 import { ARRAY_TYPES } from '../../src/db/types/array-types.ts';
 import type { ColumnType, Operator } from '../../src/db/types/column-type.ts';
 import { cpuOf } from './expect.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 /** Makes a text of about this length. */
 type Text = (length: number) => string;

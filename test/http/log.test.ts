@@ -3,7 +3,7 @@ import type { Resource } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
 import { basic, startService, type RequestOptions, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 type Line = Record<string, unknown>;
 const isRequest = (line: Line): boolean => 'method' in line;

@@ -4,7 +4,7 @@ import { ServerResponse } from 'node:http';
 import { note, user } from '../../src/resources/registry.ts';
 import { logIn } from '../admin/support.ts';
 import { startService, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** Milliseconds that each piece takes at least, and how many of them begin within the 5 ms of one turn. */
 const PIECE_TIME = 1;

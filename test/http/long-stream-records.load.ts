@@ -13,7 +13,7 @@ import { openExport } from '../../src/resources/records/record-export.ts';
 import { serveResources, visibilityFor } from '../../src/resources/serve/served-resource.ts';
 import { startService, type TestService } from '../support.ts';
 import { jsonLinesOf } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const PAPER = { model: 'paper', columns: { body: { type: 'text' } } } as const satisfies Resource;
 const SMALL = 120;

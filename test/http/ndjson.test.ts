@@ -9,7 +9,7 @@ import { openExport } from '../../src/resources/records/record-export.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, eventually, jsonLinesOf } from './expect.ts';
 import { openShelf } from './shelf.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const NDJSON = { accept: 'application/x-ndjson' };
 

@@ -4,7 +4,7 @@ import { basic, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized } from './expect.ts';
 import { openShelf } from './shelf.ts';
 import { exactRequest } from './wire.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 const HTML = 'text/html; charset=utf-8';

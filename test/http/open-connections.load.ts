@@ -10,7 +10,7 @@ import { startService, type TestService } from '../support.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { eventually } from './expect.ts';
 import { requestText, wire, type Wire } from './wire.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const MEBIBYTE = 1024 * 1024;
 

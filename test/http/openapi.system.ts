@@ -1,8 +1,4 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import chinook from '../../examples/chinook/resources.ts';
 import type { AccessLevel } from '../../src/config.ts';
 import { buildModels } from '../../src/db/schema/build-models.ts';
@@ -12,9 +8,8 @@ import shipped from '../../src/resources/registry.ts';
 import { serveResources } from '../../src/resources/serve/served-resource.ts';
 import { resources as things } from '../admin/sample-resources.ts';
 import { resources as stage } from '../client/sample-service.ts';
-import { ROOT } from '../docs/pages.ts';
 import { resolve, validator } from './openapi.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the documents have no static type */
 
@@ -49,37 +44,6 @@ function examplesOf(part: any, path = '#'): { path: string; schema: object; exam
 }
 
 describe('the OpenAPI document', () => {
-  let directory: string;
-  before(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'vitrine-openapi-'));
-  });
-  after(() => rm(directory, { recursive: true }));
-
-  test('the linter reports no problem by its recommended rules', async () => {
-    const files = documents.map(({ name }) => `${name}.json`);
-    for (const { name, document } of documents)
-      await writeFile(join(directory, `${name}.json`), JSON.stringify(document));
-    const invalid = { ...documents[0]?.document, servers: [] };
-    await writeFile(join(directory, 'invalid.json'), JSON.stringify(invalid));
-    /** The reports of the linter, which prints one document for each file. */
-    const lint = (names: readonly string[]): any[] => {
-      const cli = join(ROOT, 'node_modules/@redocly/cli/bin/cli.js');
-      const { stdout } = spawnSync(process.execPath, [cli, 'lint', '--format=json', ...names], {
-        cwd: directory,
-        env: { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
-        encoding: 'utf8',
-      });
-      return stdout.split(/(?<=^\})(?=\{$)/m).map((text) => JSON.parse(text));
-    };
-    const results = lint(files);
-    assert.equal(results.length, files.length);
-    for (const { totals, problems } of results) {
-      assert.deepEqual(problems, []);
-      assert.deepEqual([totals.errors, totals.warnings], [0, 0]);
-    }
-    assert.notDeepEqual(lint(['invalid.json'])[0]?.problems, []);
-  });
-
   for (const { name, document } of documents) {
     test(`${name}: its examples are valid, and it is smaller than 300 kB`, () => {
       const faults = validator(document);

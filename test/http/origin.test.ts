@@ -3,7 +3,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized } from './expect.ts';
 import { exactRequest } from './wire.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const LISTED = 'https://app.example.org';
 const plain = { model: 'plain', columns: {} } as const;

@@ -6,7 +6,7 @@ import { API_STYLE_PATH, STYLE_PATH } from '../../src/admin/web/assets.ts';
 import { memoryWarning } from '../../src/http/load/overload.ts';
 import { basic, startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** Blocks the event loop of the service, which runs in this process, as a machine without free processor time does. */
 async function delayEventLoop(): Promise<void> {

@@ -3,7 +3,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { logIn } from '../admin/support.ts';
 import { startService, type TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const MAX_PAGE = 200_000;
 /** Rows of about 1 KB. */

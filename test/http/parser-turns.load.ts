@@ -10,7 +10,7 @@ import { createHttpServer, listen } from '../../src/http/server/http-server.ts';
 import type { Handler } from '../../src/http/server/request-handler.ts';
 import { takeTurn } from '../../src/http/server/parser-turns.ts';
 import { countTurns } from '../turns.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** Sends a request from an address of its own, and reads all that comes until the connection is closed. */
 async function exchange({ base }: TestService, bytes: string, localAddress: string): Promise<string> {

@@ -5,7 +5,7 @@ import { logIn, openBrowser, type AdminAnswer } from '../admin/support.ts';
 import { describe as describeAtRealCosts } from '../hash-costs.ts';
 import { basic, cheapHash, startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'user', read: 'user' };
 

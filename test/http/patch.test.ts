@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type RequestOptions, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const card: Resource = {
   model: 'card',

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { user } from '../../src/resources/registry.ts';
 import { basic, startService } from '../support.ts';
 import { requestText, wire } from './wire.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 const LIMITS = [20, 21, 22, 23];
 /** The requests that are active at once before the user is looked up and before the record is read, and some that are answered meanwhile. */

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { createRateLimit } from '../../src/http/load/rate-limit.ts';
 import { API_STYLE_PATH, SCRIPT_PATH, STYLE_PATH } from '../../src/admin/web/assets.ts';
 import { basic, startService, type Answer, type RequestOptions, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const BURST = 5;
 /** So many more than the burst that some are refused, even if the machine stalls for seconds. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { note, user } from '../../src/resources/registry.ts';
 import { startService } from '../support.ts';
 import { wire } from './wire.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 test('a service that is shutting down is alive but not ready, for requests on open connections', async () => {
   for (const [path, status] of [

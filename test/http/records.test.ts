@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { startService, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 describe('the API of the shipped registry', () => {
   let service: TestService;

@@ -4,7 +4,7 @@ import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, request, startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
-import { after, before, describe, mock, test } from '../testing.ts';
+import { after, before, describe, mock, test } from 'node:test';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'admin' };
 const box: Resource = {

@@ -3,7 +3,7 @@ import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const plain: Resource = { model: 'plain', columns: { x: { type: 'integer', null: true } } };
 const sealed: Resource = { ...plain, model: 'sealed', access: 'user', methods: ['GET'] };

@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { fieldsOf, invalidFields, logIn } from '../admin/support.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
-import { after, before, beforeEach, describe, test } from '../testing.ts';
+import { after, before, beforeEach, describe, test } from 'node:test';
 
 const tenant: Resource = { model: 'tenant', access: 'user', columns: { name: { type: 'string' } } };
 const office: Resource = {

@@ -5,7 +5,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, createDatabase, startService, type TestDatabase } from '../support.ts';
 import { eventually } from './expect.ts';
 import { requestText, wire, type Wire, type WireAnswer } from './wire.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 function assertTimeout(answer: WireAnswer | undefined): void {
   assert.equal(answer?.status, 408);

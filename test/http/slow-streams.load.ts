@@ -6,7 +6,7 @@ import { startProxy } from '../process/proxy.ts';
 import { closeIdleConnections } from '../send.ts';
 import { basic, createDatabase, request, startService, type TestService } from '../support.ts';
 import { assertProblem, eventually, jsonLinesOf } from './expect.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const NDJSON = { accept: 'application/x-ndjson' };
 

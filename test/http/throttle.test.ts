@@ -6,7 +6,7 @@ import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
-import { after, before, describe, mock, test } from '../testing.ts';
+import { after, before, describe, mock, test } from 'node:test';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'admin', read: 'user' };
 const clue: Resource = { model: 'clue', columns: { secret: { type: 'foreignKey', references: 'secret' } } };

@@ -5,7 +5,7 @@ import { user } from '../../src/resources/registry.ts';
 import { createLoopback } from '../loopback.ts';
 import { fieldsOf, logIn, readable, type AdminAnswer } from '../admin/support.ts';
 import { startService, type Answer, type Sql, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
 const film: Resource = { model: 'film', access: 'user', columns: { title: { type: 'string' } } };

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { UnansweredRequests, REQUEST_SIZE } from '../../src/http/load/unanswered-requests.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 function waiting(
   url = '/',

@@ -7,7 +7,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
-import { after, before, test } from '../testing.ts';
+import { after, before, test } from 'node:test';
 
 const paper: Resource = { model: 'paper', columns: { body: { type: 'text' } } };
 const CLIENTS = 2;

@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { assertProblem } from './expect.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
-import { after, before, beforeEach, describe, test } from '../testing.ts';
+import { after, before, beforeEach, describe, test } from 'node:test';
 
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
 const part = { type: 'integer', null: true } as const;

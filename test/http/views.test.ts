@@ -6,7 +6,7 @@ import { createLoopback } from '../loopback.ts';
 import { closeIdleConnections } from '../send.ts';
 import { startService, type Answer, type Sql, type TestService } from '../support.ts';
 import { schemaFaults } from './openapi.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const track = {
   name: { type: 'string' },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { REPOSITORY, run, temporaryFolder } from './support.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 describe('a checkout', { concurrency: 2 }, () => {
   test('npx vitrine runs in a checkout', async () => {

@@ -16,7 +16,7 @@ import {
   type Program,
   type RunOptions,
 } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const SETTINGS: Record<string, string> = {
   DATABASE_URL: '.data',

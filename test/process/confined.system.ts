@@ -20,7 +20,7 @@ import {
   type RunOptions,
   type Serving,
 } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** The words that a unit starts, and its environment, with the application in another folder than /opt/vitrine. */
 function commandOf(unit: string, application: string): { words: string[]; env: Record<string, string> } {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createDatabase, request } from '../support.ts';
 import { addUser, connections, folderWith, serve, until } from './support.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 const WRITERS = 8;
 /** Both columns of a record always get the same number: a record where they differ was half written. */

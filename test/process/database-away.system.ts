@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
 import { startProxy, startTlsProxy, type Proxy } from './proxy.ts';
 import { addUser, REPOSITORY, run, serve, until, type Serving } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const PATHS = ['/readyz', '/api/note/', '/api/note/1/', '/api/message/?user__username=ada&page=9'];
 

@@ -12,7 +12,7 @@ import {
   until,
   type Program,
 } from './support.ts';
-import { after, describe, test } from '../testing.ts';
+import { after, describe, test } from 'node:test';
 
 const PRINTED = /"admin".* password (\S+)$/m;
 

@@ -15,7 +15,7 @@ import {
   type Program,
   type Serving,
 } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const SAMPLED = ['message', 'relationship', 'note'];
 

@@ -7,7 +7,7 @@ import { createGrantedSlots } from '../../src/workers/granted-slots.ts';
 import type { ToParent, ToWorker, WorkerStart } from '../../src/workers/messages.ts';
 import type { Worker } from '../../src/workers/worker.ts';
 import { eventually } from '../http/expect.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 /** A process that only notes what it is sent. */
 function process(number: number) {

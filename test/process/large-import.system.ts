@@ -4,7 +4,7 @@ import { createDatabase, type TestDatabase } from '../support.ts';
 import { logIn } from '../admin/support.ts';
 import { hidden } from '../admin/import-support.ts';
 import { addUser, folderWith, serve } from './support.ts';
-import { after, before, test } from '../testing.ts';
+import { after, before, test } from 'node:test';
 
 const REGISTRY = `export default [
   { model: 'user', columns: { username: { type: 'string', unique: true }, password: { type: 'password' }, email: { type: 'string' },

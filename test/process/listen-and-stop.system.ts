@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { basic, createDatabase, request, type TestDatabase } from '../support.ts';
 import { addUser, serve } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 describe('the service process', { concurrency: 8 }, () => {
   let database: TestDatabase;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { EXECUTABLE, run, serve, start, until } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 describe('LOG_FORMAT', () => {
   let database: TestDatabase;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { LogFields } from '../../src/http/observability/log-text.ts';
 import { createLogger } from '../../src/http/observability/logger.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 /** The line of an entry without its time, which is checked. */
 function textOf(fields: LogFields, level: 'info' | 'warn' | 'error' = 'info'): string {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createDatabase, request } from '../support.ts';
 import { answered, valueOf, readExposition } from './exposition.ts';
 import { freePort, run, serve } from './support.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 describe('who may read the metrics', () => {
   test('with METRICS=HOST:PORT every client of that address, which serves nothing else', async () => {

@@ -8,7 +8,7 @@ import { sumMetrics } from '../../src/http/observability/metrics-sum.ts';
 import { basic, request, startService, type RequestOptions, type TestService } from '../support.ts';
 import { answered, growing, readExposition, valueOf, type Families } from './exposition.ts';
 import { REPOSITORY, until } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const scrape = async (base: string): Promise<Families> =>
   readExposition((await request(base, '/metrics')).text);

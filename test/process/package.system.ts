@@ -5,7 +5,7 @@ import { join, posix } from 'node:path';
 import ts from 'typescript';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { INSTALLATION, listening, REPOSITORY, run, start, temporaryFolder, type Ended } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const SOURCES = ['bin', 'src', 'bench', 'package.json'];
 const PAPERS = ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md'];

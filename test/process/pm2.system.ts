@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { hammer, type Load } from './load.ts';
 import { addUser, freePort, INSTALLATION, serve, temporaryFolder, until } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 interface App {
   readonly script: string;

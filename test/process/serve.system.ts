@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createDatabase, request, serverUrl, type TestDatabase } from '../support.ts';
 import { startProxy } from './proxy.ts';
 import { addressesOf, folderWith, freePort, listening, run, serve, start, until } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const things = `[{ model: 'thing', columns: { name: { type: 'string' } } }]`;
 

@@ -6,7 +6,7 @@ import { createWorkerHub } from '../../src/workers/worker-hub.ts';
 import type { ToParent, ToWorker } from '../../src/workers/messages.ts';
 import type { Worker } from '../../src/workers/worker.ts';
 import { eventually } from '../http/expect.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 type Start = Extract<ToWorker, { kind: 'start' }>['start'];
 

@@ -7,7 +7,7 @@ import { newShape } from '../../src/db/statement-shapes.ts';
 import { createOutbox } from '../../src/workers/outbox.ts';
 import { createSharedState, type Batch, type SharedState } from '../../src/workers/shared-state.ts';
 import { eventually } from '../http/expect.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 /** Two processes, and the one between them that passes on what they count. */
 function twoProcesses(): readonly [SharedState, SharedState] {

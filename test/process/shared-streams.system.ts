@@ -5,7 +5,7 @@ import { Agent, request as send, type IncomingMessage } from 'node:http';
 import { basic, createDatabase, type TestDatabase } from '../support.ts';
 import { addUser, serve, until, type Serving } from './support.ts';
 import { isRunning, workersOf } from './workers-support.ts';
-import { after, afterEach, before, describe, test } from '../testing.ts';
+import { after, afterEach, before, describe, test } from 'node:test';
 
 describe('with WORKERS, the streams of a client', () => {
   let database: TestDatabase;

@@ -20,7 +20,7 @@ import {
   until,
   type Serving,
 } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** Opens a connection and sends what is given; `received` is what came back so far. */
 async function dial(base: string, text = ''): Promise<{ socket: Socket; received: () => string }> {

@@ -20,7 +20,7 @@ import {
   until,
 } from './support.ts';
 import { ask, workersOf } from './workers-support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** Stands for systemd: holds a listening socket, never accepts anything, and starts services that get it as their first. */
 interface Holder {

@@ -2,6 +2,7 @@
 import { spawn, type ChildProcess, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
+import { chmodSync, cpSync, existsSync, mkdtempSync, symlinkSync } from 'node:fs';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -9,16 +10,12 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { REPOSITORY } from '../paths.ts';
 import { cheapHash, type Sql } from '../support.ts';
-import { after } from '../testing.ts';
+import { after } from 'node:test';
 
 export { REPOSITORY } from '../paths.ts';
 
 /** The command of this checkout, which runs the sources and reads TypeScript on every Node. */
-const CHECKOUT = join(REPOSITORY, 'bin', 'vitrine.js');
-/** The package as it is installed, which the run of the tests has compiled: see test/run.ts. */
-export const INSTALLATION = process.env['TEST_INSTALLATION'] ?? '';
-export const EXECUTABLE = join(INSTALLATION, 'bin', 'vitrine.js');
-
+export const CHECKOUT = join(REPOSITORY, 'bin', 'vitrine.js');
 export interface Ended {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -73,6 +70,20 @@ export async function temporaryFolder(): Promise<string> {
   return folder;
 }
 
+/** A copy of the compiled package as it is installed, without the sources. Empty if nothing was compiled. */
+export const INSTALLATION = existsSync(join(REPOSITORY, 'dist')) ? install() : '';
+export const EXECUTABLE = join(INSTALLATION, 'bin', 'vitrine.js');
+
+function install(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'vitrine process-'));
+  folders.push(folder);
+  for (const name of ['bin', 'deploy', 'dist', 'template', 'package.json'])
+    cpSync(join(REPOSITORY, name), join(folder, name), { recursive: true });
+  symlinkSync(join(REPOSITORY, 'node_modules'), join(folder, 'node_modules'));
+  chmodSync(folder, 0o755); // an embedded server runs as another user when this is root
+  return folder;
+}
+
 /** A new folder with these files. */
 export async function folderWith(files: Readonly<Record<string, string>>): Promise<string> {
   const folder = await temporaryFolder();
@@ -89,6 +100,8 @@ export async function start(words: readonly string[], options: RunOptions = {}):
     detached = false,
     fromSource = false,
   } = options;
+  if (INSTALLATION === '' && !fromSource && !options.command)
+    throw new Error('npm run build comes first: this test runs the compiled package');
   const { PATH = '', HOME = '' } = process.env;
   const [command, first] = options.command
     ? [options.command, []]

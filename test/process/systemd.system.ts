@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { IMPORT_LIMIT } from '../../src/admin/import/import-page.ts';
 import { MAX_QUERY_BYTES } from '../../src/query/parse/grammar.ts';
 import { REPOSITORY, temporaryFolder } from './support.ts';
-import { before, describe, test } from '../testing.ts';
+import { before, describe, test } from 'node:test';
 
 const deployed = (file: string): string => readFileSync(join(REPOSITORY, 'deploy', file), 'utf8');
 

@@ -4,7 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createDatabase, type TestDatabase } from '../support.ts';
 import { EXECUTABLE, serve, temporaryFolder, until } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** `script` of util-linux, which runs a command on a terminal. */
 const hasScript = /util-linux/.test(String(spawnSync('script', ['--version']).stdout ?? ''));

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { EXECUTABLE, REPOSITORY, folderWith, listening, serve, start, until } from './support.ts';
 import { ask, lines } from './workers-support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** Writes lines of 1 KB to the log, says how many bytes wait for the reader, and goes on when something is on standard input. */
 const PROGRAM = `

@@ -8,7 +8,7 @@ import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, request, type Answer } from '../support.ts';
 import { until } from './support.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 test('a write whose commit did not wait for its standby is no success', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'vitrine-unreplicated-'));

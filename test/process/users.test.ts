@@ -3,7 +3,7 @@ import { verify } from '@node-rs/argon2';
 import { run } from '../commands/support.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { folderWith, serve, type Ended } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const credentials = (name: string, password: string): Record<string, string> => ({
   authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`,
@@ -44,7 +44,7 @@ describe('vitrine user', () => {
 
   test('a user who was added can log in, and the settings of the environment hold', async () => {
     const env = { DATABASE_URL: database.url, MAX_BODY: '64', ACCESS: 'user', LOG_LEVEL: 'info' };
-    const service = await serve({ env });
+    const service = await serve({ env, fromSource: true });
     const post = (message: string): ReturnType<typeof request> =>
       request(service.base, '/api/note/', {
         method: 'POST',

@@ -3,7 +3,7 @@ import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import { folderWith, freePort, run, start, until } from './support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const registry = (model: string): string =>
   `import { other } from './other.mjs';

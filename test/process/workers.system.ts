@@ -24,7 +24,7 @@ import {
   type Serving,
 } from './support.ts';
 import { allEnded, ask, isRunning, lines, metric, workersOf } from './workers-support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 describe('WORKERS', () => {
   let database: TestDatabase;

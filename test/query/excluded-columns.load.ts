@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { encode, insert } from './samples.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const person = { type: 'foreignKey', references: 'person', null: true } as const;
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { TestService } from '../support.ts';
 import { encode, idsOf, startSamples, TYPES, uuid } from './samples.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** The rows that each filter selects of rows 1 to 4 of `thing`. Row 4 has only NULLs, and `solid` does not have it. */
 const selections: Record<string, [query: string, ids: number[]][]> = {

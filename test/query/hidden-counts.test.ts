@@ -5,7 +5,7 @@ import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { logIn, readable } from '../admin/support.ts';
 import { request, startService, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const columns: Resource['columns'] = { name: { type: 'string' } };
 const byId = { primaryKey: { type: 'integer', column: 'id' } } as const;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { TestService } from '../support.ts';
 import { encode, startSamples, TYPES } from './samples.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** Queries, and the parameters that the 400 names: by default the only parameter of the query. */
 const refusals: Record<string, [query: string, names?: string[]][]> = {

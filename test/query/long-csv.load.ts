@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
 import { parseCsv, parseCsvInTurns } from '../../src/query/csv/csv-parser.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 import { countTurns } from '../turns.ts';
 
 describe('a CSV file of 5 MB', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { note, user } from '../../src/resources/registry.ts';
 import { assertProblem } from '../http/expect.ts';
 import { startService } from '../support.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 test('the link to the next page works for the longest requests', async () => {
   const service = await startService([user, note]);

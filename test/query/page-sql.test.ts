@@ -10,7 +10,7 @@ import {
   visibilityFor,
   type ServedResource,
 } from '../../src/resources/serve/served-resource.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 const registry = [
   {

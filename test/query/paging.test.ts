@@ -4,7 +4,7 @@ import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { idsOf, startSamples } from './samples.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** `shelf` has 8 records, limit 3, maxLimit 5 and the ordering `-rank,name`; its ranks are 3, 1, null, 2, 3, null, 1, 2. */
 const orderings: [path: string, ids: number[]][] = [

@@ -6,7 +6,7 @@ import { decodeField } from '../../src/query/parse/grammar.ts';
 import { parseJsonFields, parseJsonFieldsInTurns } from '../../src/resources/records/json-fields.ts';
 import { parseEntries } from '../../src/resources/records/record-entry.ts';
 import { cpuOf, longestTurnOf } from '../http/expect.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 const BYTES = 1_048_576;
 

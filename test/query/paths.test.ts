@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { basic, type TestService } from '../support.ts';
 import { encode, idsOf, startSamples } from './samples.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** Row 1 of `thing` has box 1 and spare 2, row 2 box 2 and spare 2, row 3 box 3 and spare 1, row 4 neither. */
 const selections: Record<string, [query: string, ids: number[]][]> = {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { logIn, readable, type Browser } from '../admin/support.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const MAX_LENGTH = 256;
 const MAX_PATTERNS = 20;

@@ -1,7 +1,7 @@
 // What PostgreSQL cannot cancel, or takes long to plan, is limited for the query as a whole.
 import assert from 'node:assert/strict';
 import { startService, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const MAX_JSON_VALUES = 50;
 const MAX_TABLES = 20;

@@ -4,7 +4,7 @@ import type { TestService } from '../support.ts';
 import { filtersWith, orderingsWith, rows } from './arbitraries.ts';
 import { compareRows, FOREIGN_KEYS, matches, orderingOf, queryOf, type Row } from './reference.ts';
 import { add, keysOf, numberOf, RELATIONS, remove, startRelations, store } from './relations.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** What happens to a record during a walk. */
 const ROLES = ['stays', 'stays', 'comes', 'goes'] as const;

@@ -4,7 +4,7 @@ import type { TestService } from '../support.ts';
 import { filtersWith, orderingsWith, rows } from './arbitraries.ts';
 import { compareRows, matches, orderingOf, queryOf } from './reference.ts';
 import { keysOf, numberOf, RELATIONS, startRelations, store, type Relation } from './relations.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 let service: TestService;
 before(async () => {

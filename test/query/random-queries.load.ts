@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { anyCharacter } from '../characters.ts';
 import type { TestService } from '../support.ts';
 import { rawGet, startSamples, TYPES, uuid } from './samples.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const OPERATORS = ['eq', 'ne', 'lt', 'lte', 'gt', 'gte', 'in', 'is', 'like', 'ilike'];
 const NAMES = [...TYPES, 'id', 'box', 'box_id', 'spare', 'vault', 'safe', 'well', 'secret', 'hidden', 'owner', 'name', 'in', 'like', 'username', 'parent', 'rank']; // prettier-ignore

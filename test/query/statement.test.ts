@@ -16,7 +16,7 @@ import {
   type ServedResource,
 } from '../../src/resources/serve/served-resource.ts';
 import { startService, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const registry = [
   { model: 'author', columns: { name: { type: 'string' }, mentor: { type: 'foreignKey', references: 'author', null: true } } },

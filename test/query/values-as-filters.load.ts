@@ -4,7 +4,7 @@ import { anyCharacter } from '../characters.ts';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import { idsOf, insert, scalars } from './samples.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** Types that Vitrine does not create, but serves in an existing table. */
 const OLD_TABLE = `

@@ -2,7 +2,7 @@
 // reads the whole value are the rows of a subselect.
 import assert from 'node:assert/strict';
 import { startService, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 describe('a list of values', () => {
   let service: TestService;

@@ -4,7 +4,7 @@ import { buildModels } from '../../src/db/schema/build-models.ts';
 import type { Column, Model } from '../../src/db/schema/model.ts';
 import { WriteStatements, type Write } from '../../src/query/statements/write-statements.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 const registry = [
   { model: 'item', columns: { name: { type: 'string' }, secret: { type: 'password' } } },

@@ -17,7 +17,7 @@ import {
   type ReplicatedDatabase,
   type ReplicatedService,
 } from './support.ts';
-import { after, afterEach, before, describe, test } from '../testing.ts';
+import { after, afterEach, before, describe, test } from 'node:test';
 
 const sum = (values: readonly number[]): number => values.reduce((all, one) => all + one, 0);
 

@@ -1,6 +1,6 @@
 // The faults of array columns in a registry.
 import { assertFaults } from './registry-faults.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 const FAULTS: Readonly<Record<string, readonly [column: object, keys: readonly string[]]>> = {
   'a missing type of the elements': [{}, ['of: must be one of string, text,']],

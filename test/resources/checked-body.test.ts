@@ -6,7 +6,7 @@ import type { Resource } from '../../src/resources/definition/resource.ts';
 import { checkBody } from '../../src/resources/records/checked-body.ts';
 import { parseJsonFields } from '../../src/resources/records/json-fields.ts';
 import { serveResources } from '../../src/resources/serve/served-resource.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 const names = Array.from({ length: 20 }, (_, index) => `values${index}`);
 const registry: readonly Resource[] = [

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
 import { startWith, users, type WritableService } from '../db/helpers.ts';
 import { basic, request, type Answer } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const WIDTH = 12;
 const range = Array.from({ length: WIDTH }, (_, index) => index);

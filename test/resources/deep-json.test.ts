@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { rowsOf, startWith } from '../db/helpers.ts';
 import { assertProblem } from '../http/expect.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 const jsonColumn = { type: 'json', null: true } as const;
 const deepModel: Resource = {

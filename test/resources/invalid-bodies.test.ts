@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { rowsOf, type WritableService } from '../db/helpers.ts';
 import { startAllTypes, WIDE } from './all-types.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const TEXT_FAULTS = ['"a\\u0000b"', '"\\ud800"', '"\\udc00x"', '"\\ud800\\ud800\\udc00"'];
 const NOT_STRINGS = ['5', 'true', '[]', '{}', '["x"]'];

@@ -11,7 +11,7 @@ import {
   parseJsonFieldsInTurns,
 } from '../../src/resources/records/json-fields.ts';
 import { countTurns } from '../turns.ts';
-import { test } from '../testing.ts';
+import { test } from 'node:test';
 
 test('a JSON body with many values lets other requests run between them, with the same fields', async () => {
   const text = `{"a": [${'1,'.repeat(500_000)}1], "b": {"c": ["x", null]}, "a": 2}`;

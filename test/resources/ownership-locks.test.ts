@@ -4,7 +4,7 @@ import type { ReservedSql } from 'postgres';
 import { message, user } from '../../src/resources/registry.ts';
 import { assertProblem } from '../http/expect.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const WRITES = [
   ['PUT', { content: 'changed' }],

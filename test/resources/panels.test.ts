@@ -6,8 +6,7 @@ import { createVitrine, StartError, type Panel } from '../../src/index.ts';
 import { loadRegistryFile } from '../../src/resources/load-registry.ts';
 import shipped from '../../src/resources/registry.ts';
 import { run } from '../commands/support.ts';
-import '../typescript.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 describe('panels of a registry', () => {
   let directory: string;

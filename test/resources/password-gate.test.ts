@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { ClientGone } from '../../src/db/scheduling/requester.ts';
 import { Problem } from '../../src/errors.ts';
 import { createGate, type SlotRequest } from '../../src/resources/passwords/password-gate.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 /** A gate with work that ends when the test ends it. */
 function openGate(atOnce = 1, reserved = 0) {

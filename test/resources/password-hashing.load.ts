@@ -9,7 +9,7 @@ import { createPasswords, type Passwords } from '../../src/resources/passwords/p
 import type { Users } from '../../src/resources/users/users.ts';
 import { describe, test } from '../hash-costs.ts';
 import { basic, cheapHash } from '../support.ts';
-import { mock } from '../testing.ts';
+import { mock } from 'node:test';
 
 /**
  * The outcome of a promise that settles without leaving JavaScript, or else `undefined`. Another thread computes a hash, and its

@@ -6,7 +6,7 @@ import { rowsOf, startWith, users, type WritableService } from '../db/helpers.ts
 import { createPasswords } from '../../src/resources/passwords/password-hashing.ts';
 import { describe, test } from '../hash-costs.ts';
 import { basic, cheapHash, startService } from '../support.ts';
-import { after, before } from '../testing.ts';
+import { after, before } from 'node:test';
 
 const PHC = /^\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$/;
 

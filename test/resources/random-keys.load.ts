@@ -6,7 +6,7 @@ import type { ColumnDefinition, Resource } from '../../src/index.ts';
 import { assertRoundTrip, rowsOf, startWith, type WritableService } from '../db/helpers.ts';
 import { createLoopback } from '../loopback.ts';
 import { insert } from '../query/samples.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const VALUES = {
   note: { type: 'text', null: true },

@@ -4,7 +4,7 @@ import { anyCharacter } from '../characters.ts';
 import type { ColumnDefinition, Resource } from '../../src/index.ts';
 import { assertRoundTrip, rowsOf, startWith, type WritableService } from '../db/helpers.ts';
 import { allTypes, startAllTypes } from './all-types.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const storable = fc.string({ unit: anyCharacter, maxLength: 12 }).map((text) => text.replaceAll('\0', ''));
 const json = fc

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { users } from '../db/helpers.ts';
 import { assertFaults, type Loose } from './registry-faults.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 /** A valid registry, and mistakes to make in it, by the key that the error names. */
 const LIBRARY: [Loose, Loose, Loose] = [

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
 import { users } from '../db/helpers.ts';
 import { assertFaults, faultsOf, type Loose } from './registry-faults.ts';
-import { describe, test } from '../testing.ts';
+import { describe, test } from 'node:test';
 
 const withColumn = (column: Loose, name = 'x'): Loose => [{ model: 'a', columns: { [name]: column } }];
 const withKeys = (keys: object): Loose => [users, { model: 'a', columns: { x: { type: 'text' } }, ...keys }];

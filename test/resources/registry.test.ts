@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { startFaults, startOnce, startWith, users } from '../db/helpers.ts';
 import { createDatabase, startService, type TestDatabase } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 /** A registry of plain objects. */
 const EXAMPLE: readonly Resource[] = [

@@ -5,7 +5,7 @@ import { hiddenFields, logIn, readable } from '../admin/support.ts';
 import { startFaults, startOnce, startWith, users, type WritableService } from '../db/helpers.ts';
 import { createDatabase } from '../support.ts';
 import { assertFaults, faultsOf } from './registry-faults.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const writer = { type: 'foreignKey', references: 'writer', onDelete: 'cascade' } as const;
 const writers: Resource = { model: 'writer', columns: { name: { type: 'text' } }, access: 'user' };

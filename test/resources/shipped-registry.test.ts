@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { startService, type Answer, type TestService } from '../support.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const NOW = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/;
 

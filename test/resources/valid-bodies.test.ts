@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { assertRoundTrip, rowsOf, startWith, type WritableService } from '../db/helpers.ts';
 import { FAR, startAllTypes, WIDE } from './all-types.ts';
-import { after, before, describe, test } from '../testing.ts';
+import { after, before, describe, test } from 'node:test';
 
 const numbers = `{"b": 12345678901234567890, "a": [0.1000000000000000055, 1.50, -1e-30]}`;
 
