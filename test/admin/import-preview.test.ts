@@ -19,7 +19,7 @@ describe('the preview of an import', () => {
   test('reports the error of every cell, and cannot be confirmed', async () => {
     const csv = crlf(
       'id,title,reader_id,pages,data,lent,kind,code',
-      ',,,,,,,',
+      ',"",,,,,,',
       `,${'x'.repeat(21)},99,0,{,maybe,verse,1`,
       ',a,x,1.5,,,,',
       '1,b,,2,,,,',

@@ -80,12 +80,12 @@ export async function fieldsOfRow(
       }
       if (storedText(present, column) === null) continue; // in a view, or an old row
       if (isFreeText(column) && column.type.input.json === 'string') text = '';
-      if (text === '' && mustHaveText(column) && storedText(present, column) !== '') {
-        addError(errors, column.key, 'is required');
-        continue;
-      }
     }
     if (present && text === storedText(present, column)) continue;
+    if (text === '' && mustHaveText(column)) {
+      addError(errors, column.key, 'is required');
+      continue;
+    }
     const cell = cellField(column, text);
     const field = cell instanceof Promise ? await cell : cell;
     if ('fault' in field) addError(errors, column.key, field.fault);
