@@ -43,17 +43,28 @@ describe('an import', () => {
     assert.doesNotMatch(text, /secret/);
   });
 
-  test('accepts a byte order mark, spaces around names, and empty columns and rows of spreadsheets', async () => {
-    const preview = await upload(`\uFEFF${crlf('id,reader, pages ,,', '1,1,7,,', ',,,,', '')}`);
+  test('accepts a byte order mark, spaces around names, and the empty columns of spreadsheets', async () => {
+    const preview = await upload(`\uFEFF${crlf('id,reader, pages ,,', '1,1,7,,', ',,8,,', '')}`);
     const page = visibleText(preview.text);
     assert.match(page, /2 rows: 0 new, 1 changed, 0 unchanged, 1 with errors/);
     assert.match(page, /Reader: was — → becomes ada/);
     assert.match(page, /3 — Title: is required/);
   });
 
+  test('skips rows of separators only, wherever they are and however many', async () => {
+    const cleared = ',,,,\r\n'.repeat(250_000);
+    const file = `,,,,\r\n\r\ntitle,note\r\n${cleared}Four,""\r\n,,\r\n,""\r\n,`;
+    const page = visibleText((await upload(file)).text);
+    assert.match(page, /2 rows: 1 new, 0 changed, 0 unchanged, 1 with errors/);
+    assert.match(page, /250,006 — Title: is required/);
+    assert.match(page, /250,004 new Title: Four/);
+  });
+
   const invalidFiles: [file: string, content: string, message: RegExp][] = [
     ['an empty file', '', /cannot be imported Choose a file or paste its text\./],
     ['empty lines', '\r\n\r\n', /The file is empty\./],
+    ['separators only', ',,,\r\n,,,\r\n', /The file is empty\./],
+    ['a header above rows of separators', 'id,title\r\n,\r\n', /column names, but no rows/],
     ['a header without rows', 'id,title\r\n', /column names, but no rows/],
     ['an unknown column', crlf('title,colour', 'a,b'), /no column “colour”/],
     [

@@ -95,10 +95,10 @@ function* readCsv(text: string, limits: CsvLimits): Generator<undefined, ParsedC
     if (next !== undefined && next !== ',' && next !== '\r' && next !== '\n') return { faultyLine: line };
     at += next === '\r' && csv[at + 1] === '\n' ? 2 : 1;
     if (next === ',') continue;
-    if (cells.length > 1 || cells[0] !== null) {
+    if (cells.some((cell) => cell !== null)) {
       rows.push({ line: rowStart, cells });
       if (rows.length >= limits.rows) return rows;
-    }
+    } else cellCount -= cells.length; // Spreadsheets write cleared rows as separators only.
     cells = [];
     line += 1;
     rowStart = line;
@@ -109,7 +109,7 @@ function* readCsv(text: string, limits: CsvLimits): Generator<undefined, ParsedC
 /**
  * Parses CSV: commas, doubled quotes inside quotes, any line break, an optional byte order mark. Cells may have any length; a
  * regular expression for quoted cells would overflow the stack.
- * @returns the rows without empty lines, or the line with the first syntax error
+ * @returns the rows without those of separators only, or the line with the first syntax error
  */
 export function parseCsv(text: string): Exclude<ParsedCsv, 'tooManyCells'> {
   const steps = readCsv(text, UNLIMITED);
