@@ -1,6 +1,7 @@
 // The preview of a CSV import: errors, labels and limits.
 import assert from 'node:assert/strict';
 import {
+  apply,
   browser,
   crlf,
   hidden,
@@ -118,4 +119,80 @@ describe('the preview of an import', () => {
     assert.match(visibleText(good), /Showing the first 200 of 250/);
     assert.match(visibleText(text), /Showing the first 50 of 250/);
   });
+
+  const refuse = (condition: string): string => `
+    create function act() returns trigger language plpgsql as $$ begin
+      if ${condition} then raise check_violation using message = 'refused by act'; end if;
+      return new;
+    end $$;`;
+  const assign = (assignment: string): string => `
+    create function act() returns trigger language plpgsql as $$ begin ${assignment}; return new; end $$;`;
+  const row = (when: string): string =>
+    `create trigger act ${when} on looker for each row execute function act()`;
+  /** As many rows as need several savepoints. */
+  const names = Array.from({ length: 70 }, (_, index) => `,name ${index}`);
+  const ids = Array.from({ length: 70 }, (_, index) => `${index + 1},name ${index}`);
+
+  const others: [what: string, schema: string, rows: readonly string[], counts: RegExp][] = [
+    [
+      'an exclusion constraint',
+      'alter table looker add constraint alone exclude using btree (name with =)',
+      [...names, ',name 0'],
+      /71 rows: 70 new, .* 1 with errors\. .* 72 — /,
+    ],
+    [
+      'a trigger that refuses what another row has',
+      refuse('exists (select from looker where name = new.name)') + row('before insert'),
+      [...names, ',name 0'],
+      /71 rows: 70 new, .* 1 with errors\. .* 72 — /,
+    ],
+    [
+      'a deferred trigger that counts the rows',
+      refuse('(select count(*) > 170 from looker)') +
+        `create constraint trigger act after insert on looker deferrable initially deferred
+          for each row execute function act()`,
+      [...names, ',name 70'],
+      /71 rows: 70 new, .* 1 with errors\. .* 72 — /,
+    ],
+    [
+      'a unique index of a table that a trigger fills',
+      `create table act (name text primary key);
+        ${assign('insert into act values (new.name)')}${row('after insert or update')}`,
+      [...ids, '71,name 0'],
+      /71 rows: 0 new, 70 changed, .* 1 with errors\. .* 72 #71 /,
+    ],
+    [
+      'a trigger that numbers the rows',
+      assign('new.name := (select count(*) from looker)') + row('before insert'),
+      names,
+      /70 rows: 70 new, .* 0 with errors\. .* 71 new Name: 169 /,
+    ],
+    [
+      'a trigger that changes another record',
+      assign(`delete from looker where id = new.id + 69`) + row('after update'),
+      ids,
+      /70 rows: 0 new, 69 changed, .* 1 with errors\. .* 71 #70 /,
+    ],
+    [
+      'a trigger that adds the time to a value',
+      assign('new.name := new.name || clock_timestamp()') + row('before insert or update'),
+      [...ids, ...names],
+      /140 rows: 70 new, 70 changed, 0 unchanged, 0 with errors/,
+    ],
+  ];
+  for (const [what, schema, rows, counts] of others)
+    test(`shows what the import does with ${what}`, async () => {
+      const path = '/admin/looker/-/import/';
+      await service.sql.unsafe(`truncate looker restart identity;
+        insert into looker (name) select 'old ' || n from generate_series(1, 100) n; ${schema}`);
+      try {
+        const preview = await upload(crlf('id,name', ...rows), path);
+        assert.match(visibleText(preview.text), counts);
+        if (hidden(preview.text, '_digest') === undefined) return;
+        assert.equal((await apply(preview, path)).status, 303);
+      } finally {
+        await service.sql.unsafe(`drop function if exists act cascade; drop table if exists act;
+          alter table looker drop constraint if exists alone`);
+      }
+    });
 });

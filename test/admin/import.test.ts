@@ -15,7 +15,7 @@ import {
   useImports,
 } from './import-support.ts';
 import { lockedOut } from '../http/expect.ts';
-import { logIn, type AdminAnswer } from './support.ts';
+import { logIn } from './support.ts';
 import { describe, test } from 'node:test';
 
 describe('an import', () => {
@@ -66,26 +66,6 @@ describe('an import', () => {
     await service.sql`update book set note = ${'a\nb\nc'} where id = 3`;
     const pasted = await paste(withoutReturns.replaceAll('\n', '\r\n').replaceAll('\r\r\n', '\r\n'));
     assert.match(visibleText(pasted.text), /6 rows: 0 new, 0 changed, 6 unchanged, 0 with errors\./);
-  });
-
-  test('locks one batch of rows at a time for its preview', async () => {
-    await service.sql`insert into looker (id, name) select n, 'a' from generate_series(1, 200) n`;
-    const rows = Array.from({ length: 200 }, (_, index) => `${index + 1},b`);
-    let preview: Promise<AdminAnswer> | undefined;
-    await service.sql.begin(async (sql) => {
-      await sql`update looker set name = 'held' where id = 200`;
-      preview = upload(crlf('id,name', ...rows), '/admin/looker/-/import/');
-      const waiting = async (): Promise<number> =>
-        (
-          await service.sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
-        ).length;
-      while ((await waiting()) === 0) await new Promise((resolve) => setTimeout(resolve, 20));
-      await service.sql`select 1 from looker where id <= 128 for update nowait`;
-    });
-    const answer = await preview;
-    assert.match(visibleText(answer?.text ?? ''), /0 new, 200 changed, 0 unchanged, 0 with errors/);
-    const stored = await service.sql`select distinct name from looker where id < 200`;
-    assert.deepEqual([...stored], [{ name: 'a' }]);
   });
 
   test('keeps line breaks inside cells', async () => {

@@ -112,23 +112,12 @@ describe('an import of large records', () => {
   const lines = (make: (id: number) => string): string[] =>
     Array.from({ length: ROWS }, (_, index) => make(index + 1));
 
-  test('reads and locks few of them at a time', async () => {
-    let preview: Promise<AdminAnswer> | undefined;
-    await service.sql.begin(async (sql) => {
-      await sql`select 1 from document where id = 64 for update`;
-      preview = upload(crlf('id,body', ...lines((id) => `${id},x`)));
-      const waiting = async (): Promise<number> =>
-        (
-          await service.sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
-        ).length;
-      while ((await waiting()) === 0) await new Promise((resolve) => setTimeout(resolve, 20));
-      await service.sql`select 1 from document where id <= 60 for update nowait`;
-    });
-    const answer = await preview;
-    const text = visibleText(answer?.text ?? '');
+  test('shows the beginnings of their values', async () => {
+    const answer = await upload(crlf('id,body', ...lines((id) => `${id},x`)));
+    const text = visibleText(answer.text);
     assert.match(text, /0 new, 130 changed, 0 unchanged, 0 with errors/);
     assert.match(text, /130 #129 Body: was \d{80}… → becomes x/);
-    assert.ok((answer?.text.length ?? Infinity) < 200_000);
+    assert.ok(answer.text.length < 200_000);
   });
 
   const FILES = [

@@ -48,19 +48,6 @@ const CURSOR = 'import_records';
 export const parseRecord = (json: string): JsonFields | Promise<JsonFields> =>
   json.length < LARGE_RECORD ? parseJsonFields(json) : parseJsonFieldsInTurns(json);
 
-/** Locks the records of the rows in the order of their keys, which avoids deadlocks. */
-export async function lockMatched(
-  run: Transaction['run'],
-  resource: AdminResource,
-  rows: readonly MatchedRow[],
-): Promise<void> {
-  const keys = rows.flatMap(({ record, id }) =>
-    record && id !== undefined ? (parseId(resource, id) ?? []) : [],
-  );
-  if (keys.length > 0 && resource.may.has('change'))
-    await run(matchedRecordsStatement(resource.model, [], keys, true));
-}
-
 /** The key of a row: its `id`, or the cells of the columns that make up the key. */
 function keyOfRow(
   columns: readonly Column[],
@@ -139,14 +126,13 @@ async function openRecords(
 }
 
 /**
- * Yields the rows in groups, each row with the record that its key identifies. The records are as they were before the import.
- * @param isLocked whether to lock them until the end of the transaction
+ * Yields the rows in groups, each row with the record that its key identifies. The records are locked in the order of their keys,
+ * which avoids deadlocks, and are as they were before the import.
  */
 export async function* matchRows(
   run: Transaction['run'],
   resource: AdminResource,
   file: ImportFile,
-  isLocked: boolean,
 ): AsyncGenerator<MatchedRow[], void> {
   const { may, model } = resource;
   const { primaryKey } = model;
@@ -154,9 +140,7 @@ export async function* matchRows(
   const { ids, rowIndexes, keys } = await parseKeys(resource, file);
   const found = new Map<number, MatchedRecord>();
   if (keys.length > 0)
-    for (const record of await run(
-      matchedRecordsStatement(model, columns, keys, isLocked && may.has('change')),
-    ))
+    for (const record of await run(matchedRecordsStatement(model, columns, keys, may.has('change'))))
       found.set(rowIndexes[record.index] ?? -1, record);
   const present = rowIndexes.flatMap((rowIndex, index) => (found.has(rowIndex) ? [index] : []));
   const recordsOf = await openRecords(

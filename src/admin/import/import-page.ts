@@ -180,13 +180,7 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
     outcome.digest === upload.digest &&
     !refusal &&
     (isConfirming || !mustConfirm(outcome));
-  const outcome = await runImportFile(
-    context,
-    file,
-    isWanted,
-    await submissionDigest(form),
-    upload.digest === undefined,
-  );
+  const outcome = await runImportFile(context, file, isWanted, await submissionDigest(form));
   const list = links.list(resource.name);
   if (outcome === 'alreadyDone')
     return redirectDone(context, list, 'The file was submitted twice and imported once.');

@@ -3,25 +3,14 @@ import { setImmediate } from 'node:timers/promises';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import type { FieldErrors } from '../../errors.ts';
 import { BrokenRule } from '../../resources/records/conflicts.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { PIECE } from '../web/html.ts';
 import type { ImportFile } from './import-file.ts';
-import { lockMatched, matchRows, WHOLE_ROW, type MatchedRow } from './import-matches.ts';
+import { matchRows, WHOLE_ROW, type MatchedRow } from './import-matches.ts';
 import { createImporter, faulty } from './import-rows.ts';
 import { createTally, type CondensedOutcome, type ImportOutcome } from './import-tally.ts';
 import { assertSession } from '../session/assert-session.ts';
 import { isOwnUser } from '../session/lock-out.ts';
-
-/**
- * Whether rows cannot affect each other: the only unique index is that of the key, which has one column, and no foreign key
- * leads to the same table. Without any index, as in a view, this is not certain. A preview can undo each group of independent
- * rows before the next one.
- */
-const hasIndependentRows = ({ model }: AdminResource): boolean =>
-  model.uniques.size > 0 &&
-  [...model.uniques.values()].every((columns) => columns.length === 1 && columns[0] === model.primaryKey) &&
-  model.columns.every(({ references }) => references?.table !== model.table);
 
 /** Thrown to roll the transaction back. */
 class Rollback extends Error {}
@@ -41,9 +30,9 @@ const charactersIn = ({ row: { cells } }: MatchedRow): number =>
   cells.reduce((length, cell) => length + (cell?.length ?? 0), 0);
 
 /**
- * Imports a file in one transaction, and commits it only if `isWanted` accepts the outcome.
+ * Imports a file in one transaction, and commits it only if `isWanted` accepts the outcome. A preview runs all rows before the
+ * rollback, because a constraint or a trigger may look at any of them.
  * @param submission identifies the submitted form, so that it is imported only once
- * @param isPreview whether the transaction is rolled back in any case
  * @returns `alreadyDone` if the form was imported before
  * @throws Problem 503 if the database cannot run the import now, 403 if the session has ended meanwhile
  */
@@ -52,11 +41,9 @@ export async function runImportFile(
   file: ImportFile,
   isWanted: (outcome: ImportOutcome) => boolean,
   submission: string | undefined,
-  isPreview: boolean,
 ): Promise<ImportOutcome | 'alreadyDone'> {
   const { resource, inTransaction, sessions, caller, token } = context;
   const tally = createTally(resource, file);
-  const undoesGroups = isPreview && hasIndependentRows(resource);
   let outcome: ImportOutcome | 'alreadyDone' | undefined;
   try {
     await inTransaction(async (operations, transaction) => {
@@ -98,15 +85,7 @@ export async function runImportFile(
 
       // Checks deferred constraints at each row, so that an error belongs to its row.
       await send('set constraints all immediate');
-      for await (const group of matchRows(run, resource, file, !undoesGroups)) {
-        if (undoesGroups) await send('savepoint passing');
-        if (undoesGroups) await lockMatched(run, resource, group);
-        const outcomes = await importRows(group);
-        // Releases the locks before the next group.
-        if (undoesGroups) await send('rollback to savepoint passing');
-        if (undoesGroups) await send('release savepoint passing');
-        outcomes.forEach(tally.add);
-      }
+      for await (const group of matchRows(run, resource, file)) (await importRows(group)).forEach(tally.add);
       outcome = tally.outcome();
       if (!isWanted(outcome)) throw new Rollback();
       await assertSession(context);

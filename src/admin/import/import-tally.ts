@@ -16,7 +16,7 @@ export interface ImportOutcome {
   readonly changed: ReadonlySet<Column>;
   /** The first rows of each kind. */
   readonly shown: Readonly<Record<RowKind, readonly RowOutcome[]>>;
-  /** A digest of all changes. A different digest means that the import would change something else. */
+  /** A digest of the rows and the values that they replace. A different one means that the records have changed. */
   readonly digest: string;
 }
 
@@ -26,7 +26,7 @@ const MAX_SHOWN: Readonly<Record<RowKind, number>> = { new: 200, changed: 200, u
 const MAX_DETAILS = 10_000;
 /** An outcome that has only the beginnings of long values. */
 export interface CondensedOutcome extends RowOutcome {
-  /** A digest of the whole values. */
+  /** A digest of the whole row and of the values that it replaces. */
   readonly digest: Buffer;
 }
 
@@ -55,15 +55,15 @@ export function createTally(resource: AdminResource, { columns }: ImportFile) {
   const shown: Record<RowKind, RowOutcome[]> = { new: [], changed: [], unchanged: [], faulty: [] };
   const changed = new Set<Column>();
   const details = { new: 0, changed: 0, unchanged: 0, faulty: 0 };
-  const hash = createHash('sha256').update(resource.name);
+  const hash = createHash('sha256').update([resource.name, ...columns.map(({ key }) => key)].join());
   return {
     condense(outcome: RowOutcome, { row: { cells } }: MatchedRow): CondensedOutcome {
       const { kind, line, id, changes } = outcome;
-      // Excludes generated values of new records (a key, the time), which differ in every trial.
-      const values = changes
-        .filter(({ column }) => columns.includes(column))
-        .flatMap(({ column, before, after }) => [column.key, before, after]);
-      const texts = [String(line), kind, id ?? null, ...(kind === 'new' ? cells : values)];
+      // The file, and what the records have now. What the database computes (a key, the time) differs in every trial.
+      const replaced = changes
+        .filter(({ column, before }) => before !== null && columns.includes(column))
+        .flatMap(({ column, before }) => [column.key, before]);
+      const texts = [String(line), kind, id ?? null, ...cells, ...replaced];
       return {
         ...outcome,
         changes: changes.map(({ column, before, after }) => ({
