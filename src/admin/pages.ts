@@ -12,7 +12,7 @@ import { showChange, showHistory } from './history/history-page.ts';
 import { runImport, showImport } from './import/import-page.ts';
 import { showKeyboardHelp } from './web/keyboard-help.ts';
 import { saveRecord, showAdd, showRecord } from './form/edit-page.ts';
-import { exportList } from './list/list-export.ts';
+import { exportList, type ExportFormat } from './list/list-export.ts';
 import { applyFilter } from './list/filter-panel.ts';
 import { showList } from './list/list-page.ts';
 import { logOut } from './session/login.ts';
@@ -31,7 +31,7 @@ export interface Page<Context extends AdminContext> {
 
 export type GeneralPageName = 'dashboard' | 'login' | 'logout' | 'account' | 'sessions' | 'keys';
 export type ListPageName =
-  'list' | 'filter' | 'add' | 'bulk' | 'lookup' | 'import' | 'export.csv' | 'export.json';
+  'list' | 'filter' | 'add' | 'bulk' | 'lookup' | 'import' | `export.${ExportFormat}`;
 export type RecordPageName = 'record' | 'delete' | 'history' | 'password';
 
 /** Refuses an action that the resource does not allow, as if the page did not exist. @throws Problem 404 */
@@ -62,6 +62,7 @@ export const LIST_PAGES: Readonly<Record<ListPageName, Page<ResourceContext>>> =
   lookup: { show: lookUp },
   import: { show: showImport, change: runImport },
   'export.csv': { show: (context) => exportList(context, 'csv') },
+  'export.excel.csv': { show: (context) => exportList(context, 'excel.csv') },
   'export.json': { show: (context) => exportList(context, 'json') },
 };
 

@@ -8,7 +8,7 @@ import { parseCsv } from '../../src/query/csv/csv-parser.ts';
 import { withoutGuard } from '../../src/query/csv/csv-rows.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
-import { logIn, openBrowser, type Browser } from './support.ts';
+import { csrfIn, logIn, openBrowser, type Browser } from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
 const resources = [
@@ -67,6 +67,29 @@ describe('an export', () => {
       '1,"A",1,-1.50,-2.5,"{""a"": ""b,c""}",true,2026-01-15 09:30:00,""',
     ];
     assert.equal(text, `${lines.join('\r\n')}\r\n`);
+  });
+
+  test('as CSV for Excel is the same file with a byte order mark, of a list and of selected records', async () => {
+    const list = (await browser.get('/admin/book/?ordering=id')).text;
+    const [, path = ''] = /href="([^"]*)">CSV for Excel</.exec(list) ?? [];
+    const { text: plain } = await browser.get('/admin/book/-/export.csv?ordering=id');
+    const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const headers = { cookie, origin: service.base };
+    const body = new URLSearchParams({
+      _csrf: csrfIn(list),
+      _state: 'ordering=id',
+      _action: 'export.excel.csv',
+      _all: '1',
+    });
+    for (const answer of [
+      await fetch(`${service.base}${path}`, { headers }),
+      await fetch(`${service.base}/admin/book/-/bulk/`, { method: 'POST', headers, body }),
+    ]) {
+      assert.equal(answer.headers.get('content-type'), 'text/csv; charset=utf-8; header=present');
+      assert.equal(answer.headers.get('content-disposition'), 'attachment; filename="book.csv"');
+      const bytes = Buffer.from(await answer.arrayBuffer());
+      assert.equal(bytes.toString(), `\uFEFF${plain}`);
+    }
   });
 
   test('as JSON is one array of the records', async () => {

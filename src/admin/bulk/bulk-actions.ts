@@ -25,6 +25,7 @@ export async function runBulk(listContext: ResourceContext, submitted: Form): Pr
   const action = form.get('_action');
   try {
     if (action === 'export.csv') return await exportRecords(context, choice.selection, 'csv');
+    if (action === 'export.excel.csv') return await exportRecords(context, choice.selection, 'excel.csv');
     if (action === 'export.json') return await exportRecords(context, choice.selection, 'json');
     if (action === 'delete' && may.has('delete')) return await bulkDelete(context, form);
     if (action === 'set' && may.has('change')) return await bulkSet(context, form);

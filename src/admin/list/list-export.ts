@@ -10,17 +10,14 @@ import type { ResourceContext } from '../web/admin-context.ts';
 import { SAFE_HEADERS } from '../web/layout.ts';
 import { selectionOf, LinkParameters } from '../web/admin-links.ts';
 
-export type ExportFormat = 'csv' | 'json';
+/** CSV for Excel begins with a byte order mark; without it, Excel reads the file in an old encoding of the system. */
+export type ExportFormat = 'csv' | 'excel.csv' | 'json';
 
-const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
-  csv: 'text/csv; charset=utf-8; header=present',
-  json: 'application/json',
+const frameOf = ({ output }: AdminResource, format: ExportFormat): Frame => {
+  if (format === 'json') return { start: '[', between: ',\n', end: ']\n' };
+  const names = output.map(({ key }) => key).join();
+  return { start: `${format === 'csv' ? '' : '\uFEFF'}${names}\r\n`, between: '', end: '' };
 };
-
-const frameOf = ({ output }: AdminResource, format: ExportFormat): Frame =>
-  format === 'csv'
-    ? { start: `${output.map(({ key }) => key).join()}\r\n`, between: '', end: '' }
-    : { start: '[', between: ',\n', end: ']\n' };
 
 /**
  * All records of a selection as a file, in the order of the list and on all its pages.
@@ -36,13 +33,15 @@ export async function exportRecords(
   const { name, output } = resource;
   const query = LinkParameters.parse(selection.query).without('limit', 'page').toString();
   const plan = browsing.plan(resource, { ...selection, query });
-  const statement = streamStatement(plan, (alias) => (format === 'csv' ? csvRow : recordJson)(alias, output));
+  const statement = streamStatement(plan, (alias) =>
+    (format === 'json' ? recordJson : csvRow)(alias, output),
+  );
   return {
     status: 200,
     headers: {
-      'Content-Type': CONTENT_TYPES[format],
+      'Content-Type': format === 'json' ? 'application/json' : 'text/csv; charset=utf-8; header=present',
       // A model name has only letters, digits and underscores, so it needs no escaping.
-      'Content-Disposition': `attachment; filename="${name}.${format}"`,
+      'Content-Disposition': `attachment; filename="${name}.${format === 'json' ? 'json' : 'csv'}"`,
       ...SAFE_HEADERS,
     },
     body: isHead ? NO_CHUNKS : await openExport(database, statement, frameOf(resource, format)),

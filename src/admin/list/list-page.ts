@@ -37,6 +37,7 @@ function bulkForm(
     <select name="_action" id="bulk-action">
       ${may.has('change') && html`<option value="set">Set a column …</option>`}
       <option value="export.csv">Export as CSV</option>
+      <option value="export.excel.csv">Export as CSV for Excel</option>
       <option value="export.json">Export as JSON</option>
       ${may.has('delete') && html`<option value="delete">Delete …</option>`}
     </select>
@@ -98,6 +99,7 @@ function footer({ history, resource }: ResourceContext, parameters: LinkParamete
   return html`<p class="also">
     Export this list:
     <a href="${links.action(name, 'export.csv', state)}">CSV</a>,
+    <a href="${links.action(name, 'export.excel.csv', state)}">CSV for Excel</a>,
     <a href="${links.action(name, 'export.json', state)}">JSON</a>.
     ${
       access &&

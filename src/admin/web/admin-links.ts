@@ -35,7 +35,7 @@ export const links = {
   },
   list: (model: string, parameters?: LinkParameters): string =>
     `${root()}${model}/${parameters?.isEmpty === false ? `?${parameters.toString()}` : ''}`,
-  /** `add`, `import`, `bulk`, `lookup`, `filter`, `export.csv`, `export.json`. */
+  /** `add`, `import`, `bulk`, `lookup`, `filter`, `export.csv`, `export.excel.csv`, `export.json`. */
   action: (model: string, action: string, parameters?: LinkParameters): string =>
     `${root()}${model}/-/${action}${action.includes('.') ? '' : '/'}${parameters?.isEmpty === false ? `?${parameters.toString()}` : ''}`,
   record: (model: string, id: string): string => `${root()}${model}/${segment(id)}/`,
