@@ -1,6 +1,7 @@
 // Files for CSV imports: accepted and invalid ones, hostile text, and protection of the form.
 import assert from 'node:assert/strict';
 import {
+  apply,
   browser,
   crlf,
   hidden,
@@ -64,6 +65,7 @@ describe('an import', () => {
     ['an empty file', '', /cannot be imported Choose a file or paste its text\./],
     ['empty lines', '\r\n\r\n', /The file is empty\./],
     ['separators only', ',,,\r\n,,,\r\n', /The file is empty\./],
+    ['semicolons only', ';;;\r\n;;;\r\n', /The file is empty\./],
     ['a header above rows of separators', 'id,title\r\n,\r\n', /column names, but no rows/],
     ['a header without rows', 'id,title\r\n', /column names, but no rows/],
     ['an unknown column', crlf('title,colour', 'a,b'), /no column “colour”/],
@@ -76,8 +78,11 @@ describe('an import', () => {
     ['a column twice', crlf('title,reader,reader_id', 'a,,'), /“reader_id” appears twice/],
     ['a column without a name', crlf('title,,pages', 'a,,'), /Column 2 has no name/],
     ['only columns that cannot be set', crlf('id,stamp', '1,x'), /no column that an import can set/],
-    ['semicolons', crlf('title;pages', 'a;1'), /must be separated by commas/],
-    ['semicolons and quotes', crlf('"title";"pages"', '"a";1'), /must be separated by commas/],
+    ['two separators', crlf('title;pages,note', 'a;1,b'), /no column “title;pages”/],
+    ['another separator than it declares', crlf('sep=;', 'title,pages', 'a,1'), /no column “title,pages”/],
+    ['a separator only', 'sep=;', /The file is empty\./],
+    ['a million semicolons', ';'.repeat(1_000_001), /at most 1,000,000 cells/],
+    ['one long line', `title;${'x'.repeat(3 * 1024 * 1024)}`, /no column “x+ ?…”/],
     ['an unclosed quote', crlf('title,pages', 'a,1', '"b,2'), /Line 3: a quoted cell is not closed/],
     [
       'a quote inside a cell',
@@ -191,16 +196,101 @@ describe('an import', () => {
     assert.deepEqual(await titles(), ['One', 'Two', 'Three']);
   });
 
-  test('returns 400 for a file that is not UTF-8 and 413 for one above 8 MiB, with the form to try again', async () => {
-    const cases: [content: Uint8Array, status: number, message: RegExp][] = [
-      [Buffer.from('title\r\nm\xfcde\r\n', 'latin1'), 400, /The file is not UTF-8\./],
-      [Buffer.alloc(9 * 1024 * 1024, 'x'), 413, /The file is larger than 8388608 bytes/],
-    ];
-    for (const [content, status, message] of cases) {
-      const answer = await upload(content);
-      assert.equal(answer.status, status);
-      assert.match(visibleText(answer.text), message);
-      assert.match(answer.text, /name="_file"/);
-    }
+  test('returns 413 for a file above 8 MiB, with the form to try again', async () => {
+    const answer = await upload(Buffer.alloc(9 * 1024 * 1024, 'x'));
+    assert.equal(answer.status, 413);
+    assert.match(visibleText(answer.text), /The file is larger than 8388608 bytes/);
+    assert.match(answer.text, /name="_file"/);
+  });
+
+  const LATIN_1 = 'latin1';
+  const utf16 = (text: string): Buffer => Buffer.from(text, 'utf16le');
+  const noTexts: [what: string, bytes: Buffer][] = [
+    ['a byte that Windows-1252 lacks', Buffer.from('title\r\nm\xfcde\x81\r\n', LATIN_1)],
+    ['a ZIP archive, as workbooks are', Buffer.from('PK\x03\x04\x14\0\x06\0\xe4\xfc', LATIN_1)],
+    ['UTF-8 with one wrong byte', Buffer.from('title\r\nm\xc3\xbcde\xfc\xc3\xbc\r\n', LATIN_1)],
+    ['UTF-8 with a byte order mark and wrong bytes', Buffer.from('\xef\xbb\xbftitle\r\n\xfc,\xfc', LATIN_1)],
+    ['half a character of UTF-16', utf16('\uFEFFtitle\r\na').subarray(0, -1)],
+    ['half a surrogate pair of UTF-16', utf16('\uFEFFtitle\r\n\uD83D')],
+    ['UTF-16 without a byte order mark', utf16('title\r\na')],
+    ['UTF-32', Buffer.from('\xff\xfe\0\0t\0\0\0', LATIN_1)],
+    ['5 MiB of wrong bytes', Buffer.alloc(5 * 1024 * 1024, 0x81)],
+  ];
+  for (const [what, bytes] of noTexts)
+    test(`returns 400 for ${what}`, async () => {
+      const { status, text } = await upload(bytes);
+      assert.equal(status, 400);
+      assert.match(visibleText(text), /The file is not text in UTF-8, UTF-16 or Windows-1252\. Save it/);
+      assert.match(text, /name="_file"/);
+    });
+
+  const NOTE = 'Müller, "Œuvre"; 5 €';
+  const IN_CSV = `"${NOTE.replaceAll('"', '""')}"`;
+  const windows1252 = (text: string): Buffer =>
+    Buffer.from(text.replaceAll('Œ', '\x8c').replaceAll('€', '\x80'), LATIN_1);
+  const spreadsheets: [what: string, file: string | Buffer, read: string][] = [
+    ['LibreOffice', `title,note,price\n"New",${IN_CSV},1.50\n`, 'UTF-8, separated by commas'],
+    ['Google Sheets', `title,note,price\r\nNew,${IN_CSV},1.50`, 'UTF-8, separated by commas'],
+    ['Google Sheets as TSV', `title\tnote\tprice\r\nNew\t${NOTE}\t1.50`, 'UTF-8, separated by tabs'],
+    [
+      'Excel in German or French',
+      windows1252(crlf('title;note;price;;', `New;${IN_CSV};1.50;;`, ';;;;', ';;;;')),
+      'Windows-1252, separated by semicolons',
+    ],
+    [
+      'Excel in German as UTF-8',
+      `\uFEFF${crlf('title;note;price', `New;${IN_CSV};1.50`)}`,
+      'UTF-8, separated by semicolons',
+    ],
+    [
+      'Excel as Unicode text',
+      utf16(`\uFEFF${crlf('title\tnote\tprice', `New\t${IN_CSV}\t1.50`)}`),
+      'UTF-16, separated by tabs',
+    ],
+    [
+      'a program with big-endian UTF-16',
+      utf16(`\uFEFFtitle;note;price\nNew;${IN_CSV};1.50`).swap16(),
+      'UTF-16, separated by semicolons',
+    ],
+    [
+      'an old Macintosh',
+      windows1252(`title;note;price\rNew;${IN_CSV};1.50\r`),
+      'Windows-1252, separated by semicolons',
+    ],
+    [
+      'a program that declares semicolons',
+      `\uFEFF${crlf('sep=;', '', '"title";"note";"price"', `"New";${IN_CSV};"1.50"`)}`,
+      'UTF-8, separated by semicolons',
+    ],
+    [
+      'a program that declares vertical bars',
+      crlf('"SEP=|"', 'title|note|price', `New|${IN_CSV}|1.50`),
+      'UTF-8, separated by vertical bars',
+    ],
+  ];
+  for (const [what, file, read] of spreadsheets)
+    test(`reads a file of ${what}, and the preview says how`, async () => {
+      const preview = await upload(file);
+      const page = visibleText(preview.text);
+      assert.ok(page.includes(`1 row: 1 new, 0 changed, 0 unchanged, 0 with errors. Read as ${read}.`), page);
+      assert.equal((await apply(preview)).status, 303);
+      const [row] = await service.sql`select note, price from book where title = 'New'`;
+      assert.deepEqual({ ...row }, { note: NOTE, price: '1.50' });
+    });
+
+  test('reads cells that are pasted from a spreadsheet', async () => {
+    const preview = await paste('title\tnote\r\nNew\t"a\r\nb"\r\n');
+    assert.match(visibleText(preview.text), /1 row: 1 new, .* separated by tabs\./);
+    assert.match(visibleText(preview.text), /Title: New Note: a b/);
+  });
+
+  test('does not guess numbers with a decimal comma', async () => {
+    const page = visibleText((await upload(crlf('title;price;rating', 'New;1,50;1,5'))).text);
+    assert.match(page, /Price: must be a decimal number Rating: must be a number/);
+  });
+
+  test('names the line of an error below the declaration of a separator', async () => {
+    const page = visibleText((await upload(crlf('sep=;', 'title;pages', 'New;1', ';;', 'New;x'))).text);
+    assert.match(page, /5 — Pages: must be a whole number/);
   });
 });

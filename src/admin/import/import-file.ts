@@ -1,18 +1,17 @@
 // Parses an imported CSV file and checks its form, but not its values.
 import { findColumn, type Column } from '../../db/schema/model.ts';
 import type { YieldIfDue } from '../../db/scheduling/requester.ts';
-import { parseCsvInTurns, type CsvRow } from '../../query/csv/csv-parser.ts';
+import { decodeUtf8 } from '../../http/message/text-decoding.ts';
+import { findSeparator, parseCsvInTurns, type CsvRow, type Separator } from '../../query/csv/csv-parser.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { counted, grouped, shortened } from '../web/display-text.ts';
+import { PIECE } from '../web/html.ts';
 
 /** Maximum size of a CSV file (bytes). The preview form holds it in Base64, which takes a third more. */
 export const MAX_FILE_BYTES = 5 * 1024 * 1024;
 export const MAX_ROWS = 10_000;
 /** Maximum number of cells. Empty ones take more memory than characters. */
 const MAX_CELLS = 1_000_000;
-/** Other separators that spreadsheets write. */
-const OTHER_SEPARATOR = /[;\t]/;
-const NEEDS_COMMAS = 'The file must be separated by commas. Export it again with the comma as the separator.';
 /** PostgreSQL's own limit is 1,600 columns per table. */
 const MAX_COLUMNS = 2000;
 /** The maximum number of faults listed for a file. */
@@ -24,10 +23,14 @@ export interface FileRow extends CsvRow {
   readonly fault: string | undefined;
 }
 
+type Encoding = 'UTF-8' | 'UTF-16' | 'Windows-1252';
+
 /** A CSV file with a valid first line. */
 export interface ImportFile {
   readonly columns: readonly Column[];
   readonly rows: readonly FileRow[];
+  readonly separator: Separator;
+  readonly encoding: Encoding;
 }
 
 /** Whether an import sets the column. A file may contain other columns, as an export does, but they are ignored. */
@@ -79,42 +82,87 @@ function readHeader(
     } else if (columns.includes(column)) faults.push(`The column ${quoted} appears twice.`);
     else columns.push(column);
   }
-  if (faults.length > 0 && cells.length === 1 && OTHER_SEPARATOR.test(cells[0] ?? ''))
-    return { faults: [NEEDS_COMMAS] };
   if (faults.length === 0 && !columns.some((column) => isSettable(column, resource)))
     faults.push('The file has no column that an import can set.');
   return faults.length > 0 ? { faults: firstFaults(faults) } : columns;
 }
 
-/** Parses a CSV file and finds its columns. The faults are sentences for people. */
+/** The characters from 0x80 to 0x9F in Windows-1252, which is otherwise Latin-1. Five bytes have no character. */
+const WINDOWS_1252 = '€\0‚ƒ„…†‡ˆ‰Š‹Œ\0Ž\0\0‘’“”•–—˜™š›œ\0žŸ';
+/** These bytes, and NUL, which binary files have. */
+const NOT_WINDOWS_1252 = /[\0\x81\x8d\x8f\x90\x9d]/;
+const NOT_A_TEXT = 'The file is not text in UTF-8, UTF-16 or Windows-1252. Save it as CSV in UTF-8.';
+
+/** Whether most of the characters beyond ASCII are valid UTF-8. They seldom are by chance. */
+function isMostlyUtf8(bytes: Buffer): boolean {
+  const text = bytes.toString();
+  let [valid, invalid] = [0, 0];
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === 0xfffd) invalid += 1;
+    else if (code > 0x7f) valid += 1;
+  }
+  return valid >= invalid;
+}
+
+/** Decodes a file as spreadsheets write it: UTF-8, UTF-16 with a byte order mark, or Windows-1252. */
+async function decodeFile(
+  bytes: Buffer,
+  yieldIfDue: YieldIfDue,
+): Promise<{ text: string; encoding: Encoding } | undefined> {
+  const latin1 = bytes.toString('latin1');
+  const isBigEndian = latin1.startsWith('\xfe\xff');
+  if (isBigEndian || latin1.startsWith('\xff\xfe')) {
+    if (bytes.length % 2 === 1) return undefined;
+    const text = (isBigEndian ? Buffer.from(bytes).swap16() : bytes).toString('utf16le');
+    return text.isWellFormed() ? { text, encoding: 'UTF-16' } : undefined;
+  }
+  const utf8 = decodeUtf8(bytes);
+  if (utf8 !== undefined) return { text: utf8, encoding: 'UTF-8' };
+  if (latin1.startsWith('\xef\xbb\xbf') || NOT_WINDOWS_1252.test(latin1) || isMostlyUtf8(bytes))
+    return undefined;
+  let text = '';
+  for (let at = 0; at < latin1.length; at += PIECE) {
+    text += latin1
+      .slice(at, at + PIECE)
+      .replace(/[\x80-\x9f]/g, (byte) => WINDOWS_1252[byte.charCodeAt(0) - 0x80] ?? byte);
+    await yieldIfDue();
+  }
+  return { text, encoding: 'Windows-1252' };
+}
+
+/** Decodes and parses a CSV file and finds its columns. The faults are sentences for people. */
 export async function readImportFile(
-  text: string,
+  bytes: Buffer,
   resource: AdminResource,
   yieldIfDue: YieldIfDue,
 ): Promise<ImportFile | { readonly faults: readonly string[] }> {
-  if (text === '') return { faults: ['Choose a file or paste its text.'] };
-  const bytes = Buffer.byteLength(text);
-  if (bytes > MAX_FILE_BYTES)
+  if (bytes.length === 0) return { faults: ['Choose a file or paste its text.'] };
+  if (bytes.length > MAX_FILE_BYTES)
     return {
-      faults: [`The file must be at most ${grouped(MAX_FILE_BYTES)} bytes (got ${grouped(bytes)}).`],
+      faults: [`The file must be at most ${grouped(MAX_FILE_BYTES)} bytes (got ${grouped(bytes.length)}).`],
     };
-  // The first line, and one row more than the limit to notice that there are too many.
-  const parsed = await parseCsvInTurns(text, { rows: MAX_ROWS + 2, cells: MAX_CELLS }, yieldIfDue);
+  const decoded = await decodeFile(bytes, yieldIfDue);
+  if (!decoded) return { faults: [NOT_A_TEXT] };
+  const { text, encoding } = decoded;
+  const { separator, isDeclared } = findSeparator(text);
+  // The declaration, the first line, and one row more than the limit to notice that there are too many.
+  const limits = { rows: MAX_ROWS + 3, cells: MAX_CELLS };
+  const parsed = await parseCsvInTurns(text, limits, yieldIfDue, separator);
   if (parsed === 'tooManyCells')
     return {
       faults: [`The file must have at most ${grouped(MAX_CELLS)} cells. Split it into several files.`],
     };
-  if ('faultyLine' in parsed) {
-    const [firstLine = ''] = text.split(/[\r\n]/, 1);
-    if (!firstLine.includes(',') && OTHER_SEPARATOR.test(firstLine)) return { faults: [NEEDS_COMMAS] };
+  if ('faultyLine' in parsed)
     return {
       faults: [
         `Line ${parsed.faultyLine}: a quoted cell is not closed, or a quote inside a cell is not doubled.`,
       ],
     };
-  }
-  const [header, ...rows] = parsed;
+  const [header, ...rows] = isDeclared ? parsed.slice(1) : parsed;
   if (!header) return { faults: ['The file is empty.'] };
+  // UTF-16 without a byte order mark.
+  if (header.cells.some((cell) => cell?.includes('\0'))) return { faults: [NOT_A_TEXT] };
   const columns = readHeader(header.cells, resource);
   if ('faults' in columns) return columns;
   if (rows.length === 0) return { faults: ['The file has column names, but no rows.'] };
@@ -131,5 +179,5 @@ export async function readImportFile(
       : undefined;
     return { line, cells, fault };
   };
-  return { columns, rows: rows.map(fileRow) };
+  return { columns, rows: rows.map(fileRow), separator, encoding };
 }

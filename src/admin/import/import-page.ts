@@ -25,14 +25,14 @@ import { redirectDone } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
 
 /** The limits of the form with the uploaded file. */
-export const IMPORT_LIMIT: FormLimit = { bytes: 8 * 1024 * 1024, fields: 100 };
+export const IMPORT_LIMIT: FormLimit = { bytes: 8 * 1024 * 1024, fields: 100, file: '_file' };
 
 /** The maximum number of valid rows of each kind that the preview shows beside faulty rows. */
 const MAX_SHOWN_BESIDE_FAULTS = 10;
 
-/** The CSV text from the form: a file, pasted text, or the file of a preview. */
+/** The CSV file from the form: a file, pasted text, or the file of a preview. */
 interface Upload {
-  readonly text: string;
+  readonly bytes: Buffer;
   /** The pasted text, to show again in its field. */
   readonly pasted: string;
   /** The digest of the preview that the admin confirmed; undefined before a preview. */
@@ -48,11 +48,10 @@ function readUpload(form: Form): Upload {
   const pasted = form.get('_text') ?? '';
   if (digest !== undefined) {
     // Base64, because browsers normalize the line breaks of form fields, which would change cells.
-    const text = Buffer.from(form.get('_csv') ?? '', 'base64').toString();
-    return { text, pasted, digest };
+    return { bytes: Buffer.from(form.get('_csv') ?? '', 'base64'), pasted, digest };
   }
-  const file = form.get('_file') ?? '';
-  return { text: file === '' ? withoutReturns(pasted, true) : file, pasted, digest };
+  const file = Buffer.from(form.get('_file') ?? '', 'latin1');
+  return { bytes: file.length > 0 ? file : Buffer.from(withoutReturns(pasted, true)), pasted, digest };
 }
 
 /** `add 3 and change 2 records` */
@@ -69,7 +68,7 @@ function changesText({ counts }: ImportOutcome): string {
 function applyForm(
   context: AdminContext,
   { outcome, resource: { name } }: Preview,
-  { text }: Upload,
+  { bytes }: Upload,
   confirmation: ConfirmationRefusal | undefined,
 ): Html {
   return html`<form
@@ -79,7 +78,7 @@ function applyForm(
     class="record"
   >
     <input type="hidden" name="_csrf" value="${context.csrf}" />
-    <input type="hidden" name="_csv" value="${Buffer.from(text).toString('base64')}" />
+    <input type="hidden" name="_csv" value="${bytes.toString('base64')}" />
     <input type="hidden" name="_digest" value="${outcome.digest}" />
     ${submitOnceField()}
     ${confirmation && confirmationField(context, confirmation.errors, 'Needed to change what users may do, or their names.', true)}
@@ -167,7 +166,7 @@ export function showImport(context: ResourceContext, problem?: Problem): Reply {
 async function importFile(context: ResourceContext, form: Form): Promise<Reply> {
   const { resource } = context;
   const upload = readUpload(form);
-  const file = await readImportFile(upload.text, resource, context.request.requester.workInTurns());
+  const file = await readImportFile(upload.bytes, resource, context.request.requester.workInTurns());
   if ('faults' in file) return uploadPage(context, { faults: file.faults, pasted: upload.pasted });
   const setsPrivileges = hasPrivilegeColumn(context, file.columns, true);
   // Only the run shows whether the file renames users.

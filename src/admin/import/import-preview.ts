@@ -1,5 +1,6 @@
 // The tables and texts of the import preview.
 import type { Column } from '../../db/schema/model.ts';
+import type { Separator } from '../../query/csv/csv-parser.ts';
 import { labelsFor } from '../web/record-labels.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { AdminContext } from '../web/admin-context.ts';
@@ -129,12 +130,23 @@ export async function rowTable(
 const countsText = ({ counts }: ImportOutcome): string =>
   `${grouped(counts.new)} new, ${grouped(counts.changed)} changed, ${grouped(counts.unchanged)} unchanged, ${grouped(counts.faulty)} with errors`;
 
-/** The number of rows of each kind, and the columns that the import ignores. */
+const SEPARATORS: Readonly<Record<Separator, string>> = {
+  ',': 'commas',
+  ';': 'semicolons',
+  '\t': 'tabs',
+  '|': 'vertical bars',
+};
+
+/** The number of rows of each kind, how the file was read, and the columns that the import ignores. */
 export function summaryOf({ outcome, resource, file }: Preview): Html {
   const ignored = file.columns.filter(
     (column) => column !== resource.model.primaryKey && !isSettable(column, resource),
   );
   return html`<p class="lead">${counted(file.rows.length, 'row')}: ${countsText(outcome)}.</p>
+    <p class="hint">
+      Read as ${file.encoding}, separated by ${SEPARATORS[file.separator]}.
+      ${file.encoding === 'Windows-1252' && 'If letters are wrong, save the file in UTF-8.'}
+    </p>
     ${
       ignored.length > 0 &&
       html`<p class="hint">

@@ -72,13 +72,14 @@ export function uploadForm({ csrf, resource }: ResourceContext, pasted: string, 
         type="file"
         id="file"
         name="_file"
-        accept=".csv,text/csv"
+        accept=".csv,.tsv,.txt,text/csv,text/tab-separated-values"
         aria-describedby="file-hint"
         ${state}
       />
       <p class="hint" id="file-hint">
-        UTF-8, separated by commas, with the column names in the first line, like an export. At most
-        ${grouped(MAX_ROWS)} rows and ${MAX_FILE_BYTES / 1_048_576} MiB.
+        With the column names in the first line, like an export. Separated by commas, semicolons or tabs; in
+        UTF-8, UTF-16 or Windows-1252: the preview says how it was read. At most ${grouped(MAX_ROWS)} rows and
+        ${MAX_FILE_BYTES / 1_048_576} MiB.
       </p>
     </div>
     <div class="field">

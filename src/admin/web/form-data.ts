@@ -38,6 +38,8 @@ export function createForm(entries: Form['entries']): Form {
 export interface FormLimit {
   readonly bytes: number;
   readonly fields: number;
+  /** The field of a file in any encoding: each character of its value is a byte (Latin-1). */
+  readonly file?: string;
 }
 
 /** A table has at most 1,600 columns, but a page of a list can have thousands of records to select. */
@@ -64,12 +66,13 @@ const isUsable = (text: string): boolean => !text.includes('\0') && text.isWellF
  * Reads a form, multipart or URL-encoded.
  * @throws Problem 415, 413, 400
  */
-export async function readForm(request: ApiRequest, { bytes, fields }: FormLimit): Promise<Form> {
+export async function readForm(request: ApiRequest, { bytes, fields, file }: FormLimit): Promise<Form> {
   const contentType = request.headers['content-type'] ?? '';
   const essence = essenceOf(contentType);
   if (essence === 'multipart/form-data') {
     const body = await request.body(bytes);
-    return createForm(await readMultipart(body, contentType, fields, request.requester.workInTurns()));
+    const yieldIfDue = request.requester.workInTurns();
+    return createForm(await readMultipart(body, contentType, fields, yieldIfDue, { raw: file }));
   }
   if (essence !== 'application/x-www-form-urlencoded')
     throw new Problem(

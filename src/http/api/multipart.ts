@@ -54,6 +54,14 @@ function readPart(part: string): Field | undefined {
   ];
 }
 
+/** The fields that are treated differently. */
+interface FieldNames {
+  /** Decodes and returns only the fields of this name; the others may hold any bytes. */
+  readonly only?: string;
+  /** The field whose content is not decoded: each character is a byte (Latin-1). */
+  readonly raw?: string | undefined;
+}
+
 /** Parts, and their characters, to parse before other requests may run. */
 const PARTS_PER_STEP = 1000;
 const CHARACTERS_PER_STEP = 65_536;
@@ -65,7 +73,7 @@ export function* readParts(
   bytes: Buffer,
   contentType: string,
   maxFields: number,
-  only?: string,
+  { only, raw }: FieldNames = {},
 ): Generator<undefined, Field[]> {
   const boundary = parameterOf(contentType, 'boundary');
   // Latin-1 maps each byte to one character, so a field's bytes can be recovered and decoded strictly.
@@ -86,7 +94,7 @@ export function* readParts(
     fields.push(field);
   }
   const wanted = only === undefined ? fields : fields.filter(([name]) => name === only);
-  return wanted.map(([name, content]): Field => [decode(name), decode(content)]);
+  return wanted.map(([name, content]): Field => [decode(name), name === raw ? content : decode(content)]);
 }
 
 const INVALID = 'The body is not valid multipart/form-data.';
@@ -97,7 +105,6 @@ const decode = (text: string): string =>
 /**
  * The fields of a multipart form. Files become text.
  * @param yieldIfDue lets other requests run in between
- * @param only decodes and returns only the fields of this name; the others may hold any bytes
  * @throws Problem 400; 413 for too many fields
  */
 export async function readMultipart(
@@ -105,9 +112,9 @@ export async function readMultipart(
   contentType: string,
   maxFields: number,
   yieldIfDue: YieldIfDue,
-  only?: string,
+  names?: FieldNames,
 ): Promise<Field[]> {
-  const steps = readParts(bytes, contentType, maxFields, only);
+  const steps = readParts(bytes, contentType, maxFields, names);
   for (;;) {
     const { done, value } = steps.next();
     if (done) return value;

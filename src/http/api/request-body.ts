@@ -163,7 +163,7 @@ export async function readJsonText(request: ApiRequest): Promise<string> {
   const bytes = await request.body();
   const yieldIfDue = request.requester.workInTurns();
   if (isMultipart)
-    return onlyData(await readMultipart(bytes, contentType, MAX_FIELDS, yieldIfDue, 'data'))[1];
+    return onlyData(await readMultipart(bytes, contentType, MAX_FIELDS, yieldIfDue, { only: 'data' }))[1];
   const text = decodeBody(bytes);
   if (isJson || text.startsWith('{') || text.startsWith('[')) return text;
   const { value } = onlyData(decodeField(text, 'data', 2));

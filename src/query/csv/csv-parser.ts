@@ -8,7 +8,35 @@ export interface CsvRow {
   readonly cells: readonly (string | null)[];
 }
 
-const UNQUOTED = /[^",\r\n]*/y;
+export type Separator = ',' | ';' | '\t' | '|';
+
+/** Matches a cell without quotes. Between tabs, where programs seldom quote cells, it may contain quotes. */
+const UNQUOTED: Readonly<Record<Separator, RegExp>> = {
+  ',': /[^",\r\n]*/y,
+  ';': /[^";\r\n]*/y,
+  '\t': /[^\t\r\n]*/y,
+  '|': /[^"|\r\n]*/y,
+};
+
+/** A first line that declares the separator, as Excel writes it. */
+const DECLARATION = /^\uFEFF?("?)sep=([,;\t|])\1(?=[\r\n]|$)/i;
+/** The first line that has more than separators. */
+const HEADER = /[^\uFEFF\r\n,;\t][^\r\n]*/;
+/** Maximum characters of the first line that `findSeparator` looks at. */
+const MAX_HEADER = 131_072;
+
+/** The separator that the first line declares, or otherwise has most often outside of quotes. */
+export function findSeparator(text: string): { readonly separator: Separator; readonly isDeclared: boolean } {
+  const declared = DECLARATION.exec(text)?.[2];
+  if (declared !== undefined) return { separator: declared as Separator, isDeclared: true };
+  const header = (HEADER.exec(text)?.[0] ?? text).slice(0, MAX_HEADER).replace(/"[^"]*"/g, '');
+  let [separator, most]: [Separator, number] = [',', 0];
+  for (const one of [',', ';', '\t'] as const) {
+    const count = header.split(one).length - 1;
+    if (count > most) [separator, most] = [one, count];
+  }
+  return { separator, isDeclared: false };
+}
 
 /** Characters to read before yielding to other requests. */
 const YIELD_INTERVAL = 16_384;
@@ -49,9 +77,10 @@ function* readQuotedCell(
   }
 }
 
-function unquotedAt(text: string, from: number): string {
-  UNQUOTED.lastIndex = from;
-  return UNQUOTED.exec(text)?.[0] ?? '';
+function unquotedAt(text: string, from: number, separator: Separator): string {
+  const cell = UNQUOTED[separator];
+  cell.lastIndex = from;
+  return cell.exec(text)?.[0] ?? '';
 }
 
 type ParsedCsv = CsvRow[] | { readonly faultyLine: number } | 'tooManyCells';
@@ -64,7 +93,11 @@ interface CsvLimits {
 const UNLIMITED: CsvLimits = { rows: Infinity, cells: Infinity };
 
 /** Reads CSV as `parseCsv` does, and yields from time to time so that the caller can serve other requests. */
-function* readCsv(text: string, limits: CsvLimits): Generator<undefined, ParsedCsv> {
+function* readCsv(
+  text: string,
+  limits: CsvLimits,
+  separator: Separator = ',',
+): Generator<undefined, ParsedCsv> {
   const csv = text.replace(/^\uFEFF/, '');
   const rows: CsvRow[] = [];
   let cells: (string | null)[] = [];
@@ -85,16 +118,17 @@ function* readCsv(text: string, limits: CsvLimits): Generator<undefined, ParsedC
       line += lineBreaks;
       at = end;
     } else {
-      const unquoted = unquotedAt(csv, at);
+      const unquoted = unquotedAt(csv, at, separator);
       cells.push(unquoted === '' ? null : unquoted);
       at += unquoted.length;
     }
     cellCount += 1;
     if (cellCount > limits.cells) return 'tooManyCells';
     const next = csv[at];
-    if (next !== undefined && next !== ',' && next !== '\r' && next !== '\n') return { faultyLine: line };
+    if (next !== undefined && next !== separator && next !== '\r' && next !== '\n')
+      return { faultyLine: line };
     at += next === '\r' && csv[at + 1] === '\n' ? 2 : 1;
-    if (next === ',') continue;
+    if (next === separator) continue;
     if (cells.some((cell) => cell !== null)) {
       rows.push({ line: rowStart, cells });
       if (rows.length >= limits.rows) return rows;
@@ -128,8 +162,9 @@ export async function parseCsvInTurns(
   text: string,
   limits: CsvLimits,
   yieldIfDue: YieldIfDue,
+  separator?: Separator,
 ): Promise<ParsedCsv> {
-  const steps = readCsv(text, limits);
+  const steps = readCsv(text, limits, separator);
   for (;;) {
     const { done, value } = steps.next();
     if (done) return value;
