@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SETTINGS } from '../../src/config.ts';
 import { ARRAY_TYPES } from '../../src/db/types/array-types.ts';
@@ -124,27 +124,6 @@ describe('the pages list everything that the code defines, and nothing else', ()
       assert.match(readPage('docs/embedding.md'), new RegExp(`\`${name}[\`(]`), name);
     }
   });
-});
-
-/** The lines of the TypeScript in a folder of the repository, without blank ones and comments. */
-function codeLines(folder: string): number {
-  const files = readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' });
-  const lines = files
-    .filter((file) => file.endsWith('.ts'))
-    .flatMap((file) => readPage(join(folder, file)).split('\n'));
-  return lines.filter((line) => !/^\s*($|\/\/|\/?\*)/.test(line)).length;
-}
-
-test('README.md tells how much code there is', () => {
-  const documented =
-    /about ([\d,]+) lines of TypeScript, [^.]* of which ([\d,]+) are/.exec(readPage('README.md')) ?? [];
-  const [all = 0, admin = 0] = documented.slice(1).map((digits) => Number(digits.replaceAll(',', '')));
-  for (const [said, counted] of [
-    [all, codeLines('src')],
-    [admin, codeLines('src/admin')],
-  ] as const) {
-    assert.ok(Math.abs(said - counted) <= counted / 10, `${said} in README.md, ${counted} in the code`);
-  }
 });
 
 describe('links', () => {
