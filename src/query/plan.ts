@@ -8,7 +8,7 @@ import type { FilterQuery, ListQuery, OrderingQuery } from './parse/grammar.ts';
 import { QueryBudget, SEARCH_TOO_LONG } from './parse/query-budget.ts';
 
 /** Maximum number of foreign keys that a path may follow. */
-const MAX_PATH_KEYS = 4;
+export const MAX_PATH_KEYS = 4;
 /** Maximum number of joined tables. With many more, planning takes longer than reading. */
 export const MAX_JOINED_TABLES = 20;
 

@@ -20,7 +20,17 @@ const resources: readonly Resource[] = [
     columns: { name: { type: 'string' }, at: { type: 'datetime' } },
     admin: { dates: 'at' },
   },
-  { model: 'stay', columns: { land: { type: 'foreignKey', references: 'land' } }, access: 'user' },
+  {
+    model: 'stay',
+    columns: { land: { type: 'foreignKey', references: 'land' }, night: { type: 'integer', null: true } },
+    access: 'user',
+    admin: { label: '{land__name} {night}' },
+  },
+  {
+    model: 'trip',
+    columns: { stay: { type: 'foreignKey', references: 'stay', null: true } },
+    admin: { list: ['stay', 'id'] },
+  },
   { model: 'fixed', columns: { name: { type: 'string' } }, admin: { allow: [], label: '{name}!' } },
 ] satisfies Resource[];
 
@@ -37,12 +47,13 @@ before(async () => {
   await service.sql`analyze many`;
   await service.sql`insert into land (code, name) values ('no', 'Norway'), ('a/b?c=d&e', 'Odd'), (' ', 'Blank'), ('-', 'Dash'), ('é€', 'Signs')`;
   await service.sql`insert into stay (land_id) values ('no')`;
+  await service.sql`insert into trip default values`;
   ada = await logIn(service, 'ada');
 });
 after(() => service.close());
 
 test('the label of a record without text columns is its key', async () => {
-  assert.match((await ada.get('/admin/stay/1/')).text, /<h1>#1<\/h1>/);
+  assert.match((await ada.get('/admin/trip/1/')).text, /<h1>#1<\/h1>/);
 });
 
 const names = ({ text }: AdminAnswer): string[] =>
@@ -132,6 +143,21 @@ describe('the header of a column', () => {
     );
     assert.match(page.text, /<th scope="col"\s*>Extra<\/th>/);
   });
+});
+
+test('sorts foreign keys whose labels have columns of further records by these columns', async () => {
+  // In the order of the keys, and in the order of the labels: Norway 1, Norway 2, Odd 1.
+  await service.sql`insert into stay (id, land_id, night) overriding system value
+    values (11, 'a/b?c=d&e', 1), (12, 'no', 2), (13, 'no', 1)`;
+  await service.sql`insert into trip (stay_id) values (11), (12), (13)`;
+  const sorted = linksOf(await list('', 'trip'))['Stay'] ?? '';
+  assert.equal(sorted, '/admin/trip/?ordering=stay__land__name%2Cstay__night');
+  const up = await ada.get(sorted);
+  assert.deepEqual(names(up), ['Norway 1', 'Norway 2', 'Odd 1', '#1']);
+  assert.match(up.text, /aria-sort="ascending"/);
+  const down = await ada.get(linksOf(up)['Stay'] ?? '');
+  assert.deepEqual(names(down), ['#1', 'Odd 1', 'Norway 2', 'Norway 1']);
+  assert.match(down.text, /aria-sort="descending"/);
 });
 
 describe('the pages of a list', () => {

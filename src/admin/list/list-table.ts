@@ -2,6 +2,7 @@
 import { hasAddress } from '../../resources/records/checked-body.ts';
 import type { Column } from '../../db/schema/model.ts';
 import { MAX_ORDERINGS } from '../../query/parse/grammar.ts';
+import { labelOrdering } from '../../resources/records/look-up.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import { isVisible, keyIn, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
@@ -14,11 +15,8 @@ import { isNumeric, shortened } from '../web/display-text.ts';
 /** The columns to sort by for a heading. A foreign key sorts by the label of the related record, if possible. */
 function sortNames(column: Column, { resources }: AdminContext): readonly string[] {
   const related = column.references && resources.get(column.references.name);
-  const parts = (related?.label ?? []).flatMap((one) => (typeof one === 'string' ? [] : [one]));
-  const isUnsortable = parts.some(({ path, column: part }) => path.length > 0 || part.type.unordered);
-  return parts.length === 0 || isUnsortable
-    ? [column.name]
-    : parts.map(({ column: part }) => `${column.name}__${part.name}`);
+  const names = related ? labelOrdering(related, [column]).map(({ name }) => name) : [];
+  return names.length === 0 ? [column.name] : names.slice(0, MAX_ORDERINGS);
 }
 
 const withoutSign = (part: string): string => part.replace(/^-/, '');

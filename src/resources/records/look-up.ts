@@ -1,7 +1,8 @@
 // Finds records by words, for search fields that choose a record.
+import type { Column } from '../../db/schema/model.ts';
 import type { LabelPath } from '../../query/entries/label-sql.ts';
 import { fitsBudget } from '../../query/parse/query-budget.ts';
-import { containing, escapePattern } from '../../query/plan.ts';
+import { containing, escapePattern, MAX_PATH_KEYS } from '../../query/plan.ts';
 import type { AdminResource } from '../serve/admin-resource.ts';
 import type { Count, Selection } from '../../query/selection.ts';
 
@@ -23,8 +24,6 @@ export interface Found {
 const MIN_COMPARED = 100;
 /** Maximum characters of a label that is compared as a whole. */
 export const LONGEST_NAME = 2000;
-/** Maximum foreign keys in an ordering's path. */
-const MAX_STEPS = 4;
 
 /** Maximum characters for normalization, which takes quadratic time for long runs of combining marks. */
 const LONGEST_NORMALIZED = 300;
@@ -51,11 +50,20 @@ const bareWords = (search: string): string =>
     .flatMap((word) => /[\p{L}\p{N}](?:.*[\p{L}\p{N}])?/su.exec(word) ?? [])
     .join(' ');
 
-/** The first column of a label; undefined where records cannot be sorted by it. */
-function sortableLabelColumn({ label }: AdminResource): (LabelPath & { readonly name: string }) | undefined {
-  const first = label.find((part) => typeof part !== 'string');
-  if (!first || first.column.type.unordered || first.path.length > MAX_STEPS) return undefined;
-  return { ...first, name: [...first.path, first.column].map(({ name }) => name).join('__') };
+/**
+ * The columns of a label by which records can be sorted, with their names in an ordering.
+ * @param steps the foreign keys that lead to the record with the label
+ */
+export function labelOrdering(
+  { label }: AdminResource,
+  steps: readonly Column[] = [],
+): readonly (LabelPath & { readonly name: string })[] {
+  return label.flatMap((part) => {
+    if (typeof part === 'string') return [];
+    const path = [...steps, ...part.path];
+    if (part.column.type.unordered || path.length > MAX_PATH_KEYS) return [];
+    return [{ ...part, path, name: [...path, part.column].map(({ name }) => name).join('__') }];
+  });
 }
 
 /** The reads that a search needs. */
@@ -68,7 +76,7 @@ interface Reads {
 export function createLookUp({ labels, count }: Reads) {
   /** The first records by label. A large table without an index stays in key order, because sorting it takes too long. */
   async function firstRecords(resource: AdminResource, max: number): Promise<Found> {
-    const first = sortableLabelColumn(resource);
+    const [first] = labelOrdering(resource);
     const isQuick = first?.path.length === 0 && first.column.indexed;
     const isSorted =
       first && (isQuick || (await count(resource, { query: '', search: '' })).precision === 'exact');
@@ -79,7 +87,7 @@ export function createLookUp({ labels, count }: Reads) {
   return async function lookUp(resource: AdminResource, search: string, max: number): Promise<Found> {
     const words = search.trim();
     if (words === '') return firstRecords(resource, max);
-    const first = sortableLabelColumn(resource);
+    const [first] = labelOrdering(resource);
     const order = first ? `ordering=${first.name}&` : '';
     const limit = Math.max(max, MIN_COMPARED);
     const name = escapePattern(words);
