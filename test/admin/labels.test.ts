@@ -22,7 +22,18 @@ const CASES: readonly (readonly [template: string, values: Values, label: string
   ['{a}', { ...all, a: '\t\n' }, '#1'],
   ['{a}', { ...all, a: '\u00a0' }, '#1'],
   ['{a}{b}', { ...all, a: '\u200b', b: '\u202e\ufeff' }, '#1'],
-  ['{a} {b} ({c})', { ...all, a: null, b: null }, '(Three)'],
+  ['{a} {b} ({c})', { ...all, a: null, b: null }, 'Three'],
+  ['{a} ({b})', { ...all, a: null }, 'Two'],
+  ['{a} ({b})', { ...all, a: '' }, 'Two'],
+  ['{a} ({b})', { ...all, b: '' }, 'One'],
+  ['{a} ({b}, {c})', { ...all, b: null }, 'One (Three)'],
+  ['{a} ({b}, {c})', { ...all, a: ' ', b: '' }, 'Three'],
+  ['{a} ({b}) [{c}]', { ...all, a: null }, 'Two [Three]'],
+  ['({a}) {b}', { ...all, b: null }, '(One)'],
+  ['({a}) {b}', { ...all, a: null }, 'Two'],
+  ['{a} „{b}“ «{c}»', { ...all, a: null }, 'Two «Three»'],
+  ['{a} (of {next__a}) (c) {b}', all, 'One (c) Two'],
+  ['{a}) ({b}', { ...all, a: null }, 'Two'],
   ['{a}', { ...all, a: '\u2800' }, '#1'],
   ['{a} ({next__a})', all, 'One'],
   ['{a}/{b}/{c}', { a: null, b: null, c: 'Three' }, 'Three'],
@@ -47,13 +58,18 @@ const models = CASES.map(([template], index): Resource => ({
 
 const host: Resource = {
   model: 'host',
-  columns: { alias: text, display_name: text },
+  columns: { note: { type: 'text', null: true }, alias: text, display_name: text },
+};
+/** Its records show the labels of hosts. */
+const disk: Resource = {
+  model: 'disk',
+  columns: { host: { type: 'foreignKey', references: 'host' } },
 };
 
 let service: TestService;
 let ada: Browser;
 before(async () => {
-  service = await startService([...resources, ...models, host]);
+  service = await startService([...resources, ...models, host, disk]);
   await service.addUser('ada', { admin: true });
   ada = await logIn(service, 'ada');
 });
@@ -77,9 +93,21 @@ describe('a label', () => {
       assert.equal(/<h1>(.*?)<\/h1>/s.exec(history)?.[1]?.trim(), `History of ${label}`);
     });
 
-  test('is the display name if the registry names no label', async () => {
-    await service.sql`insert into host (display_name) values ('mail server')`;
-    const { text: page } = await ada.get('/admin/host/1/');
-    assert.match(page, /<h1>\s*mail server\s*<\/h1>/);
-  });
+  for (const [values, label] of [
+    [{ display_name: 'mail server', alias: 'mx', note: 'old' }, 'mail server'],
+    [{ display_name: null, alias: 'mx', note: 'old' }, 'mx'],
+    [{ display_name: '', alias: ' ', note: 'old' }, 'old'],
+    [{ display_name: null, alias: null, note: null }, undefined],
+  ] as const)
+    test(`of ${JSON.stringify(values)} is ${label ?? 'the key'} if the registry names no label`, async () => {
+      const [row] = await service.sql`insert into host ${service.sql(values)} returning id`;
+      const id = String(row?.['id']);
+      await service.sql`insert into disk (host_id) values (${id})`;
+      const { text: page } = await ada.get(`/admin/host/${id}/`);
+      assert.equal(/<h1>(.*?)<\/h1>/s.exec(page)?.[1]?.trim(), label ?? `#${id}`);
+      assert.match(
+        (await ada.get('/admin/disk/')).text,
+        new RegExp(`/admin/host/${id}/">${label ?? `#${id}`}</a>`),
+      );
+    });
 });

@@ -6,6 +6,8 @@ import { mayBeNull, output, reference, type Column, foreignReference } from '../
 export interface LabelPath {
   readonly path: readonly Column[];
   readonly column: Column;
+  /** Whether a label shows it only if no column before it has a value. */
+  readonly isSubstitute?: boolean;
 }
 
 /** The parts of a label in order, texts and columns: `{first_name} {last_name}`. */
@@ -35,36 +37,99 @@ export class LabelJoins {
   }
 }
 
-/**
- * The columns that must have values for a label to include a text. Otherwise a separator could be left over. A text needs:
- * - between columns: the next one, and at least one of those before it
- * - with an opening bracket at its end: only the next one
- * - at the end of the label: only the last one
- */
-function neededBy(
-  label: Label,
-  index: number,
-): { next: LabelPath | undefined; before: readonly LabelPath[] } {
-  const columns = (parts: Label): LabelPath[] => parts.filter((part) => typeof part !== 'string');
-  const [next] = columns(label.slice(index));
-  const before = columns(label.slice(0, index));
-  const text = label[index];
-  const isOpening = typeof text === 'string' && /[([{<„“«]\s*$/.test(text);
-  return { next, before: next ? (isOpening ? [] : before) : before.slice(-1) };
+/** A text of a label. It is shown if each of these groups has a column with a value. Otherwise it could be left over. */
+interface LabelText {
+  readonly text: string;
+  readonly needs: readonly (readonly LabelPath[])[];
 }
+
+/** The brackets and quotation marks that can enclose columns, and what closes them. */
+const CLOSING: Readonly<Record<string, string>> = {
+  '(': ')',
+  '[': ']',
+  '<': '>',
+  '«': '»',
+  '„': '“',
+  '“': '”',
+};
+
+const columnsOf = (label: Label): LabelPath[] => label.filter((part) => typeof part !== 'string');
+
+/** The position of the bracket that closes the one at `at`; `at` itself if there is none. */
+function closingAt(tokens: Label, at: number): number {
+  const open = tokens[at];
+  const close = typeof open === 'string' ? CLOSING[open] : undefined;
+  let depth = 0;
+  for (let index = at + 1; close !== undefined && index < tokens.length; index += 1) {
+    if (tokens[index] === close && depth === 0) return index;
+    depth += tokens[index] === open ? 1 : tokens[index] === close ? -1 : 0;
+  }
+  return at;
+}
+
+/**
+ * Finds out what the texts of a label need. An item is a column, or a pair of brackets with what it encloses.
+ * - A text before an item, and brackets, need a value in the item, and one in an earlier item if there are any.
+ * - A text at the end needs a value in the last item.
+ * @param tokens the parts of the label, with each bracket as a text of its own
+ */
+function partsOf(tokens: Label): (LabelText | LabelPath)[] {
+  const parts: (LabelText | LabelPath)[] = [];
+  let before: readonly LabelPath[] = [];
+  let last: readonly LabelPath[] = [];
+  let text = '';
+  for (let at = 0; at < tokens.length; at += 1) {
+    const token = tokens[at] ?? '';
+    const end = closingAt(tokens, at);
+    const enclosed = tokens.slice(at + 1, end);
+    const columns = typeof token === 'string' ? columnsOf(enclosed) : [token];
+    if (typeof token === 'string' && columns.length === 0) {
+      text += token;
+      continue;
+    }
+    const needs = before.length > 0 ? [columns, before] : [columns];
+    parts.push({ text, needs });
+    if (typeof token !== 'string') parts.push(token);
+    else parts.push({ text: token, needs }, ...partsOf(enclosed), { text: CLOSING[token] ?? '', needs });
+    before = [...before, ...columns];
+    last = columns;
+    text = '';
+    at = end;
+  }
+  return [...parts, { text, needs: last.length > 0 ? [last] : [] }];
+}
+
+/** The columns and the texts of a label in order. */
+const analyzed = (label: Label): (LabelText | LabelPath)[] =>
+  partsOf(
+    label.flatMap((part): Label => (typeof part === 'string' ? part.split(/([()[\]<>«»„“”])/) : [part])),
+  ).filter((part) => !('text' in part) || part.text !== '');
+
+/** The columns before a part, if the part is shown only without them. */
+const replacedBy = (part: LabelPath, label: Label): readonly LabelPath[] =>
+  part.isSubstitute ? columnsOf(label.slice(0, label.indexOf(part))) : [];
 
 /** The label of a record with these values. Empty if no column has a value. */
 export function joinLabel(label: Label, valueOf: (part: LabelPath) => string | null): string {
-  const hasValue = (part: LabelPath): boolean => valueOf(part) !== null;
-  const parts = label.map((part, index) => {
-    if (typeof part !== 'string') return valueOf(part) ?? '';
-    const { next, before } = neededBy(label, index);
-    return (!next || hasValue(next)) && (before.length === 0 || before.some(hasValue)) ? part : '';
-  });
-  return parts.join('').trim();
+  const hasValue = (part: LabelPath): boolean => (valueOf(part) ?? '').trim() !== '';
+  const isShown = (part: LabelText | LabelPath): boolean =>
+    'text' in part
+      ? part.needs.every((group) => group.some(hasValue))
+      : !replacedBy(part, label).some(hasValue);
+  return analyzed(label)
+    .filter(isShown)
+    .map((part) => ('text' in part ? part.text : valueOf(part)))
+    .join('')
+    .trim();
 }
 
-const mayLack = ({ path, column }: LabelPath): boolean => [...path, column].some(mayBeNull);
+/** White space as an SQL literal. */
+const SPACES = "E' \\t\\n\\r'";
+
+const isText = ({ type }: Column): boolean => type.operators.has('ilike');
+
+/** Whether its value may be missing. An empty text is missing, too. */
+const mayLack = ({ path, column }: LabelPath): boolean => isText(column) || [...path, column].some(mayBeNull);
 
 /**
  * A value of a label. PostgreSQL reads only the beginning of a longer one, followed by `...`. The dots are ASCII, because a
@@ -87,18 +152,24 @@ export function labelSql(alias: string, label: Label, joins: LabelJoins, charact
       path.reduce((from, step) => joins.follow(from, step), alias),
       column,
     );
-  const hasValue = (part: LabelPath): Fragment => sql`${value(part)} is not null`;
-  const text = (part: string, index: number): Fragment => {
-    const { next, before } = neededBy(label, index);
-    const needed = next && mayLack(next) ? [hasValue(next)] : [];
-    if (before.length > 0 && before.every(mayLack)) needed.push(sql`(${join(before.map(hasValue), ' or ')})`);
-    return needed.length === 0
-      ? literal(part)
-      : sql`case when ${join(needed, ' and ')} then ${literal(part)} end`;
+  const maximum = raw(String(characters));
+  const hasValue = (part: LabelPath): Fragment =>
+    isText(part.column)
+      ? sql`btrim(left(${value(part)}::text, ${maximum}), ${raw(SPACES)}) <> ''`
+      : sql`${value(part)} is not null`;
+  const anyOf = (group: readonly LabelPath[]): Fragment => sql`(${join(group.map(hasValue), ' or ')})`;
+  const text = ({ text: shown, needs }: LabelText): Fragment => {
+    const uncertain = needs.filter((group) => group.every(mayLack));
+    return uncertain.length === 0
+      ? literal(shown)
+      : sql`case when ${join(uncertain.map(anyOf), ' and ')} then ${literal(shown)} end`;
   };
-  const parts = label.map((part, index) =>
-    typeof part === 'string' ? text(part, index) : cutPart(value(part), part.column, characters),
-  );
+  const parts = analyzed(label).map((part) => {
+    if ('text' in part) return text(part);
+    const cut = cutPart(value(part), part.column, characters);
+    const others = replacedBy(part, label);
+    return others.length === 0 ? cut : sql`case when ${anyOf(others)} then null else ${cut} end`;
+  });
   return parts.length === 0
     ? raw("''::text")
     : sql`left(btrim(pg_catalog.concat(${join(parts, ', ')})), ${raw(String(characters + 1))})`;

@@ -1,5 +1,5 @@
 // Finds records by words, for search fields that choose a record.
-import type { Column } from '../../db/schema/model.ts';
+import { mayBeNull, type Column } from '../../db/schema/model.ts';
 import type { LabelPath } from '../../query/entries/label-sql.ts';
 import { fitsBudget } from '../../query/parse/query-budget.ts';
 import { containing, escapePattern, MAX_PATH_KEYS } from '../../query/plan.ts';
@@ -58,8 +58,11 @@ export function labelOrdering(
   { label }: AdminResource,
   steps: readonly Column[] = [],
 ): readonly (LabelPath & { readonly name: string })[] {
-  return label.flatMap((part) => {
-    if (typeof part === 'string') return [];
+  const columns = label.filter((part) => typeof part !== 'string');
+  const filled = columns.findIndex(({ column }) => !mayBeNull(column));
+  return columns.flatMap((part, index) => {
+    // After a column that always has a value, substitutes hardly matter.
+    if (part.isSubstitute && filled >= 0 && filled < index) return [];
     const path = [...steps, ...part.path];
     if (part.column.type.unordered || path.length > MAX_PATH_KEYS) return [];
     return [{ ...part, path, name: [...path, part.column].map(({ name }) => name).join('__') }];

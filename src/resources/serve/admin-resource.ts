@@ -62,6 +62,8 @@ const PLACEHOLDER = /\{([^{}]*)\}/;
 const LABEL_NAMES = [
   'name', 'title', 'label', 'display_name', 'full_name', 'username', 'subject', 'code', 'email',
 ]; // prettier-ignore
+/** Maximum columns of a label for which the registry names none. */
+const MAX_CANDIDATES = 4;
 /** Maximum columns of a list and of a search for which the registry names none. */
 const MAX_LISTED = 6;
 const MAX_SEARCHED = 8;
@@ -101,17 +103,19 @@ export function parseLabel(text: string): (string | { readonly name: string })[]
     .filter((part) => part !== '');
 }
 
-/** The column that most likely identifies a record to people; empty where no column fits. */
+/** The columns that most likely identify a record to people, the first one with a value; empty where no column fits. */
 function defaultLabel(columns: readonly Column[]): Label {
   const named = LABEL_NAMES.flatMap((name) =>
     columns.filter((column) => column.name === name && isText(column)),
   );
-  const [column] = [
+  const candidates = new Set([
     ...named,
     ...columns.filter((one) => isText(one) && one.type.input.control === 'text'),
     ...columns.filter(isText),
-  ];
-  return column ? [{ path: [], column }] : [];
+  ]);
+  return [...candidates]
+    .slice(0, MAX_CANDIDATES)
+    .map((column, index) => ({ path: [], column, isSubstitute: index > 0 }));
 }
 
 function labelOf({ admin }: Resource, model: Model, visible: (model: Model) => readonly Column[]): Label {
