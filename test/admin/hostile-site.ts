@@ -74,7 +74,7 @@ function addressesOf(ids: readonly string[]): string[] {
       `/admin/thing/?_search=${value}`, `/admin/thing/?note=${value}`, `/admin/thing/?${value}=${value}`, `/admin/thing/?amount=${value}`,
       `/admin/thing/?related=${encodeURIComponent(text.slice(0, 60))}`, `/admin/thing/?ordering=${value}&page=${value}&limit=${value}`,
       `/admin/thing/?_filter=${value}`, `/admin/thing/?_${value}=${value}`, `/admin/thing/-/add/?note=${value}&related=${value}&amount=${value}`,
-      `/admin/thing/-/filter/?_path=author&_how=eq&_value=${value}&_state=${encodeURIComponent(`note=${value}`)}`,
+      `/admin/thing/-/filter/?_path=author&_how=eq&_value=${value}&note=${value}`,
       `/admin/vitrine_history/?_search=${value}`, `/admin/${encodeURIComponent(text)}/`, `/admin/thing/${encodeURIComponent(text)}/`,
     ]; // prettier-ignore
   });

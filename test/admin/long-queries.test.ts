@@ -2,7 +2,15 @@
 import assert from 'node:assert/strict';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type TestService } from '../support.ts';
-import { hiddenFields, logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
+import {
+  fieldsOf,
+  hiddenFields,
+  logIn,
+  readable,
+  unescaped,
+  type AdminAnswer,
+  type Browser,
+} from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
 const numbered = <T>(count: number, name: string, column: T): Record<string, T> =>
@@ -30,8 +38,13 @@ const wide = {
 const MOST = 400_000;
 const LONG = '%22'.repeat(2_700);
 
-/** The address that the form with this control leads to. */
-function submitted({ text }: Pick<AdminAnswer, 'text'>, control: string, value: string): string {
+/** The address that the form with this control leads to. `_value` is its text field. */
+function submitted(
+  { text }: Pick<AdminAnswer, 'text'>,
+  control: string,
+  value: string,
+  typed?: string,
+): string {
   const form =
     text.match(/<form[\s\S]*?<\/form>/g)?.find((one) => one.includes(`<select name="${control}"`)) ?? '';
   const [, action = ''] = /action="([^"]*)"/.exec(form) ?? [];
@@ -41,6 +54,7 @@ function submitted({ text }: Pick<AdminAnswer, 'text'>, control: string, value: 
   const query = new URLSearchParams();
   for (const [, name = '', content = ''] of hidden) query.append(unescaped(name), unescaped(content));
   query.append(control, value);
+  if (typed !== undefined) query.append('_value', typed);
   return `${action}?${query.toString()}`;
 }
 
@@ -93,13 +107,13 @@ describe('a long query', () => {
       const opened = await visit(submitted(page, '_filter', 'column_2'));
       assert.equal(opened.status, 200);
       assert.ok(opened.text.includes('name="_path" value="column_2"'));
-      assert.ok(opened.text.includes(`column_1__ne=${value}`), 'the form keeps the query');
+      assert.ok(opened.text.includes(`name="column_1__ne" value="${'&quot;'.repeat(1_000)}"`));
     });
 
   test('chooses one of several related records with a form instead of links', async () => {
     const state = `column_1__ne=${'x'.repeat(4_000)}`;
-    const form = new URLSearchParams({ _state: state, _path: 'reference_1', _how: 'eq', _value: 'one many' });
-    const page = await visit(`/admin/wide/-/filter/?${form.toString()}`);
+    const form = new URLSearchParams({ _path: 'reference_1', _how: 'eq', _value: 'one many' });
+    const page = await visit(`/admin/wide/-/filter/?${state}&${form.toString()}`);
     assert.match(readable(page as AdminAnswer), /Several records match “one many”:/);
     assert.ok(page.text.length < MOST, `${page.text.length} characters`);
     const chosen = await ada.get(submitted(page, '_value', '7'));
@@ -130,6 +144,45 @@ describe('a long query', () => {
       const chosen = await ada.post('/admin/wide/-/bulk/', { _state, _all: '1', _action: 'delete' });
       assert.match(readable(chosen), /^Delete 3 records\?/);
     });
+
+  for (const list of ['/admin/wide/', '/api/wide/'])
+    test(`of 1,000 keys takes further filters in ${list}`, async () => {
+      const query = `id__in=${numbers.join(',')},${'9,'.repeat(50)}9`;
+      const form = await visit(`${list}?${query}&page=2&_filter=name`);
+      assert.equal(form.status, 200);
+      const address = submitted(form, '_how', 'eq', 'one of many');
+      const { status, location = '' } = await ada.get(address, { accept: 'text/html' });
+      assert.equal(status, 303, address);
+      assert.equal(decodeURIComponent(location), `${list}?${query}&name=one of many`.replace(/ /g, '+'));
+      const found = await ada.get(location, { accept: 'text/html' });
+      assert.equal(found.status, 200);
+      assert.ok(found.text.includes('/wide/7/') || found.text.includes('&quot;id&quot;: 7'), found.text);
+    });
+
+  test('of 1,000 keys can be changed, searched, and left for a record and back', async () => {
+    const query = `id__in=${numbers.join(',')}&limit=2`;
+    const list = `/admin/wide/?${query}`;
+    const page = await ada.get(list);
+    const edit = /<a href="([^"]*)" title="Change this filter">/.exec(page.text)?.[1] ?? '';
+    const form = await ada.get(unescaped(edit));
+    assert.equal(form.status, 200);
+    const changed = await ada.get(submitted(form, '_how', 'in', `${numbers.join(', ')}, 10`));
+    assert.equal(
+      decodeURIComponent(changed.location ?? ''),
+      `/admin/wide/?limit=2&id__in=${numbers.join(',')},10`,
+    );
+    assert.match(readable(await ada.follow(changed)), / 1–2 of 4 records /);
+
+    const searched = new URLSearchParams(query);
+    searched.append('_search', 'one');
+    assert.match(readable(await ada.get(`/admin/wide/?${String(searched)}`)), / 1–2 of 3 records /);
+
+    const record = await ada.get('/admin/wide/7/', { referer: `${service.base}${list}` });
+    const saved = await ada.post('/admin/wide/7/', { ...fieldsOf(record), _save: 'stay' });
+    assert.equal(saved.status, 303);
+    const back = fieldsOf(await ada.follow(saved))['_list'] ?? '';
+    assert.match(readable(await ada.get(`/admin/wide/?${back}`)), / 1–2 of 3 records /);
+  });
 
   test('of a form keeps no spelling that breaks a header or the query', async () => {
     const state = `name=a\r\nb#ö&column_1__ne=${'+'.repeat(8_000)}`;

@@ -9,7 +9,7 @@ import { withBasePath } from '../../http/message/base-path.ts';
 import { keyOfSegment } from '../../http/message/key-segment.ts';
 import { pageLinks, type PageLinks } from '../../http/api/page-links.ts';
 import { OPENAPI_PATH } from '../../http/api/api-routes.ts';
-import { firstParameters, parseParameters } from '../../query/parse/grammar.ts';
+import { firstParameters } from '../../query/parse/grammar.ts';
 import type { RecordPage } from '../../resources/records/api-listing.ts';
 import {
   meets,
@@ -73,13 +73,6 @@ function apiPageReply(
 
 /** The parameters of a collection's page that are not part of the API. */
 const PAGE_PARAMETERS = ['_filter', '_count'];
-
-/** A query without them. The rest keeps its encoding: encoded again, it could become too long. */
-const withoutPageParameters = (query: ReturnType<typeof parseParameters>): string =>
-  query
-    .filter(({ name }) => !PAGE_PARAMETERS.includes(name))
-    .map(({ encoded }) => encoded)
-    .join('&');
 
 /** The resources that the caller can GET. */
 const visibleTo = (resources: ServedResources, caller: Caller | undefined): ServedResources =>
@@ -229,8 +222,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
 
     async collection(request, resource, caller, load) {
       const { name } = resource;
-      const query = parseParameters(request.query);
-      const given = new LinkParameters(query);
+      const given = LinkParameters.parse(request.query);
       const visible = visibleTo(resources, caller);
       const filtered = filteredAddress(given, resource, visible);
       if (filtered !== undefined) return redirect(filtered);
@@ -238,7 +230,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       const parameters = given.without(...PAGE_PARAMETERS);
       const isCounted = given.get('_count') !== undefined;
       // The query may need credentials where the page does not. Its commands then need them, too.
-      const [page, reader] = await load(withoutPageParameters(query), isCounted ? 'exact' : undefined);
+      const [page, reader] = await load(parameters.toString(), isCounted ? 'exact' : undefined);
       const neighbors = pageLinks(resource, page);
       const json = await collectionJson(
         { page: page.page, ...neighbors },

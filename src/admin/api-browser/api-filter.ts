@@ -4,11 +4,11 @@ import { excerpt, type FieldErrors } from '../../errors.ts';
 import { findPath } from '../../resources/serve/admin-resource.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 import { apiLinks } from './api-links.ts';
-import { filterMenu } from '../list/filter-menu.ts';
+import { filterMenu, hiddenParameters } from '../list/filter-menu.ts';
 import { valueInput } from '../list/filter-panel.ts';
 import { comparisonsOf } from '../list/filters.ts';
 import { html, type Html } from '../web/html.ts';
-import { LinkParameters } from '../web/admin-links.ts';
+import type { LinkParameters } from '../web/admin-links.ts';
 import { chip, messagesOf, removeLink } from '../web/widgets.ts';
 
 /** The column at the end of a path; undefined if the caller may not see it. */
@@ -66,9 +66,14 @@ export function parameterChips(
 }
 
 /** The form for one column: a comparison and a value. Submitting it redirects to the filtered collection. */
-function filterForm(path: string, column: Column, name: string, state: LinkParameters): Html {
+function filterForm(
+  path: string,
+  column: Column,
+  { name, hasCursors }: ServedResource,
+  state: LinkParameters,
+): Html {
   return html`<form class="add-filter" action="${apiLinks.collection(name)}">
-    <input type="hidden" name="_state" value="${state.toString()}" />
+    ${hiddenParameters(state.without(...pageParameters(hasCursors)))}
     <input type="hidden" name="_path" value="${path}" />
     <label for="filter-how"><code>${path}</code></label>
     <select name="_how" id="filter-how" autofocus>
@@ -99,7 +104,7 @@ export function apiFilterPanel(
   return html`<div class="tools">
     <div class="filters">
       ${parameterChips(resource, parameters)}
-      ${path !== undefined && column && filterForm(path, column, name, state)}
+      ${path !== undefined && column && filterForm(path, column, resource, state)}
       ${filterMenu(offered, state, (query) => apiLinks.collection(name, query))}
     </div>
   </div>`;
@@ -113,9 +118,7 @@ export function filteredAddress(
 ): string | undefined {
   const path = form.get('_path');
   if (path === undefined) return undefined;
-  const state = LinkParameters.parse(form.get('_state') ?? '').query.without(
-    ...pageParameters(resource.hasCursors),
-  );
+  const state = form.query.without(...pageParameters(resource.hasCursors));
   const column = columnAt(path, resource, visible);
   const comparison = column && comparisonsOf(column).find(({ key }) => key === form.get('_how'));
   if (!comparison) return apiLinks.collection(resource.name, state);

@@ -44,9 +44,8 @@ function editLink(
 ): Html {
   const form = filterFormValues(parameter, resource);
   if (!form) return text;
-  const editing = parameters
-    .with('_filter', form.path)
-    .with('_old', new LinkParameters([parameter]).toString());
+  const position = parameters.filters.indexOf(parameter);
+  const editing = parameters.with('_filter', form.path).with('_old', String(position));
   return html`<a href="${links.list(resource.name, editing)}" title="Change this filter">${text}</a>`;
 }
 

@@ -7,7 +7,7 @@ import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { filterChips } from './filter-chips.ts';
-import { filterMenu } from './filter-menu.ts';
+import { filterMenu, hiddenParameters } from './filter-menu.ts';
 import { daysOf } from './date-links.ts';
 import { columnAt, dayFilters, filterFormValues, offeredComparisons, pathTitle } from './filters.ts';
 import { textsOf } from '../fields/form-values.ts';
@@ -55,18 +55,22 @@ export function valueInput(
   />`;
 }
 
+/** The filter that the form changes: `_old` is its position. */
+const changedFilter = (parameters: LinkParameters): Parameter | undefined =>
+  parameters.filters[Number(parameters.get('_old') ?? NaN)];
+
 /**
  * The form for one column: a comparison and a value.
- * @param old the filter that the form changes; undefined for a new one
+ * @param parameters of the list, with `_old` if the form changes a filter
  */
 async function filterForm(
   path: string,
   column: Column,
   context: ResourceContext,
-  state: LinkParameters,
-  old: Parameter | undefined,
+  parameters: LinkParameters,
 ): Promise<Html> {
   const { resource } = context;
+  const old = changedFilter(parameters);
   const present = old && filterFormValues(old, resource);
   const typed = { text: present?.text ?? '', isNull: present === undefined };
   const references = (await referencesOf(context, new Map([[column, typed]]))).get(column);
@@ -81,8 +85,7 @@ async function filterForm(
   );
   const withoutValue = comparisons.filter(({ takesValue }) => !takesValue);
   return html`<form class="add-filter" action="${links.action(resource.name, 'filter')}" id="filter">
-    <input type="hidden" name="_state" value="${state.toString()}" />
-    ${old && html`<input type="hidden" name="_old" value="${new LinkParameters([old]).toString()}" />`}
+    ${hiddenParameters(parameters.without('_filter', 'page'))}
     <input type="hidden" name="_path" value="${path}" />
     <label for="filter-how">${title}</label>
     <select name="_how" id="filter-how" autofocus>
@@ -93,14 +96,8 @@ async function filterForm(
     ${!options && label !== undefined && html`<span class="hint">${typed.text}: ${label}</span>`}
     ${withoutValue.length > 0 && html`<span class="hint" data-without-script>not needed for “${withoutValue.map(({ text }) => text).join('” and “')}”</span>`}
     <button class="primary">Filter</button>
-    <a href="${links.list(resource.name, state)}">Cancel</a>
+    <a href="${links.list(resource.name, parameters.without('_filter', '_old'))}">Cancel</a>
   </form>`;
-}
-
-/** The filter that the form changes, if the list still has it. */
-function changedFilter(state: LinkParameters, form: LinkParameters): Parameter | undefined {
-  const [was] = LinkParameters.parseOrEmpty(form.get('_old') ?? '').list;
-  return was && state.filters.find(({ name, value }) => name === was.name && value === was.value);
 }
 
 /** The active filters, the form if `_filter` names a column, and the menu to add a filter. */
@@ -111,7 +108,6 @@ export async function filterPanel(
 ): Promise<Html> {
   const { resource } = context;
   const state = parameters.without('_filter', '_old');
-  const old = changedFilter(state, parameters);
   const path = parameters.get('_filter');
   const column = path === undefined ? undefined : columnAt(path, resource);
   const offered = resource.filters.map((parts) => {
@@ -120,7 +116,7 @@ export async function filterPanel(
   });
   return html`<div class="filters">
     ${await filterChips(context, state, errors)}
-    ${path !== undefined && column && (await filterForm(path, column, context, state, old))}
+    ${path !== undefined && column && (await filterForm(path, column, context, parameters))}
     ${filterMenu(offered, state, (query) => links.list(resource.name, query))}
   </div>`;
 }
@@ -152,9 +148,7 @@ async function offerRecords(
   const found = await recordMeant(context, related, words);
   if (found) return redirect(filteredBy(found.id));
   const { entries, hasNext } = await context.browsing.lookUp(related, words, MAX_OFFERED);
-  const hidden = ['_state', '_path', '_how', '_old']
-    .filter((name) => form.get(name))
-    .map((name) => html`<input type="hidden" name="${name}" value="${form.get(name)}" />`);
+  const hidden = hiddenParameters(form.without('_value'));
   const isShort = form.mayRepeat(entries.length);
   const body = html` <form class="search" role="search" action="${links.action(resource.name, 'filter')}">
       ${hidden}
@@ -201,8 +195,8 @@ async function offerRecords(
 export async function applyFilter(context: ResourceContext): Promise<Reply> {
   const { resource } = context;
   const form = LinkParameters.parse(context.request.query);
-  const list = LinkParameters.parse(form.get('_state') ?? '').without('page', '_filter', '_old');
-  const old = changedFilter(list, form);
+  const list = form.without('page', '_filter', '_path', '_how', '_value', '_old');
+  const old = changedFilter(form);
   const state = old ? list.withoutOne(old) : list;
   const path = form.get('_path') ?? '';
   const column = columnAt(path, resource);

@@ -43,7 +43,9 @@ export const links = {
   part: (model: string, id: string, part: string): string => `${root()}${model}/${segment(id)}/${part}/`,
   /** Adds `_list`, the query of the list that the user came from, for the way back. */
   from: (list: string | undefined, href: string): string =>
-    list === undefined || list === '' ? href : `${href}?_list=${encodeURIComponent(list)}`,
+    list === undefined || list === ''
+      ? href
+      : `${href}?_list=${compactQuery(encodeURIComponent(compactQuery(list)))}`,
   /** The list whose query `from` has added. */
   back: (model: string, list: string | undefined): string =>
     links.list(model, list === undefined ? undefined : LinkParameters.parseOrEmpty(list)),
@@ -57,23 +59,27 @@ const MAX_LINK_CHARACTERS = 131_072;
 const ESCAPED = /[&']/g;
 const ESCAPED_LENGTH = 5;
 
-/** A parameter of a page. `encoded` is the whole of it as it was sent, if it was. */
-type PageParameter = Parameter & { readonly encoded?: string };
-
-/** A spelling that links may repeat. Others break a header, end the query (`#`), or grow in HTML (`<`). */
-const REPEATABLE = /^[!$-;=?-~]*$/;
-
 const encode = ({ name, value }: Parameter): string =>
   `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
+
+/** Encoded characters that a query may contain unencoded. Others break a header, end the query (`#`), or grow in HTML (`<`). */
+const NEEDLESS = /%(?:24|2C|2F|3A|3B|3F|40|5B|5C|5D|5E|60|7B|7C|7D)/g;
+
+/** A shorter spelling of a query. Browsers encode most characters of a form, which makes long lists too long. */
+const compactQuery = (query: string): string =>
+  query.replaceAll('%20', '+').replace(NEEDLESS, decodeURIComponent);
+
+const encodeShort = ({ name, value }: Parameter): string =>
+  `${encodeURIComponent(name)}=${compactQuery(encodeURIComponent(value)).replaceAll('%3D', '=')}`;
 
 /**
  * The query parameters of a page: those of the API, and the page's own, which begin with an underscore, as no column does. The
  * object is immutable; each method returns a changed copy.
  */
 export class LinkParameters {
-  readonly list: readonly PageParameter[];
+  readonly list: readonly Parameter[];
 
-  constructor(list: readonly PageParameter[] = []) {
+  constructor(list: readonly Parameter[] = []) {
     this.list = list;
   }
 
@@ -88,7 +94,7 @@ export class LinkParameters {
 
   /** @throws Problem 414, 400 */
   static parse(query: string): LinkParameters {
-    return new LinkParameters(parseParameters(query));
+    return new LinkParameters(parseParameters(compactQuery(query)));
   }
 
   /**
@@ -162,13 +168,10 @@ export class LinkParameters {
     return times * (text.length + escaped * (ESCAPED_LENGTH - 1)) <= MAX_LINK_CHARACTERS;
   }
 
-  /** Encoding what the client sent unencoded can make the query too long. Then it keeps the client's spelling. */
+  /** Encodes all that can be encoded, unless that makes the query too long. */
   toString(): string {
     const query = this.list.map(encode).join('&');
-    if (query.length <= MAX_QUERY_BYTES) return query;
-    return this.list
-      .map((one) => (one.encoded !== undefined && REPEATABLE.test(one.encoded) ? one.encoded : encode(one)))
-      .join('&');
+    return query.length <= MAX_QUERY_BYTES ? query : this.list.map(encodeShort).join('&');
   }
 }
 

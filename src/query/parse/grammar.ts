@@ -151,11 +151,14 @@ export function hasMoreParameters(query: string, max: number): boolean {
   return left === 0;
 }
 
-/** The query string without paging. Paging does not count for the length limit, because links to other pages add it. */
-const withoutPaging = (query: string): string =>
+/**
+ * The query string without what links and forms of pages add: paging, and parameters that begin with an underscore, as no column
+ * does. These do not count for the length limit.
+ */
+const countedQuery = (query: string): string =>
   query
     .split('&')
-    .filter((encoded) => !/^(limit|page|cursor)=/.test(encoded))
+    .filter((encoded) => !/^(_|(limit|page|cursor)=)/.test(encoded))
     .join('&');
 
 /** A parameter, and the whole of it as the client sent it. */
@@ -166,7 +169,7 @@ type EncodedParameter = Parameter & Pick<DecodedParameter, 'encoded'>;
  * @throws Problem 414 if it is too long, 400 for bad percent-encoding and NUL characters
  */
 export function parseParameters(query: string): EncodedParameter[] {
-  if (Buffer.byteLength(query) > MAX_QUERY_BYTES && Buffer.byteLength(withoutPaging(query)) > MAX_QUERY_BYTES)
+  if (Buffer.byteLength(query) > MAX_QUERY_BYTES && Buffer.byteLength(countedQuery(query)) > MAX_QUERY_BYTES)
     throw new Problem(414, `The query string is longer than ${MAX_QUERY_BYTES} bytes.`);
   const errors: FieldErrors = {};
   const parameters: EncodedParameter[] = [];
