@@ -8,6 +8,7 @@ import {
   fieldsOf,
   logIn,
   readable,
+  unescaped,
   type AdminAnswer,
   type Browser,
   type Fields,
@@ -208,6 +209,63 @@ describe('adding a record', () => {
   });
 });
 
+describe('a new record of a filtered list', () => {
+  const addFrom = async (query: string): Promise<AdminAnswer> => {
+    const { text } = await ada.get(`/admin/thing/?${query}`);
+    return ada.get(unescaped(/<a class="button primary" href="([^"]*)">Add</.exec(text)?.[1] ?? ''));
+  };
+
+  for (const [query, expected] of [
+    ['author=1&colour=blue&ready=TRUE', { author_id: '1', colour: 'blue', ready: 'true' }],
+    ['author_id=1&day=2024-02-29&hour=08:30', { author_id: '1', day: '2024-02-29', hour: '08:30:00' }],
+    [
+      'note=a%20%26%20b&price=1.5&at=2024-02-29T10:00:00Z',
+      { note: 'a & b', price: '1.5', at: '2024-02-29T10:00:00' },
+    ],
+    ['name=New&_search=x&ordering=-name&page=1', { name: 'New' }],
+    // Not one value: a range, alternatives, another record's column, an invalid number.
+    ['amount__gte=5', { amount: '' }],
+    ['amount=5&amount=6', { amount: '' }],
+    ['-amount=5&note__is=null', { amount: '', note: '' }],
+    ['author__username=ada', { author_id: '' }],
+    ['amount=many', { amount: '' }],
+  ] as const)
+    test(`has the values that ${query} requires`, async () => {
+      const form = await addFrom(query);
+      assert.equal(form.status, 200);
+      const fields = fieldsOf(form);
+      for (const [name, value] of Object.entries(expected)) assert.equal(fields[name] ?? '', value, name);
+    });
+
+  test('keeps the list and its values when another one is added, and leads back to it', async () => {
+    const query = 'author=1&_search=Row&ordering=-name';
+    let form = await addFrom(query);
+    for (const name of ['Row 1', 'Row 2']) {
+      const saved = await ada.post('/admin/thing/-/add/', { ...fieldsOf(form), name, _save: 'another' });
+      assert.equal(saved.status, 303, readable(saved));
+      form = await ada.follow(saved);
+      assert.equal(fieldsOf(form)['author_id'], '1');
+    }
+    const last = await ada.post('/admin/thing/-/add/', { ...fieldsOf(form), name: 'Row 3', _save: 'list' });
+    assert.equal(last.location, `/admin/thing/?${query}`);
+    const [count] =
+      await service.sql`select count(*)::int from thing where name like 'Row%' and author_id = 1`;
+    assert.equal(count?.['count'], 3);
+  });
+
+  test('keeps the record beside which it was added', async () => {
+    const { text } = await ada.get('/admin/user/1/');
+    const add = unescaped(/<a href="([^"]*)" aria-label="Add to Things"/.exec(text)?.[1] ?? '');
+    const first = fieldsOf(await ada.get(add));
+    assert.equal(first['author_id'], '1');
+    const saved = await ada.post('/admin/thing/-/add/', { ...first, name: 'Beside 1', _save: 'another' });
+    const second = fieldsOf(await ada.follow(saved));
+    assert.equal(second['author_id'], '1');
+    const last = await ada.post('/admin/thing/-/add/', { ...second, name: 'Beside 2', _save: 'list' });
+    assert.equal(last.location, '/admin/thing/?author=1');
+  });
+});
+
 describe('changing a record', () => {
   test('changes nothing when the form is unchanged, and says so', async () => {
     await service.sql`insert into thing (name, note, ratio, at, extra, colour) values ('Odd', E'\nfirst\r\nlast', 'NaN', '0044-03-15 12:00 BC', '[1, 2]', 'mauve')`;
@@ -263,7 +321,7 @@ describe('changing a record', () => {
     for (const [button, to] of [
       ['list', '/admin/thing/?colour=red&ordering=-name'],
       ['stay', `${address}?_list=${encodeURIComponent('colour=red&ordering=-name')}`],
-      ['another', '/admin/thing/-/add/'],
+      ['another', `/admin/thing/-/add/?_list=${encodeURIComponent('colour=red&ordering=-name')}`],
     ] as const)
       assert.equal((await ada.post(address, { ...typed, _save: button })).location, to);
     const copied = await ada.post(address, { ...typed, name: 'Buttons, copied', _save: 'new' });

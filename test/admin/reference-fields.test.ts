@@ -272,7 +272,7 @@ test('the page of a record links to the records that refer to it', async () => {
   await added({ name: 'Child', author_id: '1' });
   const page = await ada.get('/admin/user/1/');
   assert.match(page.text, /href="\/admin\/thing\/\?author=1">Things<\/a>/);
-  assert.match(page.text, /href="\/admin\/thing\/-\/add\/\?author=1&amp;_list=author%3D1"/);
+  assert.match(page.text, /href="\/admin\/thing\/-\/add\/\?_list=author%3D1"/);
   const list = await ada.get('/admin/thing/?author=1');
   assert.match(list.text, /Child/);
 });

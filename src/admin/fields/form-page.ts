@@ -1,13 +1,5 @@
 // The page with the form of a record, new or stored.
-import { splitKey } from '../../db/schema/composite-key.ts';
-import {
-  foreignKeysOf,
-  hasNaturalKey,
-  isAmong,
-  isKeyPart,
-  partsOf,
-  type Column,
-} from '../../db/schema/model.ts';
+import { foreignKeysOf, hasNaturalKey, isAmong, isKeyPart, type Column } from '../../db/schema/model.ts';
 import { keySegment } from '../../http/message/key-segment.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
@@ -102,14 +94,6 @@ function keptRow(column: Column, entry: RecordEntry, { name, inApi }: AdminResou
   </div>`;
 }
 
-/** The names and texts of the fields of a record that refers to this one. */
-function presetOf(column: Column, id: string): (readonly [name: string, text: string])[] {
-  const texts = column.parts ? splitKey(id, column.parts) : [id];
-  return 'fault' in texts
-    ? []
-    : partsOf(column).map(({ name }, index) => [name, texts[index] ?? ''] as const);
-}
-
 /** Counts the records that refer to this one, with links to list them and to add one. */
 async function relatedRecords(context: ResourceContext, id: string): Promise<Html | false> {
   const { bulk, resources, resource } = context;
@@ -127,10 +111,7 @@ async function relatedRecords(context: ResourceContext, id: string): Promise<Htm
         const count = found ? `${found.isCapped ? 'more than ' : ''}${grouped(found.count)}` : none;
         const query = `${column.name}=${encodeURIComponent(id)}`;
         const filtered = `${links.list(other.name)}?${query}`;
-        const preset = presetOf(column, id)
-          .map(([name, text]) => `${name}=${encodeURIComponent(text)}`)
-          .join('&');
-        const add = `${links.action(other.name, 'add')}?${preset}&_list=${encodeURIComponent(query)}`;
+        const add = links.from(query, links.action(other.name, 'add'));
         const link = html`<a href="${filtered}">${other.title}</a>
           <span class="hint">by ${column.title}</span>`;
         return resourceRow(other, link, count, add);

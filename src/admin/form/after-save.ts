@@ -38,7 +38,7 @@ async function labelOf(
   }
 }
 
-/** Redirects after a save as the pressed button asks: to the list, to the record, or to the form of another new record. */
+/** Redirects after a save as the pressed button asks: to the list, to the record, or to the form of another new record, which keeps the list. */
 export async function afterSave(
   context: ResourceContext,
   id: string,
@@ -54,7 +54,7 @@ export async function afterSave(
   const to = staysOnRecord
     ? links.from(list, links.record(name, id))
     : button === 'another'
-      ? links.action(name, 'add')
+      ? links.from(list, links.action(name, 'add'))
       : links.back(name, list);
   const record = label === null ? 'the record' : `“${shortened(label, 80)}”`;
   const text = `${title}: ${OUTCOME_TEXTS[outcome](record)}`;

@@ -1,9 +1,11 @@
 // The forms that add, change and copy a record: from the request to the saved record or the form with its errors.
 import type { Column } from '../../db/schema/model.ts';
+import { splitKey } from '../../db/schema/composite-key.ts';
 import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { RecordEntry, StoredEntry } from '../../resources/records/record-entry.ts';
+import type { Parameter } from '../../query/parse/grammar.ts';
 import { sessionCaller } from '../session/assert-session.ts';
 import { confirmCaller, needsConfirmation } from '../session/password-confirmation.ts';
 import { isChoice, resolveConflict, showConflict, type Conflict } from './conflict-page.ts';
@@ -30,6 +32,7 @@ import { links, LinkParameters } from '../web/admin-links.ts';
 import { addLockOut, isOwnUser } from '../session/lock-out.ts';
 import { addOnce } from '../fields/submit-once.ts';
 import { showLookup, withKeys } from '../fields/references.ts';
+import { listQuery } from '../web/admin-request.ts';
 import { afterSave } from './after-save.ts';
 import { shortened } from '../web/display-text.ts';
 
@@ -38,12 +41,32 @@ const GONE = 'This record has been deleted. Your values are kept here: save to a
 /** A request for the form of a record, new without an `id`. */
 type FormContext = ResourceContext & { readonly id?: string };
 
+/** The values that the records of a list have in common, because its filters require them. */
+function filteredValues({ find }: AdminResource, list = ''): ReadonlyMap<Column, string> {
+  const { filters } = LinkParameters.parseOrEmpty(list);
+  const isOnly = ({ name }: Parameter): boolean => filters.filter((one) => one.name === name).length === 1;
+  return new Map(
+    filters.filter(isOnly).flatMap(({ name, value }): (readonly [Column, string])[] => {
+      const { path, column } = find(name.split('__')) ?? {};
+      if (!column || path?.length !== 0) return [];
+      const { parts, type } = column;
+      if (parts) {
+        const texts = splitKey(value, parts);
+        return 'fault' in texts ? [] : parts.map((part, index) => [part, texts[index] ?? '']);
+      }
+      const parsed = type.parse(value, column);
+      return parsed.fault === undefined ? [[column, type.element ? value : parsed.value]] : [];
+    }),
+  );
+}
+
 export async function showAdd(context: ResourceContext): Promise<Reply> {
   const given = LinkParameters.parse(context.request.query);
   const columns = editableColumns(context.resource, true);
   const empty = new Set(given.get(NO_VALUES)?.split(' '));
-  const typed = initialValues(columns, ({ name, key }) =>
-    empty.has(key) ? null : (given.get(name) ?? given.get(key)),
+  const filtered = filteredValues(context.resource, listQuery(context));
+  const typed = initialValues(columns, (column) =>
+    empty.has(column.key) ? null : (given.get(column.name) ?? given.get(column.key) ?? filtered.get(column)),
   );
   return formPage(context, { typed, stored: undefined });
 }

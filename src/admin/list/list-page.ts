@@ -211,7 +211,7 @@ export async function showList(context: ResourceContext): Promise<Reply> {
     crumbs: [{ text: title }],
     kind: 'list',
     status: page ? 200 : 400,
-    actions: html`${may.has('add') && html`<a class="button primary" href="${links.action(name, 'add')}">Add</a>`}
+    actions: html`${may.has('add') && html`<a class="button primary" href="${links.from(state.toString(), links.action(name, 'add'))}">Add</a>`}
     ${(may.has('add') || may.has('change')) && html`<a class="button" href="${links.action(name, 'import')}">Import</a>`}`,
     body,
   });

@@ -78,7 +78,7 @@
     k: () => move(-1),
     e: () => act(currentRow() && linkOf(currentRow()), 'click'),
     x: () => act(currentRow()?.querySelector('.check input'), 'click'),
-    n: () => act(document.querySelector('.actions a[href$="/-/add/"]'), 'click'),
+    n: () => act(document.querySelector('.actions a[href*="/-/add/"]'), 'click'),
     // On a row's checkbox, Enter would submit the form of the whole list.
     Enter: () => document.activeElement.matches('.check input') && KEYS.e(),
   };
