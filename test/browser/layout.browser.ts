@@ -1,0 +1,57 @@
+// Lists at every width and on paper.
+import assert from 'node:assert/strict';
+import type { Page } from 'playwright-core';
+import type { Resource } from '../../src/index.ts';
+import { overflowOf } from './axe.ts';
+import { MODES, openSite, type Site } from './support.ts';
+import { after, before, describe, test } from 'node:test';
+
+const invoice = {
+  model: 'invoice',
+  columns: {
+    name: { type: 'string' },
+    state: { type: 'string', choices: ['paid in part', 'overdue'] },
+    town: { type: 'foreignKey', references: 'town' },
+    net_amount: { type: 'decimal', precision: 12, scale: 2 },
+    tax_amount: { type: 'decimal', precision: 12, scale: 2 },
+    issued: { type: 'date' },
+    sent: { type: 'datetime', null: true },
+    hour: { type: 'time', null: true },
+    is_closed: { type: 'boolean' },
+    remarks: { type: 'text', null: true },
+    total_of_all_payments: { type: 'decimal', precision: 12, scale: 2 },
+  },
+} satisfies Resource;
+const LIST = Object.keys(invoice.columns);
+const WIDTHS = Array.from({ length: 21 }, (_, index) => 320 + 64 * index).concat(704, 736);
+
+for (const { mode, javaScriptEnabled } of MODES) {
+  describe(mode, () => {
+    let site: Site;
+    let page: Page;
+    before(async () => {
+      site = await openSite({ javaScriptEnabled }, [{ ...invoice, admin: { list: LIST } }]);
+      await site.service.sql`
+        insert into invoice (name, state, town_id, net_amount, tax_amount, issued, sent, hour, is_closed, remarks, total_of_all_payments)
+        select 'Invoice of a customer with a long name ' || n, 'paid in part', n, 1233.20 * n, 93.45 * n, date '2025-11-20' + n,
+          timestamp '2025-11-20 10:11:12' + n * interval '1 day', '10:11:12', true, repeat('Remarks of several words. ', 3), 123456.78 * n
+        from generate_series(1, 3) n`;
+      page = await site.openAs();
+    });
+    after(() => site.close());
+
+    test('a list does not widen the page, whatever it is sorted by', async () => {
+      const found: string[] = [];
+      const orderings = LIST.map((name) => `-${name}`);
+      for (const ordering of ['name', ...orderings, orderings.slice(-8).join(',')]) {
+        await page.goto(`/admin/invoice/?ordering=${ordering}`);
+        for (const width of WIDTHS) {
+          await page.setViewportSize({ width, height: 400 });
+          const overflow = await overflowOf(page);
+          if (overflow > 0) found.push(`${ordering} at ${width} px: ${overflow} px`);
+        }
+      }
+      assert.deepEqual(found, []);
+    });
+  });
+}
