@@ -53,5 +53,28 @@ for (const { mode, javaScriptEnabled } of MODES) {
       }
       assert.deepEqual(found, []);
     });
+
+    test('numbers, dates and choices do not break on paper', async () => {
+      await page.goto('/admin/invoice/');
+      await page.setViewportSize({ width: 1600, height: 400 });
+      await page.emulateMedia({ media: 'print' });
+      // The width of A4 and of A5 without margins.
+      for (const width of [718, 480]) {
+        await page.setViewportSize({ width, height: 1000 });
+        const broken = await page.evaluate<
+          string[]
+        >(`[...document.querySelectorAll('tbody [data-label]')].filter((cell) => {
+          const range = document.createRange();
+          range.selectNodeContents(cell);
+          return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size > 1;
+        }).map((cell) => cell.dataset.label)`);
+        const breaking = ['Name', 'Town', 'Remarks'];
+        assert.deepEqual(
+          broken.filter((title) => !breaking.includes(title)),
+          [],
+        );
+      }
+      await page.emulateMedia({ media: 'screen' });
+    });
   });
 }

@@ -8,6 +8,7 @@ import { isVisible, keyIn, type RecordEntry } from '../../resources/records/reco
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links, type LinkParameters } from '../web/admin-links.ts';
+import { textsOf } from '../fields/form-values.ts';
 import { fieldOfKey } from '../web/form-data.ts';
 import { removeLink } from '../web/widgets.ts';
 import { isNumeric, shortened } from '../web/display-text.ts';
@@ -17,6 +18,15 @@ function sortNames(column: Column, { resources }: AdminContext): readonly string
   const related = column.references && resources.get(column.references.name);
   const names = related ? labelOrdering(related, [column]).map(({ name }) => name) : [];
   return names.length === 0 ? [column.name] : names.slice(0, MAX_ORDERINGS);
+}
+
+const BRIEF_CONTROLS: ReadonlySet<string> = new Set(['checkbox', 'date', 'datetime-local', 'time']);
+
+/** The class of a column's cells: numbers are right-aligned, and numbers, dates and choices do not break on paper. */
+function cellClass(column: Column): 'number' | 'brief' | undefined {
+  if (isNumeric(column)) return 'number';
+  const isBrief = BRIEF_CONTROLS.has(column.type.input.control) || textsOf(column) !== undefined;
+  return isBrief && !column.references ? 'brief' : undefined;
 }
 
 const withoutSign = (part: string): string => part.replace(/^-/, '');
@@ -36,7 +46,7 @@ function heading(
   hasLinks: boolean,
 ): Html {
   const { resource } = context;
-  const className = isNumeric(column) ? 'number' : undefined;
+  const className = cellClass(column);
   if (column.type.unordered)
     return html`<th scope="col" ${attributes({ class: className })}>${column.title}</th>`;
   const names = sortNames(column, context);
@@ -90,7 +100,7 @@ function cell(
     : isLinked && column.references && hasAddress(key)
       ? html`<a href="${links.record(column.references.name, key)}">${shown}</a>`
       : shown;
-  const cellAttributes = attributes({ class: isNumeric(column) && 'number', 'data-label': column.title });
+  const cellAttributes = attributes({ class: cellClass(column), 'data-label': column.title });
   return isFirst
     ? html`<th scope="row" ${cellAttributes}>${content}</th>`
     : html`<td${cellAttributes}>${content}</td>`;
