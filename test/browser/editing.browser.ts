@@ -1,6 +1,7 @@
 // Adding, changing and deleting records, conflicts, and the history.
 import assert from 'node:assert/strict';
 import type { Page } from 'playwright-core';
+import { eventually } from '../http/expect.ts';
 import {
   button,
   follow,
@@ -83,6 +84,27 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await follow(button(page, 'Save'));
       await expectMessage(page, 'Things: “Hammer (red)” was added.');
       assert.equal(await heading(page), 'Things');
+    });
+
+    test('the mouse wheel scrolls the page and does not change a focused number', async () => {
+      await page.setViewportSize({ width: 1000, height: 300 });
+      await page.goto('/admin/trip/5/');
+      const rating = page.getByLabel('Rating');
+      const before = await rating.inputValue();
+      await rating.click();
+      const scrolled = (): Promise<number> => page.evaluate<number>('window.scrollY');
+      await page.evaluate('window.scrollTo(0, 100)');
+      for (const step of [-60, 60, -60]) {
+        await rating.hover();
+        const from = await scrolled();
+        await page.mouse.wheel(0, step);
+        await eventually(async () => (await scrolled()) !== from, 'a page that scrolls');
+        assert.equal(await rating.inputValue(), before);
+      }
+      // It can still be typed and stepped with the keyboard.
+      await page.keyboard.press('ArrowDown');
+      assert.equal(await rating.inputValue(), String(Number(before) - 1 || 1));
+      await page.setViewportSize({ width: 1280, height: 720 });
     });
 
     test('unchanged texts are kept with all their characters', async () => {
