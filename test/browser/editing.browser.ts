@@ -107,6 +107,36 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await page.setViewportSize({ width: 1280, height: 720 });
     });
 
+    if (javaScriptEnabled)
+      test('clicking into a chosen record selects its name, and a second click places the cursor', async () => {
+        await page.goto('/admin/trip/5/');
+        const town = page.getByRole('combobox', { name: 'Town' });
+        const chosen = await town.inputValue();
+        for (const target of [town, page.locator('label', { hasText: 'Town' })]) {
+          await page.getByLabel('Name').click();
+          await target.click();
+          await page.keyboard.type('town 09');
+          assert.equal(await town.inputValue(), 'town 09');
+          await expectVisible(page.getByRole('option', { name: 'Town 090' }));
+          await page.keyboard.press('Escape');
+          assert.equal(await town.inputValue(), chosen);
+        }
+        await page.getByLabel('Name').click();
+        await town.click();
+        await town.click({ position: { x: 12, y: 12 } });
+        await page.keyboard.type('x');
+        assert.equal((await town.inputValue()).length, chosen.length + 1);
+        await page.keyboard.press('Escape');
+
+        await page.getByRole('combobox', { name: 'Town' }).fill('');
+        await page.getByLabel('Name').click();
+        await town.click();
+        await page.keyboard.type('Town 012');
+        await page.getByRole('option', { name: 'Town 012' }).click();
+        await follow(button(page, 'Save and continue editing'));
+        assert.equal(await town.inputValue(), 'Town 012');
+      });
+
     test('unchanged texts are kept with all their characters', async () => {
       const { sql } = site.service;
       const texts = [

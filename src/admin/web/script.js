@@ -378,7 +378,15 @@
     // Safari clears inputs without autocompletion on a page from its back/forward cache, after this event.
     const showSent = () => (input.value = key.value === chosen.id ? chosen.label : key.value);
     window.addEventListener('pageshow', ({ persisted }) => persisted && setTimeout(showSent));
-    input.addEventListener('click', () => list.hidden && void search());
+    // The first click into the field selects the chosen record, so that typing replaces it.
+    let isEntered = false;
+    input.addEventListener('focus', () => (isEntered = true));
+    input.addEventListener('click', () => {
+      const hasCaret = input.selectionStart === input.selectionEnd;
+      if (isEntered && hasCaret && input.value === chosen.label) input.select();
+      isEntered = false;
+      if (list.hidden) void search();
+    });
     // If the list took the focus, it would close before the click arrives.
     list.addEventListener('mousedown', (event) => event.preventDefault());
     input.addEventListener('blur', () => {
