@@ -1,7 +1,7 @@
 // The warnings that the start of the service logs. `vitrine check` reports them and more.
 import type { Database } from '../../db/connection/database.ts';
 import { ENGINE, engineWarnings } from '../../db/schema/engine.ts';
-import { unknownConstraintsStatement } from '../../db/schema/constraint-names.ts';
+import { unknownConstraintsStatement } from '../../db/schema/relations.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import { missingIndexes } from '../../db/schema/missing-schema.ts';
 import { HISTORY, SECRET, SESSION } from '../definition/system-tables.ts';
