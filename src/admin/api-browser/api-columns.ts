@@ -53,8 +53,8 @@ function typeOf(column: Column, visible: ServedResources): Content {
   return html`${name}, the id of ${target}`;
 }
 
-const isUnique = (column: Column, { uniques }: Model): boolean =>
-  [...uniques.values()].some(([first, ...others]) => first === column && others.length === 0);
+const isUnique = (column: Column, { wholeUniques }: Model): boolean =>
+  wholeUniques.some(([first, ...others]) => first === column && others.length === 0);
 
 /** Constraints and help of a column, as short phrases. */
 function notesOf(column: Column, { readonly, owner, model }: ServedResource): Content {

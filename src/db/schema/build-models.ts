@@ -145,7 +145,10 @@ function uniquesOf(
 ): Pick<Model, 'uniques' | 'wholeUniques'> {
   const uniques = (found?.indexes ?? [])
     .filter(({ unique }) => unique)
-    .map((index) => ({ ...index, columns: columns.filter(({ field }) => index.fields.includes(field)) }));
+    .map((index) => ({
+      ...index,
+      columns: columns.filter(({ field }) => [...index.fields, ...index.inExpressions].includes(field)),
+    }));
   return {
     uniques: new Map(uniques.map((index) => [index.name, index.columns])),
     wholeUniques: uniques

@@ -147,7 +147,10 @@ select coalesce(json_agg(json_build_object(
         select coalesce(json_agg(a.attname order by k.n), '[]')
         from unnest(i.indkey::int2[]) with ordinality as k(attnum, n)
         join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
-        where k.n <= i.indnkeyatts)
+        where k.n <= i.indnkeyatts),
+      'inExpressions', array(
+        select a.attname from pg_attribute a where a.attrelid = c.oid and a.attnum > 0
+        and i.indexprs::text like '%:varattno ' || a.attnum || ' %')
     ) order by ic.relname), '[]')
     from pg_index i join pg_class ic on ic.oid = i.indexrelid
     where i.indrelid = c.oid),

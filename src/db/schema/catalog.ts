@@ -62,6 +62,8 @@ export const lengthOf = (column: CatalogColumn): number | undefined =>
 export interface CatalogIndex {
   readonly name: string;
   readonly fields: readonly string[];
+  /** The columns that its expressions use. */
+  readonly inExpressions: readonly string[];
   readonly unique: boolean;
   readonly primary: boolean;
   /** Covers only some rows, indexes expressions, or is invalid. */

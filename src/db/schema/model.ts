@@ -76,7 +76,7 @@ export interface Model {
   readonly columns: readonly Column[];
   /** Foreign keys of several columns. They are followed like other foreign keys, but are not part of a record. */
   readonly foreignKeys: readonly Column[];
-  /** The columns of each unique index, by the index's name. */
+  /** The columns of each unique index, also those in its expressions, by the index's name. */
   readonly uniques: ReadonlyMap<string, readonly Column[]>;
   /** The columns of each unique index that is neither partial nor on expressions. A query by these columns can use it. */
   readonly wholeUniques: readonly (readonly Column[])[];
