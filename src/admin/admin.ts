@@ -1,6 +1,6 @@
 // Answers requests to the admin area: finds the session, reads the form, and turns problems into pages.
 import { STATUS_CODES } from 'node:http';
-import { asProblem } from '../db/connection/database-errors.ts';
+import { asProblem, DatabaseFault } from '../db/connection/database-errors.ts';
 import { Problem } from '../errors.ts';
 import type { ApiRequest, Area, Reply } from '../http/message/message.ts';
 import { findAsset, isAsset } from './web/assets.ts';
@@ -31,6 +31,7 @@ import {
   isSameOriginForm,
   readFlash,
   redirect,
+  shownProblem,
   staleForm,
 } from './web/admin-request.ts';
 import { CallerChanged, type Caller } from '../resources/serve/served-resource.ts';
@@ -198,7 +199,7 @@ function problemPage(
   const body = html`<p class="lead">${message}</p>
     ${advice ?? (status === 413 && html`<p>If you go back, some browsers still have what you typed.</p>`)}
     ${status === 404 && context && missingRecordLinks(context, path)}
-    ${status === 500 && html`<p>See the log for details: request <code>${requestId}</code>.</p>`}
+    ${status === 500 && requestId !== '' && html`<p>See the log for details: request <code>${requestId}</code>.</p>`}
     <p><a href="${links.dashboard}">Back to the start page</a></p>`;
   const title = STATUS_CODES[status] ?? String(status);
   return pageReply(
@@ -238,8 +239,9 @@ export function createAdmin(options: AdminOptions): Area {
       try {
         return await answerLoggedIn(context);
       } catch (error) {
-        if (!(error instanceof Problem)) throw error;
-        return problemPage(context, error, { path: request.path });
+        const problem = error instanceof DatabaseFault ? shownProblem(context, error) : error;
+        if (!(problem instanceof Problem)) throw error;
+        return problemPage(context, problem, { path: request.path });
       }
     },
 

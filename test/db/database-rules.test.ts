@@ -18,7 +18,7 @@ const RULES = `
     if new.code = 'raise' then raise exception 'the code % is reserved', new.code; end if;
     if new.code = 'orphan' then insert into audit values (2, 9); end if;
     if new.code = 'twice' then insert into audit values (1, 1); end if;
-    if new.code = 'cast' then perform 'x'::integer; end if;
+    if new.code = 'cast' then perform new.code::integer; end if;
     if new.code = 'coded' then raise exception 'taken' using errcode = '23505'; end if;
     return new;
   end $$;
@@ -142,12 +142,12 @@ describe('a rule of the database that refuses a write', () => {
       /allow this: duplicate key value violates unique constraint "audit_pkey"$/,
     ],
     [
-      'a trigger that fails',
+      'a trigger that cannot read a value',
       'open',
       'POST',
       { price: 1, code: 'cast' },
       400,
-      /one of the values: invalid input syntax for type integer: "x"$/,
+      /one of the values: invalid input syntax for type integer: "cast"$/,
     ],
     ['a trigger', 'silent', 'DELETE', undefined, 400, 'A rule of the database does not allow this.'],
     ['a trigger', 'open', 'DELETE', undefined, 400, /allow this: rows stay$/],

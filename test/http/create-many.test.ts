@@ -514,7 +514,7 @@ describe('an array that the database refuses', () => {
       { slug: 'live', dead: false },
     ]);
     const detail = 'A record with the same value already exists.';
-    assert.deepEqual(shown(answer), [409, detail, { 1: [detail] }]);
+    assert.deepEqual(shown(answer), [409, detail, { '1.slug': ['another record has this value'] }]);
     assert.equal((await post('slug', [{ slug: 'gone', dead: false }])).status, 201);
   });
 

@@ -107,7 +107,6 @@ describe('an array of which the database refuses one record', () => {
   });
 
   for (const [what, model, bodies] of [
-    ['only together with another one', 'offer', [{ slot: 1 }, {}, { slot: 1 }]],
     ['for a caller who may not read the records', 'unread', [{}, { price: -1 }]],
     ['with a hidden value', 'hiding', [{ note: 'x' }, { price: -1 }]],
   ] as const)
@@ -120,24 +119,47 @@ describe('an array of which the database refuses one record', () => {
       );
     });
 
+  test('names the second of two records that the database refuses only together', async () => {
+    const conflict = 'The values conflict with those of another record.';
+    for (const [model, key] of [
+      ['offer', '2'],
+      ['talking', '2.slot'],
+    ] as const) {
+      // prettier-ignore
+      const { status, json } = await post(model, [{ slot: 1 }, {}, { slot: 1 }]);
+      assert.deepEqual([status, Object.keys(json.errors)], [409, [key]]);
+      assert.ok(json.detail.startsWith(conflict.slice(0, -1)));
+    }
+    const many = await post('offer', among(300, { 7: { slot: 3 }, 250: { slot: 3 }, 299: { slot: 3 } }));
+    assert.deepEqual(many.json.errors, { 250: [conflict] });
+  });
+
   test('names it to an admin who may read the records', async () => {
     const { json } = await post('unread', [{}, { price: -1 }], 'root');
     assert.deepEqual(json.errors, { 1: [RULE] });
   });
 
   const DUPLICATE = 'A record with the same value already exists.';
-  for (const [index, stored, bad, detail] of [
-    ['on an expression', { note: 'Word' }, { note: 'wORD' }, DUPLICATE],
-    ['with a condition', { price: 200, share: 5 }, { price: 201, share: 5 }, 'another offer has this share'],
+  for (const [index, stored, bad, detail, key] of [
+    ['on an expression', { note: 'Word' }, { note: 'wORD' }, DUPLICATE, '30.note'],
+    [
+      'with a condition',
+      { price: 200, share: 5 },
+      { price: 201, share: 5 },
+      'another offer has this share',
+      '30.share',
+    ],
   ] as const)
-    test(`names a duplicate in a unique index ${index} by its position`, async () => {
+    test(`names a duplicate in a unique index ${index} by its position and field`, async () => {
       assert.equal((await post('unlike', stored)).status, 201);
       const { status, json } = await post('unlike', among(40, { 30: bad }));
-      assert.deepEqual([status, json.detail, json.errors], [409, detail, { 30: [detail] }]);
+      assert.deepEqual(
+        [status, json.detail, json.errors],
+        [409, detail, { [key]: ['another record has this value'] }],
+      );
     });
 
   for (const [what, model, bodies] of [
-    ['among the records', 'unlike', [{ note: 'two' }, {}, { note: 'TWO' }]],
     ['of a stored record that the caller may not read', 'unlike_unread', [{}, { note: 'WORD' }]],
     ['beside a hidden value', 'unlike_hiding', [{ price: 3 }, { note: 'WORD' }]],
   ] as const)
@@ -147,6 +169,11 @@ describe('an array of which the database refuses one record', () => {
       const { status, json } = await post(model, bodies);
       assert.deepEqual([status, json.errors], [409, undefined]);
     });
+
+  test('names a duplicate among the records in a unique index on an expression', async () => {
+    const { status, json } = await post('unlike', [{ note: 'two' }, {}, { note: 'TWO' }]);
+    assert.deepEqual([status, Object.keys(json.errors)], [409, ['2.note']]);
+  });
 
   for (const model of ['copied', 'telling'])
     test(`a duplicate that a trigger writes elsewhere has the answer of a single POST: ${model}`, async () => {

@@ -1,5 +1,4 @@
 // Sets one column of the selected records of a list, after pages that ask for the column, the value and the confirmation.
-import { asProblem } from '../../db/connection/database-errors.ts';
 import type { Column } from '../../db/schema/model.ts';
 import { notFound, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
@@ -35,7 +34,7 @@ import { assertSession } from '../session/assert-session.ts';
 import { addLockOut } from '../session/lock-out.ts';
 import { labelIn, referencesOf, showLookup, withKeys } from '../fields/references.ts';
 import { counted, grouped, shortened, shownValue } from '../web/display-text.ts';
-import { redirectDone, redirectFailed } from '../web/admin-request.ts';
+import { redirectDone, redirectFailed, shownProblem } from '../web/admin-request.ts';
 import { errorSummary, messagesOf, PASSWORD_LABELS } from '../web/widgets.ts';
 
 /** The column to set and its new value, as typed. */
@@ -193,8 +192,8 @@ async function confirmOrApply(context: BulkContext, newValue: NewValue, form: Fo
     }
     await context.bulk.check(context.resource, new Map([[key, field]]), context.caller);
   } catch (error) {
-    const problem = asProblem(error);
-    if (!problem || ![400, 409].includes(problem.status)) throw error;
+    const problem = shownProblem(context, error);
+    if (!problem || ![400, 409, 500].includes(problem.status)) throw error;
     const { errors, message: notice, status } = problem;
     const about = problem instanceof BrokenRule ? { notice } : {};
     const ofRule = ruleErrors(error, context.resource);

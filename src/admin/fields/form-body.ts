@@ -1,7 +1,6 @@
 // Turns the values of a form into the JSON body of a write, and runs the write.
 import type { Column } from '../../db/schema/model.ts';
 import { TOO_MANY_ELEMENTS } from '../../db/types/array-types.ts';
-import { asProblem } from '../../db/connection/database-errors.ts';
 import { BrokenRule } from '../../resources/records/conflicts.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
@@ -9,6 +8,7 @@ import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import { jsonFieldInTurns, type JsonField } from '../../resources/records/json-fields.ts';
 import { typedPassword } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
+import { shownProblem } from '../web/admin-request.ts';
 import { tooLongFault } from './form-bounds.ts';
 import type { Form } from '../web/form-data.ts';
 import { ruleErrors } from './rule-errors.ts';
@@ -100,11 +100,12 @@ function byField(errors: FieldErrors, { passwords: [column] }: AdminResource): F
  * @param id of the record that the form changes; undefined for a new one
  */
 export async function trySave<T>(
-  { operations, caller, resource }: ResourceContext,
+  context: ResourceContext,
   id: string | undefined,
   { fields, errors }: FormBody,
   write: () => Promise<T>,
 ): Promise<Outcome<T>> {
+  const { operations, caller, resource } = context;
   try {
     if (Object.keys(errors).length > 0) {
       const otherErrors = await operations.faults(resource, fields, { id, caller });
@@ -112,8 +113,8 @@ export async function trySave<T>(
     }
     return { done: await write() };
   } catch (error) {
-    const problem = asProblem(error);
-    if (!problem || ![400, 409, 503].includes(problem.status)) throw error;
+    const problem = shownProblem(context, error);
+    if (!problem || ![400, 409, 500, 503].includes(problem.status)) throw error;
     const { errors: faults, message: notice, status } = problem;
     const marked = ruleErrors(error, resource);
     if (!faults || Object.keys(marked).length > 0) return { errors: marked, notice, status };

@@ -1,5 +1,5 @@
 // The steps that the deletion of one record and that of several share: show the effects, ask for confirmation, delete.
-import { asProblem, LostWrite } from '../../db/connection/database-errors.ts';
+import { LostWrite } from '../../db/connection/database-errors.ts';
 import type { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { StillReferenced } from '../../resources/references/blocked-deletions.ts';
@@ -14,6 +14,7 @@ import {
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Content } from '../web/html.ts';
+import { shownProblem } from '../web/admin-request.ts';
 import { pageReply, type Crumb } from '../web/layout.ts';
 import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
 import { effectsOf } from './deletion-effects.ts';
@@ -148,9 +149,10 @@ export async function runDeletion(context: ResourceContext, deletion: Deletion, 
       : bulk.adminGuard(resource, deletion.selection, settings.userModel);
     return await deletion.remove(form, guard);
   } catch (error) {
-    const problem = asProblem(error);
+    const problem = shownProblem(context, error);
     // After a lost answer the records may be gone, so this page could not say that nothing was deleted.
-    if (error instanceof LostWrite || !problem || ![400, 409, 412, 503].includes(problem.status)) throw error;
+    if (error instanceof LostWrite || !problem || ![400, 409, 412, 500, 503].includes(problem.status))
+      throw error;
     const { status } = problem;
     // A trigger that cancels the deletion may have changed the record instead, for instance to mark it as deleted.
     const change = problem instanceof SuppressedWrite ? undefined : await deletion.changeSince(form);

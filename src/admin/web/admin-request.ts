@@ -1,5 +1,6 @@
 // What a request of the admin area carries beside its address: CSRF tokens, flash messages, the list to go back to; and redirects.
 import type { Settings } from '../../config.ts';
+import { asProblem, DatabaseFault } from '../../db/connection/database-errors.ts';
 import { Problem } from '../../errors.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
 import type { ApiRequest, Reply } from '../../http/message/message.ts';
@@ -77,3 +78,10 @@ export const redirectDone = (context: AdminContext, location: string, text: stri
 /** Redirects after an action that was not carried out. */
 export const redirectFailed = (context: AdminContext, location: string, text: string): Reply =>
   redirectWith(context, location, { kind: 'failed', text });
+
+/** The problem that a page shows for an error. Admins see the reason for a fault of the database; the log has it, too. */
+export function shownProblem({ logger }: AdminContext, error: unknown): Problem | undefined {
+  if (!(error instanceof DatabaseFault)) return asProblem(error);
+  logger.error({ message: error.message, stack: error.stack });
+  return new Problem(500, `The database failed: ${error.message}.`);
+}

@@ -43,6 +43,13 @@ const CARDINALITY = /^21/;
 /** The `routine` of the error for a row that a policy refuses. Without it, its SQLSTATE means a missing privilege. */
 const POLICY = 'ExecWithCheckOptions';
 
+/** SQLSTATEs of errors that depend on the values that a write sends. */
+const OF_VALUES = /^(2[12]|54)/;
+/** SQLSTATE of a sequence that has reached its end. */
+export const SEQUENCE_EXHAUSTED = '2200H';
+/** SQLSTATE of triggers or functions that call each other without end, or of values that are nested too deeply. */
+const TOO_DEEP = '54001';
+
 /** SQLSTATEs of duplicates and references. */
 const REFERENCES = /^23(001|50[35])$/;
 
@@ -86,14 +93,49 @@ export const isRetryable = (error: Error): boolean =>
 /** SQLSTATE of a statement that was canceled, such as at its time limit. */
 export const QUERY_CANCELED = '57014';
 
+/** The answers to what passes, for each SQLSTATE, its two-character class, or a name from the driver or Node. */
+const PASSING: Readonly<Record<string, string>> = {
+  '08': UNAVAILABLE,
+  '25006': UNAVAILABLE,
+  '28': UNAVAILABLE,
+  '3D': UNAVAILABLE,
+  '40': BUSY,
+  '53': BUSY,
+  '55P03': BUSY,
+  '57': UNAVAILABLE,
+  [QUERY_CANCELED]: 'The database took too long. Request less data, or try again.',
+  // The server or the file of a foreign table.
+  '58': UNAVAILABLE,
+  HV000: UNAVAILABLE,
+  HV001: UNAVAILABLE,
+  HV00L: UNAVAILABLE,
+  HV00M: UNAVAILABLE,
+  HV00N: UNAVAILABLE,
+  CONNECTION_CLOSED: UNAVAILABLE,
+  CONNECTION_ENDED: UNAVAILABLE,
+  CONNECTION_DESTROYED: UNAVAILABLE,
+  CONNECT_TIMEOUT: UNAVAILABLE,
+  NO_PRIMARY: UNAVAILABLE,
+  ECONNREFUSED: UNAVAILABLE,
+  ECONNRESET: UNAVAILABLE,
+  EPIPE: UNAVAILABLE,
+  ETIMEDOUT: UNAVAILABLE,
+  EHOSTUNREACH: UNAVAILABLE,
+  ENETUNREACH: UNAVAILABLE,
+  ENOTFOUND: UNAVAILABLE,
+  EAI_AGAIN: UNAVAILABLE,
+  ENOENT: UNAVAILABLE,
+};
+
+const BAD_VALUE = 'The database does not accept one of the values.';
+
 /**
- * The answer for each SQLSTATE, its two-character class, or a name from the driver or Node. It lists what can happen to a valid
- * request. Operations explain some of these errors better (duplicates, references).
+ * The answers to a write that the database refuses, for each SQLSTATE or its class. Operations explain some of these errors better
+ * (duplicates, references). In a read, the same errors are faults of a view or a function.
  */
-const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]>> = {
-  '08': [503, UNAVAILABLE],
+const WRITE_ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]>> = {
   '0A000': [400, 'The database does not support this for a column of this type.'],
-  '22': [400, 'The database does not accept one of the values.'],
+  '22': [400, BAD_VALUE],
   '23000': [400, VALUES_REFUSED],
   '23001': [409, 'Other records refer to this one.'],
   '23502': [400, 'A value that the database requires is missing.'],
@@ -101,45 +143,17 @@ const ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]
   '23505': [409, 'A record with the same value already exists.'],
   '23514': [400, VALUES_REFUSED],
   '23P01': [409, 'The values conflict with those of another record.'],
-  '25006': [503, UNAVAILABLE],
   // A trigger that runs before the write has changed or deleted the same row.
   '27000': [409, NOT_ALLOWED],
-  '28': [503, UNAVAILABLE],
-  '3D': [503, UNAVAILABLE],
-  '40': [503, BUSY],
   '44000': [400, VALUES_REFUSED],
-  '53': [503, BUSY],
   '54': [400, 'A value is too large for the database.'],
-  // Values that are nested too deeply, or triggers that cause each other without end.
-  '54001': [
-    400,
-    'The database cannot process this: values are nested, or its rules call each other, too deeply.',
-  ],
-  '54011': [400, 'Too many columns of this table are used at once.'],
-  // A materialized view that was created or refreshed WITH NO DATA.
-  '55000': [503, 'The data is not ready. Try again.'],
-  '55P03': [503, BUSY],
-  '57': [503, UNAVAILABLE],
-  [QUERY_CANCELED]: [503, 'The database took too long. Request less data, or try again.'],
-  // The server or the file of a foreign table.
-  '58': [503, UNAVAILABLE],
-  HV: [503, UNAVAILABLE],
+  '54001': [400, 'The database cannot process this: values are nested too deeply.'],
   P0: [400, NOT_ALLOWED],
-  CONNECTION_CLOSED: [503, UNAVAILABLE],
-  CONNECTION_ENDED: [503, UNAVAILABLE],
-  CONNECTION_DESTROYED: [503, UNAVAILABLE],
-  CONNECT_TIMEOUT: [503, UNAVAILABLE],
-  NO_PRIMARY: [503, UNAVAILABLE],
-  ECONNREFUSED: [503, UNAVAILABLE],
-  ECONNRESET: [503, UNAVAILABLE],
-  EPIPE: [503, UNAVAILABLE],
-  ETIMEDOUT: [503, UNAVAILABLE],
-  EHOSTUNREACH: [503, UNAVAILABLE],
-  ENETUNREACH: [503, UNAVAILABLE],
-  ENOTFOUND: [503, UNAVAILABLE],
-  EAI_AGAIN: [503, UNAVAILABLE],
-  ENOENT: [503, UNAVAILABLE],
 };
+
+/** The entry of a table for the code of an error, or for its class. */
+const entryOf = <T>(entries: Readonly<Record<string, T>>, { code }: DatabaseError): T | undefined =>
+  entries[code] ?? (code.length === 5 ? entries[code.slice(0, 2)] : undefined);
 
 /** The answer to a write was lost, so it is not known whether the change was made. */
 export class LostWrite extends Error {
@@ -157,25 +171,79 @@ export const isInFunction = ({ where }: DatabaseError): boolean => where !== und
 /** Whether a trigger or a function raised the error with RAISE, so that it chose the names in it. */
 export const isRaised = ({ routine }: DatabaseError): boolean => routine === RAISED;
 
-/** The answer to a client for a database error, or undefined for an internal error. */
+/** SQLSTATEs of characters that the encoding of the database lacks. */
+const ENCODING = /^22(021|P05)$/;
+/** SQLSTATE of a limit in the settings of PostgreSQL, such as `temp_file_limit`. */
+const LIMIT_EXCEEDED = '53400';
+/** The `routine` of the error for a materialized view without data. */
+const NOT_POPULATED = 'ExecOpenScanRelation';
+
+/**
+ * The answer to a client for an error that any statement can meet: what passes, and texts that cannot be stored. Undefined for all
+ * others, which are faults of the database unless they are `refusal`s of a write.
+ */
 export function toProblem(error: unknown): Problem | undefined {
   if (error instanceof LostWrite) return unavailable(LOST);
-  if (!isDatabaseError(error)) return undefined;
-  if (error.code === '42501' && error.routine === POLICY) return new Problem(400, VALUES_REFUSED);
-  if (REFERENCES.test(error.code) && isInFunction(error)) return new Problem(409, NOT_ALLOWED);
-  const known =
-    ANSWERS[error.code] ?? (error.code.length === 5 ? ANSWERS[error.code.slice(0, 2)] : undefined);
-  const isRule = isRaised(error)
-    ? !known || NOT_RAISED.test(error.code)
-    : isInFunction(error) && CARDINALITY.test(error.code);
-  const answer = isRule ? ANSWERS['P0'] : known;
-  if (!answer) {
-    // For instance a database that accepts no connections (55000), or a role that lost its privilege to connect (42501).
-    const isRefused = error.code.length === 5 && isConnectionError(error);
-    return isRefused || isNetworkError(error) ? unavailable(UNAVAILABLE) : undefined;
+  if (!isDatabaseError(error) || isRefusedByRaise(error)) return undefined;
+  const { code, routine } = error;
+  if (code === LIMIT_EXCEEDED)
+    return new Problem(503, 'The database needs too much space for this. Request less data.');
+  if (ENCODING.test(code) && !isRaised(error)) return new Problem(400, BAD_VALUE);
+  if (code === '55000' && routine === NOT_POPULATED) return unavailable('The data is not ready. Try again.');
+  const detail = entryOf(PASSING, error);
+  if (detail !== undefined) return unavailable(detail);
+  // For instance a database that accepts no connections (55000), or a role that lost its privilege to connect (42501).
+  const isRefused = code.length === 5 && isConnectionError(error);
+  return isRefused || isNetworkError(error) ? unavailable(UNAVAILABLE) : undefined;
+}
+
+/** Whether RAISE chose a code that otherwise means a failure of the service. */
+const isRefusedByRaise = (error: DatabaseError): boolean => isRaised(error) && NOT_RAISED.test(error.code);
+
+/** SQLSTATEs of errors whose message quotes the value. */
+const QUOTING = /^22(003|007|008|023|P02)$/;
+
+/**
+ * Whether one of the values that a write sends can be the reason for an error about a value: any of them for a rule of the table
+ * itself, such as a check constraint. A view or a function may fail for another reason, so there the value must be in the error.
+ */
+function isOfValues(error: DatabaseError, values: readonly (string | null)[], { isTable }: Model): boolean {
+  const { code, message } = error;
+  if (isTable && !isInFunction(error)) return values.length > 0;
+  if (code === '22012') return values.some((value) => Number(value || NaN) === 0);
+  const isQuoted = QUOTING.test(code) && message.includes('"');
+  return isQuoted ? values.some((value) => message.includes(`"${value}"`)) : values.length > 0;
+}
+
+/**
+ * The answer to a write that the database refuses because of what the request sent: its values, or by a rule of the database.
+ * @param values all that the write sends. A trigger that fails for another reason is a fault of the database, and so is a
+ * sequence that has reached its end
+ */
+export function refusal(
+  error: DatabaseError,
+  values: readonly (string | null)[],
+  model: Model,
+): Problem | undefined {
+  const { code, routine } = error;
+  const passing = toProblem(error);
+  if (passing) return passing;
+  if (code === '42501' && routine === POLICY) return new Problem(400, VALUES_REFUSED);
+  if (REFERENCES.test(code) && isInFunction(error)) return new Problem(409, NOT_ALLOWED);
+  const isOwn = !isRaised(error);
+  if (isOwn && (code === SEQUENCE_EXHAUSTED || (code === TOO_DEEP && isInFunction(error)))) return undefined;
+  if (isOwn && OF_VALUES.test(code) && !isOfValues(error, values, model)) return undefined;
+  const known = entryOf(WRITE_ANSWERS, error);
+  const isRule = isOwn ? isInFunction(error) && CARDINALITY.test(code) : !known || NOT_RAISED.test(code);
+  const answer = isRule ? WRITE_ANSWERS['P0'] : known;
+  return answer && new Problem(...answer);
+}
+
+/** A fault of the database in a write: its message is the reason, for the log and for admins. Clients get a 500. */
+export class DatabaseFault extends Error {
+  constructor(cause: DatabaseError, reason = cause.message) {
+    super(reason, { cause });
   }
-  const [status, detail] = answer;
-  return status === 503 ? unavailable(detail) : new Problem(status, detail);
 }
 
 /** SQLSTATEs of invalid values, too many rows, violated constraints and what PostgreSQL does not support. Raised inside a function, they are a rule of the database as well. */
@@ -215,12 +283,12 @@ const lacksTls = ({ message }: DatabaseError): boolean => NO_TLS.test(message);
 /** Node's codes for a certificate of an unknown authority. */
 const UNKNOWN_AUTHORITY = /^(UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED|DEPTH_ZERO)/;
 
-/** Node's codes for a network or a system that may work later, beyond those in ANSWERS. */
-const PASSING = /^E(ADDRNOTAVAIL|AI_FAIL|CONNABORTED|HOSTDOWN|MFILE|NETDOWN|NFILE|NOBUFS)$/;
+/** Node's codes for a network or a system that may work later, beyond those in PASSING. */
+const ALSO_PASSING = /^E(ADDRNOTAVAIL|AI_FAIL|CONNABORTED|HOSTDOWN|MFILE|NETDOWN|NFILE|NOBUFS)$/;
 
 /** Whether waiting does not resolve an error of the network or of TLS, such as an expired certificate. */
 const isLasting = (error: DatabaseError): boolean =>
-  isNetworkError(error) && !(error.code in ANSWERS) && !PASSING.test(error.code);
+  isNetworkError(error) && !(error.code in PASSING) && !ALSO_PASSING.test(error.code);
 
 /** Why the database cannot be used, for the operator. It contains no password. */
 export function reasonOf(error: DatabaseError): string {

@@ -50,7 +50,7 @@ function originsWhere(condition: string): Fragment {
  * The relations whose column defaults an INSERT into `c` may use: its own, and those behind a view. What a trigger or a rule does
  * instead of an INSERT is unknown.
  */
-const FILLING = originsWhere(`not exists (
+export const FILLING = originsWhere(`not exists (
         select from pg_trigger t where t.tgrelid = v.relation and t.tgtype & 68 = 68) and not exists (
         select from pg_rewrite r where r.ev_class = v.relation and r.ev_type = '3' and r.is_instead)`);
 

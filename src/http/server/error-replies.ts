@@ -1,6 +1,7 @@
 // Turns errors into responses, in the format that the request accepts.
 import {
   asProblem,
+  DatabaseFault,
   isDatabaseError,
   isRuleError,
   type DatabaseError,
@@ -25,6 +26,9 @@ import { isAdminPath } from '../message/request-head.ts';
 /** Statuses that depend on the stored records, so that the client cannot know them before. */
 const CONFLICTS: ReadonlySet<number> = new Set([409, 412]);
 
+/** Characters of the calls in the log line: endless recursion makes thousands of them. */
+const MAX_PLACE = 1_000;
+
 /** Whether an error response is delayed if the client repeats such requests. @param isCostly whether the request took much work */
 export function mustPace(error: unknown, isCostly: boolean): boolean {
   if (error instanceof Refusal) return true;
@@ -46,6 +50,14 @@ const ruleLine = ({ message, constraint_name, column_name }: DatabaseError, id: 
   ...(column_name === undefined ? {} : { column: column_name }),
 });
 
+/** The functions of the database in which an error was raised. */
+function placeOf(error: unknown): LogFields {
+  const cause = error instanceof DatabaseFault ? error.cause : error;
+  return isDatabaseError(cause) && cause.where !== undefined
+    ? { where: cause.where.slice(0, MAX_PLACE) }
+    : {};
+}
+
 /**
  * Turns any error into a response, and logs errors of the service and of the database. Once a response has begun, `createHandler`
  * logs them.
@@ -65,6 +77,7 @@ export function errorReply(
     logger.error({
       id: requestId,
       message: (error as Error)?.message ?? String(error),
+      ...placeOf(error),
       stack: (error as Error)?.stack,
     });
   } else if (problem !== error && problem.status === 503) {

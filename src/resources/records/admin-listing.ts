@@ -1,7 +1,7 @@
 // Lists, reads and counts records for the admin area.
 import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
-import { asProblem } from '../../db/connection/database-errors.ts';
+import { isDatabaseError, refusal } from '../../db/connection/database-errors.ts';
 import { namedColumns, type Column } from '../../db/schema/model.ts';
 import { badQuery, notFound, type FieldErrors } from '../../errors.ts';
 import {
@@ -21,6 +21,7 @@ import type { RowOutput } from '../../query/statements/record-json.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { pageTooLarge } from './api-listing.ts';
 import { checkBody } from './checked-body.ts';
+import { valuesIn } from './conflicts.ts';
 import type { JsonFields } from './json-fields.ts';
 import type { Count, Selection } from '../../query/selection.ts';
 import { createLookUp, LONGEST_NAME, wordsOf, type Found } from './look-up.ts';
@@ -199,7 +200,8 @@ export function createBrowsing(
         return (await database.run(statement, 'read')).every(Boolean);
       } catch (error) {
         // A value that the database does not accept is not stored either.
-        if (asProblem(error)?.status === 400) return false;
+        if (isDatabaseError(error) && refusal(error, valuesIn([{ changes }]), resource.model)?.status === 400)
+          return false;
         throw error;
       }
     },

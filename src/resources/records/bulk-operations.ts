@@ -26,11 +26,11 @@ import type { ListPlan } from '../../query/plan.ts';
 import type { Selection } from '../../query/selection.ts';
 import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
 import type { JsonFields } from './json-fields.ts';
-import { explainRule, isFromTrigger, locateError, UNIQUE_VIOLATION } from './conflicts.ts';
+import { explainRule, isFromTrigger, locateError, UNIQUE_VIOLATION, valuesIn } from './conflicts.ts';
 import { isStillReferenced, StillReferenced } from '../references/blocked-deletions.ts';
 import { asHidden, unenforcedOfMany, violatedComposite } from '../references/composite-references.ts';
 import type { Caller } from '../serve/served-resource.ts';
-import { addCheckErrors, historyFault, suppressed } from './write-result.ts';
+import { addCheckErrors, suppressed } from './write-result.ts';
 
 const countChanged = (): Problem =>
   new Problem(409, 'The number of selected records has changed since the page was shown. Nothing was done.');
@@ -83,9 +83,12 @@ function explainError(
     );
   }
   const composite = violatedComposite(error, resource);
-  if (composite) return explainRule(error, resource, unmatchedReferences([composite], resource, changes));
+  const values = valuesIn([{ changes }]);
+  if (composite)
+    return explainRule(error, resource, unmatchedReferences([composite], resource, changes), values);
   const isDuplicate = changes.length > 0 && error.code === UNIQUE_VIOLATION;
-  if (!isDuplicate || isFromTrigger(error, resource.model)) return explainRule(error, resource, error);
+  if (!isDuplicate || isFromTrigger(error, resource.model))
+    return explainRule(error, resource, error, values);
   const errors: FieldErrors = {};
   for (const { key } of duplicateColumns(resource.model, error)) {
     if (isSet(key, changes))
@@ -143,7 +146,7 @@ export function createBulk(
         return done;
       }, 'bulk');
     } catch (error) {
-      const fault = await locateError(historyFault(error, resource), resource.model, database);
+      const fault = await locateError(error, { resource, records: [{ changes }], isNew: false }, database);
       throw explainError(fault, resource, changes, models);
     }
   }

@@ -1,14 +1,17 @@
 // Explains writes that the database rejects because of other records or of its rules.
 import type { Database } from '../../db/connection/database.ts';
+import { quotedName, quotedTable } from '../../db/fragment.ts';
 import { ruleKey, type Column, type Model } from '../../db/schema/model.ts';
+import { sequenceReason } from '../../db/schema/sequences.ts';
 import {
+  DatabaseFault,
   duplicateColumns,
   isDatabaseError,
   isOfTable,
   isInFunction,
   isRaised,
   isRuleError,
-  toProblem,
+  refusal,
   type DatabaseError,
 } from '../../db/connection/database-errors.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
@@ -26,10 +29,12 @@ import {
 } from '../references/composite-references.ts';
 import type { CheckedBody } from './checked-body.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
-import { NOT_SUPPORTED, suppressed } from './write-result.ts';
+import { historyFault, NOT_SUPPORTED, suppressed } from './write-result.ts';
 
 export const UNIQUE_VIOLATION = '23505';
 const EXCLUSION_VIOLATION = '23P01';
+/** SQLSTATE of a number that does not fit its type. */
+const OUT_OF_RANGE = '22003';
 
 /**
  * Whether the rejection depends on other records. PostgreSQL names only the first such constraint, so the name would reveal which
@@ -51,9 +56,7 @@ const changed = (error: DatabaseError, values: Partial<DatabaseError>): Database
 async function ofWholeTable(error: DatabaseError, model: Model, database: Run): Promise<DatabaseError> {
   const { schema_name: schema, table_name, constraint_name: name } = error;
   if (schema === undefined || table_name === undefined || name === undefined) return error;
-  const own = await database
-    .run(ownConstraintStatement(model, { schema, table: table_name, name }), 'write')
-    .catch(() => undefined);
+  const own = await database.run(ownConstraintStatement(model, { schema, table: table_name, name }), 'write');
   if (own === undefined) return error;
   const table = model.table.split('.').at(-1) ?? table_name;
   return changed(error, { schema_name: model.schema ?? schema, table_name: table, constraint_name: own });
@@ -69,15 +72,54 @@ const ofForeignKey = (error: DatabaseError, { table, schema = '' }: Model): Data
     constraint_name: '',
   });
 
+/** A write that the database has refused: the resource, and what was sent for each of its records. */
+export interface Refused {
+  readonly resource: Pick<ServedResource, 'model' | 'recording'>;
+  /** Empty for a deletion. */
+  readonly records: readonly { readonly changes: readonly Change[] }[];
+  readonly isNew: boolean;
+}
+
+/** All values that a write sends. */
+export const valuesIn = (records: Refused['records']): (string | null)[] =>
+  records.flatMap(({ changes }) => changes.map(({ value }) => value));
+
+/** The fault if a sequence is the reason for an error, and not what was sent. */
+async function sequenceFault(
+  error: DatabaseError,
+  { resource: { model }, records, isNew }: Refused,
+  database: Run,
+): Promise<DatabaseFault | undefined> {
+  const { code, schema_name: schema, table_name: table = '' } = error;
+  const isTooLarge = code === OUT_OF_RANGE && isNew && !isInFunction(error);
+  if (isRaised(error) || !(isTooLarge || code === UNIQUE_VIOLATION)) return undefined;
+  const isOwn = isNew && !isInFunction(error) && (!model.isTable || isOfTable(model, error) || isTooLarge);
+  const isMade = (field: string): boolean =>
+    isOwn && !records.every(({ changes }) => changes.some(({ column }) => column.field === field));
+  const named = isTooLarge ? quotedTable(model.table) : `${quotedName(schema ?? '')}.${quotedName(table)}`;
+  const constraint = isTooLarge ? undefined : error.constraint_name;
+  try {
+    const reason = await sequenceReason((one) => database.run(one, 'write'), named, constraint, isMade);
+    return reason === undefined ? undefined : new DatabaseFault(error, reason);
+  } catch (failure) {
+    // Another engine may lack what the query reads.
+    if (!isDatabaseError(failure)) throw failure;
+    return undefined;
+  }
+}
+
 /**
  * Adds to a database error what PostgreSQL leaves out: the table of a partition, and the columns of a check or exclusion constraint.
- * @returns any other error unchanged
+ * @returns another error if the history or a sequence is the reason; any other error unchanged
  */
-export async function locateError<T>(error: T, model: Model, database: Run): Promise<T | DatabaseError> {
-  if (isDatabaseError(error) && isMissingReference(error)) return ofForeignKey(error, model);
+export async function locateError(error: unknown, refused: Refused, database: Run): Promise<unknown> {
+  const { model } = refused.resource;
   if (!isDatabaseError(error)) return error;
+  if (isMissingReference(error)) return ofForeignKey(error, model);
   const located =
     !model.isTable || isOfTable(model, error) ? error : await ofWholeTable(error, model, database);
+  const fault = (await sequenceFault(located, refused, database)) ?? historyFault(error, refused.resource);
+  if (fault) return fault;
   const fields = violatedFields(located, model);
   return fields.length === 0 ? located : changed(located, { column_name: fields.join(', ') });
 }
@@ -110,8 +152,11 @@ export interface WriteAttempt {
 }
 
 /** Errors for columns with duplicates, limited to those that the client sent and may see. */
-function duplicateErrors(columns: readonly Column[], { resource, changes }: WriteAttempt): FieldErrors {
-  const { output, owner } = resource;
+export function duplicateErrors(
+  columns: readonly Column[],
+  { output, owner }: ServedResource,
+  changes: readonly Change[],
+): FieldErrors {
   const errors: FieldErrors = {};
   for (const column of new Set(columns))
     if (column !== owner && output.includes(column) && changes.some((change) => change.column === column))
@@ -181,9 +226,9 @@ export async function conflictProblem(
   const { model } = resource;
   const sendsHidden = setsHidden(changes, resource);
   if (isDuplicate(error, sendsHidden) && (sendsHidden || !isFromTrigger(error, model))) {
-    if (!sendsHidden) return conflict(duplicateErrors(duplicateColumns(model, error), attempt));
+    if (!sendsHidden) return conflict(duplicateErrors(duplicateColumns(model, error), resource, changes));
     // PostgreSQL names only one of several duplicates, and that one may be hidden. A query finds the visible ones.
-    const errors = duplicateErrors(await visibleDuplicates(attempt, database), attempt);
+    const errors = duplicateErrors(await visibleDuplicates(attempt, database), resource, changes);
     return Object.keys(errors).length > 0 || hiddenReferences.length === 0
       ? conflict(errors)
       : unspecificConflict();
@@ -249,9 +294,12 @@ function withConstraint({ message, constraint_name: name = '' }: DatabaseError):
 }
 
 /**
- * What a resource says about a rule: the text of its `constraints`, or PostgreSQL's message where `databaseErrors` is `shown`.
+ * The answer to a write that the database has refused, with what the resource says about a rule: the text of its `constraints`, or
+ * PostgreSQL's message where `databaseErrors` is `shown`.
  * @param explained the problem for the error, or the error itself
+ * @param values all that the write sends
  * @param isHidden whether the body has hidden values or references to hidden records
+ * @returns a problem whose cause is the error, or what is no fault of the request
  */
 export function explainRule(
   error: DatabaseError,
@@ -262,13 +310,17 @@ export function explainRule(
     output,
   }: Pick<ServedResource, 'constraints' | 'databaseErrors' | 'model' | 'output'>,
   explained: unknown,
+  values: readonly (string | null)[],
   isHidden = false,
 ): unknown {
-  if (isHidden && involvesOtherRecords(error)) return explained;
   const isUnsupported = error.code === NOT_SUPPORTED && isInFunction(error);
-  const refusal = isUnsupported ? suppressed() : toProblem(error);
-  const problem = explained instanceof Problem ? explained : refusal;
-  if (!problem || problem.status >= 500) return explained;
+  const problem =
+    explained instanceof Problem ? explained : isUnsupported ? suppressed() : refusal(error, values, model);
+  if (!problem) return new DatabaseFault(error);
+  // The log warns of what passes.
+  if (problem.status >= 500) return error;
+  problem.cause = error;
+  if (isHidden && involvesOtherRecords(error)) return problem;
   const { status, message, errors } = problem;
   const text = constraints.get(error.constraint_name ?? '');
   const isShown = databaseErrors === 'shown';
@@ -281,8 +333,7 @@ export function explainRule(
   if (text !== undefined) return shown(text);
   // The message about a missing value contains the name of its column.
   const isNameHidden = error.code === '23502' && !output.some(({ field }) => field === error.column_name);
-  if (!isShown || isNameHidden || explained instanceof Problem || !isRuleError(error))
-    return isUnsupported ? Object.assign(problem, { cause: error }) : explained;
+  if (!isShown || isNameHidden || explained instanceof Problem || !isRuleError(error)) return problem;
   const said = withConstraint(error);
   return shown(said === '' ? message : `${message.replace(/\.$/, '')}: ${said}`);
 }

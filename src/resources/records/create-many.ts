@@ -220,24 +220,24 @@ export async function createMany(
     hiddenReferences,
     later,
   }));
-  /** The records from one position to another, by their groups. */
-  async function listsBetween(from: number, to: number): Promise<InsertGroup[]> {
+  /** The first records, by their groups. */
+  async function listsOfFirst(count: number): Promise<InsertGroup[]> {
     const lists: InsertGroup[] = [];
     for (const { columns, positions } of groups) {
-      const chosen = positions.filter((position) => position >= from && position < to);
+      const chosen = positions.filter((position) => position < count);
       if (chosen.length > 0) lists.push(await listsOf({ columns, positions: chosen }, records, yieldIfDue));
     }
     return lists;
   }
   const author = caller;
-  const lists = await listsBetween(0, records.length);
+  const lists = await listsOfFirst(records.length);
   // The statement does not see its own records, to which such a foreign key may refer.
   const unenforced = unenforcedHidden(checked).filter(({ references: target }) => target !== model);
   const all = { groups: lists, references: wanted, unenforced, author, isMinimal };
   const statement = resource.writes.insertMany(all);
   const result = await runWrite(database, statement).catch(async (error: unknown) => {
-    const tryRecords = async (from: number, to: number): Promise<void> => {
-      const some = await listsBetween(from, to);
+    const tryFirst = async (count: number): Promise<void> => {
+      const some = await listsOfFirst(count);
       const trial = resource.writes.insertMany({
         groups: some,
         references: [],
@@ -247,7 +247,7 @@ export async function createMany(
       });
       await database.run(trial, 'write');
     };
-    throw await manyConflicts(error, { records, resource, database, mayRead, yieldIfDue, tryRecords });
+    throw await manyConflicts(error, { records, resource, database, mayRead, yieldIfDue, tryFirst });
   });
   if (result.records.length === 0) {
     references.addErrors(wanted, result.existing, errors);

@@ -1,7 +1,7 @@
 // Explains why the database rejected several new records.
 import type { Database } from '../../db/connection/database.ts';
 import {
-  asProblem,
+  duplicateColumns,
   isDatabaseError,
   isOfTable,
   isRuleError,
@@ -16,6 +16,8 @@ import type { ServedResource } from '../serve/served-resource.ts';
 import type { CheckedBody } from './checked-body.ts';
 import {
   conflict,
+  duplicateErrors,
+  valuesIn,
   explainNew,
   explainRule,
   isDuplicate,
@@ -33,7 +35,7 @@ import {
   violatedComposite,
   type HiddenReference,
 } from '../references/composite-references.ts';
-import { historyFault, isRewrittenByRule, suppressed } from './write-result.ts';
+import { isRewrittenByRule, suppressed } from './write-result.ts';
 
 /** A record that is to be created. */
 export interface NewRecord extends Pick<CheckedBody, 'hiddenReferences' | 'later'> {
@@ -53,8 +55,8 @@ export interface RejectedRecords {
   readonly database: Pick<Database, 'run'>;
   readonly mayRead: (model: Model) => boolean;
   readonly yieldIfDue: YieldIfDue;
-  /** Inserts the records between two positions without a lasting effect. It always throws: `isRolledBack` if it succeeds. */
-  readonly tryRecords: (from: number, to: number) => Promise<void>;
+  /** Inserts the first records without a lasting effect. It always throws: `isRolledBack` if it succeeds. */
+  readonly tryFirst: (count: number) => Promise<void>;
 }
 
 /** The values of a record in some columns; undefined where it lacks one, as NULL is never a duplicate. */
@@ -67,7 +69,7 @@ function valuesOf({ changes }: Pick<NewRecord, 'changes'>, columns: readonly Col
  * Duplicates among the records and of stored ones, in unique columns that the caller may see. A caller who may not read
  * records learns of no stored one: a single request could test a thousand values.
  */
-async function duplicateErrors({
+async function allDuplicateErrors({
   records,
   resource,
   database,
@@ -130,20 +132,19 @@ const REFUSED_TOGETHER =
  */
 export async function manyConflicts(cause: unknown, rejected: RejectedRecords): Promise<unknown> {
   const { records, resource, database } = rejected;
-  const error = await locateError(historyFault(cause, resource), resource.model, database);
+  const error = await locateError(cause, { resource, records, isNew: true }, database);
   if (!isDatabaseError(error)) return error;
   const sendsHidden = records.some(({ changes }) => setsHidden(changes, resource));
   const isHidden = sendsHidden && records.length > 1 && isRefusal(error);
   if (!isHidden && (isRewrittenByRule(error) || isRolledBack(error))) return suppressed();
   const explained = await (isHidden ? explainHidden(rejected) : explain(error, sendsHidden, rejected));
-  if (explained instanceof Problem) explained.cause = error;
-  if (isHidden) return explained;
+  if (isHidden) return Object.assign(explained as Problem, { cause: error });
   const isUnspecific = sendsHidden || records.some(hasHiddenReference);
   const isSearched =
     explained === error ? isOfOneRecord(error) : !isUnspecific && isUnnamed(error, explained);
   return isSearched && rejected.mayRead(resource.model)
     ? explainRecord(error, explained, rejected)
-    : explainRule(error, resource, explained, isUnspecific);
+    : explainRule(error, resource, explained, valuesIn(records), isUnspecific);
 }
 
 /** Whether the values of one record are the reason, and not another record. */
@@ -160,49 +161,56 @@ async function explainRecord(
   explained: unknown,
   rejected: RejectedRecords,
 ): Promise<unknown> {
+  const { records, resource, database } = rejected;
   const found = await refusedRecord(error, rejected);
-  const reason = await locateError(found?.error ?? error, rejected.resource.model, rejected.database);
-  const refusal = explainRule(reason, rejected.resource, explained === error ? reason : explained);
-  const problem = asProblem(refusal);
-  if (!found || !problem || problem.status >= 500) return refusal;
-  const { status, message, errors = {} } = problem;
+  const refused = found ? records.slice(found.position, found.position + 1) : records;
+  const reason = await locateError(
+    found?.error ?? error,
+    { resource, records: refused, isNew: true },
+    database,
+  );
+  if (!isDatabaseError(reason)) return reason;
+  const own =
+    explained === error
+      ? reason
+      : conflict(
+          duplicateErrors(duplicateColumns(resource.model, reason), resource, refused[0]?.changes ?? []),
+        );
+  const refusal = explainRule(reason, resource, own, valuesIn(refused));
+  if (!found || !(refusal instanceof Problem)) return refusal;
+  const { status, message, errors = {} } = refusal;
   const named = Object.entries(errors).map(([key, faults]) => [nameOf(found.position, key), faults] as const);
   const places: FieldErrors = named.length > 0 ? Object.fromEntries(named) : { [found.position]: [message] };
-  const placed = new Problem(status, message, { errors: places });
-  placed.cause = reason;
-  return placed;
+  return Object.assign(new Problem(status, message, { errors: places }), { cause: reason });
 }
 
 /** Milliseconds after which the search for a refused record ends. */
 const MAX_SEARCH = 3_000;
 
 /**
- * The first record that the database refuses also without the others. PostgreSQL does not say which it was. The search tries half of
- * the remaining records each time, so in all about as many as there are.
+ * The first record that the database refuses after those before it. PostgreSQL does not say which it was, so the search halves the
+ * range and tries all records up to its middle.
  */
 async function refusedRecord(
   error: DatabaseError,
-  { records, tryRecords }: RejectedRecords,
+  { records, tryFirst }: RejectedRecords,
 ): Promise<{ position: number; error: DatabaseError } | undefined> {
-  if (records.length === 1) return { position: 0, error };
   const end = performance.now() + MAX_SEARCH;
-  let [from, to] = [0, records.length];
-  while (performance.now() < end) {
-    const middle = Math.ceil((from + to) / 2);
-    const outcome = await tryRecords(from, middle).catch((one: unknown) => one);
-    if (!isDatabaseError(outcome)) return undefined;
-    const isAccepted = isRolledBack(outcome);
-    if (!isAccepted && outcome.code !== error.code) return undefined;
-    if (!isAccepted && middle - from === 1) return { position: from, error: outcome };
-    if (isAccepted) from = middle;
-    else to = middle;
-    if (from === to) return undefined;
+  let found = { position: records.length - 1, error };
+  let accepted = 0;
+  while (accepted < found.position) {
+    const middle = Math.ceil((accepted + found.position) / 2);
+    const outcome = await tryFirst(middle).catch((one: unknown) => one);
+    if (!isDatabaseError(outcome) || performance.now() > end) return undefined;
+    if (isRolledBack(outcome)) accepted = middle;
+    else if (outcome.code === error.code) found = { position: middle - 1, error: outcome };
+    else return undefined;
   }
-  return undefined;
+  return found;
 }
 
 async function explainHidden(rejected: RejectedRecords): Promise<Problem> {
-  const errors = await duplicateErrors(rejected);
+  const errors = await allDuplicateErrors(rejected);
   return Object.keys(errors).length > 0 ? conflict(errors) : new Problem(409, REFUSED_TOGETHER);
 }
 
@@ -216,7 +224,7 @@ async function explain(
     hiddenReferences.map((one) => ({ ...one, keys: one.keys.map((key) => nameOf(index, key)) })),
   );
   if (isDuplicate(error, sendsHidden) && (sendsHidden || !isFromTrigger(error, resource.model))) {
-    const errors = await duplicateErrors(rejected);
+    const errors = await allDuplicateErrors(rejected);
     const isExplained = Object.keys(errors).length > 0;
     return !isExplained && sendsHidden && hidden.length > 0 ? unspecificConflict() : conflict(errors);
   }

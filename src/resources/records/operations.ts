@@ -28,6 +28,7 @@ import {
   UNIQUE_VIOLATION,
   locateError,
   conflictProblem,
+  valuesIn,
   type WriteAttempt,
 } from './conflicts.ts';
 import { deletionProblem, isStillReferenced } from '../references/blocked-deletions.ts';
@@ -42,7 +43,6 @@ import {
 } from '../serve/served-resource.ts';
 import {
   addDatabaseFaults,
-  historyFault,
   addFailures,
   assertChangeable,
   NO_RECORD,
@@ -109,16 +109,19 @@ export function createOperations(
   const holds = async ({ precondition }: Caller): Promise<boolean> =>
     !precondition || database.run(createStatement(sql`select ${precondition}`, oneCell(isTrue)), 'write');
 
-  /** Explains a rejection that other records cause. The problem's cause is the rejection. */
+  /** Explains a rejection. The problem's cause is the rejection. */
   async function rejectWrite(cause: unknown, attempt: WriteAttempt): Promise<never> {
-    const { resource, changes, body } = attempt;
-    const error = await locateError(historyFault(cause, resource), resource.model, outside);
-    if (isDatabaseError(error) && isRewrittenByRule(error)) throw suppressed();
+    const { resource, changes, body, id } = attempt;
+    const error = await locateError(
+      cause,
+      { resource, records: [attempt], isNew: id === undefined },
+      outside,
+    );
     if (!isDatabaseError(error)) throw error;
+    if (isRewrittenByRule(error)) throw suppressed();
     const explained = await conflictProblem(error, attempt, database, outside);
-    if (explained instanceof Problem) explained.cause = error;
     const isHidden = setsHidden(changes, resource) || body.hiddenReferences.length > 0;
-    throw explainRule(error, resource, explained, isHidden);
+    throw explainRule(error, resource, explained, valuesIn([attempt]), isHidden);
   }
 
   const write = <T>(statement: Statement<T>, attempt: WriteAttempt): Promise<T> =>
@@ -288,12 +291,12 @@ export function createOperations(
         assertChangeable(outcome);
         if (!outcome.result.isDeleted) throw suppressed();
       } catch (cause) {
-        const error = historyFault(cause, resource);
-        if (isDatabaseError(error) && isRewrittenByRule(error)) throw suppressed();
+        const error = await locateError(cause, { resource, records: [], isNew: false }, outside);
         if (!isDatabaseError(error)) throw error;
+        if (isRewrittenByRule(error)) throw suppressed();
         throw isStillReferenced(error)
           ? await deletionProblem(error, outside, resources, resource, id, readerOf(caller))
-          : explainRule(error, resource, error);
+          : explainRule(error, resource, error, []);
       }
     },
   };

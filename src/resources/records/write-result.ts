@@ -1,7 +1,7 @@
 // Interprets the row that a writing statement returns: as a result, a problem, or a reason to retry.
 import type { Database } from '../../db/connection/database.ts';
 import {
-  isDatabaseError,
+  DatabaseFault,
   isInFunction,
   isOfTable,
   LostWrite,
@@ -24,14 +24,16 @@ export const NO_RECORD = 'There is no such record.';
 const TOO_LARGE = '54000';
 
 /**
- * Turns a database error that comes from the history table into one that the log explains. It is a 500: the client did not cause
- * it and must not see it. The exception is a key that is too long for the index of the table.
- * @returns any other error unchanged
+ * The fault if an error comes from the history table. The client did not cause it. The exception is a key that is too long for the
+ * index of the table.
  */
-export function historyFault(error: unknown, { recording }: ServedResource): unknown {
-  if (!isDatabaseError(error) || !recording || !isOfTable(recording.history, error)) return error;
+export function historyFault(
+  error: DatabaseError,
+  { recording }: Pick<ServedResource, 'recording'>,
+): Problem | DatabaseFault | undefined {
+  if (!recording || !isOfTable(recording.history, error)) return undefined;
   if (error.code === TOO_LARGE) return new Problem(400, 'The key is too long for the history of changes.');
-  return new Error(`the history cannot be written: ${error.message}`, { cause: error });
+  return new DatabaseFault(error, `the history cannot be written: ${error.message}`);
 }
 
 /** Runs a statement that writes. @throws LostWrite when the connection ended before the answer */

@@ -1,0 +1,337 @@
+// Faults of the database are errors of the service, not of the request: 500, with the reason in the log and in the admin area.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { fieldsOf, hiddenFields, logIn, readable, type Browser } from '../admin/support.ts';
+import { assertProblem, eventually } from '../http/expect.ts';
+import { startService, type Answer, type TestService } from '../support.ts';
+
+const integer = { type: 'integer', null: true } as const;
+const text = { type: 'string', null: true } as const;
+
+/** Reads of a view or a table that fail for a reason that no request can change, and the reason. */
+const READS: readonly [name: string, fault: string, sql: string, reason: RegExp][] = [
+  ['zero', 'a division by zero', 'select n as id, 10 / (n - 1) as n from numbers', /division by zero/],
+  ['casting', 'a bad cast', `select n as id, ('n' || n)::integer as n from numbers`, /type integer: "n1"/],
+  ['day', 'a bad date', `select n as id, extract(day from to_date('2024-13-0' || n, 'YYYY-MM-DD'))::int as n from numbers`, /out of range: "2024-13-01"/],
+  ['taken', 'a function that raises 23505', 'select n as id, fail(n) as n from numbers', /it is taken/],
+  ['deep', 'endless recursion', 'select n as id, recurse(n) as n from numbers', /stack depth limit exceeded/],
+  ['many', 'a subquery with several rows', 'select n as id, (select m.n from numbers m) as n from numbers', /more than one row/],
+]; // prettier-ignore
+
+const VIEWS = `
+  create table numbers as select n from generate_series(1, 2) n;
+  create function fail(n integer) returns integer language plpgsql as $$
+    begin raise exception 'it is taken' using errcode = '23505'; end $$;
+  create function recurse(n integer) returns integer language plpgsql as $$ begin return recurse(n) + 1; end $$;
+  ${READS.map(([name, , sql]) => `create view ${name} as ${sql};`).join('\n')}`;
+
+const assertFault = (answer: Answer): void => {
+  assertProblem(answer, 500);
+  assert.equal(answer.json.detail, 'An internal error occurred.');
+  assert.equal(answer.headers.get('retry-after'), null);
+};
+
+/** The log line of an answer that is 500. */
+const lineOf = (service: TestService, { json }: Answer): Promise<Record<string, unknown>> =>
+  eventually(
+    () => service.lines.find(({ id, level }) => id === json.requestId && level === 'error'),
+    'the log line',
+  );
+
+describe('a read that fails in the database', () => {
+  let service: TestService;
+  let ada: Browser;
+  before(async () => {
+    const resources = READS.map(([model]): Resource => ({
+      model,
+      primaryKey: { type: 'integer', column: 'id' },
+      columns: { n: integer },
+      access: 'user',
+      methods: ['GET', 'PUT'],
+      admin: { search: [] },
+    }));
+    const instead = READS.map(
+      ([name]) =>
+        `create function put_${name}() returns trigger language plpgsql as $$ begin return new; end $$;
+         create trigger put instead of update on ${name} for each row execute function put_${name}();`,
+    );
+    service = await startService([user, ...resources], {
+      prepare: (sql) => sql.unsafe(`${VIEWS} ${instead.join('\n')}`),
+    });
+    await service.addUser('ada', { admin: true });
+    ada = await logIn(service, 'ada');
+  });
+  after(() => service.close());
+
+  for (const [model, fault, , reason] of READS)
+    test(`${fault} is 500, and the log has the reason`, async () => {
+      for (const path of ['', '1/', '?n=3', '?id__gt=0&ordering=n', '?n__in=0,1,2']) {
+        const answer = await service.request(`/api/${model}/${path}`);
+        assertFault(answer);
+        assert.match(String((await lineOf(service, answer))['message']), reason, path);
+      }
+      for (const headers of [{ accept: 'text/csv' }, { accept: 'application/x-ndjson' }])
+        assert.equal((await service.request(`/api/${model}/`, { headers, user: 'ada' })).status, 500);
+      if (model === 'taken') return; // in a write, an exception that is raised is a refusal
+      const put = await service.request(`/api/${model}/1/`, { method: 'PUT', user: 'ada', body: { n: 7 } });
+      assertFault(put);
+      assert.match(String((await lineOf(service, put))['message']), reason);
+      assert.equal((await ada.get(`/admin/${model}/`)).status, 500);
+    });
+
+  test('the log names the function', async () => {
+    const answer = await service.request('/api/taken/');
+    assert.match(String((await lineOf(service, answer))['where']), /^PL\/pgSQL function fail\(integer\)/);
+  });
+});
+
+/** Triggers that fail, what is sent, and whether that is the reason. */
+const WRITES: readonly [fault: string, method: string, body: object | undefined, status: number][] = [
+  ['a cast of a constant', 'POST', { code: 'cast' }, 500],
+  ['a division by a constant', 'POST', { code: 'zero', n: 5 }, 500],
+  ['a division by what is sent', 'POST', { code: 'divide', n: 0 }, 400],
+  ['a division by what is stored', 'PUT', { code: 'stored' }, 500],
+  ['a cast of what is sent', 'POST', { code: 'x17' }, 400],
+  ['a number of what is sent that is too large', 'POST', { code: 'large', n: 2_000_000_000 }, 400],
+  ['endless recursion', 'POST', { code: 'deep' }, 500],
+  ['a missing table', 'POST', { code: 'table' }, 500],
+  ['an exception that it raises', 'POST', { code: 'raise' }, 400],
+  ['a division by zero in an array', 'POST', [{ code: 'ok' }, { code: 'zero', n: 5 }], 500],
+  ['a division by zero at a deletion', 'DELETE', undefined, 500],
+  ['an exception that it raises at a deletion', 'DELETE', undefined, 400],
+]; // prettier-ignore
+
+describe('a trigger that fails', () => {
+  let service: TestService;
+  before(async () => {
+    const item: Resource = { model: 'item', columns: { code: text, n: integer }, access: 'user' };
+    service = await startService([user, item, { ...item, model: 'filled' }], {
+      prepare: (sql) =>
+        sql.unsafe(`
+        create table item (id integer primary key generated by default as identity, code varchar(255), n integer);
+        create function fill() returns integer language plpgsql as $$ begin return 1 / 0; end $$;
+        create table filled (like item including all, d integer default fill());
+        create function recurse(n integer) returns integer language plpgsql as $$ begin return recurse(n) + 1; end $$;
+        create function fail() returns trigger language plpgsql as $$ begin
+          if tg_op = 'DELETE' then
+            if old.code = 'kept' then raise exception 'it is kept'; end if;
+            perform 1 / (old.id - old.id);
+          end if;
+          if new.code = 'cast' then perform 'x'::integer; end if;
+          if new.code = 'zero' then perform 1 / (new.n - new.n); end if;
+          if new.code = 'divide' then perform 1 / new.n; end if;
+          if new.code = 'stored' then perform 1 / new.n; end if;
+          if new.code like 'x%' then perform new.code::integer; end if;
+          if new.code = 'large' then perform new.n * 2; end if;
+          if new.code = 'deep' then perform recurse(1); end if;
+          if new.code = 'table' then perform n from missing; end if;
+          if new.code = 'raise' then raise division_by_zero; end if;
+          return new;
+        end $$;
+        insert into item (code, n) values ('first', 0), ('kept', 1);
+        create trigger fail before insert or update or delete on item for each row execute function fail()`),
+    });
+    await service.addUser('ada');
+  });
+  after(() => service.close());
+
+  for (const [fault, method, body, status] of WRITES)
+    test(`${fault} is ${status}`, async () => {
+      const record = method === 'POST' ? '' : fault.includes('raises') ? '2/' : '1/';
+      const answer = await service.request(`/api/item/${record}`, { method, user: 'ada', body });
+      if (status === 400) return assertProblem(answer, 400);
+      assertFault(answer);
+      assert.match(String((await lineOf(service, answer))['message']), /"x"|zero|stack depth|missing/);
+    });
+
+  test('a default that fails is 500, also for a record with values', async () => {
+    for (const body of [{}, { code: 'a', n: 1 }, [{ n: 1 }]])
+      assertFault(await service.request('/api/filled/', { method: 'POST', user: 'ada', body }));
+  });
+});
+
+describe('a sequence', () => {
+  let service: TestService;
+  let ada: Browser;
+  before(async () => {
+    const columns = { code: text };
+    const models = ['ended', 'narrow', 'late', 'late_view', 'late_part', 'late_serial', 'audited', 'fine'];
+    service = await startService(
+      [
+        user,
+        ...models.map((model): Resource => ({
+          methods: ['GET', 'POST'],
+          model,
+          primaryKey: { type: 'integer', column: 'id' },
+          columns,
+          access: 'user',
+        })),
+        {
+          model: 'keyed',
+          columns: {
+            code: { type: 'string', unique: true },
+            number: { type: 'integer', default: 'database' },
+          },
+          access: 'user',
+        },
+      ],
+      {
+        prepare: (sql) =>
+          sql.unsafe(`
+          create table ended (id integer primary key generated by default as identity (start 2147483647), code varchar(255));
+          insert into ended (code) values ('last');
+          create sequence narrow_ids as bigint start 2147483648;
+          create table narrow (id integer primary key default nextval('narrow_ids'), code varchar(255));
+          create table late (id integer primary key generated by default as identity, code varchar(255));
+          create table late_2 (like late including all);
+          create view late_view as select * from late_2;
+          create table late_part (id integer primary key generated by default as identity, code varchar(255)) partition by range (id);
+          create table late_part_1 partition of late_part for values from (minvalue) to (maxvalue);
+          create table late_serial (id serial primary key, code varchar(255));
+          create table keyed (id serial primary key, code varchar(255) not null unique, number serial unique);
+          insert into late values (1), (2), (3), (4), (5), (6), (7), (8);
+          insert into late_2 values (1), (2); insert into late_part values (1), (2);
+          insert into late_serial values (1), (2), (3); insert into keyed values (100, 'a', 1);
+          create table audit (id serial primary key, code text);
+          insert into audit values (1), (2), (3);
+          create table audited (like late including all);
+          create function audit() returns trigger language plpgsql as $$
+            begin insert into audit (code) values (new.code); return new; end $$;
+          create trigger audit after insert on audited for each row execute function audit();
+          create table fine (like late including all, unique (code));
+          insert into fine (code) values ('a')`),
+      },
+    );
+    await service.addUser('ada', { admin: true });
+    ada = await logIn(service, 'ada');
+  });
+  after(() => service.close());
+
+  for (const [model, what, body, reason] of [
+    ['ended', 'that has reached its end', {}, /reached maximum value of sequence "ended_id_seq"/],
+    [
+      'ended',
+      'that has reached its end, in an array',
+      [{}, {}],
+      /reached maximum value of sequence "ended_id_seq"/,
+    ],
+    [
+      'narrow',
+      'beyond the type of its column',
+      { code: 'a' },
+      /public\.narrow_ids .* does not fit public\.narrow\.id/,
+    ],
+    ['narrow', 'beyond the type of its column, in an array', [{}], /public\.narrow_ids .* does not fit/],
+    ['late', 'behind its table', { code: 'a' }, /the sequence public\.late_id_seq is behind its table/],
+    ['late', 'behind its table, in an array', [{}, {}], /public\.late_id_seq is behind its table/],
+    ['late_view', 'behind the table of a view', {}, /public\.late_2_id_seq is behind its table/],
+    ['late_part', 'behind a partitioned table', {}, /public\.late_part_id_seq is behind its table/],
+    ['late_serial', 'of a serial column', {}, /public\.late_serial_id_seq is behind its table/],
+    [
+      'keyed',
+      'of a unique column beside the key',
+      { code: 'b' },
+      /public\.keyed_number_seq is behind its table/,
+    ],
+    ['audited', 'of a table to which a trigger writes', {}, /public\.audit_id_seq is behind its table/],
+  ] as const)
+    // prettier-ignore
+    test(`${what} is 500, and the log names it`, async () => {
+      const answer = await service.request(`/api/${model}/`, { method: 'POST', user: 'ada', body });
+      assertFault(answer);
+      assert.match(String((await lineOf(service, answer))['message']), reason);
+    });
+
+  test('that is right: a duplicate is 409 and names its field', async () => {
+    for (const [model, body] of [
+      ['fine', { code: 'a' }],
+      ['keyed', { code: 'a', number: 5 }],
+      ['keyed', { code: 'c', number: 1 }],
+    ] as const) {
+      // prettier-ignore
+      const answer = await service.request(`/api/${model}/`, { method: 'POST', user: 'ada', body });
+      assertProblem(answer, 409);
+      assert.equal(Object.keys(answer.json.errors).length, 1);
+    }
+  });
+
+  test('behind its table is named in the admin area: in forms, whose values stay, and by imports', async () => {
+    await ada.get('/admin/late/-/add/');
+    const added = await ada.post('/admin/late/-/add/', { code: 'typed' });
+    assert.equal(added.status, 500);
+    assert.match(readable(added), /public\.late_id_seq is behind its table/);
+    assert.match(added.text, /value="typed"/);
+    const path = '/admin/late/-/import/';
+    const file = new FormData();
+    file.append('_file', new Blob(['code\nx\n']), 'late.csv');
+    for (const [name, value] of Object.entries(fieldsOf(await ada.get(path))))
+      if (name !== '_file') file.append(name, value);
+    const imported = await ada.upload(path, file);
+    assert.equal(imported.status, 500);
+    assert.match(readable(imported), /public\.late_id_seq is behind its table/);
+  });
+});
+
+describe('a refusal that lasts', () => {
+  let service: TestService;
+  let ada: Browser;
+  before(async () => {
+    const columns = { code: text };
+    service = await startService(
+      [
+        user,
+        ...['published', 'large'].map((model): Resource => ({
+          model,
+          primaryKey: { type: 'integer', column: 'id' },
+          columns,
+          access: 'user',
+          methods: model === 'large' ? ['GET'] : ['GET', 'PUT', 'DELETE'],
+        })),
+      ],
+      {
+        prepare: (sql) =>
+          sql.unsafe(`
+          create table published (id integer unique not null generated by default as identity, code varchar(255));
+          insert into published (code) values ('a'), ('b');
+          create publication changes for table published;
+          create table huge as select n, repeat(md5(n::text), 3) as code from generate_series(1, 60000) n;
+          create view large as select n as id, code from huge order by md5(code)`),
+        parameters: { options: '-c temp_file_limit=0 -c work_mem=64kB' },
+      },
+    );
+    await service.addUser('ada', { admin: true });
+    ada = await logIn(service, 'ada');
+  });
+  after(() => service.close());
+
+  test('PUT and DELETE without a replica identity are 500, and the log and the admin area have the reason', async () => {
+    for (const [method, body] of [
+      ['PUT', { code: 'c' }],
+      ['DELETE', undefined],
+    ] as const) {
+      // prettier-ignore
+      const answer = await service.request('/api/published/1/', { method, user: 'ada', body });
+      assertFault(answer);
+      assert.match(String((await lineOf(service, answer))['message']), /does not have a replica identity/);
+    }
+    const form = fieldsOf(await ada.get('/admin/published/1/'));
+    const saved = await ada.post('/admin/published/1/', { ...form, code: 'c' });
+    const asked = hiddenFields(await ada.get('/admin/published/1/delete/'), 'confirm');
+    const deleted = await ada.post('/admin/published/1/delete/', asked);
+    const bulk = { _state: '', _id: '1', _action: 'set', _column: 'code', _value: '1', code: 'z', _confirm: '1', _expected: '1' }; // prettier-ignore
+    const set = await ada.post('/admin/published/-/bulk/', bulk);
+    for (const page of [saved, deleted, set]) {
+      assert.equal(page.status, 500);
+      assert.match(readable(page), /does not have a replica identity/);
+    }
+  });
+
+  test('a query that exceeds temp_file_limit is 503 without an invitation to try again', async () => {
+    const answer = await service.request('/api/large/?ordering=code');
+    assertProblem(answer, 503);
+    assert.equal(answer.headers.get('retry-after'), null);
+    assert.doesNotMatch(answer.json.detail, /again/);
+  });
+});
