@@ -1,5 +1,5 @@
 // The redirect and the message after a form was saved.
-import { asProblem } from '../../db/connection/database-errors.ts';
+import { asProblem, isDatabaseError } from '../../db/connection/database-errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
@@ -33,7 +33,7 @@ async function labelOf(
     return label;
   } catch (error) {
     // The change is committed. An error page would suggest that it was not.
-    if (!asProblem(error)) throw error;
+    if (!asProblem(error) && !isDatabaseError(error)) throw error;
     return null;
   }
 }
