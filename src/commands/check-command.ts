@@ -2,7 +2,9 @@
 import { readSettings, type Settings } from '../config.ts';
 import type { Database } from '../db/connection/database.ts';
 import { tableOf } from '../db/schema/model-definition.ts';
+import { quotedTable } from '../db/fragment.ts';
 import { databaseInfoStatement } from '../db/schema/relations.ts';
+import { sequenceWarnings } from '../db/schema/sequences.ts';
 import { StartError, type Fault } from '../errors.ts';
 import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY } from '../resources/definition/system-tables.ts';
@@ -105,6 +107,11 @@ async function examine(
   warnings.push(...engine.map((text): Warning => ({ kind: 'engine', text })));
   const unknown = await constraintWarnings(database, resources);
   warnings.push(...unknown.map((text): Warning => ({ kind: 'unknown-constraint', text })));
+  const sequences = await sequenceWarnings(
+    (statement) => database.run(statement, 'read'),
+    definitions.map((one) => quotedTable(tableOf(one))),
+  );
+  warnings.push(...sequences.map((text): Warning => ({ kind: 'sequence', text })));
   const keys = await checkViewKeys(database, served, faults);
   const readAddresses = await checkReadAddresses(database, settings);
   return {

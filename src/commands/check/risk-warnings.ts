@@ -23,6 +23,8 @@ import {
 export interface Warning {
   readonly kind:
     | 'superuser'
+    | 'sequence'
+    | 'replica-identity'
     | 'history-open'
     | 'own-tables'
     | 'default-access'
@@ -205,10 +207,29 @@ const comparisonWarnings = ({ served, databaseInfo }: RiskInput): Warning[] =>
       }));
   });
 
+/** The tables whose records PostgreSQL refuses to change and to delete. */
+const identityWarnings = ({ served, adminResources, databaseInfo }: RiskInput): Warning[] =>
+  [...served.values()].flatMap(({ name, access, methods, model }) => {
+    const may = adminResources.get(name)?.may;
+    const isChangeable =
+      (access !== 'default' && (methods.has('PUT') || methods.has('DELETE'))) ||
+      may?.has('change') === true ||
+      may?.has('delete') === true;
+    const tables = databaseInfo.tables.find((one) => one.name === model.table)?.unidentified ?? [];
+    return tables.flatMap((table) =>
+      warnIf(
+        isChangeable,
+        'replica-identity',
+        `${name}: a publication has ${table}, which has no replica identity, so PostgreSQL refuses to change and to delete its records: give it a primary key, or alter table ${table} replica identity full`,
+      ),
+    );
+  });
+
 /** All warnings, the most serious first. Errors are reported elsewhere: see `compareSchema`. */
 export const warningsOf = (input: RiskInput): Warning[] => [
   ...databaseRisks(input),
   ...accessWarnings(input),
+  ...identityWarnings(input),
   ...comparisonWarnings(input),
   ...speedWarnings(input),
 ];

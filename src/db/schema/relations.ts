@@ -1,5 +1,5 @@
 // Reads relations and their comments for `introspect`, and facts about the database for `check`.
-import { isEnforced, relationOf, sequencesBelow, VIEW_ORIGIN } from './catalog-sql.ts';
+import { isEnforced, ORIGINS, relationOf, sequencesBelow, VIEW_ORIGIN } from './catalog-sql.ts';
 import { quotedName, quotedTable, raw, sql, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json, oneCell, text } from '../rows.ts';
 
@@ -198,6 +198,8 @@ export interface DatabaseInfo {
     readonly searchable: readonly string[];
     /** Sequences that column defaults use (serial), quoted. */
     readonly sequences: readonly string[];
+    /** The quoted tables whose changes PostgreSQL refuses: a publication has them, and nothing identifies their rows. */
+    readonly unidentified: readonly string[];
     /** Schemas of the columns' types, without pg_catalog. */
     readonly typeSchemas: readonly string[];
     /** Columns of types such as citext whose own `=` the search path does not find, so that PostgreSQL takes another one. */
@@ -240,6 +242,19 @@ select json_build_object(
       join pg_operator o on o.oprname = '=' and o.oprleft = t.oid and o.oprright = t.oid
       join pg_namespace y on y.oid = o.oprnamespace and not pg_operator_is_visible(o.oid)
       where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
+    'unidentified', (
+      ${ORIGINS}, stored as (
+        select relation as oid from origins union select p.relid from origins, pg_partition_tree(relation) p where p.isleaf)
+      select coalesce(json_agg(distinct quote_ident(sn.nspname) || '.' || quote_ident(s.relname)), '[]')
+      from stored join pg_class s using (oid) join pg_namespace sn on sn.oid = s.relnamespace
+      where s.relkind = 'r' and not exists (
+        select from pg_index i where i.indrelid = s.oid and i.indisvalid
+        and case s.relreplident when 'd' then i.indisprimary and i.indimmediate when 'i' then i.indisreplident end)
+      and s.relreplident <> 'f' and exists (
+        select from pg_publication_tables t join pg_publication p using (pubname)
+        where (p.pubupdate or p.pubdelete) and (t.schemaname, t.tablename) in (
+          select an.nspname, a.relname from pg_class a join pg_namespace an on an.oid = a.relnamespace
+          where a.oid = s.oid or a.oid in (select relid from pg_partition_ancestors(s.oid))))),
     'sequences', (${sequencesBelow(raw(`quote_ident(sn.nspname) || '.' || quote_ident(s.relname)`))})
   )), '[]')
   from unnest(${valueList(tables)}, ${valueList(quoted)}) as w(name, quoted)

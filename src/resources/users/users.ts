@@ -16,6 +16,7 @@ import {
 import { type RawRow, createStatement, isTrue, number, oneCell, text } from '../../db/rows.ts';
 import { findColumn, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import {
+  DatabaseFault,
   duplicateColumns,
   isDatabaseError,
   undefinedIfUnencodable,
@@ -26,7 +27,7 @@ import type { Recording } from '../../query/statements/history-sql.ts';
 import type { Change } from '../../query/statements/change.ts';
 import { WriteStatements } from '../../query/statements/write-statements.ts';
 import { checkKey, parseField } from '../records/checked-body.ts';
-import { UNIQUE_VIOLATION } from '../records/conflicts.ts';
+import { locateError, UNIQUE_VIOLATION } from '../records/conflicts.ts';
 import { jsonFieldOf } from '../records/json-fields.ts';
 import { costsOf, type HashCosts } from '../passwords/hash-costs.ts';
 import { passwordFault } from '../passwords/password-rules.ts';
@@ -203,7 +204,10 @@ export function createUsers(
         const statement = writes.insert({ changes: [...changes.values()], author: null });
         const { record } = await database.run(statement, 'write');
         if (!record) throw new StartError(suppressed().message);
-      } catch (error) {
+      } catch (cause) {
+        const refused = { resource: { model, recording }, records: [{ changes: [...changes.values()] }] };
+        const error = await locateError(cause, { ...refused, isNew: true }, database);
+        if (error instanceof DatabaseFault) throw new StartError(`The database failed: ${error.message}.`);
         if (!isDatabaseError(error) || error.code !== UNIQUE_VIOLATION) throw error;
         const taken = duplicateColumns(model, error).map(nameOf).join(', ');
         throw new StartError(
