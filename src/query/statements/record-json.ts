@@ -51,12 +51,12 @@ const digest = (text: Fragment): Fragment =>
   sql`left(encode(sha256(convert_to(${text}, 'UTF8')), 'hex'), 32)`;
 
 /**
- * The version of a row, for ETag; never NULL. A digest covers only the columns that are shown: if it changed with a hidden value,
- * a client that may set this value could confirm a guess. `createVersionSeal` encrypts it, so it shows nothing of the row.
+ * The version of a row, for ETag; never NULL. A digest covers the whole row, also what is not shown. `createVersionSeal` encrypts
+ * it, so it confirms no guess of a value.
  */
-export function rowVersion(alias: string, { version }: Model, shown: readonly Column[]): Fragment {
+export function rowVersion(alias: string, { version }: Model): Fragment {
   if (version === 'xmin') return raw(`${alias}.xmin::text`);
-  if (version === 'digest') return digest(recordJson(alias, shown));
+  if (version === 'digest') return digest(raw(`(${alias}.*)::text`));
   return digest(sql`coalesce(${reference(alias, version)}::text, '')`);
 }
 

@@ -99,15 +99,10 @@ export type MakeRecordStatement = (id: string) => Statement<FoundRecord | undefi
 const readFound = ([row]: readonly RawRow[]): FoundRecord | undefined =>
   row?.[0] ? { json: row[0], version: textOf(row[1]) ?? '' } : undefined;
 
-/** @param versioned the columns that a digest of the row covers */
-export function recordStatement(
-  model: Model,
-  { value: shown, joins, size }: RowOutput,
-  versioned: readonly Column[],
-): MakeRecordStatement {
+export function recordStatement(model: Model, { value: shown, joins, size }: RowOutput): MakeRecordStatement {
   const key = reference(ROOT, model.primaryKey);
   const rows = sql`${tableOrSelect(model)} ${raw(ROOT)}`;
-  const [version, max] = [rowVersion(ROOT, model, versioned), raw(String(LARGE))];
+  const [version, max] = [rowVersion(ROOT, model), raw(String(LARGE))];
   const ifSmall = (one: Fragment): Fragment =>
     size ? sql`case when ${size} <= ${max} then ${one} end` : one;
   const smallColumns = sql`${ifSmall(shown)} as json, ${model.version === 'xmin' ? version : ifSmall(version)} as version`;

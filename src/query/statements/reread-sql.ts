@@ -23,7 +23,7 @@ export function rereadOf({ model, formatted }: Pick<WriteTarget, 'model' | 'form
   if (!isReread) return undefined;
   const isSame = sql`${reference(ROOT, primaryKey)} = ${cast(raw('wanted.key'), primaryKey)}`;
   // No constraint keeps the key of a view unique.
-  const record = sql`select ${recordJson(ROOT, formatted)} as json, ${rowVersion(ROOT, model, formatted)} as version from ${table(name)} ${raw(ROOT)} where ${isSame} limit 1`;
+  const record = sql`select ${recordJson(ROOT, formatted)} as json, ${rowVersion(ROOT, model)} as version from ${table(name)} ${raw(ROOT)} where ${isSame} limit 1`;
   const wanted = raw('unnest($1::text[]) with ordinality wanted (key, position)');
   const { text: statement } = compile(
     sql`select found.json, found.version from ${wanted} left join lateral (${record}) found on true order by position`,

@@ -73,8 +73,8 @@ const RESULTS = raw('f."vitrine checks"');
 /** The row's version, or null, and whether `If-Match` matches. */
 const FOUND_COLUMNS = sql`${VERSION}, ${MATCHES}`;
 /** The version of a row that this statement writes. RETURNING cannot read `xmin` of a partitioned table. */
-const newVersion = ({ model, formatted }: WriteTarget): Fragment =>
-  model.version === 'xmin' ? raw('pg_current_xact_id()::xid::text') : rowVersion(ROOT, model, formatted);
+const newVersion = ({ model }: WriteTarget): Fragment =>
+  model.version === 'xmin' ? raw('pg_current_xact_id()::xid::text') : rowVersion(ROOT, model);
 /**
  * No constraint keeps the key of a view unique, so a statement that finds two rows must not change both. The condition
  * on the key lets a foreign server find the row. With the join alone, PostgreSQL would fetch and lock all of its rows.
@@ -108,11 +108,11 @@ const isMatchingRow = (row: RawRow | undefined): boolean => isTrue(row?.[1]);
  * @param lock the weakest sufficient one: `no key update` does not block inserts of records that refer to the row
  */
 function foundSql(
-  { model, owner, formatted }: WriteTarget,
+  { model, owner }: WriteTarget,
   { id = EMPTY, versions, precondition, owner: caller }: BoundWrite,
   lock: 'update' | 'no key update',
 ): Fragment {
-  const version = rowVersion(ROOT, model, formatted);
+  const version = rowVersion(ROOT, model);
   const matches = versions ? sql`${version} = any(${versions})` : raw('true');
   const isOwner = owner && caller && sql`${reference(ROOT, owner)} = ${cast(caller, owner)}`;
   const conditions = [isKey(model, id), precondition, isOwner].filter((one) => one !== undefined);

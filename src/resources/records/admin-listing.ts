@@ -80,7 +80,7 @@ export function createEntryStatements(resources: AdminResources, { maxBody }: Pi
       entry({ columns: [model.primaryKey], label, labelCharacters: LONGEST_NAME, references: new Map() }),
     ),
     recordForForm: memoized((resource: AdminResource) =>
-      recordStatement(resource.model, shape(resource, forForm), resource.formatted),
+      recordStatement(resource.model, shape(resource, forForm)),
     ),
   };
 }
@@ -176,7 +176,7 @@ export function createBrowsing(
 
     /** A record with its long values cut. @throws Problem 404 */
     preview: (resource: AdminResource, id: string): Promise<StoredEntry> =>
-      find(resource, id, recordStatement(resource.model, statements.shown(resource), resource.formatted)),
+      find(resource, id, recordStatement(resource.model, statements.shown(resource))),
 
     /** A record for its form: only values too long for a form are cut. @throws Problem 404 */
     read: (resource: AdminResource, id: string): Promise<StoredEntry> =>

@@ -263,7 +263,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
 
     /** One record as JSON with its long values cut, for a browser page. @throws Problem 404 */
     async preview(resource: ServedResource, id: string): Promise<Buffer> {
-      const statement = recordStatement(resource.model, preview(resource.formatted, 1), resource.formatted);
+      const statement = recordStatement(resource.model, preview(resource.formatted, 1));
       const found = await database
         .run(statement(requireId(resource, id)), 'read')
         .catch(undefinedIfUnencodable);

@@ -203,7 +203,7 @@ export function serveForAdmin(
       output,
       formatted: output,
       plain,
-      byKey: recordStatement(model, plain, output),
+      byKey: recordStatement(model, plain),
       excluded: new Set(model.columns.filter((column) => !output.includes(column))),
       readonly: new Set([
         ...named(admin.readonly ?? [], model.columns),

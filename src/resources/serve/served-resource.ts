@@ -189,7 +189,7 @@ export function serveResources(
       outputDigest: digestOf(formatted),
       plain,
       seal: model.version === 'xmin' ? PLAIN_VERSIONS : seal,
-      byKey: recordStatement(model, plain, formatted),
+      byKey: recordStatement(model, plain),
       excluded,
       readonly: new Set([
         ...named(definition.readonly),
