@@ -33,6 +33,10 @@ const BOOK = {
   admin: { exclude: ['secret'] },
 } satisfies Resource;
 
+/** It lacks a column that each new record needs. */
+const { secret, reader, added } = BOOK.columns;
+const UNTITLED = { ...BOOK, columns: { secret, reader, added } };
+
 describe('vitrine check', () => {
   const role = `checker_${randomBytes(4).toString('hex')}`;
   let database: TestDatabase;
@@ -135,6 +139,11 @@ describe('vitrine check', () => {
     ['password-output', [{ ...USER, exclude: [] }, BOOK], /user outputs the password hashes in password/],
     ['self-promotion', [{ ...USER, access: 'user' }, BOOK], /user lets users set active, admin:/],
     ['history-off', [USER, { ...BOOK, history: false }], /changes of book are not recorded/],
+    [
+      'no-add',
+      [USER, { ...UNTITLED, methods: ['GET', 'PUT'] }],
+      /book: its column title is NOT NULL without a default.*leave 'add' out of admin\.allow$/m,
+    ],
     ['write-shows', [USER, { ...BOOK, read: 'admin' }], /book can only be read by admins/],
     [
       'default-access',

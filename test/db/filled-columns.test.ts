@@ -72,17 +72,28 @@ describe('a column with the default of the database', () => {
 
 const short: Resource = { model: 'invoice', columns: { title: { type: 'string' } }, access: 'user' };
 
-test('a required column that is not in the registry stops the start with three ways out, unless POST and add are left out', async () => {
+test('a required column that is not in the registry stops the start with three ways out, and leaving out POST in `methods` is one', async (t) => {
   await assert.rejects(
     startService([user, short], { prepare }),
-    /number is NOT NULL without a default, but is not in the registry, so no record can be added: name it there with default: 'database' if a trigger fills it, give it a default in SQL, or leave out POST in methods and 'add' in admin\.allow/,
+    /number is NOT NULL without a default, but is not in the registry, so no record can be added: name it there with default: 'database' if a trigger fills it, give it a default in SQL, or leave out POST in methods$/m,
   );
-  const service = await startService(
-    [user, { ...short, methods: ['GET', 'PUT'], admin: { allow: ['change'] } }],
-    { prepare },
-  );
-  assert.equal((await service.request('/api/invoice/')).status, 200);
-  await service.close();
+  const service = await startService([user, { ...short, methods: ['GET', 'PUT', 'DELETE'] }], { prepare });
+  t.after(() => service.close());
+  await service.addUser('ada', { admin: true });
+  await service.sql`alter table invoice alter number drop not null, alter size drop not null`;
+  await service.sql`insert into invoice (title) values ('old')`;
+  const send = (method: string, path: string, body?: object) =>
+    service.request(path, { method, user: 'ada', ...(body ? { body } : {}) });
+  assert.equal((await send('POST', '/api/invoice/', { title: 'new' })).status, 405);
+  assert.equal((await send('PUT', '/api/invoice/1/', { title: 'changed' })).status, 200);
+  const ada = await logIn(service, 'ada');
+  for (const path of ['/admin/', '/admin/invoice/', '/admin/invoice/1/', '/admin/invoice/?title=none'])
+    assert.doesNotMatch((await ada.get(path)).text, /invoice\/-\/add|Save as new|add another/, path);
+  assert.equal((await ada.get('/admin/invoice/-/add/')).status, 404);
+  assert.equal((await ada.post('/admin/invoice/-/add/', { title: 'new' })).status, 404);
+  const preview = await ada.post('/admin/invoice/-/import/', { _text: 'title\nnew\n' });
+  assert.match(preview.text, /Records cannot be added here/);
+  assert.equal((await service.sql`select from invoice`).length, 1);
 });
 
 test('a required column that is not in the registry stops the start when only the admin area adds records', async () => {

@@ -3,6 +3,7 @@ import type { Settings } from '../../config.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import { findColumn, partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import type { DatabaseInfo } from '../../db/schema/relations.ts';
+import { unfilledFault } from '../../db/schema/schema-differences.ts';
 import { missingIndexes } from '../../db/schema/missing-schema.ts';
 import type { AdminResource, AdminResources } from '../../resources/serve/admin-resource.ts';
 import { HISTORY } from '../../resources/definition/system-tables.ts';
@@ -32,6 +33,7 @@ export interface Warning {
     | 'write-shows'
     | 'self-promotion'
     | 'history-off'
+    | 'no-add'
     | 'foreign-key-index'
     | 'slow-filter'
     | 'search-path'
@@ -149,6 +151,18 @@ function accessWarnings({ settings, resources, served, adminResources }: RiskInp
   ];
 }
 
+/** The tables to which admins cannot add records, although `admin.allow` does not say so. */
+const additionWarnings = ({ resources, served, adminResources }: RiskInput): Warning[] =>
+  resources.flatMap(({ model: name, methods, admin }) => {
+    const model = adminResources.has(name) ? served.get(name)?.model : undefined;
+    if (!model?.isTable || !methods || methods.includes('POST') || admin?.allow?.includes('add') === false)
+      return [];
+    return model.unfilled.map((field) => ({
+      kind: 'no-add',
+      text: `${name}: ${unfilledFault(field, "leave 'add' out of admin.allow")}`,
+    }));
+  });
+
 /** The column that a path leads to, and its model. */
 function follow(model: Model, path: readonly string[]): { model: Model; column: Column } | undefined {
   const [head = '', ...rest] = path;
@@ -230,6 +244,7 @@ export const warningsOf = (input: RiskInput): Warning[] => [
   ...databaseRisks(input),
   ...accessWarnings(input),
   ...identityWarnings(input),
+  ...additionWarnings(input),
   ...comparisonWarnings(input),
   ...speedWarnings(input),
 ];

@@ -20,6 +20,7 @@ import {
   type ModelDefinition,
 } from './model-definition.ts';
 import { compositeType } from './composite-key.ts';
+import { unfilledFields } from './schema-differences.ts';
 import { foreignKeysOf, humanize, partsOf, ruleKey, type Column, type Model } from './model.ts';
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -167,13 +168,21 @@ function rowFacts(
   isFirst: boolean,
 ): Pick<
   Model,
-  'isTable' | 'isFast' | 'mayHideRows' | 'isLockable' | 'isReread' | 'hasDeleteTriggers' | 'version'
+  | 'isTable'
+  | 'isFast'
+  | 'mayHideRows'
+  | 'unfilled'
+  | 'isLockable'
+  | 'isReread'
+  | 'hasDeleteTriggers'
+  | 'version'
 > {
   const isStored = !found || isTable(found);
   return {
     isTable: isStored && isFirst,
     isFast: isStored ? !found?.hasPolicies : found.kind === 'm' && areUnique(found, keyFieldsOf(definition)),
     mayHideRows: found !== undefined && (found.hasPolicies || !(isStored || found.kind === 'm')),
+    unfilled: found ? unfilledFields(definition, found) : [],
     isLockable: found?.isLockable ?? true,
     isReread: found !== undefined && (found.isRewritten || !found.isLockable),
     hasDeleteTriggers: found?.hasDeleteTriggers ?? false,

@@ -61,6 +61,8 @@ export interface Model {
    * them.
    */
   readonly mayHideRows: boolean;
+  /** The columns in the database that every INSERT must fill but that the model does not have, so it cannot add a row. */
+  readonly unfilled: readonly string[];
   /** Whether SELECT ... FOR UPDATE can lock its rows. */
   readonly isLockable: boolean;
   /** Whether a write may not return the final row, because triggers make or change it. It must then be read again. */

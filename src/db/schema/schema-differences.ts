@@ -65,7 +65,11 @@ export function differences(
         return text === undefined ? [] : [{ key: `foreignKeys.${name}`, text }];
       }),
       ...[
-        ...(mayInsert || addable.has(model) ? unmappedRequiredColumns(definition, found) : []),
+        ...(mayInsert || addable.has(model)
+          ? unfilledFields(definition, found).map((field) =>
+              unfilledFault(field, 'leave out POST in methods'),
+            )
+          : []),
         ...missingPrivileges(needs, definition, found),
       ].map((text) => ({ key: 'table', text })),
       ...unusableTypes(definition, found),
@@ -272,14 +276,15 @@ function compositeForeignKeyDifference(
     : `the foreign key of ${fields.join(', ')} has on delete ${foreignKey.onDelete} in the database, but ${onDelete} in the registry`;
 }
 
-/** Faults for columns that are not in the registry but that every INSERT must fill. */
-function unmappedRequiredColumns(definition: ModelDefinition, found: CatalogTable): string[] {
+/** The columns that are not in the registry but that every INSERT must fill. */
+export function unfilledFields(definition: ModelDefinition, found: CatalogTable): string[] {
   const known = fieldsOf(definition);
   return found.columns
     .filter(({ field }) => !known.has(field))
     .filter(({ nullable, hasDefault, generated }) => !nullable && !hasDefault && !generated)
-    .map(
-      ({ field }) =>
-        `its column ${field} is NOT NULL without a default, but is not in the registry, so no record can be added: name it there with default: 'database' if a trigger fills it, give it a default in SQL, or leave out POST in methods and 'add' in admin.allow`,
-    );
+    .map(({ field }) => field);
 }
+
+/** Why no record can be added to a table with such a column. @param wayOut a further way to end the fault */
+export const unfilledFault = (field: string, wayOut: string): string =>
+  `its column ${field} is NOT NULL without a default, but is not in the registry, so no record can be added: name it there with default: 'database' if a trigger fills it, give it a default in SQL, or ${wayOut}`;

@@ -39,12 +39,18 @@ export const isGranted = (action: AdminAction, table: CatalogTable | undefined):
 
 const METHOD_OF: Readonly<Record<AdminAction, Method>> = { add: 'POST', change: 'PUT', delete: 'DELETE' };
 
-/** The actions that the registry allows in the admin area. For views these depend on the methods, as PostgreSQL may refuse the others. */
+/**
+ * The actions that the registry allows in the admin area. For views these depend on the methods, as PostgreSQL may refuse the others.
+ * So does adding to a table with a required column that the registry lacks.
+ */
 export const allowedActions = (
   { admin, methods }: Resource,
-  { isTable }: Pick<Model, 'isTable'>,
+  { isTable, unfilled }: Pick<Model, 'isTable' | 'unfilled'>,
 ): readonly AdminAction[] =>
-  (admin?.allow ?? ACTIONS).filter((action) => isTable || methods?.includes(METHOD_OF[action]));
+  (admin?.allow ?? ACTIONS).filter((action) => {
+    const isUnfilled = action === 'add' && unfilled.length > 0 && methods !== undefined;
+    return (isTable && !isUnfilled) || methods?.includes(METHOD_OF[action]);
+  });
 
 /** Whether admins can add records in the admin area. */
 export const mayAdminsAdd = (

@@ -266,7 +266,8 @@ function otherWaysToUsers(
     if (![found.oid, ...found.written].some((oid) => behind.has(oid))) return [];
     const reason = `a write would change users without the checks of the model ${userModel}:`;
     const refused = (methods ?? (isTable(found) ? METHODS : [])).filter((method) => method !== 'GET');
-    const actions = admin?.hidden === true ? [] : allowedActions(resource, { isTable: isTable(found) });
+    const actions =
+      admin?.hidden === true ? [] : allowedActions(resource, { isTable: isTable(found), unfilled: [] });
     const remedy = methods ? `remove ${refused.join(', ')}` : "set it to ['GET']";
     return [
       ...(refused.length > 0 ? [{ model, key: 'methods', text: `${reason} ${remedy}` }] : []),
