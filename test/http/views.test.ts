@@ -60,6 +60,8 @@ const RESOURCES: readonly Resource[] = [
     methods: ['GET', 'PUT', 'DELETE'],
     admin: { exclude: ['secret'] },
   },
+  { model: 'further', table: 'track', access: 'user', columns: { ...track }, methods: ['GET'] },
+  { model: 'unrecorded', access: 'user', columns: { name: { type: 'string' } }, history: false },
   { model: 'track_totals', access: 'user', primaryKey: key, columns: { ...track } },
   { model: 'unready', primaryKey: key, columns: { name: { type: 'string' } } },
   {
@@ -458,6 +460,27 @@ describe('views and foreign tables', () => {
       assert.equal((await ada.post(bulk, hiddenFields(page, 'confirm'))).status, 303);
       assert.equal((await service.sql`select from track where id = any(${ids.map(Number)})`).length, 0);
     });
+
+  test('pages of records without a history have no link to one', async () => {
+    const ada = await logIn(service, 'ada');
+    await service.sql`insert into unrecorded (id, name) values (5, 'x')`;
+    const hasLink = ({ text }: { readonly text: string }): boolean => /href="[^"]*\/history\//.test(text);
+    assert.equal(hasLink(await ada.get('/admin/track/5/')), true);
+    assert.equal(hasLink(await ada.get('/admin/track/99/')), true, 'it may have been deleted');
+    const names = [...readable, 'joined_view', 'hiding_view', 'further', 'unrecorded'];
+    for (const name of names)
+      for (const [id, status] of [
+        ['5', 200],
+        ['99', 404],
+      ] as const) {
+        const page = await ada.get(`/admin/${name}/${id}/`);
+        assert.deepEqual([page.status, hasLink(page)], [status, false], name);
+      }
+    const conflict = await ada.post('/admin/writable_view/5/', { _version: 'old', name: 'late' });
+    assert.deepEqual([conflict.status, hasLink(conflict)], [409, false]);
+    const recorded = await ada.post('/admin/track/5/', { _version: 'old', name: 'late' });
+    assert.deepEqual([recorded.status, hasLink(recorded)], [409, true]);
+  });
 
   test('all processes on a database make the same tags', async () => {
     const { createVitrine } = await import('../../src/index.ts');

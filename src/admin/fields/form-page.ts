@@ -156,9 +156,9 @@ function actionsOf(resource: AdminResource, stored: RecordEntry, list: string | 
   const { name, may, passwords, inApi } = resource;
   const access = inApi('');
   return html` ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${part('password')}">Set password</a>`}
-    <a class="button" href="${part('history')}">History</a>
-    ${access && html`<a class="button" href="${links.api(name, '')}${keySegment(stored.id)}/" ${attributes({ title: access === 'login' && 'requires a separate login' })}>API</a>`}
-    ${may.has('delete') && html`<a class="button danger" href="${part('delete')}">Delete</a>`}`;
+  ${resource.recorded && html`<a class="button" href="${part('history')}">History</a>`}
+  ${access && html`<a class="button" href="${links.api(name, '')}${keySegment(stored.id)}/" ${attributes({ title: access === 'login' && 'requires a separate login' })}>API</a>`}
+  ${may.has('delete') && html`<a class="button danger" href="${part('delete')}">Delete</a>`}`;
 }
 
 /** The form of a record, new or stored. */

@@ -150,9 +150,12 @@ export async function showConflict(
       <div class="buttons">
         <button class="primary">Save</button>
         <a class="button" href="${links.record(resource.name, stored.id)}" data-discard>Discard my changes</a>
-        <a class="button" href="${links.part(resource.name, stored.id, 'history')}" target="_blank"
-          >Show history (new tab)</a
-        >
+        ${
+          resource.recorded &&
+          html`<a class="button" href="${links.part(resource.name, stored.id, 'history')}" target="_blank"
+            >Show history (new tab)</a
+          >`
+        }
       </div>
     </form>`;
   return pageReply(context, {
