@@ -313,7 +313,7 @@ describe('pages with cursors', () => {
 
   test('say so when the values of an ordering are too long for a link', async () => {
     const [row] = await service.sql<{ id: number }[]>`
-      insert into item (name, price, at, note) select 'long', 0, now(), repeat('x', 3000) from generate_series(1, 2) returning id`;
+      insert into item (name, price, at, note) select 'long', 0, now(), repeat('x', 7000) from generate_series(1, 2) returning id`;
     const path = pathOf({ name: 'long', ordering: 'note', limit: '1' });
     const answer: Answer = await service.request(path, { headers: CURSORS });
     assert.match(

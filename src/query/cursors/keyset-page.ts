@@ -25,8 +25,8 @@ import {
 } from '../statements/page-statements.ts';
 import type { Boundary } from './cursor-token.ts';
 
-/** Maximum bytes of the values that a cursor holds: it is a part of a URL. */
-const MAX_KEY_BYTES = 2048;
+/** Maximum bytes of the values that a cursor holds, which is a part of a URL: those of the longest key, and 2 KiB. */
+const MAX_KEY_BYTES = 6144;
 
 /**
  * Maximum number of tables that a page reads, over all conditions of `recordsAfter`. Eight columns and a key of one column make

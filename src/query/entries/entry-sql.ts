@@ -2,7 +2,6 @@
 import { join, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { output, reference, type Column } from '../../db/schema/model.ts';
 import { LabelJoins, labelSql, type Label } from './label-sql.ts';
-import { isCutInside } from './masked-history-sql.ts';
 import { ROOT } from '../plan.ts';
 import { cutForForm, cutOver, cutRecord, isLongColumn } from './preview-sql.ts';
 import { recordJson, type RowOutput } from '../statements/record-json.ts';
@@ -17,6 +16,8 @@ export interface EntryContents {
   readonly references: ReadonlyMap<Column, Label>;
   /** Cuts values of more than `over` bytes, or so that a form has at most `form` bytes. Without it, none is cut. */
   readonly cut?: { readonly over: number } | { readonly form: number } | undefined;
+  /** The JSON keys of columns that are never cut. */
+  readonly whole?: readonly string[];
 }
 
 /** Maximum characters of a label. Pages show no more of it beside a record's columns. */
@@ -35,7 +36,14 @@ const relatedKey = (column: Column): Fragment =>
   sql`${raw(`'"${column.key}":'`)}, coalesce(to_json(${output(ROOT, column)})::text, 'null')`;
 
 /** `{"label":"…","labels":{"user_id":"…"},"record":{…}}` for each row; with foreign keys of several columns also `keys`. */
-export function entry({ columns, label, labelCharacters, references, cut }: EntryContents): RowOutput {
+export function entry({
+  columns,
+  label,
+  labelCharacters,
+  references,
+  cut,
+  whole = [],
+}: EntryContents): RowOutput {
   const joins = new LabelJoins();
   const ownLabel = sql`to_json(${labelSql(ROOT, label, joins, labelCharacters ?? MAX_LABEL)})::text`;
   const labels = [...references].map(
@@ -44,7 +52,7 @@ export function entry({ columns, label, labelCharacters, references, cut }: Entr
   const allLabels = labels.length === 0 ? raw("''") : sql`concat_ws(',', ${join(labels, ', ')})`;
   // Links to records need whole keys, so keys are not cut.
   const isCut = (column: Column): boolean =>
-    isLongColumn(column) && !column.references && column.key !== 'id' && !isCutInside(column);
+    isLongColumn(column) && !column.references && column.key !== 'id' && !whole.includes(column.key);
   const inForm = cut && 'form' in cut ? cutForForm(columns.filter(isCut), cut.form) : undefined;
   const shown = inForm ?? (cut && 'over' in cut ? cutOver(cut.over) : undefined);
   const composite = [...references.keys()].filter(({ parts }) => parts);

@@ -44,9 +44,6 @@ export function cutColumn(column: Column): Column {
   return field === undefined ? column : { ...column, field };
 }
 
-/** Whether the values inside the column's JSON are cut, so that the column itself must not be. */
-export const isCutInside = ({ field }: Column): boolean => Object.values(CUT_FIELDS).includes(field);
-
 /**
  * The size in bytes up to which a value of this column is shown in full. `m.count` is the number of its values.
  * @param other the column on the other side of the change, which is NULL for an added or deleted record

@@ -168,9 +168,9 @@ type EncodedParameter = Parameter & Pick<DecodedParameter, 'encoded'>;
  * The parameters of a query string, in order.
  * @throws Problem 414 if it is too long, 400 for bad percent-encoding and NUL characters
  */
-export function parseParameters(query: string): EncodedParameter[] {
-  if (Buffer.byteLength(query) > MAX_QUERY_BYTES && Buffer.byteLength(countedQuery(query)) > MAX_QUERY_BYTES)
-    throw new Problem(414, `The query string is longer than ${MAX_QUERY_BYTES} bytes.`);
+export function parseParameters(query: string, maxBytes = MAX_QUERY_BYTES): EncodedParameter[] {
+  if (Buffer.byteLength(query) > maxBytes && Buffer.byteLength(countedQuery(query)) > maxBytes)
+    throw new Problem(414, `The query string is longer than ${maxBytes} bytes.`);
   const errors: FieldErrors = {};
   const parameters: EncodedParameter[] = [];
   for (const { encoded, encodedName, name, value } of decodeQuery(query)) {
@@ -215,18 +215,20 @@ const isPositive = (text: string): boolean =>
 /**
  * Parses the query string of a collection. The planner resolves the names later.
  * @param errors receives the errors of `ordering`, `limit`, `page` and of too many filters
+ * @param maxBytes the longest query, which is not limited if a page of the admin area makes it
  */
 export function parseListQuery(
   query: string,
   { limit, maxLimit, hasCursors = false }: PageLimits,
   errors: FieldErrors,
+  maxBytes?: number,
 ): ListQuery {
   const filters = new Map<string, string[]>();
   const reserved = new Map<string, string>();
   const normalized: string[] = [];
   const sent: string[] = [];
   let filterCount = 0;
-  for (const { name, value, encoded } of parseParameters(query)) {
+  for (const { name, value, encoded } of parseParameters(query, maxBytes)) {
     const isReserved = RESERVED.has(name) || (hasCursors && name === 'cursor');
     if (isReserved && reserved.has(name)) addError(errors, name, 'must be given only once');
     if (isReserved) reserved.set(name, value);

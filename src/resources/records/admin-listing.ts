@@ -47,6 +47,8 @@ export const LONGEST_FORM = 1024 * 1024;
 const MAX_IDS_PER_QUERY = 200;
 /** Maximum bytes of keys and labels that one query returns. Ordinary keys and labels stay below it. */
 const LONGEST_LABELS = 4 * 1024 * 1024;
+/** Columns of the history that are not cut: the keys, because links have them, and those in which each value is cut. */
+const HISTORY_WHOLE = ['record', 'user_key', 'before', 'after'];
 const isHistory = ({ name }: AdminResource): boolean => name === HISTORY.model;
 
 /** A function that computes each value once. */
@@ -68,6 +70,7 @@ export function createEntryStatements(resources: AdminResources, { maxBody }: Pi
     });
     return entry({
       columns: isHistory(resource) ? resource.output.map(cutColumn) : resource.output,
+      whole: isHistory(resource) ? HISTORY_WHOLE : [],
       label: resource.label,
       references: new Map(references),
       cut,
@@ -98,7 +101,7 @@ export function createBrowsing(
 
   function planOf(resource: AdminResource, { query, search, ids }: Selection): [ListQuery, ListPlan] {
     const errors: FieldErrors = {};
-    const parsed = parseListQuery(query, resource, errors);
+    const parsed = parseListQuery(query, resource, errors, Infinity);
     const plan = planList(parsed, resource.model, visibility, resource.ordering, errors, {
       words: wordsOf(search),
       paths: resource.search,

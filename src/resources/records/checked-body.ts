@@ -87,14 +87,21 @@ function checkLoginName(value: string): Parsed {
 
 /** Maximum bytes of a key. Percent-encoding can triple them, and the URL must still fit into a request line. */
 const MAX_KEY_BYTES = 4096;
-/** The same for each column of a key that has up to 8. */
-const MAX_PART_BYTES = 512;
 
-/** Refuses a column of a key that is too long for a URL together with the others. */
-function checkPartLength(value: string): Parsed {
-  const bytes = Buffer.byteLength(value);
-  if (bytes <= MAX_PART_BYTES) return { value };
-  return { fault: `must be at most ${MAX_PART_BYTES} bytes to fit into a URL (got ${bytes})`, value };
+/** Refuses a key of several columns that is too long for a URL, by its longest column. */
+function checkKeyLength({ primaryKey: { parts = [] } }: Model, { changes, errors }: CheckedBody): void {
+  const sent = changes
+    .filter(({ column }) => parts.includes(column))
+    .map(({ column, value }) => ({ key: column.key, bytes: Buffer.byteLength(value ?? '') }))
+    .toSorted((a, b) => b.bytes - a.bytes);
+  const bytes = sent.reduce((sum, one) => sum + one.bytes, 0);
+  const [longest] = sent;
+  if (longest && bytes > MAX_KEY_BYTES)
+    addError(
+      errors,
+      longest.key,
+      `makes the key longer than ${MAX_KEY_BYTES} bytes, which must fit into a URL (got ${bytes})`,
+    );
 }
 
 /** Whether a URL can name the key: clients remove `.` and `..` from a path, and an empty key gives the collection's URL. */
@@ -133,14 +140,7 @@ function checkField(
     else addError(body.errors, key, fault);
     return;
   }
-  const rule =
-    column === loginName
-      ? checkLoginName
-      : isWholeKey(model, column)
-        ? checkKey
-        : isKeyPart(model, column)
-          ? checkPartLength
-          : undefined;
+  const rule = column === loginName ? checkLoginName : isWholeKey(model, column) ? checkKey : undefined;
   const field = parseField(sent, column);
   const tooLong = body.digits.take(field.addedDigits);
   if (tooLong !== undefined) {
@@ -247,6 +247,7 @@ export async function checkBody(
     else if (!isUpdate && isMissing(column)) addError(body.errors, column.key, 'is required');
   }
   addUnknown(fields, known, body.errors);
+  if (!isUpdate) checkKeyLength(model, body);
   if (!isUpdate && owner) body.changes.push({ column: owner, value: writing.caller.id });
   addCompositeChecks(body, resource, isUpdate, writing.mayRead);
   return body;
