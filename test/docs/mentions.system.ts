@@ -10,7 +10,7 @@ import { OPERATORS } from '../../src/query/parse/filter-values.ts';
 import { SYSTEM_TABLES } from '../../src/resources/definition/system-tables.ts';
 import { EXECUTABLE } from '../process/support.ts';
 import { allPages, readPage, ROOT } from './pages.ts';
-import { keysOf } from './types.ts';
+import { keysOf, valuesOf } from './types.ts';
 import { describe, test } from 'node:test';
 
 /** The rows of the first table below a heading: the text of each cell. */
@@ -81,6 +81,43 @@ describe('the pages list everything that the code defines, and nothing else', ()
     const columns = codeIn(tableBelow('docs/resources.md', '## Column types'));
     sameNames(columns, [...Object.keys(COLUMN_TYPES), 'array', 'foreignKey']);
     sameNames(unquoted(codeIn(tableBelow('docs/resources.md', '## Keys'))), Object.keys(KEY_TYPES));
+  });
+
+  const TYPES = [
+    ['resources/definition/resource.ts', 'Resource'],
+    ['resources/definition/resource.ts', 'AdminOptions'],
+    ['resources/definition/panel.ts', 'PanelSeries'],
+    ['db/schema/model-definition.ts', 'ColumnDefinition'],
+    ['config.ts', 'Settings'],
+  ] as const;
+  test('values of keys that take one of a list', () => {
+    const all = new Map<string, Set<string>>();
+    for (const [file, type] of TYPES)
+      for (const [key, values] of valuesOf(file, type))
+        all.set(key, new Set([...(all.get(key) ?? []), ...values]));
+    assert.deepEqual([...(all.get('kind') ?? [])], ['bar', 'line']);
+    for (const value of Object.keys(KEY_TYPES)) all.get('type')?.add(value); // of `primaryKey`
+    const text = allPages().map(readPage).join('\n');
+    for (const [key, values] of all) {
+      const written = [...text.matchAll(new RegExp(`\\b${key}: ('[^'\n]*'|\\[[^\\]]*\\])`, 'g'))].flatMap(
+        ([, one = '']) => [...one.matchAll(/'([^']*)'/g)].map(([, value = '']) => value),
+      );
+      for (const value of written) assert.ok(values.has(value), `${key}: '${value}'`);
+      for (const value of values) assert.match(text, new RegExp(`['\`]${value}['\`]`), `${key}: ${value}`);
+    }
+  });
+
+  test('values of settings that take one of a list', () => {
+    const text = allPages().map(readPage).join('\n');
+    for (const [name, { parse }] of Object.entries(SETTINGS)) {
+      try {
+        parse('?');
+      } catch (error) {
+        if (!/^must be one of/.test((error as Error).message)) continue;
+        for (const [, value = ''] of text.matchAll(new RegExp(`\\b${name}=(\\w+)`, 'g')))
+          assert.doesNotThrow(() => parse(value), `${name}=${value}`);
+      }
+    }
   });
 
   test('operators, and which fit which type', () => {
