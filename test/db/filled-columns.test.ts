@@ -70,12 +70,13 @@ describe('a column with the default of the database', () => {
   });
 });
 
+/** It lacks `number`, which the trigger always fills, and `size`, which it does not. */
 const short: Resource = { model: 'invoice', columns: { title: { type: 'string' } }, access: 'user' };
 
 test('a required column that is not in the registry stops the start with three ways out, and leaving out POST in `methods` is one', async (t) => {
   await assert.rejects(
     startService([user, short], { prepare }),
-    /number is NOT NULL without a default, but is not in the registry, so no record can be added: name it there with default: 'database' if a trigger fills it, give it a default in SQL, or leave out POST in methods$/m,
+    /size is NOT NULL without a default, but is not in the registry, so no record can be added: name it there with default: 'database' if a trigger fills it, give it a default in SQL, or leave out POST in methods$/m,
   );
   const service = await startService([user, { ...short, methods: ['GET', 'PUT', 'DELETE'] }], { prepare });
   t.after(() => service.close());
@@ -100,7 +101,7 @@ test('a required column that is not in the registry stops the start when only th
   const admins: Resource = { model: 'invoice', columns: short.columns };
   await assert.rejects(
     startService([user, admins], { prepare }),
-    /number is NOT NULL without a default, but is not in the registry, so no record can be added/,
+    /size is NOT NULL without a default, but is not in the registry, so no record can be added/,
   );
   for (const resources of [
     [admins], // without a user model there is no admin area

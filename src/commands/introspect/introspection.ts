@@ -22,7 +22,7 @@ import { keyOf, kindOf, viewKeyOf } from './existing-keys.ts';
 import { isSecret, nameColumn, nameModel, uniqueName } from './model-names.ts';
 import { proposedKey, type ReadRelations } from './proposed-keys.ts';
 import { typeFor, type NamedType } from './stored-types.ts';
-import { triggerEffect, type TriggerFinding } from './trigger-columns.ts';
+import { triggerEffect, type TriggerFinding } from '../../db/schema/trigger-columns.ts';
 
 interface IntrospectedColumn {
   readonly name: string;
@@ -154,7 +154,8 @@ function introspectRelation(one: Served, served: readonly Served[]): Introspecte
     const link = linkOf(stored, one, served);
     if (link?.fault !== undefined) notes.push(`${field} refers to ${link.fault}.`);
     const isRequired = !isView(found) && !stored.nullable && !stored.hasDefault && !stored.generated;
-    const filling = isRequired ? triggerEffect(relation.triggers, field) : undefined;
+    const filling = isRequired ? triggerEffect(found.triggers, field) : undefined;
+    const isFilled = filling?.effect === 'filled';
     if (key.type && sameFields(key.fields, [field])) {
       if (filling && filling.effect !== 'changed') notes.push(keyNote(filling, field));
       continue;
@@ -165,12 +166,14 @@ function introspectRelation(one: Served, served: readonly Served[]): Introspecte
       ? { name: 'foreignKey', type: keyType }
       : typeFor(stored);
     if (!type) {
-      const isLost = !stored.nullable && !stored.hasDefault;
+      const isLost = !stored.nullable && !stored.hasDefault && !isFilled;
       isAddable &&= !isLost;
       const consequence =
         isLost && !isView(found)
           ? ' It is required, so no record can be added: a default in SQL would help.'
-          : '';
+          : isFilled
+            ? ` ${triggerNote(filling, field)}`
+            : '';
       notes.push(`${field} is left out: no column type supports ${stored.printed}.${consequence}`);
       continue;
     }
@@ -183,7 +186,6 @@ function introspectRelation(one: Served, served: readonly Served[]): Introspecte
     namesByField.set(field, name);
     if (filling) notes.push(triggerNote(filling, name));
     isAddable &&= filling?.effect !== 'perhaps';
-    const isFilled = filling?.effect === 'filled';
     const definition = defineColumn(stored, name, type, link, one);
     columns.push({
       name,

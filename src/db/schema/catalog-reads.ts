@@ -137,6 +137,17 @@ select coalesce(json_agg(json_build_object(
     ) order by a.attnum), '[]')
     from pg_attribute a join types t on t.root = a.atttypid
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
+  'triggers', (
+    select coalesce(json_agg(json_build_object(
+      'name', g.tgname,
+      'language', l.lanname,
+      'source', p.prosrc,
+      'arguments', encode(g.tgargs, 'escape'),
+      'isConditional', g.tgqual is not null
+    ) order by g.tgname), '[]')
+    from pg_trigger g join pg_proc p on p.oid = g.tgfoid join pg_language l on l.oid = p.prolang
+    -- The bits of a trigger for each row, before, and for INSERT.
+    where g.tgrelid = c.oid and not g.tgisinternal and g.tgtype & 7 = 7 and g.tgenabled in ('O', 'A')),
   'indexes', (
     select coalesce(json_agg(json_build_object(
       'name', ic.relname,

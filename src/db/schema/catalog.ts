@@ -81,6 +81,19 @@ export interface CatalogForeignKey {
   readonly isFull: boolean;
 }
 
+/** A trigger that runs for each row before its INSERT. */
+export interface Trigger {
+  readonly name: string;
+  /** The language of its function, such as `plpgsql`. */
+  readonly language: string;
+  /** The source of its function. */
+  readonly source: string;
+  /** Each one ends with `\\000`. Bytes that are not ASCII are octal. */
+  readonly arguments: string;
+  /** It has a WHEN condition. */
+  readonly isConditional: boolean;
+}
+
 export interface CatalogTable {
   readonly name: string;
   /** The schema where it was found, even if `name` has none. */
@@ -110,6 +123,7 @@ export interface CatalogTable {
   /** The tables that inherit from it, without partitions. */
   readonly childTables: readonly string[];
   readonly columns: readonly CatalogColumn[];
+  readonly triggers: readonly Trigger[];
   readonly indexes: readonly CatalogIndex[];
   readonly foreignKeys: readonly CatalogForeignKey[];
   /** The columns of each foreign key that is NOT ENFORCED, which is not among these. */

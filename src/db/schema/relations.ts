@@ -3,18 +3,6 @@ import { isEnforced, ORIGINS, relationOf, sequencesBelow, VIEW_ORIGIN } from './
 import { quotedName, quotedTable, raw, sql, valueList } from '../fragment.ts';
 import { type Statement, createStatement, json, oneCell, text } from '../rows.ts';
 
-/** A trigger that runs for each row before its INSERT. */
-export interface Trigger {
-  readonly name: string;
-  /** The language of its function, such as `plpgsql`. */
-  readonly language: string;
-  /** The source of its function. */
-  readonly source: string;
-  readonly arguments: string;
-  /** It has a WHEN condition. */
-  readonly isConditional: boolean;
-}
-
 /** A column of a relation, from which a column of a view may come. */
 export interface ColumnOrigin {
   readonly field: string;
@@ -52,7 +40,6 @@ export interface Relation {
   readonly isUnanswered?: boolean;
   /** Where the columns of a view may come from. A subquery may have a column with the same number, and even the same name. */
   readonly origins: readonly ColumnOrigin[];
-  readonly triggers: readonly Trigger[];
   readonly columns: readonly {
     readonly field: string;
     readonly comment: string | null;
@@ -140,17 +127,6 @@ select coalesce(json_agg(json_build_object(
   'keys', case when c.relkind = 'v' and pg_relation_is_updatable(c.oid, false) & 4 > 0
     then (${KEYS_OF_VIEW}) else '[]' end,
   'origins', case when c.relkind in ('v', 'm') then (${ORIGINS_OF_VIEW}) else '[]' end,
-  'triggers', (
-    select coalesce(json_agg(json_build_object(
-      'name', g.tgname,
-      'language', l.lanname,
-      'source', p.prosrc,
-      'arguments', encode(g.tgargs, 'escape'),
-      'isConditional', g.tgqual is not null
-    ) order by g.tgname), '[]')
-    from pg_trigger g join pg_proc p on p.oid = g.tgfoid join pg_language l on l.oid = p.prolang
-    -- The bits of a trigger for each row, before, and for INSERT.
-    where g.tgrelid = c.oid and not g.tgisinternal and g.tgtype & 7 = 7 and g.tgenabled in ('O', 'A')),
   'columns', (
     select coalesce(json_agg(json_build_object(
       'field', a.attname,

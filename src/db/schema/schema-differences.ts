@@ -27,6 +27,7 @@ import {
   type CompositeForeignKey,
   type ModelDefinition,
 } from './model-definition.ts';
+import { triggerEffect } from './trigger-columns.ts';
 import { missingPrivileges, type Privilege } from './missing-privileges.ts';
 
 /**
@@ -282,7 +283,8 @@ export function unfilledFields(definition: ModelDefinition, found: CatalogTable)
   return found.columns
     .filter(({ field }) => !known.has(field))
     .filter(({ nullable, hasDefault, generated }) => !nullable && !hasDefault && !generated)
-    .map(({ field }) => field);
+    .map(({ field }) => field)
+    .filter((field) => triggerEffect(found.triggers, field)?.effect !== 'filled');
 }
 
 /** Why no record can be added to a table with such a column. @param wayOut a further way to end the fault */

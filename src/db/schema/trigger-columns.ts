@@ -1,5 +1,5 @@
 // Finds out from the source of a table's triggers whether they fill or change a column of a new record.
-import type { Trigger } from '../../db/schema/relations.ts';
+import type { Trigger } from './catalog.ts';
 
 /**
  * `filled`: a new record may lack the column. `perhaps`: the trigger may fill it, but not always, or its function cannot be
@@ -86,13 +86,39 @@ const isUnclear = (tokens: readonly string[]): boolean =>
 const mentionsWord = (text: string, field: string): boolean =>
   new RegExp(`(?<!\\w)${field.replace(/[$()*+./?[\\\]^{|}]/g, '\\$&')}(?!\\w)`, 'iu').test(text);
 
+/** Functions of PostgreSQL and its extensions by their source, and which of their arguments name columns that they fill. */
+const FILLED_ARGUMENTS: Readonly<Record<string, (index: number) => boolean>> = {
+  tsvector_update_trigger_byid: (index) => index === 0,
+  tsvector_update_trigger_bycolumn: (index) => index === 0,
+  insert_username: (index) => index === 0,
+  autoinc: (index) => index % 2 === 0,
+  check_primary_key: () => false,
+  check_foreign_key: () => false,
+};
+
+/** The arguments of a trigger, which PostgreSQL stores as bytes. */
+const argumentsOf = (text: string): string[] =>
+  Buffer.from(
+    text.replace(/\\(\\|\d{3})/g, (_, code: string) =>
+      code === '\\' ? code : String.fromCharCode(parseInt(code, 8)),
+    ),
+    'latin1',
+  )
+    .toString()
+    .split('\0');
+
 /** The effect of a trigger on a column; undefined if it does not set it. */
 function effectOf(
   { language, source, arguments: given, isConditional }: Trigger,
   field: string,
 ): TriggerEffect | undefined {
+  const fills = ['internal', 'c'].includes(language) ? FILLED_ARGUMENTS[source] : undefined;
+  if (fills) {
+    const isNamed = argumentsOf(given).some((name, index) => name === field && fills(index));
+    return isNamed ? (isConditional ? 'perhaps' : 'filled') : undefined;
+  }
   const tokens = tokensOf(source);
-  const text = [...tokens, given].join(' ');
+  const text = [...tokens, ...argumentsOf(given)].join(' ');
   // A comment inside of a comment would end too early.
   const isReadable = language === 'plpgsql' && !/\/\*(?:(?!\*\/)[\s\S])*\/\*/.test(source);
   if (!isReadable || isUnclear(tokens)) return mentionsWord(text, field) ? 'perhaps' : undefined;
