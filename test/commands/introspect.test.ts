@@ -2,8 +2,11 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { user } from '../../src/resources/registry.ts';
+import type { Resource } from '../../src/index.ts';
+import { logIn } from '../admin/support.ts';
 import { REPOSITORY, temporaryFolder, type Ended } from '../process/support.ts';
-import { createDatabase, request, type TestDatabase } from '../support.ts';
+import { createDatabase, request, startService, type TestDatabase } from '../support.ts';
 import { run, serve } from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
@@ -353,6 +356,37 @@ describe('the registry of a schema with awkward names', () => {
       await sql.unsafe(`drop owned by ${role}; drop role ${role}`).simple();
     }
   });
+});
+
+const PEOPLE: readonly (readonly [columns: string, label: string | undefined])[] = [
+  ['title text, first_name text not null, last_name text not null', '{first_name} {last_name}'],
+  ['"Title" text, "FirstName" text, "LastName" text', '{first_name} {last_name}'],
+  ['title text, surname varchar(40), given_name varchar(40)', '{given_name} {surname}'],
+  ['title text, username text, forename text, family_name text', '{forename} {family_name}'],
+  ['title text, first_name text, last_name text, full_name text', 'full_name'],
+  ['name text, first_name text, last_name text', undefined],
+  ['title text, first_name text', undefined],
+  ['title text, first_name integer, last_name integer', undefined],
+];
+test('people are labeled by their first and last name, not by a title', async (t) => {
+  const database = await createDatabase();
+  t.after(() => database.drop());
+  const tables = PEOPLE.map(
+    ([columns], index) => `create table p${index} (id integer primary key, ${columns})`,
+  );
+  await database.sql.unsafe(tables.join(';')).simple();
+  const { resources } = await introspect(database);
+  for (const [index, [columns, label]] of PEOPLE.entries())
+    assert.equal((resources.get(`p${index}`) as Resource | undefined)?.admin?.label, label, columns);
+  const service = await startService([user, ...([...resources.values()] as Resource[])], {
+    prepare: (sql) =>
+      sql
+        .unsafe(`${tables.join(';')}; insert into p0 values (1, 'Sales Representative', 'Jane', 'Peacock')`)
+        .simple(),
+  });
+  t.after(() => service.close());
+  await service.addUser('ada', { admin: true });
+  assert.match((await (await logIn(service, 'ada')).get('/admin/p0/1/')).text, /<h1>Jane Peacock<\/h1>/);
 });
 
 test('the present moment is a default, and what is added to it is none; a backslash stands for itself', async () => {

@@ -80,18 +80,29 @@ function textOf(one: IntrospectedResource): string {
   return [...lines, '  },'].join('\n');
 }
 
+/** A label with the name of a person, which says more than the title that the admin area would choose; undefined without one. */
+function nameLabel({ columns }: IntrospectedResource): string | undefined {
+  const texts = columns
+    .filter(({ definition: { type, choices } }) => (type === 'string' || type === 'text') && !choices)
+    .map(({ name }) => name);
+  const find = (pattern: RegExp): string | undefined => texts.find((name) => pattern.test(name));
+  if (texts.includes('name')) return undefined;
+  const whole = find(/^(full|display)_?name$/);
+  const first = find(/^(first_?name|forename|given_?name)$/);
+  const last = find(/^(last_?name|surname|family_?name)$/);
+  return whole ?? (first && last && `{${first}} {${last}}`);
+}
+
 /** The options of the admin area that follow from an introspection; undefined if there are none. */
-export function adminOf({
-  secrets,
-  isAddable,
-  hasRequiredSecret,
-}: IntrospectedResource): Record<string, Printed> | undefined {
-  const mayAdd = isAddable && !hasRequiredSecret;
-  if (mayAdd && secrets.length === 0) return undefined;
-  return {
-    ...(mayAdd ? {} : { allow: ['change', 'delete'] }),
+export function adminOf(one: IntrospectedResource): Record<string, Printed> | undefined {
+  const { secrets, isAddable, hasRequiredSecret } = one;
+  const label = nameLabel(one);
+  const options = {
+    ...(isAddable && !hasRequiredSecret ? {} : { allow: ['change', 'delete'] }),
     ...(secrets.length > 0 ? { exclude: secrets } : {}),
+    ...(label === undefined ? {} : { label }),
   };
+  return Object.keys(options).length > 0 ? options : undefined;
 }
 
 /** The methods of a view, and of a table whose records cannot be added; undefined for all. The types of the client need those of views. */
