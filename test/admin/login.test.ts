@@ -53,6 +53,13 @@ describe('a failed login', () => {
     for (const answer of answers) assert.deepEqual(answer, answers[0]);
   });
 
+  test('with a password that is too long needs no look-up', async () => {
+    await service.sql.begin(async (transaction) => {
+      await transaction`lock table "user"`;
+      for (const name of ['ada', 'nobody']) assert.equal((await attempt(name, 'x'.repeat(1025))).status, 401);
+    });
+  });
+
   test('of a user who is no admin opens no session and reveals no page', async () => {
     const browser = openBrowser(service);
     await attempt('paul', 'pw-paul', browser);

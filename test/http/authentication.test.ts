@@ -111,6 +111,14 @@ describe('credentials', () => {
     );
   });
 
+  test('credentials that no user can have are refused without a look-up', async () => {
+    await service.sql.begin(async (transaction) => {
+      await transaction`lock table "user"`;
+      for (const name of ['bob', 'unknown']) assertUnauthorized(await get(basic(name, 'x'.repeat(1025))));
+      assertUnauthorized(await get(basic('b'.repeat(1025), 'x')));
+    });
+  });
+
   test('a password of 1,024 bytes is verified, and a longer one is 401 even with a matching hash', async () => {
     for (const [plain, status] of [
       ['x'.repeat(1024), 200],

@@ -63,7 +63,7 @@ describe('a verification', () => {
       for (let round = 0; round < 10; round += 1) {
         for (const [kind, [stored, isUsable]] of Object.entries(kinds)) {
           const before = process.cpuUsage();
-          assert.equal(await passwords.verify(stored, 'wrong', { isUsable }), false);
+          assert.equal(await passwords.verify(stored, 'wrong', { admit: () => isUsable }), false);
           const { user, system } = process.cpuUsage(before);
           work.set(kind, Math.min(work.get(kind) ?? Infinity, user + system));
         }
@@ -78,7 +78,7 @@ describe('a verification', () => {
     const passwords = await readyPasswords();
     const stored = await hash('right');
     const away = new Error('not you');
-    const refuse = (): void => {
+    const refuse = (): never => {
       throw away;
     };
     for (const each of [stored, undefined])
@@ -149,17 +149,12 @@ describe('credentials of an unknown user', () => {
   const create = async (): Promise<Authentication> =>
     createAuthentication(noUsers, await readyPasswords(), createThrottle());
 
-  test('cost a hash with a password of 1,024 bytes, and none with a longer one', async () => {
+  test('cost a hash, also with a password that is too long to be verified', async () => {
     const { authenticate } = await create();
-    for (const [password, isHashed] of [
-      ['x'.repeat(1024), true],
-      ['é'.repeat(512), true],
-      ['x'.repeat(1025), false],
-      ['é'.repeat(513), false],
-    ] as const) {
+    for (const password of ['x'.repeat(1024), 'é'.repeat(512), 'x'.repeat(1025), 'é'.repeat(513)]) {
       const answer = authenticate(basic('ada', password), '192.0.2.1');
       const immediate = await immediateOutcome(answer);
-      assert.equal(immediate === undefined, isHashed, `${Buffer.byteLength(password)} bytes`);
+      assert.equal(immediate, undefined, `${Buffer.byteLength(password)} bytes`);
       await assert.rejects(answer, Unauthorized);
     }
   });

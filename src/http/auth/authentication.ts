@@ -15,11 +15,11 @@ import { enclosingNetworks } from '../message/client-networks.ts';
 import { RecentEntries } from './recent-entries.ts';
 import { createSingleFlight } from './single-flight.ts';
 import { steadyClock } from './steady-clock.ts';
-import type { Throttle } from './login-throttle.ts';
+import type { Attempt, Throttle } from './login-throttle.ts';
 
 /** Bounds of the cache of verified credentials. `lifetime` is in milliseconds and counts from the last use. */
 const CACHE_BOUNDS = { maxEntries: 10_000, maxPerOwner: 100, lifetime: 5 * 60_000 };
-/** Longer user names are not looked up in the database. */
+/** Maximum length of a user name (characters). */
 const MAX_NAME_LENGTH = 1024;
 /** Milliseconds after which the argon2 costs of the stored hashes are read again. */
 const MAX_SAMPLE_AGE = 10 * 60_000;
@@ -40,6 +40,10 @@ export interface Login {
   /** SQL condition: the user's row is still the one that was verified. It may change during the verification. */
   readonly precondition: Fragment;
 }
+
+/** Whether a user may have these credentials. Others fail without a look-up, like an unknown name: so they reveal no names. */
+const isPossible = ({ name, password }: Credentials): boolean =>
+  name.length <= MAX_NAME_LENGTH && Buffer.byteLength(password) <= MAX_PASSWORD;
 
 export type Authentication = ReturnType<typeof createAuthentication>;
 
@@ -70,9 +74,6 @@ export function createAuthentication(
       .catch(() => undefined);
   }
   const firstSample = sample();
-
-  /** The name whose failures are counted: the stored one, since the database may match other spellings of it. */
-  const nameOf = (credentials: Credentials, user: User | undefined): string => user?.name ?? credentials.name;
 
   /** Whether this user has logged in from the network. Compares ids, because `countedName` can be equal for several users. */
   const isFamiliar = (network: string, user: User | undefined): boolean =>
@@ -113,21 +114,18 @@ export function createAuthentication(
     network: string,
     signal: AbortSignal,
   ): Promise<string | undefined> {
-    let reportOutcome: ((failed: boolean) => void) | undefined;
-    const admit = (): void => {
-      reportOutcome = throttle.begin(network, user?.name ?? name, isFamiliar(network, user));
+    let attempt: Attempt | undefined;
+    const admit = (): boolean => {
+      attempt = throttle.begin(network, name, isFamiliar(network, user), user?.id);
+      return user?.active === true && attempt.maySucceed;
     };
     const slotRequest = slotRequestOf(network, user, signal);
     let isVerified = false;
     await firstSample;
     try {
-      // No stored password is longer, so it is wrong. It is not counted: refusing it is cheap, and many of them could evict other counts.
-      if (Buffer.byteLength(password) <= MAX_PASSWORD) {
-        const verification = { ...slotRequest, isUsable: user?.active, admit };
-        isVerified = await passwords.verify(user?.password, password, verification);
-      }
+      isVerified = await passwords.verify(user?.password, password, { ...slotRequest, admit });
     } finally {
-      reportOutcome?.(!isVerified);
+      attempt?.end(!isVerified);
     }
     return isVerified && user ? rehash(user, password, slotRequest) : undefined;
   }
@@ -177,14 +175,12 @@ export function createAuthentication(
     // Only the typed name is known here, not the user. So the outcome cannot depend on whether the user exists.
     if (!cached) throttle.check(network, credentials.name, familiars.hasSimilar(network, credentials.name));
     if (sampledAt + MAX_SAMPLE_AGE <= steadyClock.now()) void sample();
-    // Stored names are shorter, so skipping the query reveals nothing.
-    const isTooLong = credentials.name.length > MAX_NAME_LENGTH;
-    const user = isTooLong ? undefined : await users.find(credentials.name);
+    const user = isPossible(credentials) ? await users.find(credentials.name) : undefined;
     const isUnchanged = user?.id === cached?.caller.id && user?.password === cached?.storedHash;
     if (cached && user?.active && isUnchanged) return remember(key, user, cached);
     // `recall` would go on renewing the outdated entry.
     if (cached) cache.delete(key);
-    throttle.check(network, nameOf(credentials, user), isFamiliar(network, user));
+    throttle.check(network, credentials.name, isFamiliar(network, user));
     const storedHash = await verifyShared(key, credentials, user, network, onGone);
     if (storedHash === undefined || !user) throw new Unauthorized();
     const familiar = familiars.add(network, credentials.name, user.id);

@@ -24,17 +24,30 @@ interface Count {
   expires: number;
 }
 
+const shortDigest = (text: string): string => createHash('sha256').update(text).digest('base64').slice(0, 22);
+
 /**
- * The key for counting a user name: a short digest that ignores case, accents and spaces, since the database may match several
- * spellings of one name. Known and unknown names get their keys in the same way.
+ * The key for counting a user name: a short digest that ignores case, accents, spaces and invisible characters, since the database
+ * may match several spellings of one name. Known and unknown names get their keys in the same way.
  */
 export function countedName(name: string): string {
   const plain = name
     .slice(0, 256)
     .normalize('NFKD')
-    .replace(/[\p{M}\s]/gu, '')
+    .replace(/[\p{M}\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\s]/gu, '')
     .toUpperCase();
-  return createHash('sha256').update(plain).digest('base64').slice(0, 22);
+  return shortDigest(plain);
+}
+
+/** An attempt to log in that was admitted. */
+export interface Attempt {
+  /**
+   * False if the user has failed too often under other spellings of the name. The answer must then be that for a wrong password: a
+   * 429 would reveal that the spelling is that of a user.
+   */
+  readonly maySucceed: boolean;
+  /** Reports the outcome. */
+  readonly end: (failed: boolean) => void;
 }
 
 export type Throttle = ReturnType<typeof createThrottle>;
@@ -78,13 +91,16 @@ export function createThrottle(
     [`name ${countedName(name)}`, MAX_BY_NAME],
   ];
 
+  /** When the count of a key ends that has reached the maximum, else 0. */
+  function exceededUntil(key: string, max: number): number {
+    const count = counts.get(key);
+    const isExceeded = count && !isExpired(count) && count.failures + count.pending >= max;
+    return isExceeded ? Math.max(count.expires, now() + 1) : 0;
+  }
+
   function check(limits: readonly [key: string, max: number][], isFamiliar: boolean): void {
-    let retryAt = 0;
-    for (const [key, max] of isFamiliar ? limits.slice(0, 1) : limits) {
-      const count = counts.get(key);
-      if (count && !isExpired(count) && count.failures + count.pending >= max)
-        retryAt = Math.max(retryAt, count.expires, now() + 1);
-    }
+    const checked = isFamiliar ? limits.slice(0, 1) : limits;
+    const retryAt = Math.max(...checked.map(([key, max]) => exceededUntil(key, max)));
     if (retryAt === 0) return;
     throttled += 1;
     const seconds = Math.max(1, Math.ceil((retryAt - now()) / 1000));
@@ -107,13 +123,17 @@ export function createThrottle(
     /** Numbers of attempts since the start of the process: with wrong credentials, and refused without checking any. */
     counts: () => ({ failed: failures, throttled }),
 
-    /** Like `check`, and counts the attempt as pending. @returns a function that reports the outcome */
-    begin(network: string, name: string, isFamiliar = false): (failed: boolean) => void {
+    /** Like `check`, and counts the attempt as pending, also for the user whom the database has found. */
+    begin(network: string, name: string, isFamiliar = false, userId?: string): Attempt {
       const limits = limitsOf(network, name);
       check(limits, isFamiliar);
-      const affected = limits.map(([key]) => countOf(key));
+      const keys = limits.map(([key]) => key);
+      const userKey = userId === undefined ? undefined : `user ${shortDigest(userId)}`;
+      const maySucceed = isFamiliar || userKey === undefined || exceededUntil(userKey, MAX_BY_NAME) === 0;
+      if (userKey !== undefined) keys.push(userKey);
+      const affected = keys.map(countOf);
       for (const count of affected) count.pending += 1;
-      return (failed) => {
+      const end = (failed: boolean): void => {
         if (failed) failures += 1;
         for (const count of affected) {
           count.pending -= 1;
@@ -121,8 +141,9 @@ export function createThrottle(
           if (count.failures === 0) count.expires = now() + MINUTE;
           count.failures += 1;
         }
-        if (failed) share?.(limits.map(([key]) => [key, 1, MINUTE]));
+        if (failed) share?.(keys.map((key) => [key, 1, MINUTE]));
       };
+      return { maySucceed, end };
     },
 
     /** Counts failures that other processes have seen. */

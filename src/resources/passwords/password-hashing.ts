@@ -9,10 +9,8 @@ import { CURRENT_COSTS, costsOf, isSameCost, type HashCosts } from './hash-costs
 const SERVICE: SlotRequest = { client: 'service', priority: 'network' };
 
 interface Verification extends Partial<SlotRequest> {
-  /** Whether the right password succeeds; it does not for a user who is inactive. */
-  readonly isUsable?: boolean | undefined;
-  /** Called right before the verification. Throws to skip it. */
-  readonly admit?: () => void;
+  /** Called right before the verification. Throws to skip it. @returns whether the right password succeeds */
+  readonly admit?: () => boolean;
 }
 
 /**
@@ -59,10 +57,10 @@ export function createPasswords(shared?: SharedGate) {
     verify: (
       stored: string | undefined,
       password: string,
-      { isUsable = true, admit, ...request }: Verification = {},
+      { admit, ...request }: Verification = {},
     ): Promise<boolean> =>
       gate({ ...SERVICE, ...request }, async () => {
-        admit?.();
+        const isUsable = admit?.() ?? true;
         let verified = stored === undefined ? undefined : costsOf(stored);
         if (stored !== undefined && verified) {
           try {
