@@ -119,6 +119,12 @@ describe('a failed login', () => {
   });
 });
 
+test('a login may spell the name and the password in another form of Unicode', async () => {
+  await service.addUser('Zo\u00eb', { admin: true });
+  assert.equal((await attempt('Zoe\u0308', 'pw-Zoe\u0308')).status, 303);
+  assert.equal((await attempt('Zoe\u0308', 'pw-Zoe')).status, 401);
+});
+
 describe('after the login, the browser', () => {
   /** Logs in on the login page with this query. @returns the address of the redirect */
   async function locationAfterLogin(query: string): Promise<string> {

@@ -111,6 +111,37 @@ describe('credentials', () => {
     );
   });
 
+  test('names and passwords are compared in NFKC, too', async () => {
+    const [composed, decomposed] = ['J\u00f6rg', 'Jo\u0308rg'];
+    const cases: readonly [name: string, password: string, sent: [string, string][], refused: [string, string][]][] = [
+      [composed, composed, [[composed, composed], [decomposed, decomposed], [composed, decomposed]], [[decomposed, 'Jorg'], ['Jorg', composed]]],
+      ['Ame\u0301lie', 'plain', [['Ame\u0301lie', 'plain'], ['Am\u00e9lie', 'plain']], [['Amelie', 'plain']]],
+      ['fred', 'file 5', [['\uff46\uff52\uff45\uff44', '\ufb01le\u00a05'], ['fred', 'file \u2464']], [['fred', 'FILE 5']]],
+      // A hash of another program.
+      ['gus', '\ufb01le', [['gus', '\ufb01le']], [['gus', 'file']]],
+      // Two users whose names are equal in NFKC.
+      ['\ufb01n', 'ligature', [['\ufb01n', 'ligature']], [['fin', 'ligature']]],
+      ['fin', 'letters', [['fin', 'letters']], [['\ufb01n', 'letters']]],
+    ]; // prettier-ignore
+    for (const [username, plain] of cases)
+      await service.addUser(username, { password: await cheapHash(plain) });
+    for (const [, , sent, refused] of cases) {
+      for (const [name, password] of refused) assertUnauthorized(await get(basic(name, password)));
+      for (const [name, password] of sent)
+        assert.equal((await get(basic(name, password))).status, 200, escape(`${name}:${password}`));
+    }
+  });
+
+  test('a password that was set in one form of Unicode is right in the others', async () => {
+    await service.addUser('ada', { admin: true });
+    const decomposed = 'cafe\u0301 cafe\u0301';
+    const body = { username: 'hans', password: decomposed, email: '' };
+    const { status } = await service.request('/api/user/', { method: 'POST', user: 'ada', body });
+    assert.equal(status, 201);
+    for (const form of ['NFC', 'NFD', 'NFKC', 'NFKD'])
+      assert.equal((await get(basic('hans', decomposed.normalize(form)))).status, 200, form);
+  });
+
   test('credentials that no user can have are refused without a look-up', async () => {
     await service.sql.begin(async (transaction) => {
       await transaction`lock table "user"`;

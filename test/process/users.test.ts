@@ -135,6 +135,17 @@ describe('vitrine user', () => {
     assert.deepEqual(await rows(), before);
   });
 
+  test('a name and a password may be given in another form of Unicode', async () => {
+    const [composed, decomposed] = ['Ren\u00e9', 'Rene\u0301'];
+    assert.equal((await user(['add', composed], 'secret')).code, 0);
+    const again = await user(['add', decomposed], 'secret');
+    assert.deepEqual([again.code, again.stderr], [1, 'vitrine: A user with this username already exists.\n']);
+    const set = await user(['password', decomposed], `${decomposed} ${decomposed}`);
+    assert.deepEqual([set.code, set.stdout], [0, `set the password of ${decomposed}\n`]);
+    assert.ok(await verify(await stored(composed), `${composed} ${composed}`));
+    await database.sql`delete from "user" where username = ${composed}`;
+  });
+
   test('what the database refuses is printed in one line, without a stack', async () => {
     await database.sql`alter table "user" add constraint short check (length(username) < 20)`;
     const { code, stderr } = await user(['add', 'a'.repeat(20)], 'secret');

@@ -60,6 +60,19 @@ const hashDigest = (hash: string): string => createHash('sha256').update(hash).d
 
 const ROOT = 't';
 
+/** Longer names are not normalized, because long runs of combining marks take quadratic time (characters). */
+const MAX_NORMALIZED = 256;
+
+/** A name as it was typed, and the other forms in which other keyboards and programs may have stored it. */
+const spellingsOf = (name: string): readonly string[] => [
+  ...new Set([
+    name,
+    ...(name.length > MAX_NORMALIZED
+      ? []
+      : ['NFKC', 'NFC', 'NFD', 'NFKD'].map((form) => name.normalize(form))),
+  ]),
+];
+
 const readUsers = (rows: readonly RawRow[]): User[] =>
   rows.map(([id, name, password, active, admin]) => ({
     id: text(id) ?? '',
@@ -105,13 +118,15 @@ export function createUsers(
 
   const nameOf = (column: Column): string => (column === model.primaryKey ? 'id' : column.name);
 
-  const findNamed = async (name: string): Promise<User | undefined> => {
-    const [user] = await database.run(
-      { text: byName, values: [name], fixed: true, decode: readUsers },
-      'quick',
+  /** The user whose name is equal to the text, or else to one of its normal forms. */
+  async function find(wanted: string): Promise<User | undefined> {
+    const found = spellingsOf(wanted).map((spelling) =>
+      database
+        .run({ text: byName, values: [spelling], fixed: true, decode: readUsers }, 'quick')
+        .catch(undefinedIfUnencodable),
     );
-    return user;
-  };
+    return (await Promise.all(found)).flatMap((users) => users ?? [])[0];
+  }
 
   async function hashed(plain: string, name: string): Promise<Change> {
     if (plain.includes('\0')) throw new StartError('The password must not contain a NUL character.');
@@ -138,7 +153,7 @@ export function createUsers(
   }
 
   return {
-    find: (wanted: string): Promise<User | undefined> => findNamed(wanted).catch(undefinedIfUnencodable),
+    find,
 
     /** An SQL condition: the user's row exists and is unchanged. */
     precondition(user: User): Fragment {
@@ -173,6 +188,7 @@ export function createUsers(
         throw new StartError(
           `The user name must not be empty, and must not contain a colon or a NUL character (got ${JSON.stringify(wanted)}).`,
         );
+      if (await find(wanted)) throw new StartError(`A user with this ${nameOf(username)} already exists.`);
       const changes = new Map<Column, Change>();
       for (const column of model.columns) {
         const isText = column.type.sized && !column.references && !column.choices;
@@ -220,7 +236,7 @@ export function createUsers(
 
     /** @throws StartError when the user does not exist or cannot be changed, or the password is invalid */
     async setPassword(wanted: string, plain: string): Promise<void> {
-      const user = await findNamed(wanted);
+      const user = await find(wanted);
       if (!user) throw new StartError(`There is no user ${wanted}.`);
       const changes = [await hashed(plain, user.name)];
       const statement = writes.update({ id: user.id, changes, author: null });
