@@ -1,5 +1,6 @@
 // The handler in an existing HTTP server.
 import assert from 'node:assert/strict';
+import Fastify, { type FastifyInstance } from 'fastify';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
@@ -8,6 +9,7 @@ import { createVitrine, type Vitrine } from '../../src/index.ts';
 import { createInFlight } from '../../src/http/load/in-flight-requests.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
+import { codeBlocks } from '../docs/pages.ts';
 import { startProxy } from '../process/proxy.ts';
 import { assertProblem, eventually } from './expect.ts';
 import { after, afterEach, before, describe, mock, test } from 'node:test';
@@ -32,7 +34,7 @@ describe('the handler in another server', () => {
     await database.drop();
   });
 
-  const start = (): Promise<Vitrine> =>
+  const start = async (): Promise<Vitrine> =>
     createVitrine({
       databaseUrl: database.url,
       resources: [user, note],
@@ -293,6 +295,79 @@ describe('the handler in another server', () => {
       await database.sql`delete from note where id > 1`;
     });
   }
+
+  const JSON_TYPE = { 'content-type': 'application/json' };
+  /** Requests with the status of their answers, which are the same in every framework. */
+  const REQUESTS: readonly [method: string, path: string, status: number, headers: object, body?: unknown][] = [
+    ['GET', '/api', 200, {}],
+    ['GET', '/api/', 200, {}],
+    ['GET', '/api?nope=1', 400, {}],
+    ['GET', '/api/note/1/', 200, {}],
+    ['GET', '/api/note/?message=as%20it%20was', 200, {}],
+    ['GET', '/api/nothing/', 404, {}],
+    ['GET', '/admin/-/login/', 200, {}],
+    ['POST', '/api/note/', 201, JSON_TYPE, '{"message": "x"}'],
+    ['POST', '/api/note/', 201, {}, Buffer.from('{"message": "x"}')],
+    ['POST', '/api/note/', 201, { 'content-type': 'application/x-www-form-urlencoded' }, 'data={"message": "x"}'],
+    ['POST', '/api/note/', 415, { 'content-type': 'text/xml' }, '<x/>'],
+    ['POST', '/api/note/', 400, {}],
+    ['PATCH', '/api/note/1/', 200, JSON_TYPE, '{"message": "as it was"}'],
+    ['DELETE', '/api/note/777/', 404, {}],
+    ['OPTIONS', '/api/note/', 204, {}],
+  ]; // prettier-ignore
+  async function assertServed(base: string): Promise<void> {
+    for (const [method, path, expected, headers, body] of REQUESTS) {
+      const { status, text } = await request(base, path, {
+        method,
+        user: 'bob',
+        headers: { ...headers },
+        body,
+      });
+      assert.equal(status, expected, `${method} ${path}: ${text}`);
+    }
+    const { json } = await request(base, '/api/note/?limit=1');
+    assert.equal(json.meta.next, '/api/note/?limit=1&page=2');
+    await database.sql`delete from note where id > 1`;
+  }
+
+  /** Runs the handler below a path as `app.use` of Express does. */
+  const use =
+    (path: string, handler: RequestListener): RequestListener =>
+    (incoming, response) => {
+      const { url = '' } = incoming;
+      if (!/^[/?]|^$/.test(url.slice(path.length)) || !url.startsWith(path))
+        return void response.end('other');
+      const rest = url.slice(path.length);
+      const seen = { originalUrl: url, baseUrl: path, url: rest.startsWith('/') ? rest : `/${rest}` };
+      handler(Object.assign(incoming, seen), response);
+    };
+
+  test('serves what Express passes on, with and without a path', async () => {
+    const [api, admin] = [use('/api', vitrine.handler), use('/admin', vitrine.handler)];
+    const base = await serve((incoming, response) =>
+      (incoming.url?.startsWith('/api') ? api : admin)(incoming, response),
+    );
+    await assertServed(base);
+    assert.equal((await request(base, '/administrator')).text, 'other');
+    await assertServed(await serve(use('', vitrine.handler)));
+  });
+
+  test('serves what Fastify passes on as the documentation shows, and leaves its other routes alone', async () => {
+    const [example = ''] = codeBlocks('docs/embedding.md', 'js').filter((code) => code.includes('Fastify()'));
+    const AsyncFunction = Object.getPrototypeOf(start).constructor as new (
+      ...parts: string[]
+    ) => (...values: unknown[]) => Promise<FastifyInstance>;
+    const app = await new AsyncFunction('Fastify', 'vitrine', `${example}; return app;`)(Fastify, vitrine);
+    app.post('/mine', ({ body }) => body);
+    try {
+      const base = await app.listen({ host: '127.0.0.1', port: 0 });
+      await assertServed(base);
+      const own = await request(base, '/mine', { method: 'POST', body: { a: 1 } });
+      assert.deepEqual(own.json, { a: 1 });
+    } finally {
+      await app.close();
+    }
+  });
 
   test('close() makes the handler answer 503 in another server', async () => {
     const closing = await start();

@@ -25,6 +25,15 @@ export const TOO_MANY_HEADERS = new Refusal(
 export const hasTooManyHeaders = ({ rawHeaders }: IncomingMessage): boolean =>
   rawHeaders.length > 2 * MAX_HEADERS;
 
+/**
+ * The target of a request as the client sent it. Express and others cut the path of `app.use` from `url`, and keep the whole target
+ * as `originalUrl`.
+ */
+export function targetOf(request: IncomingMessage & { readonly originalUrl?: unknown }): string {
+  const { originalUrl, url = '/' } = request;
+  return typeof originalUrl === 'string' ? originalUrl : url;
+}
+
 /** Splits a request target into path and query. The target may be in absolute form (RFC 9112, section 3.2.2). */
 export function splitTarget(target: string): [path: string, query: string] {
   const relative = target.replace(/^https?:\/\/[^/?]*/i, '');

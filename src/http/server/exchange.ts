@@ -22,7 +22,7 @@ import { clientNetworkOf, isSecure } from '../auth/request-origin.ts';
 import { Peer } from './connection-peer.ts';
 import { checkStillReads, probe } from '../message/half-closed-clients.ts';
 import type { LoadLimits } from '../load/load-limits.ts';
-import { isAdminPath, splitTarget } from '../message/request-head.ts';
+import { isAdminPath, splitTarget, targetOf } from '../message/request-head.ts';
 
 /** Bodies larger than this (bytes) also wait in the queue of heavy work. */
 const LARGE_BODY = 16_384;
@@ -93,7 +93,7 @@ export class Exchange implements ApiRequest, WebRequester {
     this.response = response;
     this.peer = Peer.of(incoming.socket);
     this.method = incoming.method ?? '';
-    [this.fullPath, this.query] = splitTarget(incoming.url ?? '/');
+    [this.fullPath, this.query] = splitTarget(targetOf(incoming));
     this.path = withoutBasePath(this.fullPath);
     this.headers = incoming.headers;
     this.isInAdminArea = isAdminPath(this.path);
