@@ -113,7 +113,7 @@ describe('an array in the admin area', () => {
     assert.deepEqual(errorsIn(page), {
       marks: 'Element 2: must be a whole number.',
       kinds: 'Element 1: must be one of a, b.',
-      tags: 'Must be JSON.',
+      tags: 'Must be JSON: unexpected end at line 1, column 5.',
     });
     const { marks, kinds, tags } = fieldsOf(page);
     assert.deepEqual([marks, kinds, tags], ['1\nx\n3', 'c', '["a"']);

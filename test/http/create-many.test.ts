@@ -293,8 +293,8 @@ describe('a POST with an array', () => {
   for (const [name, text, detail] of [
     ['no record', ' [ ] ', 'The body has no records.'],
     ['more than 1,000 records', `[${'{},'.repeat(1_000)}{}]`, 'The body has more than 1000 records.'],
-    ['invalid JSON', '[{}, {]', 'The body is not valid JSON.'],
-    ['a comma at the end', '[{},]', 'The body is not valid JSON.'],
+    ['invalid JSON', '[{}, {]', 'The body is not valid JSON: unexpected character at line 1, column 7.'],
+    ['a comma at the end', '[{},]', 'The body is not valid JSON: unexpected character at line 1, column 5.'],
     [
       'too many fields',
       `[${Array.from({ length: 11 }, () => `{${Array.from({ length: 9_999 }, (_, key) => `"${key}":1`).join()}}`).join()}]`,

@@ -110,6 +110,63 @@ describe('invalid bodies', () => {
     });
   }
 
+  const places: readonly [body: string, place: string | undefined][] = [
+    ['', undefined],
+    [' \r\n\t', undefined],
+    ['{"message": "x",}', 'unexpected character at line 1, column 17'],
+    ['{"message": "x"', 'unexpected end at line 1, column 16'],
+    ['{\n  "message": "x"\n  "n": 1\n}', 'unexpected character at line 3, column 3'],
+    ['{"message": "x\ny"}', 'unexpected character at line 1, column 15'],
+    ['{"message": "x\\q"}', 'unexpected character at line 1, column 15'],
+    ['{"message": "\\u12x4"}', 'unexpected character at line 1, column 14'],
+    ['{"message": "x', 'unexpected end at line 1, column 15'],
+    ['{"message": 01}', 'unexpected character at line 1, column 14'],
+    ['{"message": 1.}', 'unexpected character at line 1, column 15'],
+    ['{"message": True}', 'unexpected character at line 1, column 13'],
+    ['{message: 1}', 'unexpected character at line 1, column 2'],
+    ['{"message"}', 'unexpected character at line 1, column 11'],
+    ['{"message": "x"}}', 'unexpected character at line 1, column 17'],
+    ['[{"message": "x"},\r\n{]', 'unexpected character at line 2, column 2'],
+    ['{"message": [1, 2}', 'unexpected character at line 1, column 18'],
+    ['undefined', 'unexpected character at line 1, column 1'],
+  ];
+  for (const [body, place] of places)
+    test(`${JSON.stringify(body)} is 400 with ${place === undefined ? 'the reason' : 'the place of the error'}`, async () => {
+      const detail = place === undefined ? 'The body is empty.' : `The body is not valid JSON: ${place}.`;
+      for (const [method, path] of [
+        ['POST', '/api/note/'],
+        ['PUT', '/api/note/1/'],
+        ['PATCH', '/api/note/1/'],
+      ] as const) {
+        if (method !== 'POST' && body.startsWith('[')) continue;
+        const answer = await service.request(path, {
+          method,
+          user: 'bob',
+          headers: { 'content-type': JSON_TYPE },
+          body,
+        });
+        assertProblem(answer, 400);
+        assert.equal(answer.json.detail, detail, method);
+      }
+      if (body === '') return;
+      for (const [type, form] of [
+        [FORM, dataField(body)],
+        [MULTIPART, multipart([{ name: 'data', content: body }])],
+      ] as const)
+        assert.equal((await sendBytes(service, form, type)).json.detail, detail, type);
+    });
+
+  test('an empty body is called empty, whatever its content type', async () => {
+    for (const type of [JSON_TYPE, undefined, FORM, MULTIPART])
+      assert.equal((await sendBytes(service, '', type)).json.detail, 'The body is empty.', type);
+  });
+
+  test('a form says how to write an offset whose + was not encoded', async () => {
+    const body = 'data={"message": "x", "created": "2024-01-31T10:00+02:00"}';
+    const { json } = await sendBytes(service, body, FORM);
+    assert.match(json.errors.created[0], /, write the \+ of the offset as %2B$/);
+  });
+
   test('create no record', async () => {
     assert.deepEqual((await service.request('/api/note/')).json.objects, []);
   });

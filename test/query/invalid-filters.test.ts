@@ -103,4 +103,19 @@ describe('an invalid filter', () => {
       }
     });
   }
+
+  test('400 says how to write an offset whose + was not encoded', async () => {
+    const lost = ['2024-01-31T10:00+02:00', '2024-01-31 10:00:00+0530', '2024-01-31T10:00:00.123+02'];
+    for (const text of lost)
+      for (const name of ['datetime', 'datetime__gte', '-datetime__in']) {
+        const { json } = await service.request(`/api/thing/?${name}=${text.replace(' ', '%20')}`);
+        assert.match(json.errors[name][0], /, write the \+ of the offset as %2B$/, text);
+        const { status } = await service.request(`/api/thing/?${name}=${encodeURIComponent(text)}`);
+        assert.equal(status, 200, text);
+      }
+    for (const text of ['2024-01-31T10:00+2', '2024-01-31+10:00:00+x', 'rubbish+02:00']) {
+      const { json } = await service.request(`/api/thing/?datetime=${text}`);
+      assert.doesNotMatch(json.errors.datetime[0], /%2B/, text);
+    }
+  });
 });

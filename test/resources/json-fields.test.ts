@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { buildModels } from '../../src/db/schema/build-models.ts';
-import { scanJson } from '../../src/db/types/json-scanner.ts';
+import { scanJson, type JsonFacts } from '../../src/db/types/json-scanner.ts';
 import { ScannedJson } from '../../src/db/types/json-values.ts';
 import {
   jsonFieldInTurns,
@@ -38,7 +38,9 @@ test('long JSON in a form or an import lets other requests run, and is valid or 
   const [field, turns] = await countTurns(() => jsonFieldInTurns(column, text));
   assert.ok(turns > 10, `${turns} turns`);
   assert.deepEqual(field, jsonFieldOf(column, text));
-  assert.deepEqual(await jsonFieldInTurns(column, text.slice(1)), { fault: 'must be JSON' });
+  assert.deepEqual(await jsonFieldInTurns(column, text.slice(1)), {
+    fault: 'must be JSON: unexpected character at line 1, column 2',
+  });
 });
 
 test('the facts of a field are those of its own text, whatever stands before it, so that it is not scanned again', () => {
@@ -62,7 +64,9 @@ test('the facts of a field are those of its own text, whatever stands before it,
         assert.equal(field?.source, source);
         if (/^[[{]/.test(source)) {
           assert.ok(field.value instanceof ScannedJson);
-          const { depth, hasNul, hasLoneSurrogate, hasHugeNumber, addedDigits } = scanJson(source) ?? {};
+          const { depth, hasNul, hasLoneSurrogate, hasHugeNumber, addedDigits } = scanJson(
+            source,
+          ) as JsonFacts;
           assert.deepEqual(field.value.facts, {
             depth,
             hasNul,

@@ -26,7 +26,7 @@ function lineOf(element: unknown, isFirst: boolean): string | undefined {
  */
 export function linesOf(source: string): string[] | undefined {
   const mayBeArray = source.length <= LONGEST && source.startsWith('[') && source.endsWith(']');
-  const isWhole = mayBeArray && scanJson(source) !== undefined;
+  const isWhole = mayBeArray && typeof scanJson(source) !== 'number';
   const elements = isWhole ? jsonElements(source, MAX_ELEMENTS) : undefined;
   const lines = elements?.map((element, index) => lineOf(element, index === 0));
   return lines?.every((line) => line !== undefined) ? lines : undefined;

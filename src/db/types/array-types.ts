@@ -110,7 +110,7 @@ function arrayOf(element: ColumnType): ColumnType {
     accepts: element.accepts.map((name) => `${name}[]`),
     parse: (text, facts) => {
       const source = text.trim();
-      if (!scanJson(source)) return { fault: 'must be a JSON array' };
+      if (typeof scanJson(source) === 'number') return { fault: 'must be a JSON array' };
       const elements = factsOf(facts);
       // In a filter, the element "5" is the same as 5.
       return parseArray(source, true, (one) =>

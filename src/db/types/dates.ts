@@ -5,6 +5,7 @@ const DATE = /^(\d{4,7})-(\d\d)-(\d\d)( BC)?$/;
 const TIME = /^(\d\d):(\d\d)(?::(\d\d)(?:\.\d{1,9})?)?$/;
 const DATE_TIME =
   /^(\d{4,6}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d(?::?\d\d)?)?)?( BC)?$/i;
+const LOST_PLUS = / (?=\d\d(?::?\d\d)?$)/;
 const MINUTE = 60_000;
 
 function fault(text: string): Parsed {
@@ -62,6 +63,9 @@ function toUtc(date: string, time: string, offset: string): string | undefined {
 export function parseDateTime(text: string): Parsed {
   const expected = 'must be a date and time such as 2024-05-31 18:30:00';
   const match = DATE_TIME.exec(text);
+  // In a query string and in a form, an unencoded `+` is a space.
+  if (!match && DATE_TIME.test(text.replace(LOST_PLUS, '+')))
+    return fault(`${expected}; in an address or a form, write the + of the offset as %2B`);
   if (!match) return fault(expected);
   const era = match[4] ? ' BC' : '';
   const date = calendarDate(`${match[1]}${era}`, 294_276);

@@ -87,9 +87,17 @@ class Scanner {
   hasLoneSurrogate = false;
   hasHugeNumber = false;
   addedDigits = 0;
+  /** Where the text stopped being JSON. */
+  failedAt = 0;
 
   constructor(text: string) {
     this.text = text;
+  }
+
+  /** Notes where the text stopped being JSON. */
+  fail(at: number): -1 {
+    this.failedAt = at;
+    return -1;
   }
 
   /** Begins the value of a field of the outermost object. */
@@ -118,19 +126,19 @@ class Scanner {
           this.hasLoneSurrogate = true;
         return at + 1;
       }
-      if (code < 0x20) return -1;
+      if (code < 0x20) return this.fail(at);
       if (code !== BACKSLASH) continue;
       at += 1;
       const escape = text.charCodeAt(at);
       if (escape === LETTER_U) {
         const unit = hexAt(text, at + 1);
-        if (unit < 0) return -1;
+        if (unit < 0) return this.fail(at - 1);
         if (unit === 0) this.hasNul = true;
         if (unit >= 0xd800 && unit <= 0xdfff) hasSurrogate = true;
         at += 4;
-      } else if (!ESCAPES.has(escape)) return -1;
+      } else if (!ESCAPES.has(escape)) return this.fail(at - 1);
     }
-    return -1;
+    return this.fail(text.length);
   }
 
   /** The end of the number that starts at `from`, or -1. */
@@ -138,14 +146,14 @@ class Scanner {
     const { text } = this;
     const whole = text.charCodeAt(from) === MINUS ? from + 1 : from;
     let at = text.charCodeAt(whole) === ZERO ? whole + 1 : skipDigits(text, whole);
-    if (at === whole) return -1;
+    if (at === whole) return this.fail(at);
     const wholeDigits = at - whole;
     let fractionDigits = 0;
     if (wholeDigits > NUMERIC_WHOLE) this.hasHugeNumber = true;
     if (text.charCodeAt(at) === POINT) {
       const fraction = at + 1;
       at = skipDigits(text, fraction);
-      if (at === fraction) return -1;
+      if (at === fraction) return this.fail(at);
       fractionDigits = at - fraction;
       if (fractionDigits > NUMERIC_FRACTION) this.hasHugeNumber = true;
     }
@@ -153,7 +161,7 @@ class Scanner {
     const sign = text.charCodeAt(at + 1);
     const exponent = sign === PLUS || sign === MINUS ? at + 2 : at + 1;
     const end = skipDigits(text, exponent);
-    if (end === exponent) return -1;
+    if (end === exponent) return this.fail(end);
     const written = writtenDigits(wholeDigits, fractionDigits, Number(text.slice(at + 1, end)));
     if (written > MAX_WRITTEN) this.hasHugeNumber = true;
     else this.addedDigits += addedDigits(written, end - from);
@@ -166,16 +174,19 @@ class Scanner {
     if (code === QUOTE) return this.string(at);
     if (code === MINUS || isDigit(code)) return this.number(at);
     const literal = LITERALS.find((word) => this.text.startsWith(word, at));
-    return literal === undefined ? -1 : at + literal.length;
+    return literal === undefined ? this.fail(at) : at + literal.length;
   }
 }
 
-type Steps = Generator<undefined, JsonFacts | undefined>;
+/** The result of a scan: the facts, or the position at which the text stops being JSON. */
+type Scanned = JsonFacts | number;
+
+type Steps = Generator<undefined, Scanned>;
 
 /** Lets other work run before a scan goes on. */
 type Pause = () => Promise<unknown> | undefined;
 
-async function finishInTurns(steps: Steps, yieldIfDue: Pause): Promise<JsonFacts | undefined> {
+async function finishInTurns(steps: Steps, yieldIfDue: Pause): Promise<Scanned> {
   for (;;) {
     const { done, value } = steps.next();
     if (done === true) return value;
@@ -186,30 +197,39 @@ async function finishInTurns(steps: Steps, yieldIfDue: Pause): Promise<JsonFacts
 
 /**
  * Validates JSON text and collects the facts that decide whether PostgreSQL can store it.
- * @returns undefined if the text is not JSON
+ * @returns the position of the error if the text is not JSON
  */
-export const scanJson = (text: string): JsonFacts | undefined => scanSteps(text, Infinity).next().value;
+export const scanJson = (text: string): Scanned => scanSteps(text, Infinity).next().value ?? 0;
 
-/** Finds the fields of an object. @returns false if the text is not JSON */
-export const scanFields = (text: string, onField: OnField): boolean =>
-  scanSteps(text, Infinity, onField).next().value !== undefined;
+/** Finds the fields of an object. @returns the position of the error if the text is not JSON */
+export const scanFields = (text: string, onField: OnField): Scanned =>
+  scanSteps(text, Infinity, onField).next().value ?? 0;
+
+/** What is wrong at the position at which a text stops being JSON. */
+export function jsonErrorAt(text: string, position: number): string {
+  let line = 1;
+  let start = 0;
+  for (let end = text.indexOf('\n'); end >= 0 && end < position; end = text.indexOf('\n', start)) {
+    line += 1;
+    start = end + 1;
+  }
+  const what = position < text.length ? 'unexpected character' : 'unexpected end';
+  return `${what} at line ${line}, column ${position - start + 1}`;
+}
 
 /** Whether a text is scanned in one iteration of the event loop. */
 export const isShortJson = (text: string): boolean => text.length < VALUES_PER_TURN;
 
 /** Like `scanJson`, in many iterations of the event loop for a long text. */
-export const scanJsonInTurns = (
-  text: string,
-  yieldIfDue: Pause = setImmediate,
-): Promise<JsonFacts | undefined> => finishInTurns(scanSteps(text, VALUES_PER_TURN), yieldIfDue);
+export const scanJsonInTurns = (text: string, yieldIfDue: Pause = setImmediate): Promise<Scanned> =>
+  finishInTurns(scanSteps(text, VALUES_PER_TURN), yieldIfDue);
 
 /** Like `scanFields`, in many iterations of the event loop for a long text. */
-export const scanFieldsInTurns = async (
+export const scanFieldsInTurns = (
   text: string,
   onField: OnField,
   yieldIfDue: Pause = setImmediate,
-): Promise<boolean> =>
-  (await finishInTurns(scanSteps(text, VALUES_PER_TURN, onField), yieldIfDue)) !== undefined;
+): Promise<Scanned> => finishInTurns(scanSteps(text, VALUES_PER_TURN, onField), yieldIfDue);
 
 /** Scans a text, and yields after so many values. */
 function* scanSteps(text: string, valuesPerStep: number, onField?: OnField): Steps {
@@ -224,7 +244,7 @@ function* scanSteps(text: string, valuesPerStep: number, onField?: OnField): Ste
 
   /** The start of the value whose key is at `at`, or -1. */
   const readKey = (): number => {
-    const end = text.charCodeAt(at) === QUOTE ? scanner.string(at) : -1;
+    const end = text.charCodeAt(at) === QUOTE ? scanner.string(at) : scanner.fail(at);
     if (end < 0) return -1;
     if (onField && open === 1) {
       key = JSON.parse(text.slice(at, end)) as string;
@@ -232,7 +252,7 @@ function* scanSteps(text: string, valuesPerStep: number, onField?: OnField): Ste
       scanner.beginField();
     }
     const colon = skipSpace(text, end);
-    if (text.charCodeAt(colon) !== COLON) return -1;
+    if (text.charCodeAt(colon) !== COLON) return scanner.fail(colon);
     return skipSpace(text, colon + 1);
   };
 
@@ -257,12 +277,12 @@ function* scanSteps(text: string, valuesPerStep: number, onField?: OnField): Ste
       at = skipSpace(text, at + 1);
       if (text.charCodeAt(at) !== closer) {
         if (code === OPEN_BRACE) at = readKey();
-        if (at < 0) return undefined;
+        if (at < 0) return scanner.failedAt;
         continue;
       }
     } else {
       at = scanner.scalar(at);
-      if (at < 0) return undefined;
+      if (at < 0) return scanner.failedAt;
     }
     // After a value: closing brackets may follow, then a comma and the next value.
     for (;;) {
@@ -271,7 +291,7 @@ function* scanSteps(text: string, valuesPerStep: number, onField?: OnField): Ste
         key = undefined;
       }
       at = skipSpace(text, at);
-      if (open === 0) return at === text.length ? scanner : undefined;
+      if (open === 0) return at === text.length ? scanner : at;
       const closer = closers[open - 1];
       const next = text.charCodeAt(at);
       if (next === closer) {
@@ -280,9 +300,9 @@ function* scanSteps(text: string, valuesPerStep: number, onField?: OnField): Ste
       } else if (next === COMMA) {
         at = skipSpace(text, at + 1);
         if (closer === CLOSE_BRACE) at = readKey();
-        if (at < 0) return undefined;
+        if (at < 0) return scanner.failedAt;
         break;
-      } else return undefined;
+      } else return at;
     }
   }
 }

@@ -1,7 +1,7 @@
 // Validates the texts, numbers and JSON values of filters and bodies, so that PostgreSQL can store them.
 import type { Facts, Parsed } from './column-type.ts';
 import { addedDigits, MAX_WRITTEN, writtenDigits } from './exponents.ts';
-import { NUMERIC_FRACTION, NUMERIC_WHOLE, scanJson, type JsonFacts } from './json-scanner.ts';
+import { NUMERIC_FRACTION, NUMERIC_WHOLE, jsonErrorAt, scanJson, type JsonFacts } from './json-scanner.ts';
 
 /** Maximum nesting of a new JSON value, and of one that a record already has. PostgreSQL's parser fails at some thousands. */
 const MAX_DEPTH = 512;
@@ -204,7 +204,7 @@ function jsonbFault(
  */
 export function checkJson(value: unknown, source: string, { castType }: Partial<Facts> = {}): Parsed {
   const facts = value instanceof ScannedJson ? value.facts : scanJson(source);
-  if (!facts) return { fault: 'must be JSON' };
+  if (typeof facts === 'number') return { fault: `must be JSON: ${jsonErrorAt(source, facts)}` };
   const fault = jsonbFault(facts, source);
   if (fault !== undefined) return castType === 'json' ? { fault, value: source, isText: true } : { fault };
   if (facts.depth > MAX_DEPTH) {

@@ -161,6 +161,7 @@ export async function readJsonText(request: ApiRequest): Promise<string> {
   const coding = (headers['content-encoding'] ?? '').trim().toLowerCase();
   if (coding !== '' && coding !== 'identity') throw new Problem(415, 'The body must not be compressed.');
   const bytes = await request.body();
+  if (bytes.length === 0) throw new Problem(400, 'The body is empty.');
   const yieldIfDue = request.requester.workInTurns();
   if (isMultipart)
     return onlyData(await readMultipart(bytes, contentType, MAX_FIELDS, yieldIfDue, { only: 'data' }))[1];

@@ -2,6 +2,7 @@
 import type { YieldIfDue } from '../../db/scheduling/requester.ts';
 import {
   isShortJson,
+  jsonErrorAt,
   scanFields,
   scanFieldsInTurns,
   scanJson,
@@ -97,7 +98,7 @@ export function parseJsonFieldsInTurns(
 ): JsonFields | Promise<JsonFields> {
   if (isShortJson(text)) return parseJsonFields(text);
   const { fields, add } = collectFields(text);
-  return scanFieldsInTurns(text, add, yieldIfDue).then((isValid) => checkFields(text, fields, isValid));
+  return scanFieldsInTurns(text, add, yieldIfDue).then((scanned) => checkFields(text, fields, scanned));
 }
 
 /** Maximum fields of all records in one body. */
@@ -120,7 +121,7 @@ export async function parseJsonBodyInTurns(
 ): Promise<JsonBody> {
   const start = skipSpace(text, 0);
   if (text[start] !== '[') return { record: await parseJsonFieldsInTurns(text, yieldIfDue) };
-  if (!(await scanJsonInTurns(text, yieldIfDue))) throw new Problem(400, 'The body is not valid JSON.');
+  assertJson(text, await scanJsonInTurns(text, yieldIfDue));
   const end = text.lastIndexOf(']');
   const records: (JsonFields | undefined)[] = [];
   let fieldsLeft = MAX_ALL_FIELDS;
@@ -150,8 +151,15 @@ function collectFields(text: string) {
   return { fields, add };
 }
 
-function checkFields(text: string, fields: JsonFields, isValid: boolean): JsonFields {
-  if (!isValid) throw new Problem(400, 'The body is not valid JSON.');
+/** @throws Problem 400 if the scan of a body has found an error */
+function assertJson(text: string, scanned: JsonFacts | number): void {
+  if (typeof scanned !== 'number') return;
+  if (skipSpace(text, 0) === text.length) throw new Problem(400, 'The body is empty.');
+  throw new Problem(400, `The body is not valid JSON: ${jsonErrorAt(text, scanned)}.`);
+}
+
+function checkFields(text: string, fields: JsonFields, scanned: JsonFacts | number): JsonFields {
+  assertJson(text, scanned);
   if (text[skipSpace(text, 0)] !== '{')
     throw new Problem(400, 'The body must be a JSON object of fields and values.');
   return fields;
@@ -253,5 +261,7 @@ export async function jsonFieldInTurns(
   return jsonField(text, await scanJsonInTurns(text));
 }
 
-const jsonField = (text: string, facts: JsonFacts | undefined): JsonField | { readonly fault: string } =>
-  facts ? new ParsedField(text, facts) : { fault: 'must be JSON' };
+const jsonField = (text: string, scanned: JsonFacts | number): JsonField | { readonly fault: string } =>
+  typeof scanned === 'number'
+    ? { fault: `must be JSON: ${jsonErrorAt(text, scanned)}` }
+    : new ParsedField(text, scanned);
