@@ -51,7 +51,7 @@ export interface Settings {
   readonly trustProxy: number;
   /** The minimum length of a password set in the admin area or by a command (characters). */
   readonly minPassword: number;
-  /** Who may read `/metrics`: no client (`off`), this machine (`loopback`), or clients of a separate `HOST:PORT`. */
+  /** The separate `HOST:PORT` that serves `/metrics`, or `off`. */
   readonly metrics: string;
   /** How many requests a client may send: `off`, or requests per second and optionally a burst, such as `50,200`. */
   readonly rateLimit: string;
@@ -167,8 +167,8 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     parse: wholeNumber(1, 1024),
   },
   METRICS: {
-    meaning: 'who may read /metrics: off, loopback (this machine), or HOST:PORT to listen on for it',
-    fallback: 'loopback',
+    meaning: 'where to serve /metrics: off, or a separate HOST:PORT to listen on',
+    fallback: 'off',
     parse: parseMetrics,
   },
   RATE_LIMIT: {

@@ -166,9 +166,9 @@ export function splitAddress(text: string): { readonly host: string; readonly po
 }
 
 export function parseMetrics(text: string): string {
-  if (text !== 'off' && text !== 'loopback' && !splitAddress(text))
+  if (text !== 'off' && !splitAddress(text))
     throw new Error(
-      `must be off, loopback, or an address to listen on such as 127.0.0.1:9464 (got "${excerpt(text)}")`,
+      `must be off, or an address to listen on such as 127.0.0.1:9464 (got "${excerpt(text)}")`,
     );
   return text;
 }

@@ -117,7 +117,7 @@ describe('settings from the environment', () => {
       corsOrigins: [],
       basePath: '',
       trustProxy: 0,
-      metrics: 'loopback',
+      metrics: 'off',
       minPassword: 12,
       rateLimit: 'off',
       workers: 1,

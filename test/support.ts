@@ -1,5 +1,6 @@
 import { hash } from '@node-rs/argon2';
 import { delimiter, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createVitrine, type Resource, type Vitrine, type VitrineOptions } from '../src/index.ts';
 import shipped from '../src/resources/registry.ts';
 import { CHEAP_COSTS } from './hash-costs.ts';
@@ -29,6 +30,8 @@ export interface TestService extends TestDatabase {
   readonly base: string;
   readonly lines: Record<string, unknown>[];
   readonly request: (path: string, options?: RequestOptions) => Promise<Answer>;
+  /** The metrics, from their own port. */
+  readonly metrics: () => Promise<string>;
   /** Adds a user whose password is `pw-` and the name. Gives the key. */
   readonly addUser: (name: string, columns?: Record<string, unknown>) => Promise<number>;
   readonly close: () => Promise<void>;
@@ -67,6 +70,18 @@ export async function request(base: string, path: string, options: RequestOption
 /** A hash that costs next to nothing, so that tests with many users are quick. */
 export const cheapHash = (password: string): Promise<string> => hash(password, CHEAP_COSTS);
 
+/** The address of the metrics, which the start logs. */
+export async function metricsAddress(lines: readonly Record<string, unknown>[]): Promise<string> {
+  for (let tries = 0; tries < 1000; tries += 1) {
+    for (const { message } of lines) {
+      const [, address] = /^metrics at (.*)$/.exec(String(message)) ?? [];
+      if (address !== undefined) return address;
+    }
+    await sleep(5);
+  }
+  throw new Error('The service has not logged the address of its metrics.');
+}
+
 /** Starts the real service with a database and a port of its own; without resources, the shipped registry. */
 export async function startService(
   resources: readonly Resource[] = shipped,
@@ -90,6 +105,7 @@ export async function startService(
       databaseUrl: databaseUrl.href,
       resources,
       port: 0,
+      metrics: '127.0.0.1:0',
       log,
       slowTimeout: 10, // a busy machine may be slow
       ...settings,
@@ -105,6 +121,7 @@ export async function startService(
     base,
     lines,
     request: (path, requestOptions) => request(base, path, requestOptions),
+    metrics: async () => (await request(await metricsAddress(lines), '')).text,
     addUser: async (username, columns = {}) => {
       const row = {
         username,

@@ -37,6 +37,7 @@ async function runRoute(
   const log = join(directory, 'service.log');
   const service = createService({
     port: await freePort(),
+    metricsPort: await freePort(),
     databaseUrl: ensemble.url(route),
     log,
     settings: {},

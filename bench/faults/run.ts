@@ -51,7 +51,8 @@ async function run(options: Options, directory: string): Promise<Results> {
       WORKERS: String(options.workers),
       ...(cluster.replicaUrl === undefined ? {} : { DATABASE_READ_URL: cluster.replicaUrl }),
     };
-    const serviceOptions = { port: await freePort(), databaseUrl: network.url, log, settings };
+    const [port, metricsPort] = [await freePort(), await freePort()];
+    const serviceOptions = { port, metricsPort, databaseUrl: network.url, log, settings };
     const service = createService(serviceOptions);
     try {
       await service.start();

@@ -11,6 +11,8 @@ const PROGRAM = resolve('dist/main.js');
 /** The service as a process that may be killed, always at the same address. */
 export interface Service {
   readonly base: string;
+  /** The address of its metrics. */
+  readonly metrics: string;
   readonly start: () => Promise<void>;
   /** Sends a signal to the process that serves. */
   readonly signal: (signal: NodeJS.Signals) => void;
@@ -21,19 +23,26 @@ export interface Service {
 
 export interface ServiceOptions {
   readonly port: number;
+  readonly metricsPort: number;
   readonly databaseUrl: string;
   /** Takes the output of all processes. */
   readonly log: string;
   readonly settings: Readonly<Record<string, string>>;
 }
 
-const environment = ({ port, databaseUrl, settings }: ServiceOptions): Record<string, string> => ({
+const environment = ({
+  port,
+  metricsPort,
+  databaseUrl,
+  settings,
+}: ServiceOptions): Record<string, string> => ({
   PATH: process.env['PATH'] ?? '',
   NODE_ENV: 'production',
   LOG_LEVEL: 'warn',
   RESOURCES: resolve('bench/faults/registry.mjs'),
   DATABASE_URL: databaseUrl,
   PORT: String(port),
+  METRICS: `127.0.0.1:${metricsPort}`,
   ...settings,
 });
 
@@ -47,6 +56,7 @@ export function createService(options: ServiceOptions): Service {
   let child: ChildProcess | undefined;
   const service: Service = {
     base: `http://127.0.0.1:${options.port}`,
+    metrics: `http://127.0.0.1:${options.metricsPort}/metrics`,
     start: async () => {
       const known = await timesReady(options.log);
       const started = spawn(process.execPath, [PROGRAM, 'serve'], {

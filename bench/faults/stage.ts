@@ -84,9 +84,9 @@ export async function clear({ sql }: Database): Promise<void> {
   await sql`update counter set value = 0, token = 'start ' || id`;
 }
 
-/** Requests that the service works on, the one that asks included. */
+/** Requests that the service works on. */
 async function requestsInFlight({ service }: Pick<Stage, 'service'>): Promise<number> {
-  const text = await (await fetch(`${service.base}/metrics`)).text();
+  const text = await (await fetch(service.metrics)).text();
   return Number(/^vitrine_http_requests_in_flight (\d+)$/m.exec(text)?.[1]);
 }
 
@@ -100,7 +100,7 @@ export async function settle(
 ): Promise<void> {
   const { cluster } = stage;
   const isQuiet = async (): Promise<boolean> =>
-    (await sessions(cluster, "state <> 'idle'")).length === 0 && (await requestsInFlight(stage)) === 1;
+    (await sessions(cluster, "state <> 'idle'")).length === 0 && (await requestsInFlight(stage)) === 0;
   await until('PostgreSQL to answer', async () => (await cluster.sql`select 1`).length === 1);
   // A packet that was lost may still arrive. The end of the session makes sure that it does not.
   if (leavesStatements)

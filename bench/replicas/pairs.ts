@@ -2,6 +2,7 @@
 import { hash } from '@node-rs/argon2';
 import { Agent, request as send } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from '../../src/db/connection/embedded.ts';
 import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
 import type { Replication } from './replication.ts';
 
@@ -87,9 +88,9 @@ function createSender(client: number) {
   return { fetchText, close: () => agent.destroy() };
 }
 
-/** The reads that the standbys of a service have answered. */
-async function standbyReads(base: string): Promise<number> {
-  const text = await (await fetch(`${base}/metrics`)).text();
+/** The reads that the standbys of a service have answered. @param port that of its metrics */
+async function standbyReads(port = 0): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   return [...text.matchAll(/^vitrine_replica_reads_total\S* (\d+)/gm)].reduce(
     (sum, [, digits]) => sum + Number(digits),
     0,
@@ -121,12 +122,16 @@ export async function runPairs(replication: Replication, options: PairOptions): 
   const { primary, standbys } = replication;
   const services: Vitrine[] = [];
   const bases: string[] = [];
+  const metricsPorts: number[] = [];
   for (let index = 0; index < 3; index += 1) {
+    const port = await freePort();
+    metricsPorts.push(port);
     const vitrine = await createVitrine({
       databaseUrl: primary.url,
       databaseReadUrl: standbys.map(({ url }) => url),
       resources: RESOURCES,
       port: 0,
+      metrics: `127.0.0.1:${port}`,
       logLevel: 'error',
       trustProxy: 1,
     });
@@ -240,8 +245,8 @@ export async function runPairs(replication: Replication, options: PairOptions): 
     isOver = true;
     await Promise.all([disturbing, ...others]);
     const seconds = (performance.now() - started) / 1000;
-    const onStandby = (await standbyReads(first)) + (await standbyReads(second));
-    const othersOnStandby = await standbyReads(third);
+    const onStandby = (await standbyReads(metricsPorts[0])) + (await standbyReads(metricsPorts[1]));
+    const othersOnStandby = await standbyReads(metricsPorts[2]);
     const { control, others: read } = counts;
     // The control reads are on the service of the others.
     return { ...counts, failures, pairs: done, onStandby, others: read + control, othersOnStandby, seconds };

@@ -166,7 +166,7 @@ describe('a session ends', () => {
       });
     /** Whether a write waits, and the connection for the short reads of all clients does not wait with it. */
     const isWaitingApart = async (waiting: () => Promise<number>): Promise<boolean> => {
-      const { text } = await service.request('/metrics');
+      const text = await service.metrics();
       return (await waiting()) > 0 && text.includes('_statements_running{pool="quick"} 0\n');
     };
 

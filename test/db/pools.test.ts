@@ -298,7 +298,7 @@ describe('the quick pool', () => {
     for (let tries = 1; ; tries += 1) {
       const service = await startService([user, note]);
       const work = async (): Promise<number> => {
-        const { text } = await service.request('/metrics');
+        const text = await service.metrics();
         const [, count] = /statement_duration_seconds_count\{pool="work"\} (\d+)/.exec(text) ?? [];
         return Number(count);
       };

@@ -383,7 +383,6 @@ describe('the handler in another server', () => {
     assert.equal(await statusOf('/api/note/', '*/*', 'POST'), 503);
     assert.equal(await statusOf('/readyz'), 503);
     assert.equal(await statusOf('/healthz'), 200);
-    assert.equal(await statusOf('/metrics'), 200);
     const closed = await request(base, '/api/');
     assertProblem(closed, 503);
     assert.equal(closed.json.detail, 'The service is closed.');

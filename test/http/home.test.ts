@@ -55,7 +55,7 @@ describe('the address /', () => {
     }
     const html = { Accept: 'text/html' };
     assertProblem(await service.request('/nope', { method: 'POST', headers: html, body: {} }), 404);
-    for (const path of ['/metrics', '/healthz', '/readyz'])
+    for (const path of ['/healthz', '/readyz'])
       assert.equal((await service.request(path, { headers: html })).headers.get('vary'), null, path);
     assertProblem(await withoutUsers.request('/admin/', { headers: html }), 404);
   });

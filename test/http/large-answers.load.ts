@@ -23,7 +23,7 @@ const LARGE = 12;
 describe('a large answer', () => {
   let service: TestService;
   const statements = async (pool: string): Promise<number> => {
-    const { text } = await service.request('/metrics');
+    const text = await service.metrics();
     return Number(new RegExp(`^vitrine_\\w*_count\\{pool="${pool}"\\} (\\d+)$`, 'm').exec(text)?.[1]);
   };
 

@@ -30,7 +30,7 @@ describe('memory limits', () => {
   };
   const headers = { authorization: basic('bob'), 'content-type': 'application/json' };
   async function gauge(name: string): Promise<number> {
-    const { text } = await service.request('/metrics');
+    const text = await service.metrics();
     return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1]);
   }
 

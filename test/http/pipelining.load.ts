@@ -26,10 +26,10 @@ describe('pipelined requests', () => {
     open.push(connection);
     return connection;
   }
-  /** Requests in flight, without the request for the metrics. */
+  /** Requests in flight. */
   async function inFlight(): Promise<number> {
-    const { text } = await service.request('/metrics');
-    return Number(/^vitrine_http_requests_in_flight (\d+)$/m.exec(text)?.[1]) - 1;
+    const text = await service.metrics();
+    return Number(/^vitrine_http_requests_in_flight (\d+)$/m.exec(text)?.[1]);
   }
   const shortDelay = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 100));
   const whileNotesAreLocked = (work: () => Promise<void>): Promise<unknown> =>
@@ -177,7 +177,7 @@ describe('pipelined requests', () => {
     connection.socket.setNoDelay(true);
     /** The log may be some milliseconds late. */
     const refusals = async (): Promise<number> => {
-      const { text } = await service.request('/metrics');
+      const text = await service.metrics();
       const counts = text.matchAll(/^vitrine_http_unreadable_requests_total\S* (\d+)$/gm);
       return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
     };

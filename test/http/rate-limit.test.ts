@@ -16,7 +16,7 @@ describe('a client over RATE_LIMIT', () => {
   let clients = 0;
   before(async () => {
     // Each test is another client of a proxy.
-    service = await startService(undefined, { rateLimit: `1,${BURST}`, trustProxy: 1, metrics: 'loopback' });
+    service = await startService(undefined, { rateLimit: `1,${BURST}`, trustProxy: 1 });
     await service.addUser('ada', { admin: true });
   });
   after(() => service.close());
@@ -101,7 +101,7 @@ describe('a client over RATE_LIMIT', () => {
 
   test('is counted in the metrics, which are not counted themselves', async () => {
     const scrape = async (): Promise<number> => {
-      const { text } = await service.request('/metrics');
+      const text = await service.metrics();
       return Number(/^vitrine_http_requests_limited_total (\d+)$/m.exec(text)?.[1]);
     };
     const first = await scrape();

@@ -44,11 +44,10 @@ describe('reads that arrive together', () => {
   const read = (type: KeyType, key: string): Promise<Answer> =>
     service.request(`/api/by_${type}/${encodeURIComponent(key)}/`);
   const counter = (): Promise<Answer> => service.request('/api/counter/1/');
-  const metric = async (line: RegExp): Promise<number> =>
-    Number(line.exec((await service.request('/metrics')).text)?.[1]);
+  const metric = async (line: RegExp): Promise<number> => Number(line.exec(await service.metrics())?.[1]);
   const count = (): Promise<number> => metric(SENT);
   const countInPools = async (): Promise<number> => {
-    const { text } = await service.request('/metrics');
+    const text = await service.metrics();
     return [...text.matchAll(SENT_IN_POOLS)].reduce((sum, [, sent]) => sum + Number(sent), 0);
   };
   const waiting = (): Promise<number> => metric(WAITING);

@@ -32,7 +32,7 @@ const SETTINGS: Record<string, string> = {
   LOG_FORMAT: 'json',
   CORS_ORIGINS: 'none',
   TRUST_PROXY: '0',
-  METRICS: 'loopback',
+  METRICS: 'off',
 };
 
 const SAMPLES =

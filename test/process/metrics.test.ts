@@ -5,13 +5,19 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import shipped from '../../src/resources/registry.ts';
 import { sumMetrics } from '../../src/http/observability/metrics-sum.ts';
-import { basic, request, startService, type RequestOptions, type TestService } from '../support.ts';
+import {
+  basic,
+  metricsAddress,
+  request,
+  startService,
+  type RequestOptions,
+  type TestService,
+} from '../support.ts';
 import { answered, growing, readExposition, valueOf, type Families } from './exposition.ts';
 import { REPOSITORY, until } from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
-const scrape = async (base: string): Promise<Families> =>
-  readExposition((await request(base, '/metrics')).text);
+const scrape = async (service: TestService): Promise<Families> => readExposition(await service.metrics());
 
 describe('GET /metrics', () => {
   let service: TestService;
@@ -23,12 +29,13 @@ describe('GET /metrics', () => {
   after(() => service.close());
 
   test('is a document of the text form 0.0.4 that no cache keeps', async () => {
-    const { status, headers, text } = await service.request('/metrics');
+    const address = await metricsAddress(service.lines);
+    const { status, headers, text } = await request(address, '');
     assert.equal(status, 200);
     assert.equal(headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8');
     assert.equal(headers.get('cache-control'), 'no-store');
     readExposition(text);
-    const head = await service.request('/metrics', { method: 'HEAD' });
+    const head = await request(address, '', { method: 'HEAD' });
     assert.deepEqual([head.status, head.text], [200, '']);
   });
 
@@ -56,15 +63,14 @@ describe('GET /metrics', () => {
     ['/admin/note/1/nothing/', {}, 'other', 302],
     ['/healthz', {}, '/healthz', 200],
     ['/readyz', {}, '/readyz', 200],
-    ['/metrics', { method: 'POST' }, '/metrics', 405],
-    ['/metrics', { method: 'OPTIONS' }, '/metrics', 204],
+    ['/metrics', {}, 'other', 404],
   ];
   for (const [path, options, route, status] of requests) {
     const { method = 'GET' } = options;
     test(`${method} ${path} counts as ${method} ${route} with ${status}`, async () => {
-      const first = await scrape(service.base);
+      const first = await scrape(service);
       const { status: actual } = await service.request(path, options);
-      const second = await scrape(service.base);
+      const second = await scrape(service);
       const key = answered(route, method, actual);
       assert.equal(valueOf(second, key), valueOf(first, key) + 1, key);
       const expected = path.startsWith('/admin') && status === 302 ? [302, 303] : [status];
@@ -79,7 +85,7 @@ describe('GET /metrics', () => {
   test('what is counted only grows, and no client can add to what is documented apart', async () => {
     // Every route and method that there can be has been asked for above, but for these.
     for (const method of ['GET', 'PUT', 'DELETE', 'PROPFIND']) await service.request('/first', { method });
-    const first = await scrape(service.base);
+    const first = await scrape(service);
     for (let count = 0; count < 20; count += 1) {
       await service.request(`/${count}/x`);
       await service.request(`/api/model${count}/`);
@@ -88,7 +94,7 @@ describe('GET /metrics', () => {
       await service.request(`/${count}`, { method: count % 2 === 0 ? 'PROPFIND' : 'MKCOL' });
       await service.request('/metrics', { headers: { 'x-a': String(count) } });
     }
-    const second = await scrape(service.base);
+    const second = await scrape(service);
     const [before, now] = [growing(first), growing(second)];
     for (const [key, value] of before) assert.ok((now.get(key) ?? -1) >= value, key);
     const added = [...now.keys()].filter((key) => !before.has(key) && !key.includes('/api/{model}/{id}/'));
@@ -104,37 +110,37 @@ describe('GET /metrics', () => {
     const durations = 'vitrine_database_statement_duration_seconds';
     const done = (families: Families): number =>
       families.get(durations)?.samples.get(`${durations}_count{pool="work"}`) ?? 0;
-    const first = await scrape(service.base);
-    assert.equal(valueOf(first, 'vitrine_http_requests_in_flight'), 1); // this very one
+    const first = await scrape(service);
+    assert.equal(valueOf(first, 'vitrine_http_requests_in_flight'), 0);
     await service.request('/api/note/', { method: 'POST', user: 'ada', body: { message: 'x' } });
     let write: ReturnType<TestService['request']> | undefined;
     await service.sql.begin(async (transaction) => {
       await transaction`lock table note`;
       write = service.request('/api/note/', { method: 'POST', user: 'ada', body: { message: 'x' } });
       await until('the write to be seen', async () => {
-        const now = await scrape(service.base);
-        return valueOf(now, running) === 1 && valueOf(now, 'vitrine_http_requests_in_flight') === 2;
+        const now = await scrape(service);
+        return valueOf(now, running) === 1 && valueOf(now, 'vitrine_http_requests_in_flight') === 1;
       });
     });
     assert.equal((await write)?.status, 201);
-    const last = await scrape(service.base);
+    const last = await scrape(service);
     assert.equal(valueOf(last, running), 0);
     assert.ok(done(last) >= done(first) + 2);
     assert.equal(valueOf(last, 'vitrine_database_connections_max{pool="work"}'), 17);
   });
 
   test('a request that is turned away with a 503 counts as shed', async () => {
-    const first = await scrape(service.base);
+    const first = await scrape(service);
     await service.sql.begin(async (transaction) => {
       await transaction`lock table note`;
       assert.equal((await service.request('/api/note/?message=x')).status, 503); // past the lock's 5 s
     });
     const shed = 'vitrine_http_requests_shed_total';
-    assert.equal(valueOf(await scrape(service.base), shed), valueOf(first, shed) + 1);
+    assert.equal(valueOf(await scrape(service), shed), valueOf(first, shed) + 1);
   });
 
   test('failed and throttled logins count, and so does what is no request', async () => {
-    const first = await scrape(service.base);
+    const first = await scrape(service);
     const headers = { authorization: basic('ada', 'wrong') };
     for (let count = 0; count < 12; count += 1)
       await service.request('/api/note/', { method: 'POST', headers });
@@ -142,7 +148,7 @@ describe('GET /metrics', () => {
     const socket = connect(Number(port), hostname).end('nonsense\r\n\r\n');
     socket.resume();
     await once(socket, 'close');
-    const last = await scrape(service.base);
+    const last = await scrape(service);
     for (const [key, more] of [
       ['vitrine_logins_failed_total', 10],
       ['vitrine_logins_throttled_total', 2],
@@ -152,7 +158,7 @@ describe('GET /metrics', () => {
   });
 
   test('the process reports its own metrics', async () => {
-    const families = await scrape(service.base);
+    const families = await scrape(service);
     const { version } = JSON.parse(readFileSync(join(REPOSITORY, 'package.json'), 'utf8')) as {
       version: string;
     };
@@ -176,7 +182,7 @@ describe('GET /metrics', () => {
         .sort()
         .join(),
     ]);
-    const known = [...(await scrape(service.base))].map(([name, { type, labels }]) => [
+    const known = [...(await scrape(service))].map(([name, { type, labels }]) => [
       name,
       type,
       [...labels].sort().join(),
@@ -192,46 +198,54 @@ describe('who may read the metrics', () => {
   });
   after(() => service.close());
 
-  for (const headers of [
-    { 'X-Forwarded-For': '127.0.0.1' },
-    { 'X-Forwarded-Proto': 'https' },
-    { 'X-Real-IP': '10.0.0.1' },
-    { Forwarded: 'for=10.0.0.1' },
-    { Via: '1.1 proxy' },
-  ]) {
-    test(`by default a request through a proxy gets the answer of an unknown path: ${Object.keys(headers).join()}`, async () => {
-      const answer = await service.request('/metrics', { headers });
-      const nothing = await service.request('/nothing', { headers });
-      assert.deepEqual([answer.status, answer.text], [404, nothing.text]);
-      const post = await service.request('/metrics', { headers, method: 'POST' });
-      assert.deepEqual([post.status, post.headers.get('allow')], [404, null]);
-    });
+  /** The status for a request with this Host; with HTTP/1.0 if there is none. */
+  async function statusFor(address: string, host?: string): Promise<number> {
+    const { hostname, port } = new URL(address);
+    const socket = connect(Number(port), hostname);
+    const version = host === undefined ? '1.0' : `1.1\r\nHost: ${host}\r\nConnection: close`;
+    socket.write(`GET /metrics HTTP/${version}\r\n\r\n`);
+    const [line] = (await once(socket.setEncoding('latin1'), 'data')) as [string];
+    socket.destroy();
+    return Number(line.split(' ')[1]);
   }
 
-  test('by default only requests to a host name of this machine, against DNS rebinding', async () => {
-    const { hostname, port } = new URL(service.base);
-    for (const [host, status] of [
-      ['localhost', 200],
-      ['LocalHost', 200],
-      [`127.0.0.1:${port}`, 200],
-      ['[::1]:80', 200],
-      ['rebound.example', 404],
-      [`rebound.example:${port}`, 404],
-      ['127.0.0.1.example', 404],
-      ['10.0.0.1', 404],
-    ] as const) {
-      const socket = connect(Number(port), hostname);
-      socket.write(`GET /metrics HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
-      const [line] = (await once(socket.setEncoding('latin1'), 'data')) as [string];
-      assert.equal(Number(line.split(' ')[1]), status, host);
-      socket.destroy();
-    }
+  test('the port of the service shows them to no one, as a proxy may pass on any Host', async () => {
+    for (const host of ['localhost', '127.0.0.1:8000', '[::1]', 'example.org'])
+      assert.equal(await statusFor(service.base, host), 404, host);
+    const [answer, nothing] = [await service.request('/metrics'), await service.request('/nothing')];
+    assert.deepEqual([answer.status, answer.text], [404, nothing.text]);
   });
 
-  test('with METRICS=off no one may read them', async () => {
+  test('their own port refuses host names that anyone can point at it, against DNS rebinding', async () => {
+    const address = await metricsAddress(service.lines);
+    for (const [host, status] of [
+      [undefined, 200],
+      ['localhost', 200],
+      ['LocalHost:9464', 200],
+      ['127.0.0.1', 200],
+      ['10.0.0.5:9464', 200],
+      ['[::1]:80', 200],
+      ['vitrine:9464', 200],
+      ['rebound.example', 421],
+      ['rebound.example:9464', 421],
+      ['127.0.0.1.example', 421],
+      ['localhost.', 421],
+      ['[::1].example', 421],
+    ] as const)
+      assert.equal(await statusFor(address, host), status, host);
+  });
+
+  test('their own port accepts the host name of METRICS', async () => {
+    const named = await startService(shipped, { metrics: 'localhost:0' });
+    assert.equal(await statusFor(await metricsAddress(named.lines), 'LOCALHOST'), 200);
+    await named.close();
+  });
+
+  test('without METRICS, nothing serves them', async () => {
     const closed = await startService(shipped, { metrics: 'off' });
     assert.equal((await closed.request('/metrics')).status, 404);
     await closed.close();
+    assert.ok(!closed.lines.some(({ message }) => String(message).startsWith('metrics at')));
   });
 });
 

@@ -116,7 +116,7 @@ describe('the systemd units', () => {
 });
 
 describe('the files for proxies', () => {
-  test('nginx passes on what the service needs, and keeps the metrics to itself', () => {
+  test('nginx passes on what the service needs', () => {
     const file = deployed('nginx.conf');
     for (const header of [
       'Host $http_host',
@@ -125,7 +125,6 @@ describe('the files for proxies', () => {
       'X-Forwarded-Proto $scheme',
     ])
       assert.ok(file.includes(`proxy_set_header ${header};`), header);
-    assert.match(file, /location = \/metrics \{\s+return 404;\s+\}/);
     assert.match(file, /gzip off;/);
     const [, mebibytes = ''] = /client_max_body_size (\d+)m;/.exec(file) ?? [];
     assert.ok(Number(mebibytes) * 1024 * 1024 >= IMPORT_LIMIT.bytes, 'an import gets through');
@@ -148,9 +147,8 @@ describe('the files for proxies', () => {
     assert.ok(Number(minutes) > 5, minutes);
   });
 
-  test('Caddy passes on what the service needs by itself, and keeps the metrics to itself', () => {
+  test('Caddy passes on what the service needs by itself', () => {
     const file = deployed('Caddyfile');
-    assert.match(file, /^\trespond \/metrics 404$/m);
     assert.match(file, /^\treverse_proxy 127\.0\.0\.1:8000 \{$/m);
     assert.doesNotMatch(file, /^\s*(?:encode|header_up|request_body)\b/m);
   });

@@ -59,9 +59,10 @@ export async function ask(
   return { status: response.statusCode as number, text };
 }
 
-/** The value of a metric; NaN if it is absent. */
-export async function metric(base: string, sample: string): Promise<number> {
-  const { text } = await ask(base, '/metrics');
+/** The value of a metric, from the address that the service has logged; NaN if it is absent. */
+export async function metric({ stderr }: Pick<Program, 'stderr'>, sample: string): Promise<number> {
+  const [, address = ''] = /"metrics at (http[^"]*)"/.exec(stderr()) ?? [];
+  const { text } = await ask(address, '');
   const line = text.split('\n').find((one) => one.startsWith(`${sample} `));
   return line === undefined ? NaN : Number(line.slice(sample.length));
 }

@@ -39,10 +39,13 @@ describe('WORKERS', () => {
   });
   after(() => database.drop());
 
-  const serveWith = (
+  const serveWith = async (
     env: Record<string, string>,
     options: { cwd?: string; fromSource?: boolean } = {},
-  ): Promise<Serving> => serve({ ...options, env: { DATABASE_URL: database.url, WORKERS: '3', ...env } });
+  ): Promise<Serving> => {
+    const common = { DATABASE_URL: database.url, WORKERS: '3', METRICS: `127.0.0.1:${await freePort()}` };
+    return serve({ ...options, env: { ...common, ...env } });
+  };
 
   test('starts so many processes, prints the addresses once, and ends all of them with 0', async () => {
     const service = await serveWith({});
@@ -79,8 +82,8 @@ describe('WORKERS', () => {
     await until('the crash to be noticed', () => lines(service, /has ended unexpectedly \(SIGKILL\)/) === 1);
     for (let count = 0; count < 9; count += 1)
       assert.equal((await ask(service.base, '/api/note/')).status, 200);
-    await until('a replacement', async () => (await metric(service.base, 'vitrine_processes')) === 3);
-    assert.equal(await metric(service.base, 'vitrine_process_restarts_total'), 1);
+    await until('a replacement', async () => (await metric(service, 'vitrine_processes')) === 3);
+    assert.equal(await metric(service, 'vitrine_process_restarts_total'), 1);
     assert.equal(workersOf(service).filter((pid) => before.includes(pid)).length, 2);
     assert.equal((await service.stop()).code, 0);
   });
@@ -96,7 +99,7 @@ describe('WORKERS', () => {
     await askOften();
     process.kill(frozen, 'SIGKILL');
     await askOften();
-    await until('a replacement', async () => (await metric(service.base, 'vitrine_processes')) === 2);
+    await until('a replacement', async () => (await metric(service, 'vitrine_processes')) === 2);
     assert.equal((await service.stop()).code, 0);
   });
 
@@ -128,7 +131,12 @@ describe('WORKERS', () => {
       const program = await start(['--require', './executable.cjs', EXECUTABLE, 'serve'], {
         command: process.execPath,
         cwd,
-        env: { DATABASE_URL: database.url, WORKERS: '2', PORT: '0' },
+        env: {
+          DATABASE_URL: database.url,
+          WORKERS: '2',
+          PORT: '0',
+          METRICS: `127.0.0.1:${await freePort()}`,
+        },
       });
       const service = await listening(program);
       const [, second = 0] = workersOf(service);
@@ -146,7 +154,7 @@ describe('WORKERS', () => {
 
       await rm(executable, { force: true });
       await symlink(process.execPath, executable);
-      await until('a replacement', async () => (await metric(service.base, 'vitrine_processes')) === 2);
+      await until('a replacement', async () => (await metric(service, 'vitrine_processes')) === 2);
 
       await rm(executable);
       await spoil(executable);
@@ -222,7 +230,7 @@ describe('WORKERS', () => {
     const rows = await database.sql<{ content: string }[]>`select content from message where id <> ${record}`;
     assert.deepEqual(rows.map(({ content }) => content).sort(), [...created].sort());
     // What the processes that are gone have counted stays in the sums.
-    assert.ok((await metric(service.base, COLLECTION_READS)) >= (sent - created.length) * 0.9);
+    assert.ok((await metric(service, COLLECTION_READS)) >= (sent - created.length) * 0.9);
 
     await writeFile(join(cwd, '.env'), 'DATETIME_FORMAT=wrong\n');
     const current = workersOf(service);
@@ -286,24 +294,15 @@ describe('WORKERS', () => {
   const COLLECTION_READS = 'vitrine_http_requests_total{route="/api/{model}/",method="GET",status="200"}';
 
   test('the metrics are those of all processes, whichever is asked', async () => {
-    const port = await freePort();
-    for (const [metrics, base] of [
-      ['loopback', undefined],
-      [`127.0.0.1:${port}`, `http://127.0.0.1:${port}`],
-    ] as const) {
-      const service = await serveWith({ METRICS: metrics });
-      for (let count = 0; count < 30; count += 1) await ask(service.base, '/api/note/');
-      for (let count = 0; count < 6; count += 1) {
-        assert.equal(await metric(base ?? service.base, COLLECTION_READS), 30);
-        assert.equal(await metric(base ?? service.base, 'vitrine_processes'), 3);
-        assert.equal(
-          await metric(base ?? service.base, 'vitrine_database_connections_max{pool="work"}'),
-          3 * 17,
-        );
-      }
-      assert.equal(lines(service, /metrics at /), base === undefined ? 0 : 1);
-      assert.equal((await service.stop()).code, 0);
+    const service = await serveWith({});
+    for (let count = 0; count < 30; count += 1) await ask(service.base, '/api/note/');
+    for (let count = 0; count < 6; count += 1) {
+      assert.equal(await metric(service, COLLECTION_READS), 30);
+      assert.equal(await metric(service, 'vitrine_processes'), 3);
+      assert.equal(await metric(service, 'vitrine_database_connections_max{pool="work"}'), 3 * 17);
     }
+    assert.equal(lines(service, /metrics at /), 1);
+    assert.equal((await service.stop()).code, 0);
   });
 
   test('failed logins count together, and do not lock out a client that is at work', async () => {
@@ -350,7 +349,7 @@ describe('WORKERS', () => {
     // A process that starts later knows both.
     process.kill(workersOf(service)[0] ?? 0, 'SIGKILL');
     await until('the crash to be noticed', () => lines(service, /has ended unexpectedly/) === 1);
-    await until('a replacement', async () => (await metric(service.base, 'vitrine_processes')) === 3);
+    await until('a replacement', async () => (await metric(service, 'vitrine_processes')) === 3);
     for (let times = 0; times < 6; times += 1) {
       assert.equal(await login('203.0.113.98', 'ada'), 429);
       assert.equal(await login('198.51.100.1', 'ada'), 400);

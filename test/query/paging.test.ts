@@ -204,7 +204,7 @@ describe('ordering and paging', () => {
   test('a page takes one statement, also with its count', async () => {
     /** The number of statements that the service has run. */
     const statements = async (): Promise<number> => {
-      const { text } = await service.request('/metrics');
+      const text = await service.metrics();
       const counts = text.matchAll(/^vitrine_database_statement_duration_seconds_count\{.*\} (\d+)$/gm);
       return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
     };

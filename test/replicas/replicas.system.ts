@@ -76,7 +76,7 @@ describe('with a standby', () => {
     ] satisfies [string, Record<string, string>][])
       assert.ok(
         await isOnStandby(path, headers),
-        `${path} ${JSON.stringify(headers)}: ${(await service.request('/metrics')).text.match(/^vitrine_replica.*$/gm)?.join(', ')}`,
+        `${path} ${JSON.stringify(headers)}: in rotation: ${(await service.metric('in_rotation')).join(', ')}`,
       );
   });
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createReplication, type Replication, type Server } from '../../bench/replicas/replication.ts';
 import { createVitrine, type Resource, type VitrineOptions } from '../../src/index.ts';
-import { cheapHash, request, type Answer, type RequestOptions } from '../support.ts';
+import { cheapHash, metricsAddress, request, type Answer, type RequestOptions } from '../support.ts';
 
 export const RESOURCES = [
   {
@@ -70,6 +70,7 @@ export async function createReplicatedDatabase(count: number): Promise<Replicate
       databaseReadUrl: standbys.map(({ url }) => url),
       resources: RESOURCES,
       port: 0,
+      metrics: '127.0.0.1:0',
       slowTimeout: 10, // a busy machine may be slow
       log: (text) =>
         text
@@ -95,7 +96,7 @@ export async function createReplicatedDatabase(count: number): Promise<Replicate
       lines,
       request: (path, given) => request(base, path, given),
       metric: async (name) => {
-        const { text } = await request(base, '/metrics');
+        const { text } = await request(await metricsAddress(lines), '');
         const samples = text.matchAll(new RegExp(`^vitrine_replica_${name}\\{.*\\} (\\S+)$`, 'gm'));
         return [...samples].map(([, value]) => Number(value));
       },

@@ -1,7 +1,7 @@
 // Chooses the format of a response by the `Accept` header.
 import { Problem } from '../../errors.ts';
 import type { ApiRequest } from '../message/message.ts';
-import { isAdminPath, isHealthCheck, METRICS_PATH } from '../message/request-head.ts';
+import { isAdminPath, isHealthCheck } from '../message/request-head.ts';
 
 /** The representations of a response, chosen by the `Accept` header (RFC 9110, section 12.5.1). */
 export type Format = 'json' | 'html' | 'csv' | 'ndjson';
@@ -95,12 +95,9 @@ export function negotiate(accept: string | undefined, offers: readonly Format[])
   return best;
 }
 
-/** Paths for programs, which get problem documents in any case. */
-const isProgramPath = (path: string): boolean => path === METRICS_PATH || isHealthCheck(path);
-
 /** Whether the response's format depends on `Accept`. True for unknown paths as well: their 404 can be an HTML page. */
 export const isNegotiated = ({ method, path }: Pick<ApiRequest, 'method' | 'path'>): boolean =>
-  (method === 'GET' || method === 'HEAD') && !isProgramPath(path) && !isAdminPath(path);
+  (method === 'GET' || method === 'HEAD') && !isHealthCheck(path) && !isAdminPath(path);
 
 /** Whether the client gets HTML: this decides about errors, caching, and whether a long query waits for a turn. */
 export const wantsHtml = (request: Pick<ApiRequest, 'method' | 'path' | 'headers'>): boolean =>

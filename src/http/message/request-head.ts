@@ -2,9 +2,6 @@
 import type { IncomingMessage } from 'node:http';
 import { excerpt, Problem, Refusal } from '../../errors.ts';
 
-/** The path of the metrics, on the service's port and on the separate metrics port. */
-export const METRICS_PATH = '/metrics';
-
 const HEALTH_CHECKS: ReadonlySet<string> = new Set(['/healthz', '/healthz/', '/readyz', '/readyz/']);
 
 /** Whether a path is a health check, with or without a trailing slash. */

@@ -1,8 +1,5 @@
-// The metrics of the service at `/metrics`, and who may read them.
+// The metrics of the service.
 import { readFileSync } from 'node:fs';
-import type { IncomingMessage } from 'node:http';
-import { isIP } from 'node:net';
-import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { Histogram } from '../../db/histogram.ts';
 import type { ReplicaState } from '../../db/replicas/replica.ts';
@@ -10,7 +7,7 @@ import { watchEventLoop } from './event-loop-delay.ts';
 import { MetricsText, EXPOSITION_TYPE, type Labels, type Metric, type Sample } from './metrics-exposition.ts';
 import type { Reply } from '../message/message.ts';
 import { increment } from '../../db/counts.ts';
-import { isForeignWorker, type Siblings } from '../../processes.ts';
+import type { Siblings } from '../../processes.ts';
 import type { LoadLimits } from '../load/load-limits.ts';
 import { methodNotAllowed, type Route } from '../api/api-routes.ts';
 import { unavailable } from '../../errors.ts';
@@ -268,30 +265,3 @@ export function createMetrics({ database, replicas, logins, loadLimits, siblings
     close: eventLoop.close,
   };
 }
-
-const isLoopback = (address: string): boolean =>
-  isIP(address) !== 0 && /^(?:(?:::ffff:)?127\.|::1$)/i.test(address);
-
-/** Headers that proxies add. */
-const PROXY_HEADERS = ['x-forwarded-for', 'x-forwarded-proto', 'x-real-ip', 'forwarded', 'via'];
-
-/**
- * Whether a client on this machine made the request. A proxy on this machine also connects from here, so proxy headers rule
- * it out. The `Host` must be local too, against web pages that point their own name here (DNS rebinding).
- */
-function isLocal({ headers, socket }: IncomingMessage): boolean {
-  const [, inBrackets, name = inBrackets ?? ''] =
-    /^(?:\[([^\]]*)\]|([^:]*))(?::\d+)?$/.exec(headers.host ?? 'localhost') ?? [];
-  return (
-    isLoopback(socket.remoteAddress ?? '') &&
-    PROXY_HEADERS.every((header) => headers[header] === undefined) &&
-    (name.toLowerCase() === 'localhost' || isLoopback(name))
-  );
-}
-
-/**
- * Whether the service's own port may serve the metrics to this request. In a cluster of another program, such as PM2, each request would read the counts of
- * a random process.
- */
-export const mayReadMetrics = (request: IncomingMessage, { metrics }: Settings): boolean =>
-  metrics === 'loopback' && !isForeignWorker && isLocal(request);

@@ -1,16 +1,17 @@
 // Opens the addresses of the service and of its metrics, or takes over the socket that systemd passes.
 import cluster from 'node:cluster';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isIP } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Settings } from '../../config.ts';
 import { splitAddress } from '../../setting-values.ts';
 import { clientNetworkOf } from '../auth/request-origin.ts';
-import { notFound, StartError } from '../../errors.ts';
+import { notFound, Problem, StartError } from '../../errors.ts';
 import { errorReply } from './error-replies.ts';
 import type { Handler } from './request-handler.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { Reply } from '../message/message.ts';
-import { METRICS_PATH, splitTarget } from '../message/request-head.ts';
+import { splitTarget } from '../message/request-head.ts';
 import { METRICS_METHODS, type Metrics } from '../observability/metrics.ts';
 import { methodNotAllowed } from '../api/api-routes.ts';
 import { maxConnections, openFilesWarning } from '../load/open-connections.ts';
@@ -77,11 +78,29 @@ const cannotListen =
     throw new StartError(`Cannot listen on ${where}: ${error.message}. Check ${settings}.${advice}`);
   };
 
-/** A handler that serves only `/metrics`. */
-function createMetricsHandler(metrics: Metrics, logger: Logger): Handler {
+const METRICS_PATH = '/metrics';
+
+const FOREIGN_HOST = new Problem(
+  421,
+  'The metrics are available under an IP address, localhost, a host name without a dot, and the host of METRICS.',
+);
+
+/**
+ * Whether no one can have pointed this name of the address at it to read the metrics from a page in a browser of the network (DNS
+ * rebinding). Only names with a dot can be registered. Browsers always send `Host`.
+ */
+function isOwnHost(sent: string | undefined, host: string): boolean {
+  if (sent === undefined) return true;
+  const name = sent.replace(/:\d*$/, '').replace(/^\[(.*)\]$/, '$1');
+  return isIP(name) !== 0 || /^[\w-]+$/.test(name) || name.toLowerCase() === host.toLowerCase();
+}
+
+/** A handler that serves only `/metrics`. @param host the host of METRICS */
+function createMetricsHandler(metrics: Metrics, host: string, logger: Logger): Handler {
   const isMetrics = (target: string): boolean => splitTarget(target)[0] === METRICS_PATH;
-  async function answer(target: string, method: string): Promise<Reply> {
+  async function answer(target: string, method: string, sent: string | undefined): Promise<Reply> {
     try {
+      if (!isOwnHost(sent, host)) throw FOREIGN_HOST;
       if (isMetrics(target)) return await metrics.reply(method);
       throw notFound();
     } catch (error) {
@@ -89,7 +108,7 @@ function createMetricsHandler(metrics: Metrics, logger: Logger): Handler {
     }
   }
   const handler = (request: IncomingMessage, response: ServerResponse): void =>
-    void answer(request.url ?? '', request.method ?? '').then(({ body, ...reply }) =>
+    void answer(request.url ?? '', request.method ?? '', request.headers.host).then(({ body, ...reply }) =>
       send(request, response, { ...reply, body: body as string }, { 'X-Content-Type-Options': 'nosniff' }),
     );
   const refuseMethod = (target: string): Reply =>
@@ -114,7 +133,7 @@ async function openMetrics(
   const port = address.port === 0 ? 0 : address.port + instance;
   const connections = Math.min(METRICS_CONNECTIONS, maxConnections(settings.workers));
   const open = (): Promise<RunningServer> =>
-    listenWith(createHttpServer(createMetricsHandler(metrics, logger), { logger, connections }), {
+    listenWith(createHttpServer(createMetricsHandler(metrics, host, logger), { logger, connections }), {
       host,
       port,
       exclusive: !isWorker,

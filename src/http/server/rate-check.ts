@@ -1,22 +1,19 @@
 // Refuses the requests of a client over RATE_LIMIT.
-import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import type { RateLimit } from '../load/rate-limit.ts';
-import { isHealthCheck, METRICS_PATH } from '../message/request-head.ts';
-import { mayReadMetrics, type Metrics } from '../observability/metrics.ts';
+import { isHealthCheck } from '../message/request-head.ts';
+import type { Metrics } from '../observability/metrics.ts';
 import type { Site } from '../api/site.ts';
 import type { Exchange } from './exchange.ts';
 
 interface RateOptions {
-  readonly settings: Settings;
   readonly metrics: Metrics;
   readonly rateLimit: RateLimit | undefined;
   readonly site: () => Site | undefined;
 }
 
-/** Whether the limit leaves out a request: health checks, readers of the metrics, and the files of the pages. */
-function isUncounted({ path, method, incoming }: Exchange, { settings, site }: RateOptions): boolean {
-  if (path === METRICS_PATH) return mayReadMetrics(incoming, settings);
+/** Whether the limit leaves out a request: health checks and the files of the pages. */
+function isUncounted({ path, method }: Exchange, { site }: RateOptions): boolean {
   if (method !== 'GET' && method !== 'HEAD') return false;
   return isHealthCheck(path) || site()?.pages.isAsset(path) === true;
 }

@@ -18,7 +18,7 @@ import { withoutBasePath } from '../message/base-path.ts';
 import { assertTagsFit } from '../message/entity-tag.ts';
 import { isRead, isStreamed, problemReply, type Reply } from '../message/message.ts';
 import { withPosition } from '../message/write-position.ts';
-import { mayReadMetrics, type Metrics } from '../observability/metrics.ts';
+import type { Metrics } from '../observability/metrics.ts';
 import { corsHeaders } from '../auth/request-origin.ts';
 import type { LoadLimits } from '../load/load-limits.ts';
 import type { RateLimit } from '../load/rate-limit.ts';
@@ -32,7 +32,6 @@ import {
   hasTooManyHeaders,
   loggedPath,
   isHealthCheck,
-  METRICS_PATH,
   TOO_MANY_HEADERS,
   splitTarget,
 } from '../message/request-head.ts';
@@ -149,10 +148,7 @@ export function createHandler(options: HandlerOptions): Handler {
 
   function answer(exchange: Exchange): Reply | Promise<Reply> {
     assertUnambiguous(exchange.incoming);
-    if (exchange.path !== METRICS_PATH || !mayReadMetrics(exchange.incoming, settings))
-      return dispatch(exchange, site());
-    exchange.pattern = METRICS_PATH;
-    return metrics.reply(exchange.method);
+    return dispatch(exchange, site());
   }
 
   function refuse(exchange: Exchange, error: unknown): Reply {
