@@ -18,6 +18,11 @@ export interface BoundSql {
   readonly fixed?: boolean | undefined;
   /** The result has several records and may be large. */
   readonly isPage?: boolean | undefined;
+  /**
+   * Reads only tables without policies, and so runs no function of the database, which could change the settings of the session. Only
+   * such statements are pipelined.
+   */
+  readonly isPlain?: boolean | undefined;
   /** PostgreSQL may keep running a part of it long after a cancel request. It is not prepared, so PostgreSQL plans it for its values. */
   readonly mayBlock?: boolean | undefined;
   /**

@@ -78,7 +78,7 @@ export const isByKey = ({ model, orderings }: ListPlan): boolean =>
  * Whether PostgreSQL's estimate for the plan would reveal rows that it does not list, for example of a model that shows only a part
  * of its table (`relation`).
  */
-export const mayHideRows = ({ model, joins }: ListPlan): boolean =>
+export const mayHideRows = ({ model, joins }: Pick<ListPlan, 'model' | 'joins'>): boolean =>
   [model, ...joins.map((join) => join.model)].some((one) => one.mayHideRows || one.relation !== undefined);
 
 /** The alias of the listed model's own table. */

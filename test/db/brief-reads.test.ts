@@ -20,6 +20,7 @@ const page = (shape: number, seconds = '0'): Statement<string> => ({
   text: `select '${shape}:' || $1::text, pg_sleep($1::text::float8)::text`,
   values: [seconds],
   isPage: true,
+  isPlain: true,
   decode: ([row]) => String(row?.[0]),
 });
 

@@ -30,7 +30,7 @@ export interface WritableService extends TestService {
 export async function startWith(
   resources: readonly Resource[],
   ddl?: string | ((sql: Sql) => Promise<unknown>),
-  settings: Settings = {},
+  settings: Settings & { parameters?: Record<string, string> } = {},
 ): Promise<WritableService> {
   const prepare = (sql: Sql): Promise<unknown> | undefined =>
     typeof ddl === 'string' ? sql.unsafe(ddl) : ddl?.(sql);

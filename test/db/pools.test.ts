@@ -6,6 +6,7 @@ import postgres from 'postgres';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openDedicated, type OpenClient } from '../../src/db/connection/driver.ts';
 import { Pool } from '../../src/db/connection/pool.ts';
+import { MAX_LIFETIME } from '../../src/db/connection/pool-connections.ts';
 import type { ServerGuard } from '../../src/db/connection/server-guard.ts';
 import { COSTLY } from '../../src/db/statement-shapes.ts';
 import type { Problem } from '../../src/errors.ts';
@@ -342,4 +343,20 @@ describe('the quick pool', () => {
     // The cost of a statement is estimated before its first run.
     assert.deepEqual(counts, [2, 1, 0, 1, 0]);
   });
+});
+
+test('a connection is replaced when it is past its lifetime', async () => {
+  const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
+  const pool = new Pool({ open, connections: 1, depth: 1, maxPending: 10, deadline: 60_000 });
+  const session = async (): Promise<string> =>
+    String((await pool.run({ text: 'select pg_backend_pid()', values: [] }, false))[0]?.[0]);
+  try {
+    const first = await session();
+    pool.sweep(performance.now() + MAX_LIFETIME - 60_000);
+    assert.equal(await session(), first);
+    pool.sweep(performance.now() + MAX_LIFETIME + 1);
+    assert.notEqual(await session(), first);
+  } finally {
+    await pool.close();
+  }
 });

@@ -86,7 +86,7 @@ describe('a command of a transaction that fails', () => {
   });
 
   test('undoes the write if it is one after BEGIN', async () => {
-    for (const command of [`${READ_BACK}\0`, 'commit\0']) {
+    for (const command of [`${READ_BACK};`, 'commit\0']) {
       proxy.spoil(command);
       assertProblem(await post('fifth'), 500, command);
       assert.equal((await database.sql`select from item where name = 'fifth'`).count, 0);
@@ -96,7 +96,7 @@ describe('a command of a transaction that fails', () => {
 
   test('does not deny the change if it follows a BEGIN that failed, too', async () => {
     proxy.spoil('begin\0');
-    proxy.spoil(`${READ_BACK}\0`);
+    proxy.spoil(`${READ_BACK};`);
     const answer = await post('sixth');
     assertProblem(answer, 503);
     assert.match(answer.json.detail, /It is not known whether the change was made/);

@@ -83,8 +83,8 @@ export class BriefReads {
 
   /** Whether a read may join: PostgreSQL can cancel it, statements of its shape were fast and their pages small, and there is room without waiting. */
   mayJoin(statement: ShapedStatement, { key }: Requester): boolean {
-    const { shape, isPage, mayBlock } = statement;
-    if (!isPage || mayBlock || shape.isEstimate || !mayPipeline(shape, statement)) return false;
+    const { shape, isPage, isPlain, mayBlock } = statement;
+    if (!isPage || !isPlain || mayBlock || shape.isEstimate || !mayPipeline(shape, statement)) return false;
     if (shape.mean === undefined || shape.mean >= BRIEF_TIMEOUT / 2) return false;
     if (this.#shapes.isExcluded(shape) || this.#clients.isExcluded(key)) return false;
     const now = performance.now();

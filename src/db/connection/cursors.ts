@@ -10,6 +10,7 @@ import { ClientGone, type Requester } from '../scheduling/requester.ts';
 import type { DatabaseLimits } from '../scheduling/class-queues.ts';
 import { shareOfProcess } from '../scheduling/work-class.ts';
 import { Slots, type ClaimSlot } from '../scheduling/slots.ts';
+import { RESET_IN_TRANSACTION } from '../session-state.ts';
 import { assertReached, type ServerGuard } from './server-guard.ts';
 import { watchRate } from './stream-rate.ts';
 import { UsageCooldowns } from '../scheduling/client-usage.ts';
@@ -205,13 +206,13 @@ export function createCursors({ open, limits, presence, endless, guard }: Cursor
       let isFirst = true;
       for (let count = Math.min(FIRST_ROWS, maxRows); ;) {
         searchingSince = performance.now();
-        const rows: RawRow[] = await run((sql) => sql.unsafe(`fetch ${count} from c`).raw()).catch(
-          (error: unknown) => {
-            // The connection was lost: this was no search.
-            if (error instanceof Problem) searchingSince = undefined;
-            throw error;
-          },
-        );
+        // The rows of a batch may have changed the settings.
+        const batch = `fetch ${count} from c; ${RESET_IN_TRANSACTION}`;
+        const rows: RawRow[] = await run((sql) => sql.unsafe(batch).raw()).catch((error: unknown) => {
+          // The connection was lost: this was no search.
+          if (error instanceof Problem) searchingSince = undefined;
+          throw error;
+        });
         const took = endSearch();
         if (rows.length === 0) return;
         const bytes = rows.flat().reduce((sum, cell) => sum + (cell?.length ?? 0), 1);

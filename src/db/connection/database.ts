@@ -12,6 +12,7 @@ import {
 import type { DIRECT_SETTINGS, SESSION_SETTINGS } from '../../setting-values.ts';
 import { type Statement } from '../rows.ts';
 import type { PoolState } from './pool-job.ts';
+import { SESSION } from '../session-state.ts';
 import { SERVICE, type Requester } from '../scheduling/requester.ts';
 import type { RunOptions, StatementKind } from '../statement-kinds.ts';
 import { Runner, type PoolName } from './runner.ts';
@@ -61,18 +62,13 @@ const OPTIONS: postgres.Options<Record<string, never>> = {
   max: 1,
   fetch_types: false,
   connect_timeout: 5,
-  // By default, connections end after half an hour, and with them streams and long schema changes.
+  // With the driver's own limit, streams and long schema changes would end, too. See `MAX_LIFETIME` for the pools.
   max_lifetime: null,
   // Reconnect quickly: by default, up to 20 s pass between two tries.
   backoff: () => 0.25,
   connection: {
     application_name: 'vitrine',
-    client_encoding: 'UTF8',
-    // These two determine the text of dates and times.
-    TimeZone: 'UTC',
-    DateStyle: 'ISO, YMD',
-    // String literals in the generated SQL rely on it.
-    standard_conforming_strings: 'on',
+    ...SESSION,
     statement_timeout: STATEMENT_TIMEOUT,
     lock_timeout: LOCK_TIMEOUT,
   } satisfies Record<(typeof SESSION_SETTINGS)[number] | 'application_name', string | number>,

@@ -7,6 +7,7 @@ import { isPooled, serverUrls } from '../../setting-values.ts';
 import type { BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
 import { UNAVAILABLE } from './database-errors.ts';
+import { forgetChangedSettings, RESET_SESSION, watchSettings } from '../session-state.ts';
 import { createSockets, findWritable, serverOf, type Server, type Sockets } from './servers.ts';
 
 /** The rows of a statement, and its column names if it returns rows. */
@@ -60,6 +61,10 @@ const unreplicated = new WeakSet<postgres.Sql>();
  */
 export const takeUnreplicated = (sql: postgres.Sql): boolean => unreplicated.delete(sql);
 
+/** Sends the reset of a session. */
+export const resetSession = (sql: postgres.Sql): Promise<unknown> =>
+  sql.unsafe(RESET_SESSION).then(() => forgetChangedSettings(sql));
+
 /** Opens a client with one connection, to a server that is chosen when it connects. */
 function openOn(
   address: string,
@@ -71,6 +76,7 @@ function openOn(
     ...options,
     ...certificateCheck(address, sockets.server),
     database: databaseOf(address),
+    onparameter: watchSettings(() => sql),
     onnotice: ({ routine }) => {
       if (routine === 'SyncRepWaitForLSN') unreplicated.add(sql);
     },

@@ -1,15 +1,17 @@
 // The connections of a pool: opens, replaces and closes them.
 import type postgres from 'postgres';
-import { CANCEL_TIMEOUT, cancelOnServer, type OpenClient, type Query } from './driver.ts';
+import { CANCEL_TIMEOUT, cancelOnServer, resetSession, type OpenClient, type Query } from './driver.ts';
 import type { Reached } from './server-guard.ts';
 
 /** One connection of a pool. */
 export interface Connection {
   readonly sql: postgres.Sql;
-  /** Statements without an answer, and requests to cancel one. */
+  /** Statements without an answer, requests to cancel one, and resets of the session. */
   underway: number;
   /** Whether it has answered a statement. */
   hasAnswered: boolean;
+  /** When its first answer came (milliseconds of `performance.now`). */
+  openedAt: number;
   /** When its last answer came (milliseconds of `performance.now`). */
   answeredAt: number;
   /** The texts of its prepared statements, except `fixed` ones, whose number is bounded. */
@@ -41,6 +43,12 @@ const MAX_PREPARED_LENGTH = 512 * 1024;
 /** A token bucket: how often all connections may be replaced in a row, and milliseconds until one more time is allowed. */
 const MAX_REPLACED = 8;
 const REPLACE_PAUSE = 1_000;
+
+/**
+ * Milliseconds after which a connection is replaced. PostgreSQL's memory of a session only grows, and no state that a function of the
+ * database leaves there should last.
+ */
+export const MAX_LIFETIME = 30 * 60_000;
 
 /** Records that a connection prepares a statement. */
 export function notePrepared(connection: Connection, text: string): void {
@@ -91,6 +99,7 @@ export class PoolConnections {
 
   /** Records that a connection has answered a statement. */
   markAnswered(connection: Connection): void {
+    if (!connection.hasAnswered) connection.openedAt = performance.now();
     connection.hasAnswered = true;
   }
 
@@ -142,24 +151,37 @@ export class PoolConnections {
       this.replace(connection, connection.underway === 0);
   }
 
+  /** Replaces a connection that is past its lifetime: one at a time, so that not all open anew at once. */
+  replaceOld(now: number): void {
+    const old = this.#current.find(
+      ({ hasAnswered, openedAt }) => hasAnswered && now - openedAt > MAX_LIFETIME,
+    );
+    if (old) this.replace(old, old.underway === 0);
+  }
+
   /** Cancels what runs on a connection, and keeps the next statement away until the request to cancel is over. */
   cancel(connection: Connection, query: Query): void {
+    // A request without an answer may still reach PostgreSQL, and would cancel another statement of this connection.
+    const late = new Promise<never>((_, reject) => setTimeout(reject, CANCEL_TIMEOUT).unref());
+    this.#hold(connection, Promise.race([cancelOnServer(query), late]));
+  }
+
+  /** Resets the session of a connection after what it is running, and keeps the next statement away until then. */
+  reset(connection: Connection): void {
+    this.#hold(connection, resetSession(connection.sql));
+  }
+
+  /** Keeps statements away from a connection until the work is done. It is replaced if that fails. */
+  #hold(connection: Connection, work: Promise<unknown>): void {
     connection.underway += 1;
-    let isOver = false;
-    const end = (): void => {
-      if (isOver) return;
-      isOver = true;
-      clearTimeout(timer);
+    const free = (): void => {
       this.release(connection);
       this.#options.onFree();
     };
-    // A request without an answer may still reach PostgreSQL, and would cancel another statement of this connection.
-    const drop = (): void => {
-      if (!isOver) this.replace(connection, true);
-      end();
-    };
-    const timer = setTimeout(drop, CANCEL_TIMEOUT).unref();
-    cancelOnServer(query).then(end, drop);
+    work.then(free, () => {
+      this.replace(connection, true);
+      free();
+    });
   }
 
   async close(): Promise<void> {
@@ -176,6 +198,7 @@ export class PoolConnections {
       }),
       underway: 0,
       hasAnswered: false,
+      openedAt: Infinity,
       answeredAt: -Infinity,
       prepared: new Set(),
       preparedLength: 0,

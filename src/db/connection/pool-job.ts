@@ -16,6 +16,7 @@ import {
   type RawRows,
 } from './driver.ts';
 import type { Connection } from './pool-connections.ts';
+import { RESET_IN_TRANSACTION } from '../session-state.ts';
 import type { Reached, ServerGuard } from './server-guard.ts';
 
 /** A statement that can be canceled. */
@@ -95,7 +96,7 @@ export interface PoolOptions {
   readonly guard?: ServerGuard | undefined;
   /** Runs with every answer. @param milliseconds since the statement began, or since the answer before it on its connection */
   readonly onAnswer?: (statement: BoundSql, rows: readonly RawRow[], milliseconds: number) => void;
-  /** See `isReadOnlyError`. */
+  /** Whether no pooler gives the server's connection to others between two statements. */
   readonly isDirect?: boolean;
   /** Runs after an answer that the connection is read-only. */
   readonly onReadOnly?: () => void;
@@ -138,6 +139,9 @@ export interface Sent {
   readonly query: Query;
   readonly answer: PromiseLike<RawRows>;
 }
+
+/** An earlier statement of the connection has changed a setting, so that an answer may be wrong. */
+export class SessionChanged extends Error {}
 
 /** What a pool wants to hear of a transaction. */
 export interface TransactionEvents {
@@ -190,7 +194,7 @@ async function complete(
     let all: RawRows = rows;
     if (next) {
       // Not earlier, because deferred checks of the write may rely on what its other triggers do.
-      const settled = sendCommand('set constraints all immediate');
+      const settled = sendCommand(`set constraints all immediate; ${RESET_IN_TRANSACTION}`);
       const second = sendStatement(sql, next.statement, prepare);
       const [, read] = await Promise.all([settled.then(() => onNext(second)), second]);
       if (!isAnswer(read)) return read;

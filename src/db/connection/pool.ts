@@ -19,12 +19,14 @@ import { notePrepared, PoolConnections, type Connection } from './pool-connectio
 import {
   newJob,
   sendAll,
+  SessionChanged,
   unanswered,
   type Execution,
   type Job,
   type PoolOptions,
   type PoolState,
 } from './pool-job.ts';
+import { hasChangedSettings } from '../session-state.ts';
 import { beginGuarded, hasReached, WrongServer } from './server-guard.ts';
 import { StallTimer } from '../stall-timer.ts';
 
@@ -102,6 +104,7 @@ export class Pool {
    * answer is dead and gets replaced.
    */
   sweep(now: number): void {
+    this.#connections.replaceOld(now);
     const { depth } = this.#options;
     for (const job of this.#pending) {
       if (job.deadline > now) return; // A Set keeps the order of insertion, so the oldest comes first.
@@ -185,13 +188,38 @@ export class Pool {
     answer.then(
       (rows) => {
         const isValid = !job.required || hasReached(connection.reached, job.required);
-        if (isAnswer(rows) && isValid && !takeUnreplicated(connection.sql))
+        if (!this.#cleanUp(connection, statement)) this.#fail(job, connection, query, new SessionChanged());
+        else if (isAnswer(rows) && isValid && !takeUnreplicated(connection.sql))
           this.#succeed(job, connection, withoutGaps(rows));
         else this.#fail(job, connection, query, isValid ? connectionLost() : new WrongServer());
       },
-      (reason: unknown) =>
-        this.#fail(job, connection, query, reason instanceof Error ? reason : new Error(String(reason))),
+      (reason: unknown) => {
+        const error = reason instanceof Error ? reason : new Error(String(reason));
+        const isClean = isConnectionError(error) || this.#cleanUp(connection, statement);
+        this.#fail(job, connection, query, isClean ? error : new SessionChanged());
+      },
     );
+    if (this.#isExclusive && !statement.isPlain && !statement.followUp) this.#connections.reset(connection);
+  }
+
+  /** Whether no other statement is on a connection together with one, nor between two. */
+  get #isExclusive(): boolean {
+    return this.#options.isDirect === true && this.#options.depth === 1;
+  }
+
+  /**
+   * Keeps what a statement has left in its session from the next one. Most statements are followed by a reset at once; a transaction
+   * has to end first. Plain statements should leave nothing, but their tables may have changed since the start.
+   * @returns false if the answer may be wrong, because another statement has left something before
+   */
+  #cleanUp(connection: Connection, { isPlain, followUp }: SentStatement): boolean {
+    const isChanged = hasChangedSettings(connection.sql);
+    if (!this.#isExclusive) {
+      if (isChanged) this.#connections.replace(connection, false);
+      return !isChanged || this.#options.depth === 1;
+    }
+    if (followUp || (isPlain && isChanged)) this.#connections.reset(connection);
+    return true;
   }
 
   #succeed(job: Job, connection: Connection, rows: RawRow[]): void {

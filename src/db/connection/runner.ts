@@ -9,7 +9,7 @@ import type { RawRow, SentStatement } from '../rows.ts';
 import { CostlyStatement, type RunOptions, type StatementKind } from '../statement-kinds.ts';
 import { TimeLimits } from '../time-limits.ts';
 import { Pool } from './pool.ts';
-import { isUnanswered, type PoolState } from './pool-job.ts';
+import { isUnanswered, SessionChanged, type PoolState } from './pool-job.ts';
 import { isLargeRecord, isLeftOut, mayPipeline, noteAnswer } from './quick-shapes.ts';
 import { cancelWhenGone, type Requester } from '../scheduling/requester.ts';
 import { BriefReads } from './brief-reads.ts';
@@ -46,6 +46,11 @@ const MAX_WRITE_LENGTH = 16_384;
 const PREEMPTED = new Error('preempted');
 /** Milliseconds for which a preempted read starts again, so that a request ends even if others always need its connection. */
 const MAX_RESTARTED = 10_000;
+
+/** A read whose connection was changed by another statement runs again, on a connection to itself. */
+function unlessChanged(error: unknown): undefined {
+  if (!(error instanceof SessionChanged)) throw error;
+}
 
 export class Runner {
   readonly #quick: Pool;
@@ -134,14 +139,15 @@ export class Runner {
     requester: Requester,
     options: RunOptions | undefined,
   ): Promise<RawRow[]> {
-    const { shape, many, isPage } = statement;
-    const isPipelined = mayPipeline(shape, statement);
+    const { shape, many, isPage, isPlain } = statement;
+    const isPipelined = isPlain === true && mayPipeline(shape, statement);
     if (isPipelined && !this.#quick.isStalled) {
       const resumed = requester.resume();
       if (resumed) await resumed;
       const isShared = many !== undefined || isPage === true;
-      if (!isShared) return this.#quick.run(statement, this.#isPrepared(statement), requester);
-      const rows = await this.#shared.run(statement, requester);
+      const rows = isShared
+        ? await this.#shared.run(statement, requester)
+        : await this.#quick.run(statement, this.#isPrepared(statement), requester).catch(unlessChanged);
       if (rows) return rows;
     }
     if (isPage ? mayPipeline(shape, statement) : !isLargeRecord(shape, statement)) {

@@ -6,6 +6,7 @@ import type { RawRow, SentStatement } from '../rows.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import { newShape, type Shape, type Shapes } from '../statement-shapes.ts';
 import { isConnectionError, isDatabaseError } from './database-errors.ts';
+import { SessionChanged } from './pool-job.ts';
 import { isLeftOut, noteAnswer, noteLarge } from './quick-shapes.ts';
 
 /** Maximum keys in one statement. */
@@ -17,8 +18,21 @@ export type ShapedStatement = SentStatement & { readonly shape: Shape };
 export function withShape(statement: SentStatement, shapes: Shapes, isRemembered: boolean): ShapedStatement {
   const shape = isRemembered ? shapes.use(statement.text, statement.fixed) : newShape(statement.text);
   // The shape's text is the same object each time, which makes later look-ups faster.
-  const { values, fixed, isPage, mayBlock, small, many, record, rows, followUp } = statement;
-  return { text: shape.text, values, fixed, isPage, mayBlock, small, many, record, rows, followUp, shape };
+  const { values, fixed, isPage, isPlain, mayBlock, small, many, record, rows, followUp } = statement;
+  return {
+    text: shape.text,
+    values,
+    fixed,
+    isPage,
+    isPlain,
+    mayBlock,
+    small,
+    many,
+    record,
+    rows,
+    followUp,
+    shape,
+  };
 }
 
 interface Reader {
@@ -176,7 +190,7 @@ export class SharedReads {
     distinct: readonly (readonly Reader[])[],
   ): void {
     const { values } = valueList(distinct.map(([reader]) => reader?.statement.values[0] ?? ''));
-    const statement = { text: many, values, fixed: true, shape };
+    const statement = { text: many, values, fixed: true, isPlain: true, shape };
     this.#send(group, statement, distinct.flat(), (rows) => {
       const found = new Map(rows.map(([position, ...row]) => [Number(position) - 1, row]));
       distinct.forEach((readers, index) => {
@@ -214,7 +228,7 @@ export class SharedReads {
       // The record of one reader may be the reason: the others must not fail with it.
       const isShared = readers.length > 1 && isDatabaseError(error) && !isConnectionError(error);
       for (const reader of readers) {
-        if (isShared) reader.resolve(undefined);
+        if (isShared || error instanceof SessionChanged) reader.resolve(undefined);
         else reader.reject(error);
       }
     };

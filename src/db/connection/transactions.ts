@@ -8,6 +8,7 @@ import {
 } from './driver.ts';
 import { type BoundSql } from '../fragment.ts';
 import { type Statement } from '../rows.ts';
+import { RESET_IN_TRANSACTION } from '../session-state.ts';
 import { ClientGone, isClientGone, type Requester } from '../scheduling/requester.ts';
 import { Slots } from '../scheduling/slots.ts';
 import { isConnectionError, isDatabaseError, LostWrite } from './database-errors.ts';
@@ -150,12 +151,24 @@ export function createTransactions(
     // Preparing is safe without a limit: the connection ends with the transaction.
     const send: Transaction['send'] = (text, values = []) =>
       connection.run((sql) => sendStatement(sql, { text, values }, values.length > 0), TIMEOUTS[limits]);
+    let isFirst = true;
     const running: Transaction = {
-      run: async ({ text, values, decode }) => decode(await send(text, values)),
+      run: async ({ text, values, decode }) => {
+        if (!isFirst) {
+          // If it fails, the transaction is aborted, and so the statement fails, too.
+          const reset = connection.run((sql) => sql.unsafe(RESET_IN_TRANSACTION)).catch(() => undefined);
+          if (!isDirect) await reset;
+        }
+        isFirst = false;
+        return decode(await send(text, values));
+      },
       send,
     };
     try {
-      await connection.run((sql) => sql.unsafe(`begin; ${LIMITS[limits]}`), BEGIN_TIMEOUT);
+      await connection.run(
+        (sql) => sql.unsafe(`${RESET_IN_TRANSACTION}; begin; ${LIMITS[limits]}`),
+        BEGIN_TIMEOUT,
+      );
       const result = await work(running);
       await commit(running, limits);
       isCommitted = true;

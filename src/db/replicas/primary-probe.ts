@@ -7,7 +7,7 @@ import { createStatement } from '../rows.ts';
 /** Milliseconds. `/readyz` fails when the database takes longer to answer. */
 const PROBE_TIMEOUT = 800;
 
-const PROBE = { ...createStatement(raw('select 1'), () => true), fixed: true };
+const PROBE = { ...createStatement(raw('select 1'), () => true), fixed: true, isPlain: true };
 
 /** Checks that the database answers. Concurrent checks share one statement, so that none pile up when the database hangs. */
 export function createProbe(database: Database): () => Promise<boolean> {

@@ -24,7 +24,7 @@ const DATABASE = sql`(select oid::text from pg_database where datname = current_
 const SYSTEM = sql`(select system_identifier::text from pg_control_system())`;
 
 const optional = (cell: RawRow[number] | undefined): string | undefined => text(cell) ?? undefined;
-const fixed = <T>(statement: Statement<T>): Statement<T> => ({ ...statement, fixed: true });
+const fixed = <T>(statement: Statement<T>): Statement<T> => ({ ...statement, fixed: true, isPlain: true });
 
 const readIdentity = ([row]: readonly RawRow[]): Identity => ({
   database: text(row?.[0]) ?? '',

@@ -13,6 +13,7 @@ import {
   countSql,
   fromWhereWith,
   inFull,
+  isPlainRead,
   mayBlock,
   objectsOf,
   orderList,
@@ -152,7 +153,8 @@ export function keysetStatement(
   const small = smallSql(output, plan, compiled);
   const { values } = parameters;
   const text = compiled('', () => output);
-  return { text, small, values, isPage: true, mayBlock: mayBlock(plan), decode: readPage };
+  const isPlain = isPlainRead(plan, output.row);
+  return { text, small, values, isPage: true, isPlain, mayBlock: mayBlock(plan), decode: readPage };
 }
 
 interface Parts extends BoundParts {

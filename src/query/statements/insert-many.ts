@@ -131,10 +131,25 @@ export function storedCombinationsStatement(
   );
 }
 
+const cellAlias = (index: number): Fragment => raw(`v${index}`);
+const sourceAlias = (index: number): Fragment => raw(`source${index}`);
+
+/** The values of a group, with the types of their columns. */
+function sourceSql({ columns, lists, size }: InsertGroup): Fragment {
+  // `unnest` needs an array also for records without columns. So one more is always added.
+  const source = [...lists, valueList(Array<string>(size).fill(''))];
+  const values = columns.map(
+    (column, index) => sql`${cast(sql`rows.${cellAlias(index)}`, column)} as ${cellAlias(index)}, `,
+  );
+  const cells = source.map((_, index) => cellAlias(index));
+  return sql`select ${join(values, '')}rows.position from unnest(${join(source, ', ')}) with ordinality rows (${join(cells, ', ')}, position)`;
+}
+
 /** Inserts the records of a group if all references exist and the precondition holds. */
 function groupSql(
   { model, formatted, recording }: WriteTarget,
-  { columns, lists, size }: InsertGroup,
+  { columns }: InsertGroup,
+  source: Fragment,
   isReused: boolean,
   { isMinimal, unenforced = [] }: InsertMany,
 ): Fragment {
@@ -150,9 +165,6 @@ function groupSql(
   const record = isMinimal && !isReused ? raw("''::text") : recordJson(ROOT, formatted);
   const refers = unenforced.length > 0 ? sql`, ${referencesHoldSql(unenforced, model)} as refers` : EMPTY;
   const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key${refers}${forHistory}`;
-  const cell = (index: number): Fragment => raw(`v${index}`);
-  // For records without columns, there must be no list of columns, but `unnest` needs an array. So one more is always added.
-  const source = [...lists, valueList(Array<string>(size).fill(''))];
   const names =
     columns.length > 0
       ? sql` (${join(
@@ -160,15 +172,8 @@ function groupSql(
           ', ',
         )})`
       : EMPTY;
-  const values = join(
-    columns.map((column, index) => cast(sql`rows.${cell(index)}`, column)),
-    ', ',
-  );
-  const cells = join(
-    source.map((_, index) => cell(index)),
-    ', ',
-  );
-  return sql`${into}${names} select ${values} from checked, unnest(${join(source, ', ')}) with ordinality rows (${cells}, position) where checked.ok order by rows.position ${returning}`;
+  const values = columns.map((_, index) => sql`${source}.${cellAlias(index)}`);
+  return sql`${into}${names} select ${join(values, ', ')} from checked, ${source} where checked.ok order by ${source}.position ${returning}`;
 }
 
 const MANY_CELLS: WrittenCells = { json: 0, key: 1 };
@@ -198,16 +203,24 @@ export function insertManyStatement(
   const conditions = [
     ...references.map((_, index) => sql`true = all (${resultAlias(index)})`),
     ...(author.precondition ? [author.precondition] : []),
+    // Reads the values of all groups before any is inserted: triggers may change how PostgreSQL reads them.
+    ...(groups.length > 1
+      ? groups.map((_, index) => sql`(select count(*) from ${sourceAlias(index)}) > 0`)
+      : []),
   ];
   const ok = conditions.length > 0 ? join(conditions, ' and ') : raw('true');
   const found =
     results.length > 0
       ? sql`select *, ${ok} as ok from (select ${join(results, ', ')}) found`
       : sql`select ${ok} as ok`;
-  const checked = sql`checked as materialized (${found})`;
+  const sources = groups.map(
+    (group, index) => sql`${sourceAlias(index)} as materialized (${sourceSql(group)}), `,
+  );
+  const checked = sql`${join(sources, '')}checked as materialized (${found})`;
   const name = (index: number): Fragment => raw(`inserted${index}`);
   const inserts = groups.map(
-    (group, index) => sql`, ${name(index)} as (${groupSql(target, group, isReused, many)})`,
+    (group, index) =>
+      sql`, ${name(index)} as (${groupSql(target, group, sourceAlias(index), isReused, many)})`,
   );
   const all = join(
     groups.map((_, index) => sql`select * from ${name(index)}`),

@@ -16,7 +16,7 @@ import { type RawRow, type Statement, isTrue, text } from '../../db/rows.ts';
 import { partsOf, reference, type Model, foreignReference } from '../../db/schema/model.ts';
 import { conditionSql, isUncancelable } from './condition-sql.ts';
 import type { RowOutput } from './record-json.ts';
-import { isByKey, ROOT, type ListPlan, type Ordering } from '../plan.ts';
+import { isByKey, mayHideRows, ROOT, type ListPlan, type Ordering } from '../plan.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 
 /** PostgreSQL's largest OFFSET. */
@@ -224,6 +224,10 @@ export function smallSql(
     });
 }
 
+/** See `isPlain`. The output may join any tables. */
+export const isPlainRead = (plan: Pick<ListPlan, 'model' | 'joins'>, { joins }: RowOutput): boolean =>
+  joins === EMPTY && !mayHideRows(plan);
+
 /** The SQL of a page. Skipped rows are never formatted. */
 function pageSql(plan: ListPlan, parts: BoundParts, output: PageOutput): Fragment {
   const { row, maxBytes, between = COMMA, countTo, checksSizesFirst = false } = output;
@@ -291,5 +295,6 @@ export function pageStatement(
   const text = compiled('', () => output);
   const small = smallSql(output, plan, compiled);
   const { values } = parameters;
-  return { text, small, values, isPage: true, mayBlock: mayBlock(plan), decode: readPage };
+  const isPlain = isPlainRead(plan, output.row);
+  return { text, small, values, isPage: true, isPlain, mayBlock: mayBlock(plan), decode: readPage };
 }

@@ -4,7 +4,7 @@ import { compile, join, LARGE, raw, sql, table, valueList, type Fragment } from 
 import { type RawRow, type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { ROOT } from '../plan.ts';
-import { tableOrSelect } from './page-statements.ts';
+import { isPlainRead, tableOrSelect } from './page-statements.ts';
 import { recordJson, rowVersion, type RowOutput } from './record-json.ts';
 
 /** A record whose id is in a list. */
@@ -99,7 +99,9 @@ export type MakeRecordStatement = (id: string) => Statement<FoundRecord | undefi
 const readFound = ([row]: readonly RawRow[]): FoundRecord | undefined =>
   row?.[0] ? { json: row[0], version: textOf(row[1]) ?? '' } : undefined;
 
-export function recordStatement(model: Model, { value: shown, joins, size }: RowOutput): MakeRecordStatement {
+export function recordStatement(model: Model, shape: RowOutput): MakeRecordStatement {
+  const { value: shown, joins, size } = shape;
+  const isPlain = isPlainRead({ model, joins: [] }, shape);
   const key = reference(ROOT, model.primaryKey);
   const rows = sql`${tableOrSelect(model)} ${raw(ROOT)}`;
   const [version, max] = [rowVersion(ROOT, model), raw(String(LARGE))];
@@ -120,5 +122,8 @@ export function recordStatement(model: Model, { value: shown, joins, size }: Row
   const { text: manySql } = compile(
     sql`select position, case when ${isSmall} then json end, version from ${found}`,
   );
-  return (id) => ({ text: wholeSql, small, many: manySql, values: [id], fixed: true, decode: readFound });
+  return (id) => ({
+    ...{ text: wholeSql, small, many: manySql, values: [id] },
+    ...{ fixed: true, isPlain, decode: readFound },
+  });
 }

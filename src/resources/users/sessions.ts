@@ -100,12 +100,14 @@ export function createSessions(database: Database, sessions: Model, users: Model
   const fixed = <T>(query: Fragment, decode: Statement<T>['decode']): Statement<T> => ({
     ...createStatement(query, decode),
     fixed: true,
+    isPlain: !sessions.mayHideRows && !users.mayHideRows,
   });
   const run = <T>(query: Fragment, decode: Statement<T>['decode']): Promise<T> =>
     database.run(fixed(query, decode), 'quick');
   /** Not `quick`: a commit may have to wait, and would delay the short reads of all clients. */
   function writer(requester: Requester): Run {
-    return (query, decode) => database.for(requester).run(fixed(query, decode), 'write');
+    return (query, decode) =>
+      database.for(requester).run({ ...fixed(query, decode), isPlain: false }, 'write');
   }
   /** Reads the number of sessions that were valid, of those that ended. */
   const countValid = (rows: readonly RawRow[]): number =>

@@ -122,7 +122,10 @@ export function createUsers(
   async function find(wanted: string): Promise<User | undefined> {
     const found = spellingsOf(wanted).map((spelling) =>
       database
-        .run({ text: byName, values: [spelling], fixed: true, decode: readUsers }, 'quick')
+        .run(
+          { text: byName, values: [spelling], fixed: true, isPlain: !model.mayHideRows, decode: readUsers },
+          'quick',
+        )
         .catch(undefinedIfUnencodable),
     );
     return (await Promise.all(found)).flatMap((users) => users ?? [])[0];
