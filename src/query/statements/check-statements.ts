@@ -224,6 +224,15 @@ export function createErrorMarker(reason: string) {
   };
 }
 
+const INCOMPLETE = createErrorMarker('incomplete');
+
+/** Whether the statement undid its writes on purpose: a trigger canceled one of them, or it was a dry run. */
+export const isRolledBack = INCOMPLETE.isIn;
+
+/** SQL that is a number if the condition holds. Else it raises the error that `isRolledBack` recognizes. */
+export const assertWrittenSql = (holds: Fragment): Fragment =>
+  sql`(case when ${holds} then '1' else ${INCOMPLETE.sql} end)::int8`;
+
 const MISSING = createErrorMarker('missing');
 
 /** Whether the statement ended because a written row refers to no record. */

@@ -14,7 +14,7 @@ import { booleans, createStatement, oneCell, text, type RawRow, type Statement }
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import type { Author } from './change.ts';
-import { assertReferencesSql, createErrorMarker, referencesHoldSql } from './check-statements.ts';
+import { assertReferencesSql, assertWrittenSql, referencesHoldSql } from './check-statements.ts';
 import {
   AFTER,
   authorSql,
@@ -60,11 +60,6 @@ export interface InsertedRecord {
   readonly json: Buffer;
   readonly key: string;
 }
-
-const INCOMPLETE = createErrorMarker('incomplete');
-
-/** Whether the statement undid its inserts on purpose: it was a dry run, or a trigger canceled a record. */
-export const isRolledBack = INCOMPLETE.isIn;
 
 /** Which of the keys exist, as an array in their order. */
 function existingSql({ column, keys }: WantedKeys): Fragment {
@@ -238,9 +233,8 @@ export function insertManyStatement(
   const rows = groups.reduce((sum, { size }) => sum + size, 0);
   // No count is -1, so a dry run that would succeed ends with the error.
   const expectedCount = value(isDryRun ? '-1' : String(rows));
-  // The error of the cast ends the statement, so that nothing is inserted.
   const inserted = raw('(select count(*) from inserted)');
-  const isComplete = sql`(case when not c.ok or ${inserted} = ${expectedCount}::int8 then '1' else ${INCOMPLETE.sql} end)::int8`;
+  const isComplete = assertWrittenSql(sql`not c.ok or ${inserted} = ${expectedCount}::int8`);
   // All records are inserted first, so that their other faults take precedence over missing references.
   const last =
     unenforced.length > 0

@@ -5,6 +5,7 @@ import { output, reference, servedRow, type Column, type Model } from '../../db/
 import { cast } from '../../db/types/column-types.ts';
 import {
   assertReferencesSql,
+  assertWrittenSql,
   assigned,
   checksSql,
   FOUND,
@@ -145,7 +146,10 @@ export const readInserted = ([row]: readonly RawRow[]) => ({
 
 export const INSERTED_CELLS: WrittenCells = { json: 0, version: 1, key: 2 };
 
-/** Inserts the record if all checks and the precondition hold. */
+/**
+ * Inserts the record if all checks and the precondition hold. If a trigger cancels that, the statement ends with an error for which
+ * `isRolledBack` is true, which undoes what the trigger has written.
+ */
 export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
   const { changes, checks, precondition, author } = write;
   const { model, formatted, recording } = target;
@@ -166,34 +170,28 @@ export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
   const intoHistory = recording
     ? historyInsert(recording, author, 'create', 'inserted', isReused ? raw('inserted.record') : undefined)
     : EMPTY;
-  if (checks.length > 0) {
-    const guarded = precondition ? sql` and ${precondition}` : EMPTY;
-    const rows = sql`${into} (${names}) select ${values} from checked where true = all (checked.results)${guarded} ${returning}`;
-    return sql`with checked as materialized (select ${checksSql(checks)} as results), inserted as (${rows})${intoHistory} select i.record, i.version, i.key, c.results from checked c left join inserted i on true`;
-  }
-  const row =
-    changes.length === 0
-      ? sql`${into} ${precondition ? sql`select where ${precondition}` : raw('default values')} ${returning}`
-      : sql`${into} (${names}) ${precondition ? sql`select ${values} where ${precondition}` : sql`values (${values})`} ${returning}`;
-  return recording
-    ? sql`with inserted as (${row})${intoHistory} select record, version, key from inserted`
-    : row;
+  const columns = changes.length > 0 ? sql` (${names})` : EMPTY;
+  const row = sql`${into}${columns} select ${values} from checked where checked.ok ${returning}`;
+  const conditions = sql`true = all (results)${precondition ? sql` and ${precondition}` : EMPTY}`;
+  const checked = sql`checked as materialized (select results, ${conditions} as ok from (select ${checksSql(checks)} as results) c)`;
+  const isWritten = assertWrittenSql(raw('c.ok is not true or i.record is not null'));
+  return sql`with ${checked}, inserted as (${row})${intoHistory} select i.record, i.version, i.key, c.results, ${isWritten} from checked c left join inserted i on true`;
 }
 
-/** Outcome of an UPDATE. `isSuppressed` means that a trigger canceled the change. */
+/** Outcome of an UPDATE. */
 export const readUpdated = ([row]: readonly RawRow[]) => ({
   isFound: isFoundRow(row),
   isMatch: isMatchingRow(row),
   checks: booleans(row?.[2]),
   json: row?.[3] ?? Buffer.alloc(0),
   version: text(row?.[4]) ?? '',
-  isSuppressed: isTrue(row?.[5]),
 });
 
 export const UPDATED_CELLS: WrittenCells = { json: 3, version: 4 };
 
 /**
- * Finds and locks the row, makes the checks, and updates it if they hold and a column differs.
+ * Finds and locks the row, makes the checks, and updates it if they hold and a column differs. If a trigger cancels that, the
+ * statement ends with an error as `insertSql` does.
  * If the write sets a column that is hidden from the output, the statement updates even if nothing differs: an unchanged version
  * would confirm a guess of the hidden value. Passwords are exempt, because their hashes cannot be guessed.
  */
@@ -205,7 +203,7 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
   const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(newValues, '')} from (select) one left join "vitrine found" f on true)`;
   const present = recordJson(FOUND, formatted);
   if (changes.length === 0)
-    return sql`with ${row}, ${decided} select ${FOUND_COLUMNS}, ${RESULTS}, ${present}, ${VERSION}, false from decided f`;
+    return sql`with ${row}, ${decided} select ${FOUND_COLUMNS}, ${RESULTS}, ${present}, ${VERSION} from decided f`;
   const sets = changes.map(
     ({ column }, index) => sql`${identifier(column.field)} = f.${newValueAlias(index)}`,
   );
@@ -224,10 +222,12 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
     : EMPTY;
   const forFilter = isHidden ? sql`, ${differs} as differs` : EMPTY;
   const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version${assertedReferences(target, write, output)}${forFilter}${forHistory})`;
+  // Without a row to change, there is nothing to do.
+  const isWritten = assertWrittenSql(sql`(${touches}) is not true or c.version is not null`);
   // The history only records real changes.
   const rows = isHidden ? 'changed where differs' : 'changed';
   const intoHistory = recording ? historyInsert(recording, author, 'update', rows) : EMPTY;
-  return sql`with ${row}, ${decided}, ${changed}${intoHistory} select ${FOUND_COLUMNS}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${touches} and c.version is null from decided f left join changed c on true`;
+  return sql`with ${row}, ${decided}, ${changed}${intoHistory} select ${FOUND_COLUMNS}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${isWritten} from decided f left join changed c on true`;
 }
 
 /** Outcome of a DELETE. */

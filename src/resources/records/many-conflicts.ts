@@ -11,7 +11,8 @@ import type { YieldIfDue } from '../../db/scheduling/requester.ts';
 import { partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import { addError, badBody, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
-import { isRolledBack, storedCombinationsStatement } from '../../query/statements/insert-many.ts';
+import { isRolledBack } from '../../query/statements/check-statements.ts';
+import { storedCombinationsStatement } from '../../query/statements/insert-many.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 import type { CheckedBody } from './checked-body.ts';
 import {

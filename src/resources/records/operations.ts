@@ -4,7 +4,7 @@ import { sql } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
 import { SERVICE } from '../../db/scheduling/requester.ts';
 import { isKeyPart, type Model } from '../../db/schema/model.ts';
-import { dependsOnPresent } from '../../query/statements/check-statements.ts';
+import { dependsOnPresent, isRolledBack } from '../../query/statements/check-statements.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import { createMany, type ManyPreferences } from './create-many.ts';
@@ -112,6 +112,7 @@ export function createOperations(
   /** Explains a rejection. The problem's cause is the rejection. */
   async function rejectWrite(cause: unknown, attempt: WriteAttempt): Promise<never> {
     const { resource, changes, body, id } = attempt;
+    if (isDatabaseError(cause) && isRolledBack(cause)) throw suppressed();
     const error = await locateError(
       cause,
       { resource, records: [attempt], isNew: id === undefined },
@@ -166,9 +167,7 @@ export function createOperations(
     if (!record) {
       await addFailures(resource.model, undefined, body, checks, database);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
-      // A trigger may have written elsewhere before it canceled the insert, which must then not run again.
-      if (!(await holds(caller))) throw new CallerChanged();
-      throw suppressed();
+      throw new CallerChanged(); // nothing else keeps the statement from writing
     }
     return { json: record.json, version: recordResult(record, resource).version, id: record.id };
   }
@@ -269,7 +268,6 @@ export function createOperations(
       else if (body.checks.length > 0) await addFailures(model, id, body, result.checks, database);
       if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
       assertChangeable(outcome);
-      if (result.isSuppressed) throw suppressed();
       return recordResult(result, resource);
     },
 

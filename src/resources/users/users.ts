@@ -13,7 +13,15 @@ import {
   value,
   type Fragment,
 } from '../../db/fragment.ts';
-import { type RawRow, createStatement, isTrue, number, oneCell, text } from '../../db/rows.ts';
+import {
+  type RawRow,
+  type Statement,
+  createStatement,
+  isTrue,
+  number,
+  oneCell,
+  text,
+} from '../../db/rows.ts';
 import { findColumn, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import {
   DatabaseFault,
@@ -24,6 +32,7 @@ import {
 } from '../../db/connection/database-errors.ts';
 import { StartError } from '../../errors.ts';
 import type { Recording } from '../../query/statements/history-sql.ts';
+import { isRolledBack } from '../../query/statements/check-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
 import { WriteStatements } from '../../query/statements/write-statements.ts';
 import { checkKey, parseField } from '../records/checked-body.ts';
@@ -131,6 +140,12 @@ export function createUsers(
     return (await Promise.all(found)).flatMap((users) => users ?? [])[0];
   }
 
+  /** @throws StartError when a trigger cancels the write */
+  const runUncanceled = <T>(statement: Statement<T>): Promise<T> =>
+    database.run(statement, 'write').catch((error: unknown) => {
+      throw isDatabaseError(error) && isRolledBack(error) ? new StartError(suppressed().message) : error;
+    });
+
   async function hashed(plain: string, name: string): Promise<Change> {
     if (plain.includes('\0')) throw new StartError('The password must not contain a NUL character.');
     const fault = passwordFault(plain, password, { name, minPassword });
@@ -221,8 +236,7 @@ export function createUsers(
         );
       try {
         const statement = writes.insert({ changes: [...changes.values()], author: null });
-        const { record } = await database.run(statement, 'write');
-        if (!record) throw new StartError(suppressed().message);
+        await runUncanceled(statement);
       } catch (cause) {
         const refused = { resource: { model, recording }, records: [{ changes: [...changes.values()] }] };
         const error = await locateError(cause, { ...refused, isNew: true }, database);
@@ -243,12 +257,11 @@ export function createUsers(
       if (!user) throw new StartError(`There is no user ${wanted}.`);
       const changes = [await hashed(plain, user.name)];
       const statement = writes.update({ id: user.id, changes, author: null });
-      const { isFound, isSuppressed } = await database.run(statement, 'write');
+      const { isFound } = await runUncanceled(statement);
       if (!isFound)
         throw new StartError(
           `The password of ${wanted} was not changed: the user has been deleted, or a policy of the database does not allow it.`,
         );
-      if (isSuppressed) throw new StartError(suppressed().message);
     },
 
     /** Whether any user may open the admin area. */
