@@ -1,6 +1,7 @@
 // The settings: their environment variables, defaults and validation.
-import { startError } from './errors.ts';
+import { excerpt, startError } from './errors.ts';
 import {
+  InvalidValue,
   oneOf,
   parseBasePath,
   parseDatabaseUrl,
@@ -232,7 +233,9 @@ function parseSettings(
       const text = textOf(key, value);
       if (text !== '') settings[key] = parse(text);
     } catch (error) {
-      faults.push(`${name} ${(error as Error).message}`);
+      // A file may be that of another secret.
+      const isShown = error instanceof InvalidValue && name !== fileVariable(variable);
+      faults.push(`${name} ${(error as Error).message}${isShown ? ` (got "${excerpt(error.value)}")` : ''}`);
     }
   }
   if (faults.length > 0) throw startError('Invalid settings', faults);
@@ -258,6 +261,22 @@ function readValue(variable: string, environment: Environment): [name: string, v
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The message without the values of settings that come from files. Such a file may be that of another secret. */
+export function withoutFileValues(message: string, environment: Environment): string {
+  let hidden = message;
+  for (const [variable, { fallback }] of Object.entries(SETTINGS))
+    try {
+      const [name, value = ''] = readValue(variable, environment);
+      if (name === variable || value === fallback) continue;
+      // Errors of listening repeat the host of METRICS alone. A number that is a valid setting is no secret.
+      for (const text of [value, value.replace(/:\d+$/, '')])
+        if (/\D/.test(text)) hidden = hidden.replaceAll(text, `[${name}]`);
+    } catch {
+      // The message cannot have a value that cannot be read.
+    }
+  return hidden;
+}
 
 /** Whether the environment sets the same setting by its other variable: X_FILE for X, or X for X_FILE. */
 export function isOverridden(name: string, environment: Environment): boolean {

@@ -1,15 +1,23 @@
 // Reads and parses the texts of settings. Each parser throws an Error whose message continues the setting's name ("must be …").
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { excerpt } from './errors.ts';
+
+/** An invalid value. The message does not contain the value, because one from a file may be a secret. */
+export class InvalidValue extends Error {
+  readonly value: string;
+
+  constructor(message: string, value: string) {
+    super(message);
+    this.value = value;
+  }
+}
 
 /** The text of a file with settings. A byte order mark, as editors on Windows write it, would belong to the first name or value. */
 export const readSettingsFile = (file: string): string => readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
 
 export function oneOf(...allowed: string[]): (text: string) => string {
   return (text) => {
-    if (!allowed.includes(text))
-      throw new Error(`must be one of ${allowed.join(', ')} (got "${excerpt(text)}")`);
+    if (!allowed.includes(text)) throw new InvalidValue(`must be one of ${allowed.join(', ')}`, text);
     return text;
   };
 }
@@ -18,7 +26,7 @@ export function wholeNumber(min: number, max: number): (text: string) => number 
   return (text) => {
     const number = Number(text);
     if (!/^\d+$/.test(text) || number < min || number > max) {
-      throw new Error(`must be a whole number from ${min} to ${max} (got "${excerpt(text)}")`);
+      throw new InvalidValue(`must be a whole number from ${min} to ${max}`, text);
     }
     return number;
   };
@@ -143,9 +151,9 @@ export function parseOrigins(text: string): string[] {
   const origins = text.split(',').map((origin) => origin.trim());
   const invalid = origins.filter((origin) => !URL.canParse(origin) || new URL(origin).origin !== origin);
   if (invalid.length > 0) {
-    const quoted = invalid.map((origin) => `"${excerpt(origin)}"`).join(', ');
-    throw new Error(
-      `must be origins such as https://example.org, separated by commas (not an origin: ${quoted})`,
+    throw new InvalidValue(
+      'must be origins such as https://example.org, separated by commas',
+      invalid.join(', '),
     );
   }
   return origins;
@@ -154,7 +162,7 @@ export function parseOrigins(text: string): string[] {
 export function parseBasePath(text: string): string {
   const path = text.replace(/\/$/, '');
   if (!/^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]{1,100}){0,10}$/.test(path))
-    throw new Error(`must be a path such as /books, of letters, digits and . _ ~ - (got "${excerpt(text)}")`);
+    throw new InvalidValue('must be a path such as /books, of letters, digits and . _ ~ -', text);
   return path;
 }
 
@@ -167,15 +175,13 @@ export function splitAddress(text: string): { readonly host: string; readonly po
 
 export function parseMetrics(text: string): string {
   if (text !== 'off' && !splitAddress(text))
-    throw new Error(
-      `must be off, or an address to listen on such as 127.0.0.1:9464 (got "${excerpt(text)}")`,
-    );
+    throw new InvalidValue('must be off, or an address to listen on such as 127.0.0.1:9464', text);
   return text;
 }
 
 export function parseModelName(text: string): string {
   if (!/^[a-z][a-z0-9_]*$/.test(text))
-    throw new Error(`must be the name of a model, in lower case (got "${excerpt(text)}")`);
+    throw new InvalidValue('must be the name of a model, in lower case', text);
   return text;
 }
 
@@ -203,8 +209,9 @@ export function splitRate(text: string): Rate | undefined {
 export function parseRateLimit(text: string): string {
   const compact = text.replace(/ *, */, ',');
   if (compact !== 'off' && !splitRate(compact))
-    throw new Error(
-      `must be off, or requests per second (1 to ${MAX_RATE}) and optionally a burst, such as 50 or 50,200 (got "${excerpt(text)}")`,
+    throw new InvalidValue(
+      `must be off, or requests per second (1 to ${MAX_RATE}) and optionally a burst, such as 50 or 50,200`,
+      text,
     );
   return compact;
 }
@@ -216,6 +223,6 @@ export function parseWorkers(text: string): number {
   if (text === 'auto') return Math.min(availableParallelism(), MAX_WORKERS);
   const number = Number(text);
   if (!/^\d+$/.test(text) || number < 1 || number > MAX_WORKERS)
-    throw new Error(`must be auto or a whole number from 1 to ${MAX_WORKERS} (got "${excerpt(text)}")`);
+    throw new InvalidValue(`must be auto or a whole number from 1 to ${MAX_WORKERS}`, text);
   return number;
 }

@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import { createRequire } from 'node:module';
 import { readSettings, SETTINGS } from '../src/config.ts';
 import { StartError } from '../src/index.ts';
+import { run } from './commands/support.ts';
 import { REPOSITORY } from './paths.ts';
+import { run as runProcess } from './process/support.ts';
 import { describe, test } from 'node:test';
 
 /** Valid values of each setting, up to its bounds, and invalid values. */
@@ -255,6 +257,41 @@ describe('settings from the environment', () => {
           () => readSettings({ PORT_FILE: file }),
           /- PORT cannot be read from PORT_FILE: .* is empty/,
         );
+      }
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
+  test('no error repeats a value from the file of a setting', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'vitrine-settings-'));
+    const values = ['hunter2', 'hunter2.ts', 'hunter2:80', 'https://hunter2/', 'postgres://u:/hunter2@h/d'];
+    const options = { cwd: folder, fromSource: true };
+    try {
+      const file = join(folder, 'secret');
+      const env = { DATABASE_URL: 'postgres://127.0.0.1:1/x' };
+      for (const value of values) {
+        await writeFile(file, value);
+        for (const name of Object.keys(SETTINGS).map((setting) => `${setting}_FILE`)) {
+          const given = name === 'DATABASE_URL_FILE' ? { [name]: file } : { ...env, [name]: file };
+          const words = value === 'hunter2' ? ['check', '--json'] : ['check'];
+          const { code, stdout, stderr } = await run(words, { env: given });
+          assert.equal(code, 1, `${name} ${value}`);
+          assert.doesNotMatch(stdout + stderr, /hunter2/, `${name} ${value}`);
+        }
+      }
+      for (const [name, value] of [
+        ['HOST_FILE', 'hunter2.invalid'],
+        ['METRICS_FILE', 'hunter2.invalid:80'],
+      ] as const) {
+        await writeFile(file, value);
+        const { code, stderr } = await runProcess(['serve'], {
+          ...options,
+          env: { ...env, PORT: '0', [name]: file },
+        });
+        assert.equal(code, 1, stderr);
+        assert.match(stderr, new RegExp(`Cannot listen on .*\\[${name}\\]`));
+        assert.doesNotMatch(stderr, /hunter2/);
       }
     } finally {
       await rm(folder, { recursive: true });

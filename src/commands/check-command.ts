@@ -1,5 +1,5 @@
 // `vitrine check`: reports errors and warnings without starting the service.
-import { readSettings, type Settings } from '../config.ts';
+import { readSettings, withoutFileValues, type Settings } from '../config.ts';
 import type { Database } from '../db/connection/database.ts';
 import { tableOf } from '../db/schema/model-definition.ts';
 import { quotedTable } from '../db/fragment.ts';
@@ -148,7 +148,7 @@ async function examineAll(io: Io): Promise<Outcome> {
 
 /** Prints text: all errors in one message, and one message per warning. */
 function printText(io: Io, { error, warnings, matrix, resourceCount }: Outcome, withMatrix: boolean): void {
-  if (error) printMessage(io, error.message);
+  if (error) printMessage(io, withoutFileValues(error.message, io.env));
   for (const { text } of warnings) printMessage(io, `warning: ${text}`);
   if (withMatrix && matrix.length > 0) print(io, `${printMatrix(matrix)}\n`);
   if (!error)
@@ -166,7 +166,7 @@ export async function checkCommand(args: readonly string[], io: Io): Promise<num
   const { matrix, json, strict } = parsed.values;
   const outcome = await examineAll(io);
   const { kind, error, warnings } = outcome;
-  const errors = (error?.faults ?? []).map((text) => ({ kind, text }));
+  const errors = (error?.faults ?? []).map((text) => ({ kind, text: withoutFileValues(text, io.env) }));
   if (json) print(io, JSON.stringify({ errors, warnings, matrix: outcome.matrix }, null, 2));
   else printText(io, outcome, matrix === true);
   if (errors.length > 0) return 1;

@@ -1,6 +1,6 @@
 // Runs a command, and turns its errors into messages and exit codes.
 import { readFileSync } from 'node:fs';
-import { SETTINGS } from '../config.ts';
+import { SETTINGS, withoutFileValues } from '../config.ts';
 import { Problem, StartError } from '../errors.ts';
 import { refuseArguments, parse, print, UsageError, type Io } from './command.ts';
 
@@ -103,7 +103,7 @@ export async function runProgram(args: readonly string[], io: Io): Promise<numbe
  * Prints the message for an error of `runProgram`.
  * @returns the exit code: 2 for a mistake on the command line, else 1
  */
-export function reportError(error: unknown, args: readonly string[], { stderr }: Io): number {
-  stderr.write(errorMessage(error, expandHelp(args)[0]));
+export function reportError(error: unknown, args: readonly string[], { stderr, env }: Io): number {
+  stderr.write(withoutFileValues(errorMessage(error, expandHelp(args)[0]), env));
   return error instanceof UsageError ? 2 : 1;
 }
