@@ -7,7 +7,8 @@ import {
   parseDatabaseUrl,
   parseMetrics,
   parseModelName,
-  parseOrigins,
+  parsePublicUrls,
+  parseCorsOrigins,
   parseRateLimit,
   parseWorkers,
   parseReadUrls,
@@ -46,6 +47,8 @@ export interface Settings {
   /** Undefined means text on a terminal and JSON elsewhere. */
   readonly logFormat: LogFormat | undefined;
   readonly corsOrigins: readonly string[];
+  /** The origins at which browsers reach the service. */
+  readonly publicUrl: readonly string[];
   /** The path under which everything is mounted, such as `/books`; `''` without one. */
   readonly basePath: string;
   /** The number of proxies in front that the service trusts for the client's address. */
@@ -149,7 +152,13 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     meaning: 'origins that browsers may call from, separated by commas',
     fallback: 'none',
     absent: [],
-    parse: parseOrigins,
+    parse: parseCorsOrigins,
+  },
+  PUBLIC_URL: {
+    meaning: 'the origins at which browsers reach the service, if a proxy changes Host; links use the first',
+    fallback: 'the Host header of each request',
+    absent: [],
+    parse: parsePublicUrls,
   },
   BASE_PATH: {
     meaning: 'the path under which everything is mounted, such as /books',

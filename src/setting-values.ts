@@ -147,17 +147,29 @@ function parseReadUrl(text: string): string {
   return url;
 }
 
-export function parseOrigins(text: string): string[] {
-  const origins = text.split(',').map((origin) => origin.trim());
-  const invalid = origins.filter((origin) => !URL.canParse(origin) || new URL(origin).origin !== origin);
-  if (invalid.length > 0) {
-    throw new InvalidValue(
-      'must be origins such as https://example.org, separated by commas',
-      invalid.join(', '),
-    );
-  }
-  return origins;
-}
+const isOrigin = (text: string): boolean =>
+  /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
+
+/** Parses origins. @param isValid whether an origin is accepted; `rule` says what it accepts beyond plain origins */
+const originList =
+  (isValid: (origin: string) => boolean, rule: string) =>
+  (text: string): string[] => {
+    const origins = text.split(',').map((origin) => origin.trim());
+    const invalid = origins.filter((origin) => !isOrigin(origin) || !isValid(origin));
+    if (invalid.length === 0) return origins;
+    const expected = `must be origins such as https://example.org, separated by commas${rule}`;
+    throw new InvalidValue(expected, invalid.join(', '));
+  };
+
+/** Whether an origin has no `*`, or one for the first label, which stands for any one label. */
+const isPattern = (origin: string): boolean =>
+  /^https?:\/\/(?:\*\.(?=localhost(?::|$)|[^*]+\.))?[^*]+$/.test(origin);
+
+export const parseCorsOrigins = originList(
+  isPattern,
+  '; https://*.example.org allows every name with one label in place of *',
+);
+export const parsePublicUrls = originList((origin) => !origin.includes('*'), ', without a path');
 
 export function parseBasePath(text: string): string {
   const path = text.replace(/\/$/, '');

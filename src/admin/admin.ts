@@ -5,6 +5,7 @@ import { Problem } from '../errors.ts';
 import type { ApiRequest, Area, Reply } from '../http/message/message.ts';
 import { findAsset, isAsset } from './web/assets.ts';
 import { readCookie, setCookie } from './web/cookies.ts';
+import { assertOrigin } from '../http/auth/request-origin.ts';
 import { withBasePath, withoutBasePath } from '../http/message/base-path.ts';
 import { ADMIN_METHODS } from '../http/api/api-routes.ts';
 import { ADMIN_ASSET } from '../http/observability/metrics.ts';
@@ -25,7 +26,6 @@ import {
   type AdminResourceRoute,
 } from './admin-routes.ts';
 import {
-  assertOwnOrigin,
   csrfOf,
   hasValidCsrf,
   isSameOriginForm,
@@ -89,7 +89,7 @@ const isSmall = ({ entries }: Form): boolean =>
  */
 async function answerAnonymous(services: Services, request: ApiRequest, sent?: Form): Promise<Reply> {
   if (request.method !== 'POST') return redirectToLogin(request);
-  assertOwnOrigin(request, services.settings);
+  assertOrigin(request.headers, services.settings);
   const token = readCookie(request, 'session');
   const isKept = isParkable(services, request) && (!sent || isSmall(sent));
   if (token === undefined || !isKept) return redirectToLogin(request);
@@ -151,7 +151,7 @@ async function answerLoggedIn(context: AdminContext): Promise<Reply> {
       return showImport({ ...context, ...route }, error);
     throw error;
   }
-  assertOwnOrigin(request, context.settings);
+  assertOrigin(request.headers, context.settings);
   // A form from an earlier session of this site is shown again, so that its values are not lost.
   if (!hasValidCsrf(form, token)) {
     if (!isEdit(route) || !isSameOriginForm(request)) throw staleForm();

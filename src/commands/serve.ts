@@ -41,13 +41,14 @@ async function fillNewDatabase(
   if (registry === undefined) await loadSamples(resources, operations, users, minPassword);
 }
 
-/** Where the service listens, and where its parts are. A Unix socket has no addresses to open. */
-function addressText({ name, url }: Listener, { admin }: Prepared): string {
+/** Where the service listens, and where its parts are. Without PUBLIC_URL, a Unix socket has no addresses to open. */
+function addressText({ name, url }: Listener, { admin }: Prepared, { publicUrl }: Settings): string {
+  const [origin = url] = publicUrl;
   const parts = { API: '/api/', ...(admin && { 'admin area': '/admin/' }) };
   const lines = Object.entries(parts).map(
-    ([part, path]) => `  ${part.padEnd(10)}  ${url}${withBasePath(path)}`,
+    ([part, path]) => `  ${part.padEnd(10)}  ${origin}${withBasePath(path)}`,
   );
-  return [`listening on ${name}`, ...(url.startsWith('http') ? lines : [])].join('\n');
+  return [`listening on ${name}`, ...(origin.startsWith('http') ? lines : [])].join('\n');
 }
 
 /** Prints where the service listens, and reports that to PM2 and other parent processes that wait for it. */
@@ -145,7 +146,7 @@ async function run(settings: Settings, link?: WorkerLink): Promise<void> {
     throw error;
   }
   if (isStopping || !server) return;
-  const text = addressText(server, site);
+  const text = addressText(server, site, settings);
   if (link) link.ready(text);
   else announce(text);
   if (leads && site.admin && site.users) void warnWithoutAdmin(site.users, running.logger);

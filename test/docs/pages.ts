@@ -105,7 +105,7 @@ export function testExamples(page: string, site: () => Site): void {
     for (const [shown, actual] of tags) line = line.replaceAll(shown, actual);
     const env = { PATH: commandPath(), HOME: ROOT, NO_PROXY: '*' }; // no settings of whoever runs the tests
     const { stdout } = await promisify(execFile)('sh', ['-c', line], { env });
-    return stdout;
+    return stdout.replaceAll(new URL(base).host, new URL(ADDRESS).host);
   }
 
   function sameTag(actual: string | undefined, shown: string): void {

@@ -178,8 +178,7 @@ const parsers: Record<string, Parser> = {
   },
   'an Origin header': {
     maxLength: HEADER,
-    read: (text) =>
-      assertOrigin({ origin: `https://${text}`, host: 'a' }, { corsOrigins: [], trustProxy: 0 }),
+    read: (text) => assertOrigin({ origin: `https://${text}`, host: 'a' }, { publicUrl: [], trustProxy: 0 }),
   },
   'a Cookie header': {
     maxLength: HEADER,

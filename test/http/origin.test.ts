@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { note, user } from '../../src/resources/registry.ts';
+import { attemptLogin, openBrowser } from '../admin/support.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized } from './expect.ts';
 import { exactRequest } from './wire.ts';
 import { after, before, describe, test } from 'node:test';
 
 const LISTED = 'https://app.example.org';
+/** How browsers reach the service through a proxy that sends another Host. */
+const PUBLIC = ['https://books.example:8443', 'http://books.internal'] as const;
 const plain = { model: 'plain', columns: {} } as const;
 
 describe('requests from web pages', () => {
@@ -13,12 +16,14 @@ describe('requests from web pages', () => {
   let closed: TestService;
   before(async () => {
     service = await startService([user, note, plain], {
-      corsOrigins: [LISTED, 'http://localhost:3000'],
+      corsOrigins: [LISTED, 'http://localhost:3000', 'https://*.preview.example:8443'],
+      publicUrl: PUBLIC,
       trustProxy: 1,
     });
     closed = await startService([user, note]);
     for (const each of [service, closed]) {
       await each.addUser('bob');
+      await each.addUser('ada', { admin: true });
       await each.sql`insert into note (message) values ('one')`;
     }
   });
@@ -64,6 +69,22 @@ describe('requests from web pages', () => {
     ['a listed origin at another port', () => ({ origin: `${LISTED}:444` }), false],
     ['a listed origin in another case', () => ({ origin: LISTED.toUpperCase() }), false],
     ['a subdomain of a listed origin', () => ({ origin: 'https://x.app.example.org' }), false],
+    ['one label in place of a wildcard', () => ({ origin: 'https://pr-7.preview.example:8443' }), true],
+    ['two labels in place of a wildcard', () => ({ origin: 'https://a.b.preview.example:8443' }), false],
+    ['no label in place of a wildcard', () => ({ origin: 'https://preview.example:8443' }), false],
+    ['an empty label in place of a wildcard', () => ({ origin: 'https://.preview.example:8443' }), false],
+    ['a wildcard at another port', () => ({ origin: 'https://pr-7.preview.example' }), false],
+    ['a wildcard over another scheme', () => ({ origin: 'http://pr-7.preview.example:8443' }), false],
+    ['a host that ends like a wildcard', () => ({ origin: 'https://x.evilpreview.example:8443' }), false],
+    ['a public URL, and an inner name as Host', () => ({ origin: PUBLIC[0], host: 'inner' }), true],
+    ['a public URL, and Host without the port', () => ({ origin: PUBLIC[0], host: 'books.example' }), true],
+    [
+      'another public URL, and same-origin',
+      () => ({ origin: PUBLIC[1], host: 'inner', 'sec-fetch-site': 'same-origin' }),
+      true,
+    ],
+    ['a public URL, but cross-site', () => ({ origin: PUBLIC[0], 'sec-fetch-site': 'cross-site' }), false],
+    ['a public URL at another port', () => ({ origin: 'https://books.example' }), false],
     ['a listed origin with a path', () => ({ origin: `${LISTED}/x` }), false],
     [
       'the origin of a proxy with TLS',
@@ -200,6 +221,81 @@ describe('requests from web pages', () => {
       for (const name of ['authorization', 'content-type', 'if-match', 'if-none-match', 'prefer'])
         assert.ok(allowed.includes(name), name);
       assert.ok(listOf(headers.get('vary')).includes('origin'));
+    }
+  });
+
+  test('a preflight of a listed origin allows the headers that it asks for, and one of another origin none', async () => {
+    const asked = 'traceparent,baggage,sentry-trace,x-requested-with, x-anything';
+    for (const [origin, isListed] of [
+      [LISTED, true],
+      ['https://pr-7.preview.example:8443', true],
+      ['https://evil.example', false],
+      [PUBLIC[0], false],
+    ] as const) {
+      const { status, headers } = await exactRequest(service, '/api/note/', {
+        method: 'OPTIONS',
+        headers: {
+          origin,
+          'access-control-request-method': 'POST',
+          'access-control-request-headers': asked,
+        },
+      });
+      assert.equal(status, 204);
+      const allowed = listOf(headers.get('access-control-allow-headers'));
+      for (const name of listOf(asked)) assert.equal(allowed.includes(name), isListed, `${origin} ${name}`);
+      assert.equal(listOf(headers.get('vary')).includes('access-control-request-headers'), isListed);
+    }
+    const answer = await exactRequest(service, '/api/note/', {
+      method: 'OPTIONS',
+      headers: {
+        origin: LISTED,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'x y; z',
+      },
+    });
+    assert.doesNotMatch(answer.headers.get('access-control-allow-headers') ?? '', /x y/);
+  });
+
+  test('the admin area accepts a public URL as its own origin, and no origin of CORS_ORIGINS', async () => {
+    for (const [headers, status] of [
+      [{ origin: PUBLIC[0], host: 'inner:8000' }, 303],
+      [{ origin: PUBLIC[0], host: 'books.example', 'sec-fetch-site': 'same-origin' }, 303],
+      [{ origin: PUBLIC[1], host: 'inner' }, 303],
+      [{ origin: LISTED, host: 'inner' }, 403],
+      [{ origin: 'https://books.example', host: 'inner' }, 403],
+    ] as const)
+      assert.equal(
+        (await attemptLogin(service, 'ada', 'pw-ada', openBrowser(service), headers)).status,
+        status,
+        JSON.stringify(headers),
+      );
+  });
+
+  test('a refusal names the origin and the host that differ, and the settings that accept it', async () => {
+    const headers = { origin: 'https://books.example:8443', host: 'books.example' };
+    const reason =
+      'Writes from the origin https://books.example:8443 are not allowed, because the service was requested as books.example. If browsers reach it at that origin, add the origin to PUBLIC_URL';
+    const login = await attemptLogin(closed, 'bob', 'pw-bob', openBrowser(closed), headers);
+    assert.equal(login.status, 403);
+    assert.ok(login.text.includes(`${reason}.`), login.text);
+    const answer = await exactRequest(closed, '/api/note/', {
+      method: 'POST',
+      user: 'bob',
+      headers,
+      body: {},
+    });
+    assertProblem(answer, 403);
+    assert.equal(answer.json.detail, `${reason}, or CORS_ORIGINS if it belongs to another application.`);
+  });
+
+  test('links use the public URL of the requested host, else the first', async () => {
+    for (const [host, base] of [
+      ['books.internal', PUBLIC[1]],
+      ['inner:8000', PUBLIC[0]],
+    ] as const) {
+      const { text } = await exactRequest(service, '/api/note/', { headers: { host, accept: 'text/html' } });
+      assert.ok(text.includes(`${base}/api/note/`), text);
+      assert.ok(!text.includes('inner:8000'), text);
     }
   });
 });

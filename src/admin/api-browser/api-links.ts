@@ -34,11 +34,10 @@ export function curlCommand(
   caller: Pick<Caller, 'name'> | undefined,
   requestHeaders: readonly string[] = [],
 ): string {
-  const url = `${request.client().isSecure ? 'https' : 'http'}://${request.headers.host ?? 'localhost'}${address}`;
   return [
     'curl',
     ...(caller ? ['-u', shellQuote(caller.name)] : []),
     ...requestHeaders.flatMap((header) => ['-H', shellQuote(header)]),
-    shellQuote(url),
+    shellQuote(request.client().origin + address),
   ].join(' ');
 }

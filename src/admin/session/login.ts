@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { Problem } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';
+import { assertOrigin } from '../../http/auth/request-origin.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
 import { readCookie, setCookie } from '../web/cookies.ts';
@@ -11,14 +12,7 @@ import { attributes, html } from '../web/html.ts';
 import { isParkedId } from '../web/parked-forms.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
-import {
-  assertOwnOrigin,
-  csrfOf,
-  hasValidCsrf,
-  isSameOriginForm,
-  redirect,
-  staleForm,
-} from '../web/admin-request.ts';
+import { csrfOf, hasValidCsrf, isSameOriginForm, redirect, staleForm } from '../web/admin-request.ts';
 
 /** Lifetime of the session cookie in seconds: the longest life of a session. */
 const SESSION_AGE = 14 * 24 * 3600;
@@ -231,7 +225,7 @@ export async function logIn(
   const next = ownPath(form.get('next'));
   const token = readCookie(request, 'login');
   const parked = parkedId(form);
-  assertOwnOrigin(request, services.settings);
+  assertOrigin(request.headers, services.settings);
   const isValid = token !== undefined && hasValidCsrf(form, token);
   if (admin && !isValid) {
     await services.parking.fetch(admin.token, parked);

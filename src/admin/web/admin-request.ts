@@ -1,8 +1,6 @@
 // What a request of the admin area carries beside its address: CSRF tokens, flash messages, the list to go back to; and redirects.
-import type { Settings } from '../../config.ts';
 import { asProblem, DatabaseFault } from '../../db/connection/database-errors.ts';
 import { Problem } from '../../errors.ts';
-import { assertOrigin } from '../../http/auth/request-origin.ts';
 import type { ApiRequest, Reply } from '../../http/message/message.ts';
 import type { AdminContext, Flash, ResourceContext } from './admin-context.ts';
 import { links } from './admin-links.ts';
@@ -22,12 +20,6 @@ export const isSameOriginForm = ({ headers }: ApiRequest): boolean =>
 
 export const staleForm = (): Problem =>
   new Problem(403, 'This form has expired. Go back, reload the page, and try again.');
-
-/** Refuses a form from a page of another origin. No setting allows any other. @throws Problem 403 */
-export const assertOwnOrigin = (
-  { headers }: ApiRequest,
-  { trustProxy }: Pick<Settings, 'trustProxy'>,
-): void => assertOrigin(headers, { corsOrigins: [], trustProxy });
 
 /** The message that the last action left in a cookie. */
 export function readFlash(request: ApiRequest, token: string): Flash | undefined {

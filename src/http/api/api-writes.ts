@@ -132,7 +132,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
   /** @throws Unauthorized; Problem 403 for a foreign origin, or a caller below the resource's access level */
   async function requireWriter(request: ApiRequest, { access }: ServedResource): Promise<Caller> {
     const caller = await request.authenticate();
-    assertOrigin(request.headers, settings);
+    assertOrigin(request.headers, settings, settings.corsOrigins);
     if (!meets(access, caller)) throw new Problem(403, 'Only admins may write here.');
     return caller;
   }
@@ -160,7 +160,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
     const isRemembered = remembered !== undefined && meets(resource.access, remembered);
     const presumed = isRemembered ? remembered : await verifiedWriter(request, resource);
     try {
-      assertOrigin(request.headers, settings);
+      assertOrigin(request.headers, settings, settings.corsOrigins);
       return await write(presumed);
     } catch (error) {
       const hasChanged = error instanceof CallerChanged;

@@ -35,13 +35,13 @@ function onClose(socket: Socket, callback: () => void): () => void {
 export async function authenticateRequest(
   authentication: Authentication,
   { method, headers, socket }: IncomingMessage,
-  settings: Pick<Settings, 'corsOrigins' | 'trustProxy'>,
+  settings: Pick<Settings, 'corsOrigins' | 'publicUrl' | 'trustProxy'>,
 ): Promise<Pick<Caller, 'id' | 'name' | 'admin'> | undefined> {
   const network = clientNetworkOf(headers, socket.remoteAddress, settings.trustProxy);
   const onGone = (callback: () => void): (() => void) => onClose(socket, callback);
   try {
     const { id, name, admin } = await authentication.authenticate(headers.authorization, network, onGone);
-    if (!SAFE_METHODS.has(method)) assertOrigin(headers, settings);
+    if (!SAFE_METHODS.has(method)) assertOrigin(headers, settings, settings.corsOrigins);
     return { id, name, admin };
   } catch (error) {
     if (error instanceof Unauthorized || isClientGone(error)) return undefined;

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP, type Socket } from 'node:net';
 import type { Settings } from '../../config.ts';
-import { Problem } from '../../errors.ts';
+import { excerpt, Problem } from '../../errors.ts';
 import { clientNetwork } from '../message/client-networks.ts';
 import { MAX_HOST } from '../message/request-head.ts';
 
@@ -48,38 +48,67 @@ export function clientNetworkOf(
 
 /** Whether the browser uses TLS, either to this process or to the first trusted proxy. */
 export const isSecure = (headers: IncomingHttpHeaders, socket: Socket, trustProxy: number): boolean =>
-  'encrypted' in socket ||
-  (trustProxy > 0 && valueFromProxies(headers['x-forwarded-proto'], trustProxy)?.toLowerCase() === 'https');
+  'encrypted' in socket || reportedScheme(headers, trustProxy)?.toLowerCase() === 'https';
+
+/** The scheme that the first trusted proxy reports. */
+const reportedScheme = (headers: IncomingHttpHeaders, trustProxy: number): string | undefined =>
+  trustProxy > 0 ? valueFromProxies(headers['x-forwarded-proto'], trustProxy) : undefined;
 
 /** Whether the origin is that of the request's own URL. */
 function isSameOrigin(origin: string, headers: IncomingHttpHeaders, trustProxy: number): boolean {
   if (origin.length > MAX_HOST || !URL.canParse(origin)) return false;
   const { protocol, host } = new URL(origin);
-  const scheme = trustProxy > 0 ? valueFromProxies(headers['x-forwarded-proto'], trustProxy) : undefined;
+  const scheme = reportedScheme(headers, trustProxy);
   if (scheme !== undefined && protocol !== `${scheme.toLowerCase()}:`) return false;
   // The scheme may be unknown behind a proxy that terminates TLS, so only the host is compared. `URL` removes default ports.
   const own = `${protocol}//${headers.host ?? ''}`;
   return URL.canParse(own) && new URL(own).host === host;
 }
 
+/** Whether CORS_ORIGINS lists an origin, or its name with `*` in place of the first label. */
+const isListed = (origin: string, corsOrigins: readonly string[]): boolean =>
+  corsOrigins.includes(origin) ||
+  corsOrigins.includes(origin.replace(/^(https?:\/\/)[a-z\d_-]+(?=\.)/, '$1*'));
+
+/** The origin for links to the service: of PUBLIC_URL the one with the host of the request, else the first. */
+export function originForLinks(
+  { host = 'localhost' }: IncomingHttpHeaders,
+  isSecure: boolean,
+  publicUrl: readonly string[],
+): string {
+  const requested = publicUrl.find((origin) => new URL(origin).host === host);
+  return requested ?? publicUrl[0] ?? `${isSecure ? 'https' : 'http'}://${host}`;
+}
+
 /**
  * Refuses cross-site request forgery: a page of another origin can make a browser send a write with stored credentials.
+ * @param corsOrigins other origins whose pages may write; none in the admin area
  * @throws Problem 403
  */
 export function assertOrigin(
   headers: IncomingHttpHeaders,
-  { corsOrigins, trustProxy }: Pick<Settings, 'corsOrigins' | 'trustProxy'>,
+  { publicUrl, trustProxy }: Pick<Settings, 'publicUrl' | 'trustProxy'>,
+  corsOrigins?: readonly string[],
 ): void {
-  const { origin } = headers;
-  if (origin !== undefined && corsOrigins.includes(origin)) return;
+  const { origin, host = '' } = headers;
+  if (origin !== undefined && corsOrigins && isListed(origin, corsOrigins)) return;
+  if (origin !== undefined && !publicUrl.includes(origin) && !isSameOrigin(origin, headers, trustProxy)) {
+    const scheme = reportedScheme(headers, trustProxy);
+    const own = scheme === undefined ? host : `${scheme.toLowerCase()}://${host}`;
+    const other = corsOrigins ? ', or CORS_ORIGINS if it belongs to another application' : '';
+    throw new Problem(
+      403,
+      `Writes from the origin ${excerpt(origin)} are not allowed, because the service was requested as ${excerpt(own)}. If browsers reach it at that origin, add the origin to PUBLIC_URL${other}.`,
+    );
+  }
   const site = headers['sec-fetch-site'];
-  const isCrossOrigin =
-    site === 'cross-site' ||
-    site === 'same-site' ||
-    (origin !== undefined && !isSameOrigin(origin, headers, trustProxy));
-  if (isCrossOrigin)
-    throw new Problem(403, 'Writes from this origin are not allowed. CORS_ORIGINS does not list it.');
+  if (site === 'cross-site' || site === 'same-site')
+    throw new Problem(403, `Writes from pages of other origins are not allowed (Sec-Fetch-Site: ${site}).`);
 }
+
+const ALLOWED_HEADERS = 'Authorization, Content-Type, If-Match, If-None-Match, Prefer, Vitrine-Position';
+/** Names of headers, as browsers ask for them. */
+const HEADER_NAMES = /^[\w!#$%&'*+.^`|~-]+(?: *, *[\w!#$%&'*+.^`|~-]+)*$/;
 
 /** The CORS headers of a response. Only origins in CORS_ORIGINS are allowed. */
 export function corsHeaders(
@@ -88,7 +117,7 @@ export function corsHeaders(
   corsOrigins: readonly string[],
 ): Record<string, string> {
   const { origin } = headers;
-  if (origin === undefined || !corsOrigins.includes(origin)) return { Vary: 'Origin' };
+  if (origin === undefined || !isListed(origin, corsOrigins)) return { Vary: 'Origin' };
   const allowed = { Vary: 'Origin', 'Access-Control-Allow-Origin': origin };
   if (method !== 'OPTIONS' || headers['access-control-request-method'] === undefined) {
     return {
@@ -97,11 +126,15 @@ export function corsHeaders(
         'ETag, Link, Location, Preference-Applied, Retry-After, Vitrine-Position, X-Total-Count',
     };
   }
+  // Scripts for tracing and the like add headers. The service ignores those that it does not know.
+  const asked = headers['access-control-request-headers'] ?? '';
   return {
     ...allowed,
+    Vary: 'Origin, Access-Control-Request-Headers',
     'Access-Control-Allow-Methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
-    'Access-Control-Allow-Headers':
-      'Authorization, Content-Type, If-Match, If-None-Match, Prefer, Vitrine-Position',
+    'Access-Control-Allow-Headers': HEADER_NAMES.test(asked)
+      ? `${ALLOWED_HEADERS}, ${asked}`
+      : ALLOWED_HEADERS,
     'Access-Control-Max-Age': '600',
   };
 }

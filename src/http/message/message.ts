@@ -9,6 +9,8 @@ export interface ClientConnection {
   readonly network: string;
   /** Whether the browser uses TLS, according to the connection or a trusted proxy. */
   readonly isSecure: boolean;
+  /** The origin for links to the service, such as `https://example.org`. */
+  readonly origin: string;
 }
 
 /** A client whose network can be read. Implementations compute it on first use, since parsing proxy headers takes time. */

@@ -18,7 +18,7 @@ import {
   type WebRequester,
 } from '../message/message.ts';
 import { OTHER_ROUTE } from '../observability/metrics.ts';
-import { clientNetworkOf, isSecure } from '../auth/request-origin.ts';
+import { clientNetworkOf, isSecure, originForLinks } from '../auth/request-origin.ts';
 import { Peer } from './connection-peer.ts';
 import { checkStillReads, probe } from '../message/half-closed-clients.ts';
 import type { LoadLimits } from '../load/load-limits.ts';
@@ -139,10 +139,12 @@ export class Exchange implements ApiRequest, WebRequester {
   }
 
   client(): ClientConnection {
-    const { settings } = this.#services;
+    const { trustProxy, publicUrl } = this.#services.settings;
+    const secure = isSecure(this.headers, this.incoming.socket, trustProxy);
     return {
       network: this.network,
-      isSecure: isSecure(this.headers, this.incoming.socket, settings.trustProxy),
+      isSecure: secure,
+      origin: originForLinks(this.headers, secure, publicUrl),
     };
   }
 
