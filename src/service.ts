@@ -41,7 +41,7 @@ import { readSecret } from './resources/serve/database-secret.ts';
 import { REVOKE_HISTORY_CHANGES } from './resources/serve/privileges.ts';
 import { hasLogins, serveResources } from './resources/serve/served-resource.ts';
 import { createVersionSeal } from './resources/serve/version-seal.ts';
-import { databaseWarnings, startWarnings } from './resources/serve/start-warnings.ts';
+import { addressWarnings, databaseWarnings, startWarnings } from './resources/serve/start-warnings.ts';
 import { createSessions } from './resources/users/sessions.ts';
 import { createUsers, type Users } from './resources/users/users.ts';
 import { alone, type Sharing } from './workers/worker-link.ts';
@@ -242,6 +242,8 @@ export function createService(
   }
 
   async function prepare({ waits = true, warns = true } = {}): Promise<Prepared> {
+    // First, because a parameter without effect can be why the database refuses the service.
+    if (warns) for (const message of addressWarnings(settings)) logger.warn({ message });
     for (let attempts = 0; ; attempts += 1) {
       try {
         return await prepareOnce(waits, warns);

@@ -1,6 +1,16 @@
 // Reads and parses the texts of settings. Each parser throws an Error whose message continues the setting's name ("must be …").
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import {
+  isPooled,
+  parseAddress,
+  readTlsFile,
+  sessionSettings,
+  SSL_MODES,
+  TLS_FILES,
+  tlsModeOf,
+  type DatabaseAddress,
+} from './database-address.ts';
 
 /** An invalid value. The message does not contain the value, because one from a file may be a secret. */
 export class InvalidValue extends Error {
@@ -32,19 +42,6 @@ export function wholeNumber(min: number, max: number): (text: string) => number 
   };
 }
 
-/** Whether percent-decoding works, which the name of the user, the password and the name of the database need. */
-function isDecodable(text: string): boolean {
-  try {
-    decodeURIComponent(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** PostgreSQL's modes. The driver treats `verify-ca` and every unknown mode as `verify-full`. */
-const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'];
-
 /** Settings of each connection that the service relies on. A parameter in an address would override them. */
 export const SESSION_SETTINGS = [
   'client_encoding',
@@ -61,61 +58,46 @@ export const DIRECT_SETTINGS = [
   'log_parameter_max_length_on_error',
 ] as const;
 
-/** Whether an address leads to a transaction pooler (`prepare=false`). */
-export const isPooled = ({ searchParams }: URL): boolean =>
-  ['false', 'disable'].includes(searchParams.get('prepare') ?? '');
-
 /** The parameters of an address that would override what the service sets. PostgreSQL ignores their case. */
-function overriddenSettings(url: URL): string[] {
-  const given = new Set([...url.searchParams.keys()].map((name) => name.toLowerCase()));
-  const settings = [...SESSION_SETTINGS, ...(isPooled(url) ? [] : DIRECT_SETTINGS)];
+function overriddenSettings(address: DatabaseAddress): string[] {
+  const given = new Set(Object.keys(sessionSettings(address)).map((name) => name.toLowerCase()));
+  const settings = [...SESSION_SETTINGS, ...(isPooled(address) ? [] : DIRECT_SETTINGS)];
   return settings.filter((name) => given.has(name.toLowerCase()));
-}
-
-/** The address of each server that a database address names, as in `postgres://user@one:5432,two:5432/name`. */
-export function serverUrls(url: string): readonly [string, ...string[]] {
-  const [, start = '', hosts = '', rest = ''] = /^([^/]*\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(url) ?? [];
-  const [first = '', ...others] = hosts.split(',').map((host) => start + host + rest);
-  return others.length > 0 ? [first, ...others] : [url];
 }
 
 /** Where changes must be possible: `read-write` and `primary` mean the same to the service. */
 const WRITABLE = ['read-write', 'primary'];
+const TLS_VERSION = /^TLSv1(\.[123])?$/;
 
-function parseUrl(text: string): URL | undefined {
-  // An unencoded @, /, # or ? in the password moves the rest of it into another part. A NUL would end the database's name.
-  const isWellFormed = ({ protocol, pathname, searchParams, hash }: URL): boolean =>
-    /^postgres(ql)?:$/.test(protocol) &&
-    /^\/?[^/@]*$/.test(pathname) &&
-    !pathname.includes('%00') &&
-    [...searchParams.keys()].every((name) => /^[\w.]+$/.test(name)) &&
-    hash === '';
-  if (!URL.canParse(text) || !isDecodable(text)) return undefined;
-  const url = new URL(text);
-  return isWellFormed(url) ? url : undefined;
+/** Why an address cannot be used, with a setting's name in front. It contains a password, so no message repeats any part of it. */
+function addressFault(address: DatabaseAddress | undefined): string | undefined {
+  if (!address)
+    return 'must be a URL such as postgres://user:password@host:5432/database (percent-encode #, ?, @, / and % in the password); several servers are host1:5432,host2:5432, and a socket is ?host=/folder';
+  const { servers, parameters } = address;
+  const target = parameters.get('target_session_attrs');
+  const overridden = overriddenSettings(address);
+  if (!tlsModeOf(address)) return `has an unknown sslmode: use one of ${SSL_MODES.join(', ')}`;
+  if (servers.length > 1 && (target === undefined || target === 'any'))
+    return 'names several servers, and so needs ?target_session_attrs=read-write';
+  if (target !== undefined && ![...WRITABLE, 'any'].includes(target))
+    return 'must have read-write or primary as its target_session_attrs, if any';
+  if (overridden.length > 0) return `must not set ${overridden.join(', ')}, because the service does`;
+  for (const name of ['ssl_min_protocol_version', 'ssl_max_protocol_version'])
+    if (!TLS_VERSION.test(parameters.get(name) ?? 'TLSv1'))
+      return `has an unknown ${name}: use TLSv1.2 or TLSv1.3`;
+  for (const name of TLS_FILES)
+    try {
+      readTlsFile(address, name);
+    } catch (error) {
+      return `has an ${name} that cannot be read (${(error as NodeJS.ErrnoException).code})`;
+    }
+  return undefined;
 }
 
 export function parseDatabaseUrl(text: string): string {
-  // The value contains a password, so no message repeats any part of it.
-  const servers = serverUrls(text).map(parseUrl);
-  const [first] = servers;
-  if (!first || !servers.every((server) => server && (servers.length === 1 || server.hostname !== '')))
-    throw new Error(
-      'must be a URL such as postgres://user:password@host:5432/database (percent-encode #, ?, @, / and % in the password); several servers are host1:5432,host2:5432',
-    );
-  const modes = first.searchParams.getAll('sslmode');
-  if (!modes.every((mode) => SSL_MODES.includes(mode)))
-    throw new Error(`has an unknown sslmode: use one of ${SSL_MODES.join(', ')}`);
-  const targets = first.searchParams.getAll('target_session_attrs');
-  if (!targets.every((target) => WRITABLE.includes(target)))
-    throw new Error('must have read-write or primary as its target_session_attrs, if any');
-  if (servers.length > 1 && targets.length === 0)
-    throw new Error('names several servers, and so needs ?target_session_attrs=read-write');
-  const overridden = overriddenSettings(first);
-  if (overridden.length > 0)
-    throw new Error(`must not set ${overridden.join(', ')}, because the service does`);
-  // The driver does not know `allow`. Like `prefer`, it accepts what the server offers.
-  return text.replace(/([?&]sslmode=)allow(?=&|#|$)/g, '$1prefer');
+  const fault = addressFault(parseAddress(text));
+  if (fault !== undefined) throw new Error(fault);
+  return text;
 }
 
 /** Parses the addresses of replicas. Each must lead to one server: a position read from it must hold for the next statement. */
@@ -133,17 +115,19 @@ export function parseReadUrls(text: string): string[] {
 }
 
 function parseReadUrl(text: string): string {
-  if (serverUrls(text).length > 1)
+  const address = parseAddress(text);
+  if (address && address.servers.length > 1)
     throw new Error('must name one server in each address: postgres://host1/name,postgres://host2/name');
   // Before its value is looked at: no value is right.
-  if (parseUrl(text)?.searchParams.has('target_session_attrs') === true)
+  if (address?.parameters.has('target_session_attrs'))
     throw new Error('must not have target_session_attrs: a replica accepts no changes');
   const url = parseDatabaseUrl(text);
-  const address = new URL(url);
-  if (address.pathname.includes(','))
+  if (/^[^/]*\/\/[^/]*\/[^?]*,/.test(url))
     throw new Error('has a comma without postgres:// behind it (write %2C for one in a name)');
-  if (isPooled(address))
-    throw new Error('must not have prepare=false: a pooler may pass each statement to another server');
+  if (address && isPooled(address))
+    throw new Error(
+      'must not have prepare=false or pgbouncer=true: a pooler may pass each statement to another server',
+    );
   return url;
 }
 

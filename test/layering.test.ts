@@ -11,6 +11,7 @@ const ROOT = REPOSITORY;
 /** The rooms (folders) from the bottom up: a file imports from its own room or from one before it. */
 const ROOMS = [
   'errors.ts',
+  'database-address.ts',
   'setting-values.ts',
   'config.ts',
   'processes.ts',

@@ -10,7 +10,7 @@ import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY } from '../resources/definition/system-tables.ts';
 import { serveForAdmin, type AdminResources } from '../resources/serve/admin-resource.ts';
 import { compareSchema, misfit, readCatalog, runOnCatalog } from '../resources/serve/schema-setup.ts';
-import { constraintWarnings, warningsOfEngine } from '../resources/serve/start-warnings.ts';
+import { addressWarnings, constraintWarnings, warningsOfEngine } from '../resources/serve/start-warnings.ts';
 import { hasLogins } from '../resources/serve/served-resource.ts';
 import { requireRegistry } from '../service.ts';
 import { accessMatrix, printMatrix, type ResourceAccess } from './check/access-matrix.ts';
@@ -103,6 +103,7 @@ async function examine(
     databaseInfo,
     isEmbedded,
   });
+  warnings.push(...addressWarnings(settings).map((text): Warning => ({ kind: 'ignored-parameters', text })));
   const engine = await warningsOfEngine(database);
   warnings.push(...engine.map((text): Warning => ({ kind: 'engine', text })));
   const unknown = await constraintWarnings(database, resources);

@@ -260,7 +260,7 @@ describe('a server that is named by a number', { concurrency: 2 }, () => {
         assert.equal(code, 1);
         assert.match(stderr, expected);
         const unknown = await runProcess(['check'], { env: { DATABASE_URL } });
-        assert.match(unknown.stderr, /Set NODE_EXTRA_CA_CERTS in the environment/);
+        assert.match(unknown.stderr, /Set \?sslrootcert= in DATABASE_URL/);
       }
       server.close();
     });

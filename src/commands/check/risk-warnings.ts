@@ -39,6 +39,7 @@ export interface Warning {
     | 'search-path'
     | 'view-key'
     | 'unknown-constraint'
+    | 'ignored-parameters'
     | 'engine';
   readonly text: string;
 }

@@ -295,12 +295,15 @@ export function reasonOf(error: DatabaseError): string {
   const { message, code } = error;
   if (lacksTls(error)) return 'the server does not support TLS. Check sslmode in DATABASE_URL';
   if (UNKNOWN_AUTHORITY.test(code))
-    return `${message}. Set NODE_EXTRA_CA_CERTS in the environment, not with --env-file, to a file with the missing authority`;
+    return `${message}. Set ?sslrootcert= in DATABASE_URL to a file with the missing authority`;
+  if (message.startsWith('unrecognized configuration parameter'))
+    return `${message}. Check the parameters of DATABASE_URL`;
   return message || code;
 }
 
 /** Errors that DATABASE_URL can cause: unreachable host, refused login, unknown database. */
-const ADDRESS_FAULTS = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|CONNECT_TIMEOUT|28|3D)/;
+const ADDRESS_FAULTS =
+  /^(ECONNREFUSED|ENOENT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|CONNECT_TIMEOUT|28|3D)/;
 
 /** Names the setting if it can be the cause of the error. */
 export const addressHint = (error: unknown): string =>

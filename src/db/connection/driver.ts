@@ -1,14 +1,22 @@
 // Workarounds that make pipelining, canceling and dedicated connections over postgres.js 3.4.9 safe. They rely on its internals:
 // test/db/driver.test.ts must pass before its exact version in package.json changes.
-import { checkServerIdentity, type PeerCertificate } from 'node:tls';
+import { checkServerIdentity, type PeerCertificate, type SecureVersion } from 'node:tls';
 import postgres from 'postgres';
+import {
+  isPooled,
+  parseAddress,
+  readTlsFile,
+  sessionSettings,
+  tlsModeOf,
+  type DatabaseAddress,
+  type Server,
+} from '../../database-address.ts';
 import { unavailable, type Problem } from '../../errors.ts';
-import { isPooled, serverUrls } from '../../setting-values.ts';
 import type { BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
 import { UNAVAILABLE } from './database-errors.ts';
 import { forgetChangedSettings, RESET_SESSION, watchSettings } from '../session-state.ts';
-import { createSockets, findWritable, serverOf, type Server, type Sockets } from './servers.ts';
+import { createSockets, findWritable, type Sockets } from './servers.ts';
 
 /** The rows of a statement, and its column names if it returns rows. */
 export type RawRows = RawRow[] & { readonly columns?: readonly { readonly name: string }[] };
@@ -25,32 +33,52 @@ type Options = postgres.Options<Record<string, postgres.PostgresType>> & {
 };
 
 /**
- * Checks the certificate of the server that was chosen, if `sslmode` asks for it. For a server given by IP address, the driver
+ * The TLS of the connections to an address. Without TLS on a Unix socket, as in libpq. For a server given by IP address, the driver
  * would let Node compare the certificate with `localhost`.
+ * @param server the server that was chosen, if any
  */
-function certificateCheck(address: string, server: () => Server | undefined): Pick<Options, 'ssl'> {
-  if (!new URL(address).searchParams.get('sslmode')?.startsWith('verify-')) return {};
+function tlsOptions(address: DatabaseAddress, server: () => Server | undefined): Pick<Options, 'ssl'> {
+  const { servers, parameters } = address;
+  const mode = tlsModeOf(address);
+  if (mode === 'disable' || servers.every(({ path }) => path !== undefined)) return { ssl: false };
+  if (mode === 'prefer' || mode === 'allow') return { ssl: 'prefer' };
+  // Without its own authorities, `verify-ca` would accept a certificate of any site.
+  const isAnyName = mode === 'verify-ca' && parameters.has('sslrootcert');
   return {
     ssl: {
+      rejectUnauthorized: mode !== 'require',
       checkServerIdentity: (name: string, certificate: PeerCertificate) =>
-        checkServerIdentity((server() ?? serverOf(address))?.host ?? name, certificate),
+        isAnyName ? undefined : checkServerIdentity((server() ?? servers[0]).host || name, certificate),
+      ca: readTlsFile(address, 'sslrootcert'),
+      cert: readTlsFile(address, 'sslcert'),
+      key: readTlsFile(address, 'sslkey'),
+      passphrase: parameters.get('sslpassword'),
+      crl: readTlsFile(address, 'sslcrl'),
+      minVersion: parameters.get('ssl_min_protocol_version') as SecureVersion | undefined,
+      maxVersion: parameters.get('ssl_max_protocol_version') as SecureVersion | undefined,
     },
   };
 }
 
-const TARGET = 'target_session_attrs';
-
-/** The address without `target_session_attrs`, of which the driver's `read-write` accepts standbys. */
-function withoutTarget(address: string): string {
-  const url = new URL(address);
-  if (!url.searchParams.has(TARGET)) return address;
-  url.searchParams.delete(TARGET);
-  return url.href;
+/** The driver's options for an address. It would pass all parameters on to PostgreSQL, and knows no sockets in them. */
+function addressOptions(address: DatabaseAddress, { connection }: Options): Options {
+  const { user, password, database, parameters } = address;
+  const idle = Number(parameters.get('keepalives_idle') ?? 0);
+  const fallback = parameters.get('fallback_application_name');
+  return {
+    ...(user !== undefined && { user }),
+    ...(password !== undefined && { password }),
+    ...(database !== undefined && { database }),
+    ...(isPooled(address) && { prepare: false }),
+    ...(parameters.get('keepalives') === '0' ? { keep_alive: 0 } : idle > 0 && { keep_alive: idle }),
+    ...(parameters.get('sslnegotiation') === 'direct' && { sslnegotiation: 'direct' }),
+    connection: {
+      ...connection,
+      ...(fallback !== undefined && { application_name: fallback }),
+      ...sessionSettings(address),
+    },
+  };
 }
-
-/** The name of the database, which the driver would take without percent-decoding. Undefined if the address has none. */
-const databaseOf = (address: string): string | undefined =>
-  decodeURIComponent(new URL(address).pathname.slice(1)) || undefined;
 
 /** Clients with a commit that did not wait for its standby. */
 const unreplicated = new WeakSet<postgres.Sql>();
@@ -67,16 +95,16 @@ export const resetSession = (sql: postgres.Sql): Promise<unknown> =>
 
 /** Opens a client with one connection, to a server that is chosen when it connects. */
 function openOn(
-  address: string,
-  choose: () => Server | undefined | Promise<Server | undefined>,
+  address: DatabaseAddress,
+  choose: () => Server | Promise<Server>,
   options: Options,
 ): postgres.Sql {
   const sockets = createSockets(choose);
-  const sql: postgres.Sql = postgres(withoutTarget(address), {
+  const sql: postgres.Sql = postgres({
     ...options,
-    ...certificateCheck(address, sockets.server),
-    database: databaseOf(address),
-    onparameter: watchSettings(() => sql),
+    ...addressOptions(address, options),
+    ...tlsOptions(address, sockets.server),
+      onparameter: watchSettings(() => sql),
     onnotice: ({ routine }) => {
       if (routine === 'SyncRepWaitForLSN') unreplicated.add(sql);
     },
@@ -90,16 +118,23 @@ function openOn(
 }
 
 /** Asks a server whether it accepts changes. */
-async function isWritable(address: string): Promise<boolean> {
+async function isWritable(address: DatabaseAddress, server: Server): Promise<boolean> {
   const options = { max: 1, fetch_types: false, connect_timeout: 3 };
   const connection = { application_name: 'vitrine' };
-  const sql = openOn(address, () => serverOf(address), { ...options, connection });
+  const sql = openOn(address, () => server, { ...options, connection });
   try {
     const [row] = await sql.unsafe<{ transaction_read_only: string }[]>('show transaction_read_only');
     return row?.transaction_read_only === 'off';
   } finally {
     void sql.end({ timeout: 0 });
   }
+}
+
+/** @throws Error for an address that the settings refuse */
+function addressOf(url: string): DatabaseAddress {
+  const address = parseAddress(url);
+  if (!address) throw new Error('the address of the database is invalid');
+  return address;
 }
 
 /**
@@ -110,22 +145,25 @@ async function isWritable(address: string): Promise<boolean> {
  * - A request to cancel goes to the first server, and each server without a port gets the port of the first one.
  */
 export function openPostgres(url: string, options: Options): postgres.Sql {
-  const addresses = serverUrls(url);
-  const [first] = addresses;
+  const address = addressOf(url);
+  const { servers, parameters } = address;
   const choose =
-    addresses.length === 1
-      ? () => serverOf(first)
-      : async () => serverOf(await findWritable(addresses, isWritable));
+    servers.length === 1
+      ? () => servers[0]
+      : () => findWritable(url, servers, (server) => isWritable(address, server));
   // On each new connection the driver then asks whether the server is a standby: it may have become one since the search.
-  const target = new URL(first).searchParams.has(TARGET) ? { target_session_attrs: 'primary' as const } : {};
-  return openOn(first, choose, { ...options, ...target });
+  const isTargeted = (parameters.get('target_session_attrs') ?? 'any') !== 'any';
+  return openOn(address, choose, {
+    ...options,
+    ...(isTargeted && { target_session_attrs: 'primary' as const }),
+  });
 }
 
 /**
  * Whether statements may be sent before the answers to earlier ones. Not behind a transaction pooler (`prepare=false`): the driver
  * sends a new statement with values in two steps, and the pooler may give the connection to another client between them.
  */
-export const supportsPipelining = (url: string): boolean => !isPooled(new URL(serverUrls(url)[0]));
+export const supportsPipelining = (url: string): boolean => !isPooled(addressOf(url));
 
 /** A statement that was passed to the driver. */
 export interface Query extends PromiseLike<RawRows> {

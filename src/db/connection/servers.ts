@@ -1,6 +1,7 @@
 // Finds the server that accepts changes, and opens the socket of each connection. See `openPostgres` for why the driver does not.
 import { once } from 'node:events';
 import { Socket } from 'node:net';
+import type { Server } from '../../database-address.ts';
 import { isRefusal } from './database-errors.ts';
 
 /** Milliseconds until a connection must be made. */
@@ -13,19 +14,6 @@ const KEPT = 250;
 /** An error in the form of the driver's own. */
 const failure = (code: string, message: string): Error => Object.assign(new Error(message), { code });
 
-/** A server by its address. */
-export interface Server {
-  readonly host: string;
-  readonly port: number;
-}
-
-/** The host and port of an address. Undefined if it names no host: then the driver takes that of `PGHOST`. */
-export function serverOf(address: string): Server | undefined {
-  const { hostname, port } = new URL(address);
-  if (hostname === '') return undefined;
-  return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || process.env['PGPORT'] || 5432) };
-}
-
 /** Says after a while that a server does not answer. */
 function withTimeout<T>(work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
@@ -37,19 +25,19 @@ function withTimeout<T>(work: Promise<T>): Promise<T> {
 
 /** Asks all servers at once, because one that is frozen would delay the others. */
 async function search(
-  addresses: readonly string[],
-  isWritable: (address: string) => Promise<boolean>,
-): Promise<string> {
-  const ask = async (address: string): Promise<string> => {
-    if (await withTimeout(isWritable(address))) return address;
+  servers: readonly Server[],
+  isWritable: (server: Server) => Promise<boolean>,
+): Promise<Server> {
+  const ask = async (server: Server): Promise<Server> => {
+    if (await withTimeout(isWritable(server))) return server;
     throw failure('25006', 'accepts no changes');
   };
   try {
-    return await Promise.any(addresses.map(ask));
+    return await Promise.any(servers.map(ask));
   } catch (error) {
     const { errors } = error as { readonly errors: readonly (Error & { readonly code: string })[] };
     const reasons = errors.map(({ message, code }, index) => {
-      const server = serverOf(addresses[index] ?? '');
+      const server = servers[index];
       return `${server?.host}:${server?.port}: ${message || code}`;
     });
     // A refused login ends the start, and a missing server does not.
@@ -58,38 +46,31 @@ async function search(
   }
 }
 
-/** Searches that are running, and the results that are still used, by the addresses. */
-const searches = new Map<string, Promise<string>>();
+/** Searches that are running, and the results that are still used, by the address. */
+const searches = new Map<string, Promise<Server>>();
 
 /**
  * The first of several servers that reports that it accepts changes.
  * @throws Error with the reason for each server
  */
 export function findWritable(
-  addresses: readonly string[],
-  isWritable: (address: string) => Promise<boolean>,
-): Promise<string> {
-  const key = addresses.join(' ');
-  const known = searches.get(key);
+  url: string,
+  servers: readonly Server[],
+  isWritable: (server: Server) => Promise<boolean>,
+): Promise<Server> {
+  const known = searches.get(url);
   if (known) return known;
-  const found = search(addresses, isWritable);
-  searches.set(key, found);
-  const forget = (): void => void setTimeout(() => searches.delete(key), KEPT).unref();
+  const found = search(servers, isWritable);
+  searches.set(url, found);
+  const forget = (): void => void setTimeout(() => searches.delete(url), KEPT).unref();
   found.then(forget, forget);
   return found;
-}
-
-/** The driver's options for the address, where it names no host. */
-interface DriverAddress {
-  readonly host: readonly string[];
-  readonly port: readonly number[];
-  readonly path?: string | false;
 }
 
 /** The sockets of a client with one connection. */
 export interface Sockets {
   /** Opens the socket of the connection, or of a request to cancel what it runs. Never rejects: the socket fails instead. */
-  readonly open: (options: DriverAddress) => Promise<Socket>;
+  readonly open: () => Promise<Socket>;
   /** The server of the connection, once it was chosen. */
   readonly server: () => Server | undefined;
   /** Opens no more sockets. */
@@ -99,11 +80,10 @@ export interface Sockets {
 /**
  * @param choose finds the server when the connection is opened; requests to cancel go to the same one
  */
-export function createSockets(choose: () => Server | undefined | Promise<Server | undefined>): Sockets {
-  let chosen: ReturnType<typeof choose>;
+export function createSockets(choose: () => Server | Promise<Server>): Sockets {
+  let chosen: ReturnType<typeof choose> | undefined;
   let server: Server | undefined;
   let connection: Socket | undefined;
-  let isChosen = false;
   let isClosed = false;
 
   const assertOpen = (): void => {
@@ -112,19 +92,17 @@ export function createSockets(choose: () => Server | undefined | Promise<Server 
       throw failure('CONNECTION_CLOSED', 'the server closed the connection');
   };
 
-  async function connect({ host: [host = ''], port: [port = 0], path }: DriverAddress): Promise<Socket> {
+  async function connect(): Promise<Socket> {
     assertOpen();
     // The connection is open, so this is a request to cancel. It is sent also if the client ends meanwhile.
     const isCancel = connection !== undefined;
-    if (!isChosen) chosen = choose();
-    isChosen = true;
-    server = await chosen;
+    server = await (chosen ??= choose());
     if (!isCancel) assertOpen();
     const socket = new Socket().on('error', () => undefined);
-    const target = server ?? { host, port };
-    if (server === undefined && path) socket.connect(path);
-    else socket.connect(target.port, target.host);
-    const late = failure('CONNECT_TIMEOUT', `connect CONNECT_TIMEOUT ${target.host}:${target.port}`);
+    const { host, port, path } = server;
+    if (path === undefined) socket.connect(port, host);
+    else socket.connect(path);
+    const late = failure('CONNECT_TIMEOUT', `connect CONNECT_TIMEOUT ${path ?? `${host}:${port}`}`);
     const timer = setTimeout(() => socket.destroy(late), CONNECT_TIMEOUT);
     try {
       await once(socket, 'connect');
@@ -135,13 +113,13 @@ export function createSockets(choose: () => Server | undefined | Promise<Server 
     if (!isCancel) assertOpen();
     connection ??= socket;
     // The driver names the server in TLS, and in errors, by these.
-    return Object.assign(socket, target);
+    return Object.assign(socket, { host, port });
   }
 
   return {
-    open: async (options) => {
+    open: async () => {
       try {
-        return await connect(options);
+        return await connect();
       } catch (error) {
         const failed = new Socket();
         // After the driver has attached its listeners; rejecting here would make it wait forever. A statement gets the error

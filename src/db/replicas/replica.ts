@@ -1,4 +1,5 @@
 // One replica: how far it is, whether it may answer reads, and the reads that run on it.
+import { parseAddress } from '../../database-address.ts';
 import { Problem, Refusal, unavailable } from '../../errors.ts';
 import { createCooldowns, openConnection, openDatabase, type Database } from '../connection/database.ts';
 import {
@@ -100,8 +101,9 @@ export class Replica implements ServerGuard {
 
   constructor(options: ReplicaOptions) {
     this.#options = options;
-    const { host } = new URL(options.url);
-    this.name = host === '' ? 'local' : host;
+    const { host = '', port, path } = parseAddress(options.url)?.servers[0] ?? {};
+    const name = host.includes(':') ? `[${host}]` : host;
+    this.name = path !== undefined ? 'local' : port === 5432 ? name : `${name}:${port}`;
     this.#database = openDatabase(
       options.url,
       { ...options.limits, ...createCooldowns(), server: this.name },

@@ -1,4 +1,6 @@
 // The warnings that the start of the service logs. `vitrine check` reports them and more.
+import type { Settings } from '../../config.ts';
+import { ignoredParameters, parseAddress } from '../../database-address.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { ENGINE, engineWarnings } from '../../db/schema/engine.ts';
 import { unknownConstraintsStatement } from '../../db/schema/relations.ts';
@@ -37,6 +39,19 @@ export function writeShowsWarning({ name, access, read, methods }: ServedResourc
     ? `${name} can only be read by admins, but the response to a PUT shows the record to any user who may write it`
     : undefined;
 }
+
+/** Warns of parameters in the addresses of databases that have no effect. */
+export const addressWarnings = ({
+  databaseUrl,
+  databaseReadUrl,
+}: Pick<Settings, 'databaseUrl' | 'databaseReadUrl'>): string[] =>
+  Object.entries({ DATABASE_URL: [databaseUrl ?? ''], DATABASE_READ_URL: databaseReadUrl }).flatMap(
+    ([setting, addresses]) => {
+      const parsed = addresses.map(parseAddress).filter((address) => address !== undefined);
+      const names = [...new Set(parsed.flatMap(ignoredParameters))];
+      return names.length > 0 ? [`${setting}: the service ignores the parameters ${names.join(', ')}`] : [];
+    },
+  );
 
 /** Warns of an engine on which the service was not tested. */
 export const warningsOfEngine = async (database: Pick<Database, 'run'>): Promise<string[]> =>
