@@ -1,8 +1,9 @@
 // The `vitrine` process.
-import { ENV_FILE, loadEnvFile } from './commands/env-file.ts';
+import { ENV_FILE, loadEnvFile, misspelledNames } from './commands/env-file.ts';
 import type { Io } from './commands/command.ts';
 import { writeOutput } from './commands/output.ts';
 import { reportError, runProgram } from './commands/program.ts';
+import { isWorker } from './processes.ts';
 
 // A closed pipe or a full disk must not crash a running service. Commands report what they cannot write: see `writeOutput`.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
@@ -18,6 +19,9 @@ process.once('beforeExit', reportStall);
 
 try {
   loadEnvFile();
+  // Other processes of the same service would repeat it.
+  if (!isWorker && !process.argv.includes('--watch'))
+    for (const warning of misspelledNames()) process.stderr.write(`vitrine: ${warning}\n`);
 } catch (error) {
   process.stderr.write(
     `vitrine: ${ENV_FILE} is ignored, because it cannot be read: ${(error as Error).message}\n`,

@@ -353,4 +353,46 @@ describe('settings from the environment', () => {
       await rm(folder, { recursive: true });
     }
   });
+
+  test('names in .env that are nearly settings are warnings with the setting that is meant', async () => {
+    const cwd = await mkdtemp(join(tmpdir(), 'vitrine-settings-'));
+    const meant = {
+      DATABSE_URL: 'DATABASE_URL',
+      DATABASE_ULR: 'DATABASE_URL',
+      DATABASE_URL_FIEL: 'DATABASE_URL_FILE',
+      CORS_ORIGIN: 'CORS_ORIGINS',
+      LOGLEVEL: 'LOG_LEVEL',
+      PROT: 'PORT',
+      Worker: 'WORKERS',
+    };
+    const others = [
+      'PGHOST',
+      'PGPORT',
+      'NODE_ENV',
+      'DATABASE_HOST',
+      'LOG_FILE',
+      'API_URL',
+      'CONFINE_READ',
+      'HOME',
+    ];
+    try {
+      const names = [...Object.keys(meant), ...others];
+      await writeFile(
+        join(cwd, '.env'),
+        `${names.map((name) => `${name}=`).join('\n')}\nMAX_LAG=5\nMAX_LAG_FILE=\n`,
+      );
+      const { stderr } = await runProcess(['--version'], { cwd, fromSource: true });
+      assert.deepEqual(
+        stderr.trim().split('\n').toSorted(),
+        Object.entries(meant)
+          .map(
+            ([name, setting]) =>
+              `vitrine: .env: ${name} is not a setting and is ignored; did you mean ${setting}?`,
+          )
+          .toSorted(),
+      );
+    } finally {
+      await rm(cwd, { recursive: true });
+    }
+  });
 });

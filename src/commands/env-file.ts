@@ -1,7 +1,8 @@
 // The file .env of the current folder.
 import { existsSync } from 'node:fs';
 import { parseEnv } from 'node:util';
-import { isOverridden } from '../config.ts';
+import { isOverridden, SETTINGS } from '../config.ts';
+import { distance } from '../resources/definition/check-keys.ts';
 import { readSettingsFile } from '../setting-values.ts';
 
 export const ENV_FILE = '.env';
@@ -16,6 +17,30 @@ const fileVariables = (): NodeJS.ProcessEnv =>
       ([name]) => INHERITED[name] === undefined && !isOverridden(name, INHERITED),
     ),
   );
+
+const NAMES = Object.keys(SETTINGS).flatMap((name) => [name, `${name}_FILE`]);
+
+/** The letters and digits of a name, in upper case. */
+const lettersOf = (name: string): string => name.toUpperCase().replace(/[^A-Z\d]/g, '');
+
+/** The setting that a name probably means: one or two characters differ. Undefined for settings, and for names of other programs. */
+function meantSetting(name: string): string | undefined {
+  if (NAMES.includes(name)) return undefined;
+  const far = (setting: string): number => distance(lettersOf(name), lettersOf(setting));
+  // In a short name, two characters are half of it: PGPORT is not PORT.
+  return NAMES.find((setting) => far(setting) <= (setting.length < 8 ? 1 : 2));
+}
+
+/** Warnings for names in the file that are nearly settings. */
+export function misspelledNames(): string[] {
+  if (!existsSync(ENV_FILE)) return [];
+  return Object.keys(parseEnv(readSettingsFile(ENV_FILE))).flatMap((name) => {
+    const meant = meantSetting(name);
+    return meant === undefined
+      ? []
+      : [`${ENV_FILE}: ${name} is not a setting and is ignored; did you mean ${meant}?`];
+  });
+}
 
 /** Adds the variables of the file to those of the process. Variables that are set already stay as they are. */
 export function loadEnvFile(): void {

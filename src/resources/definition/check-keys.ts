@@ -23,18 +23,29 @@ export const checkKeys = (
 ): KeyFault[] =>
   keys.flatMap((key) => faultIf(object[key] !== undefined && !isValid(object[key]), `${path}${key}`, text));
 
-/** The number of characters to insert, delete or replace to turn one text into the other (Levenshtein distance). */
-function distance(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
-  for (const [index, character] of [...from].entries()) {
-    const next = [index + 1];
-    for (let at = 0; at < to.length; at += 1)
+/**
+ * The number of characters to insert, delete, replace or swap with the next to turn one text into the other (Levenshtein distance
+ * with swaps).
+ */
+export function distance(from: string, to: string): number {
+  const rows = [Array.from({ length: to.length + 1 }, (_, index) => index)];
+  const cell = (row: number, at: number): number => rows[row]?.[at] ?? 0;
+  for (let row = 0; row < from.length; row += 1) {
+    const next = [row + 1];
+    rows.push(next);
+    for (let at = 0; at < to.length; at += 1) {
+      const isSwapped = at > 0 && row > 0 && from[row] === to[at - 1] && from[row - 1] === to[at];
       next.push(
-        Math.min((next[at] ?? 0) + 1, (row[at + 1] ?? 0) + 1, (row[at] ?? 0) + Number(character !== to[at])),
+        Math.min(
+          cell(row + 1, at) + 1,
+          cell(row, at + 1) + 1,
+          cell(row, at) + Number(from[row] !== to[at]),
+          isSwapped ? cell(row - 1, at - 1) + 1 : Infinity,
+        ),
       );
-    row = next;
+    }
   }
-  return row.at(-1) ?? 0;
+  return rows.at(-1)?.at(-1) ?? 0;
 }
 
 /** The known key that a mistyped one probably means, if any: at most a third of its characters differ. */
