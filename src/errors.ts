@@ -122,6 +122,8 @@ export interface Fault {
   readonly key: string;
   /** What is wrong, without the two above. */
   readonly text: string;
+  /** The SQL that changes the database instead, after comments on its locks and on rows that it would not accept. */
+  readonly alter?: string | undefined;
 }
 
 /** A fault inside of something that the caller knows. */

@@ -2,6 +2,7 @@
 import { readSettings, type Settings } from '../config.ts';
 import { buildModels } from '../db/schema/build-models.ts';
 import type { Catalog } from '../db/schema/catalog.ts';
+import type { Fault } from '../errors.ts';
 import { tableOf } from '../db/schema/model-definition.ts';
 import { databaseInfoStatement } from '../db/schema/relations.ts';
 import { missingSchema } from '../db/schema/missing-schema.ts';
@@ -9,7 +10,7 @@ import { grantsFor } from '../resources/serve/grants.ts';
 import { HISTORY, SYSTEM_TABLES } from '../resources/definition/system-tables.ts';
 import { allPrivileges, REVOKE_HISTORY_CHANGES, MAY_CHANGE_HISTORY } from '../resources/serve/privileges.ts';
 import type { Resource } from '../resources/definition/resource.ts';
-import { readCatalog, readTablesOf, runOnCatalog } from '../resources/serve/schema-setup.ts';
+import { compareSchema, readCatalog, readTablesOf, runOnCatalog } from '../resources/serve/schema-setup.ts';
 import { hasLogins, serveResources } from '../resources/serve/served-resource.ts';
 import { requireRegistry } from '../service.ts';
 import {
@@ -29,10 +30,10 @@ Usage: vitrine schema [--diff]
        vitrine schema --role NAME
 
 Prints SQL without running it: the statements of SCHEMA=apply for an empty database, or the grants that a role
-needs to serve the registry (RESOURCES), and no more.
+needs to serve the registry (RESOURCES), and no more. Read the comments of --diff before you run its SQL.
 
 Options
-  --diff       only what is missing in the database of DATABASE_URL
+  --diff       what is missing in the database of DATABASE_URL, and the changes that make the rest fit the registry
   --role NAME  the grants for this role; with DATABASE_URL, adapted to the tables of that database
   --help       show this help
 `;
@@ -54,6 +55,7 @@ function statementsFor(
   resources: readonly Resource[],
   systemTables: readonly Resource[],
   { catalog, mayChangeHistory }: DatabaseState,
+  faults: readonly Fault[],
 ): string[] {
   // Without logins, a table with this name belongs to another application.
   const mustRevoke = systemTables.includes(HISTORY) && (mayChangeHistory || !catalog.has(HISTORY.model));
@@ -61,6 +63,7 @@ function statementsFor(
     ...[...missingSchema(resources, catalog), ...missingSchema(systemTables, catalog)].map(
       ({ statement }) => statement,
     ),
+    ...new Set(faults.flatMap(({ alter }) => alter ?? [])),
     ...(mustRevoke ? [REVOKE_HISTORY_CHANGES] : []),
   ];
 }
@@ -129,7 +132,8 @@ export async function schema(args: readonly string[], io: Io): Promise<void> {
   const schemas = new Set(resources.map(tableOf).flatMap((name) => name.split('.').slice(0, -1)));
   if (!diff && schemas.size > 0)
     printMessage(io, `these schemas must exist already: ${[...schemas].join(', ')}`);
-  const statements = statementsFor(resources, systemTables, state);
+  const faults = diff ? compareSchema(resources, state.catalog, settings).faults : [];
+  const statements = statementsFor(resources, systemTables, state, faults);
   if (statements.length > 0) print(io, sqlOf(statements));
   else printMessage(io, 'nothing is missing. To compare the rest, run: npx vitrine check');
 }

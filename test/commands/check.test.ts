@@ -293,7 +293,7 @@ describe('vitrine check', () => {
     assert.deepEqual([people.code, people.stdout], [1, '']);
     assert.match(
       people.stderr,
-      /^vitrine: The database does not fit the registry:\n {2}- book: columns\.pages: there is no column pages: set null: true or a default for the existing records, or add the column yourself\nvitrine: warning: user outputs the password hashes in password: exclude them\n$/,
+      /^vitrine: The database does not fit the registry:\n {2}- book: columns\.pages: there is no column pages: set null: true or a default for the existing records, or add the column yourself\nChange the registry, or the database: .*`npx vitrine schema --diff` prints the SQL for it\.\nvitrine: warning: user outputs the password hashes in password: exclude them\n$/,
     );
     const { code, stdout, stderr } = await check(wrong, { words: ['check', '--json', '--strict'] });
     assert.deepEqual([code, stderr], [1, '']);

@@ -126,6 +126,58 @@ describe('vitrine schema', () => {
     }
   });
 
+  test('--diff prints the changes that make a table fit the registry, with their locks and what they refuse', async () => {
+    const other = await createDatabase();
+    try {
+      await other.sql`create table kind (id integer primary key)`;
+      await other.sql`insert into kind values (1)`;
+      await other.sql`create table "odd ""thing" (id serial primary key, title varchar(80), body varchar(30) not null,
+        count integer not null, price numeric(8,2) not null, note text not null, born text, made timestamp(0) not null,
+        kind_id integer references kind on delete cascade)`;
+      await other.sql`create index on "odd ""thing" (kind_id)`;
+      await other.sql`insert into "odd ""thing" values (1, 'a', 'b', 2, 1.5, 'n', '2020-01-02', now(), 1)`;
+      const text = `export default [{ model: 'kind', columns: {} }, { model: 'thing', table: 'odd "thing', primaryKey: { type: 'bigint' }, version: 'made', columns: {
+        title: { type: 'string', maxLength: 120 },
+        body: { type: 'text' },
+        count: { type: 'bigint' },
+        price: { type: 'decimal', precision: 10, scale: 3 },
+        note: { type: 'text', null: true },
+        born: { type: 'date', null: true, default: '2000-01-01' },
+        made: { type: 'datetime', default: 'now' },
+        kind: { type: 'foreignKey', references: 'kind', null: true },
+      } }];`;
+      const RESOURCES = join(await folderWith({ 'things.mjs': text }), 'things.mjs');
+      const env = { DATABASE_URL: other.url, RESOURCES };
+      const before = await run(['check'], { env });
+      assert.equal(before.code, 1);
+      assert.match(before.stderr, /Change the registry, or the database: .*schema --diff/);
+      const { code, stdout } = await schema(['--diff'], env);
+      assert.equal(code, 0);
+      for (const change of [
+        /-- Takes an exclusive lock, for a moment\.\nalter table "odd ""thing" alter column "title" type varchar\(120\);/,
+        /-- Reads the whole table .* Fails if a row has NULL\.\nalter table "odd ""thing" alter column "title" set not null;/,
+        /-- Rewrites the table .*\nalter table "odd ""thing" alter column "count" type bigint;/,
+        /-- Rewrites .* Fails if a value does not fit the new type\.\nalter table "odd ""thing" alter column "born" type date using "born"::text::date;/,
+        /alter column "note" drop not null;/,
+        /alter column "made" type timestamp;/,
+        /drop constraint ".*", add foreign key \("kind_id"\) references "kind" \("id"\) on delete restrict;/,
+      ])
+        assert.match(stdout, change);
+      await other.sql.unsafe(stdout).simple();
+      // What followed from the type of `born` alone.
+      await other.sql.unsafe((await schema(['--diff'], env)).stdout).simple();
+      const after = await run(['check'], { env });
+      assert.equal(after.code, 0, after.stderr);
+      assert.equal((await schema(['--diff'], env)).stdout, '');
+      assert.equal(
+        (await other.sql`select from "odd ""thing" where born = '2020-01-02' and price = 1.5`).length,
+        1,
+      );
+    } finally {
+      await other.drop();
+    }
+  });
+
   const mistakes: [words: string[], named: RegExp][] = [
     [['--bogus'], /--bogus/],
     [['now'], /now/],

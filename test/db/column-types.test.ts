@@ -120,7 +120,6 @@ const SPECIMENS: Record<string, Specimen> = {
   ],
   sm: ['smallint', 'integer', [['-32768', '-32768'], ['32767', '32767']]], // prettier-ignore
   it: ['integer', 'integer', [['-2147483648', '-2147483648'], ['2147483647', '2147483647']]], // prettier-ignore
-  ib: ['integer', 'bigint', shownAs('-2147483648', '2147483647')],
   bg: ['bigint', 'bigint', shownAs('-9223372036854775808', '9223372036854775807', '9007199254740993')],
   dv: ['"Short ""Text"""', 'string', shownAs('0123456789', '')],
   dn: ['amount', 'decimal', shownAs('999.9', '-0.1')],

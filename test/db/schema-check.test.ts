@@ -365,6 +365,78 @@ describe('a start with a database that does not match the registry', () => {
     await database.sql`drop table dated`;
   });
 
+  const sizes: readonly [stored: string, column: ColumnDefinition, expected: RegExp | undefined][] = [
+    [
+      'varchar(80)',
+      { type: 'string', maxLength: 120 },
+      /is character varying\(80\), but maxLength is 120: set maxLength: 80$/,
+    ],
+    ['varchar(80)', { type: 'string', maxLength: 80 }, undefined],
+    ['varchar(80)', { type: 'string', maxLength: 20 }, undefined],
+    ['varchar(80)', { type: 'string' }, undefined],
+    ['char(4)', { type: 'string', maxLength: 5 }, /maxLength is 5: set maxLength: 4$/],
+    ['text', { type: 'string', maxLength: 500 }, undefined],
+    ['varchar', { type: 'string', maxLength: 500 }, undefined],
+    [
+      'varchar(30)',
+      { type: 'text' },
+      /type 'text' without maxLength allows longer values: set maxLength: 30$/,
+    ],
+    ['varchar(30)', { type: 'text', maxLength: 31 }, /maxLength is 31: set maxLength: 30$/],
+    ['varchar(30)', { type: 'text', maxLength: 30 }, undefined],
+    ['text', { type: 'text' }, undefined],
+    ['varchar(30)[]', { type: 'array', of: 'text' }, /set maxLength: 30$/],
+    ['varchar(30)[]', { type: 'array', of: 'string', elements: { maxLength: 40 } }, /maxLength is 40/],
+    ['varchar(30)[]', { type: 'array', of: 'string' }, undefined],
+    ['integer', { type: 'bigint' }, /holds fewer values than type 'bigint': set it to 'integer'$/],
+    ['smallint[]', { type: 'array', of: 'bigint' }, /holds fewer values than type 'bigint'/],
+    ['smallint', { type: 'integer' }, undefined],
+    ['numeric(8,2)', { type: 'decimal', precision: 10, scale: 2 }, /set precision: 8, scale: 2$/],
+    ['numeric(8,2)', { type: 'decimal', precision: 8, scale: 3 }, /set precision: 8, scale: 2$/],
+    ['numeric(8,2)', { type: 'decimal', precision: 8, scale: 2 }, undefined],
+    ['numeric(8,2)', { type: 'decimal' }, undefined],
+    ['numeric', { type: 'decimal', precision: 8, scale: 2 }, undefined],
+    ['varchar(30) generated always as (upper(code)) stored', { type: 'text' }, undefined],
+  ];
+  test('reports columns that hold less than the registry allows, and how to write it instead', async () => {
+    const stored = sizes.map(([type], index) => `c${index} ${type}`);
+    const columns = Object.fromEntries(
+      sizes.map(([, column], index) => [`c${index}`, { ...column, null: true }]),
+    );
+    await database.sql.unsafe(
+      `create table sized (id integer primary key, code varchar(30), ${stored.join()})`,
+    );
+    await database.sql.unsafe(`create view sized_view as select * from sized`);
+    const sized: Resource = { model: 'sized', columns };
+    const faults = await startFaults(database, [sized], { schema: 'check' });
+    for (const [index, [type, column, expected]] of sizes.entries()) {
+      const fault = faults.find((one) => one.startsWith(`  - sized: columns.c${index}: `));
+      const name = `${type} as ${JSON.stringify(column)}`;
+      if (expected) assert.match(fault ?? '', expected, name);
+      else assert.equal(fault, undefined, name);
+    }
+    const view = {
+      model: 'sized',
+      table: 'sized_view',
+      primaryKey: { type: 'integer', column: 'id' },
+    } as const;
+    await startOnce(database, [{ ...view, columns }], { schema: 'check' });
+    await database.sql.unsafe('drop view sized_view; drop table sized').simple();
+  });
+
+  test('reports a key that holds less than its type in the registry', async () => {
+    await database.sql`create table counted (id serial primary key)`;
+    assert.deepEqual(
+      await startFaults(database, [{ model: 'counted', primaryKey: { type: 'bigint' }, columns: {} }], {
+        schema: 'check',
+      }),
+      [
+        "  - counted: primaryKey: the key id is integer, which holds fewer values than primaryKey type 'bigint': set it to 'integer'",
+      ],
+    );
+    await database.sql`drop table counted`;
+  });
+
   test('does not create a table that two resources use', async () => {
     const columns = { x: { type: 'integer', null: true } } as const;
     const twice = [

@@ -211,15 +211,11 @@ test('a registry that outputs a column as another JSON value changes the tag', a
   ];
   const numbers = registry({
     keys: { author: { type: 'foreignKey', references: 'author' } },
-    counts: { pages: { type: 'integer' } },
-    lists: { ranks: { type: 'array', of: 'integer' } },
     names: { title: { type: 'string' } },
   });
   const texts = registry({
     keys: { author_id: { type: 'bigint' } },
-    counts: { pages: { type: 'bigint' } },
-    lists: { ranks: { type: 'array', of: 'bigint' } },
-    names: { title: { type: 'text' } },
+    names: { title: { type: 'text', maxLength: 255 } },
   });
   const service = await startService(numbers, {
     prepare: (sql) =>
@@ -227,28 +223,22 @@ test('a registry that outputs a column as another JSON value changes the tag', a
         .unsafe(
           `create table author (id bigserial primary key);
           create table keys (id serial primary key, author_id bigint not null references author on delete restrict);
-          create table counts (id serial primary key, pages integer not null);
-          create table lists (id serial primary key, ranks integer[] not null);
           create table names (id serial primary key, title varchar(255) not null);
           insert into author default values;
           insert into keys (author_id) values (1);
-          insert into counts (pages) values (5);
-          insert into lists (ranks) values ('{5}');
           insert into names (title) values ('x')`,
         )
         .simple(),
   });
   const other = await startService(texts, { databaseUrl: service.url, schema: 'check' });
   try {
-    for (const model of ['keys', 'counts', 'lists']) {
-      const path = `/api/${model}/1/`;
-      const before = await service.request(path);
-      const headers = { 'if-none-match': before.headers.get('etag') ?? '' };
-      assert.equal((await service.request(path, { headers })).status, 304);
-      const now = await request(other.base, path, { headers });
-      assert.equal(now.status, 200, model);
-      assert.notDeepEqual(now.json, before.json);
-    }
+    const path = '/api/keys/1/';
+    const number = await service.request(path);
+    const headers = { 'if-none-match': number.headers.get('etag') ?? '' };
+    assert.equal((await service.request(path, { headers })).status, 304);
+    const digits = await request(other.base, path, { headers });
+    assert.equal(digits.status, 200);
+    assert.notDeepEqual(digits.json, number.json);
     const [before, now] = [
       await service.request('/api/names/1/'),
       await request(other.base, '/api/names/1/'),

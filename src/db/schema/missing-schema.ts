@@ -44,7 +44,8 @@ const KEYS = {
   string: 'varchar(255) primary key',
 };
 
-function defaultClause(column: ColumnDefinition, type: ColumnType): string {
+/** The default of a column in SQL, after a space; '' without one. */
+export function defaultClause(column: ColumnDefinition, type: ColumnType): string {
   if (column.default === undefined || isFilled(column)) return '';
   if (column.default === 'now' && type.now) return ` default ${type.now}`;
   const facts = declaredFacts(column, type);
@@ -52,7 +53,8 @@ function defaultClause(column: ColumnDefinition, type: ColumnType): string {
   return parsed.fault === undefined ? ` default ${literal(parsed.value)}::${type.castType}` : '';
 }
 
-function columnClause(
+/** The definition of a column in SQL. */
+export function columnClause(
   name: string,
   column: ColumnDefinition,
   { version }: ModelDefinition,
@@ -154,8 +156,7 @@ function missingCompositeForeignKey(
   const { references, onDelete } = foreignKey;
   const target = definitions.find(({ model }) => model === references);
   const fields = compositeFields(foreignKey, definition);
-  const nullable = fields.filter((_, index) => definition.columns[foreignKey.columns[index] ?? '']?.null);
-  const nulled = onDelete === 'setNull' && nullable.length < fields.length ? nullable : [];
+  const nulled = nulledFields(foreignKey, definition);
   if (!target) return [];
   // A constraint over the same columns may be that of another foreign key of the registry, to another table.
   const others = Object.values(definition.foreignKeys ?? {}).flatMap((one) =>
@@ -166,9 +167,18 @@ function missingCompositeForeignKey(
   return foreignKeyChange(tableOf(definition), fields, target, onDelete, catalog, nulled, others);
 }
 
+/** The only columns that `setNull` can set to NULL; none if it can do so with all. */
+export function nulledFields(foreignKey: CompositeForeignKey, definition: ModelDefinition): string[] {
+  const fields = compositeFields(foreignKey, definition);
+  const nullable = fields.filter((_, index) => definition.columns[foreignKey.columns[index] ?? '']?.null);
+  return foreignKey.onDelete === 'setNull' && nullable.length < fields.length ? nullable : [];
+}
+
 /** The columns in the database of a foreign key of several columns. */
-const compositeFields = ({ columns: names }: CompositeForeignKey, definition: ModelDefinition): string[] =>
-  names.map((name) => fieldOf(name, definition.columns[name] ?? { type: 'text' }));
+export const compositeFields = (
+  { columns: names }: CompositeForeignKey,
+  definition: ModelDefinition,
+): string[] => names.map((name) => fieldOf(name, definition.columns[name] ?? { type: 'text' }));
 
 /** An index serves a foreign key of several columns if it starts with them, in any order. */
 function missingCompositeIndex(
@@ -185,6 +195,17 @@ function missingCompositeIndex(
     return [];
   const statement = `create index on ${quotedTable(table)} (${fields.map(quotedName).join(', ')})`;
   return [{ statement, kind: 'index', name: `${table}.${fields.join()}` }];
+}
+
+/** @param nulled the only columns that `setNull` sets to NULL; empty for all */
+export function foreignKeyClause(
+  fields: readonly string[],
+  target: ModelDefinition,
+  onDelete: OnDelete = 'restrict',
+  nulled: readonly string[] = [],
+): string {
+  const list = (names: readonly string[]): string => `(${names.map(quotedName).join(', ')})`;
+  return `add foreign key ${list(fields)} references ${quotedTable(tableOf(target))} ${list(keyFieldsOf(target))} on delete ${ON_DELETE_SQL[onDelete]}${nulled.length > 0 ? ` ${list(nulled)}` : ''}`;
 }
 
 /**
@@ -206,8 +227,7 @@ function foreignKeyChange(
   const isThere = found?.foreignKeys.some((one) => isSame(one.fields) && !others.includes(one.target ?? ''));
   // One that is not enforced on purpose gets no other beside it. The start reports it.
   if (isThere || found?.unenforced.some(isSame)) return [];
-  const list = (names: readonly string[]): string => `(${names.map(quotedName).join(', ')})`;
-  const statement = `alter table ${quotedTable(table)} add foreign key ${list(fields)} references ${quotedTable(tableOf(target))} ${list(keyFieldsOf(target))} on delete ${ON_DELETE_SQL[onDelete]}${nulled.length > 0 ? ` ${list(nulled)}` : ''}`;
+  const statement = `alter table ${quotedTable(table)} ${foreignKeyClause(fields, target, onDelete, nulled)}`;
   return [{ statement, kind: 'foreign key', name: `${table}.${fields.join()}` }];
 }
 

@@ -1,30 +1,30 @@
 // Compares the registry with the database.
-import { isKey, isUnique, keyAdvice, sameFields } from './catalog-keys.ts';
+import { isKey, keyAdvice } from './catalog-keys.ts';
 import {
   isTable,
-  isView,
   isWithTime,
-  lengthOf,
   MICROSECONDS,
   fractionalSecondDigitsOf,
   VIEW_KINDS,
   type Catalog,
   type CatalogTable,
 } from './catalog.ts';
+import {
+  alter,
+  columnDifferences,
+  compositeForeignKeyDifference,
+  NARROWER,
+  REWRITES,
+} from './column-differences.ts';
 import { KEY_TYPES } from '../types/column-types.ts';
 import { faultIf, type Fault, type KeyFault } from '../../errors.ts';
+import { quotedName } from '../fragment.ts';
 import {
   fieldOf,
-  isAddable,
-  isFilled,
-  isNullable,
   keyFieldsOf,
   keyNamesOf,
   keyTypeOf,
   tableOf,
-  typeOf,
-  type ColumnDefinition,
-  type CompositeForeignKey,
   type ModelDefinition,
 } from './model-definition.ts';
 import { triggerEffect } from './trigger-columns.ts';
@@ -54,16 +54,16 @@ export function differences(
     return [
       ...faultIf(first !== table, 'table', `another resource calls this table ${first}: use this name`),
       ...keyDifferences(definition, found),
-      ...Object.entries(definition.columns).flatMap(([name, column]) =>
-        columnDifferences(column, fieldOf(name, column), definitions, found, catalog).map((text) => ({
+      ...Object.keys(definition.columns).flatMap((name) =>
+        columnDifferences(name, definition, definitions, found, catalog).map((difference) => ({
           key: `columns.${name}`,
-          text,
+          ...difference,
         })),
       ),
       ...versionDifferences(definition, found),
       ...Object.entries(definition.foreignKeys ?? {}).flatMap(([name, foreignKey]) => {
-        const text = compositeForeignKeyDifference(foreignKey, definition, definitions, found, catalog);
-        return text === undefined ? [] : [{ key: `foreignKeys.${name}`, text }];
+        const difference = compositeForeignKeyDifference(foreignKey, definition, definitions, found, catalog);
+        return difference ? [{ key: `foreignKeys.${name}`, ...difference }] : [];
       }),
       ...[
         ...(mayInsert || addable.has(model)
@@ -96,9 +96,6 @@ const unusableTypes = (definition: ModelDefinition, { columns }: CatalogTable): 
       text: `the database role may not use the schema ${schema}, which contains the type of ${field}`,
     })),
   );
-
-/** Length of a stored hash: `$argon2id$v=19$m=19456,t=2,p=1$`, 22 characters of salt, `$`, 43 of hash. */
-const HASH_LENGTH = 97;
 
 /** Why a table with child tables cannot be served. */
 export const inheritance = ({ childTables }: CatalogTable): string =>
@@ -134,11 +131,21 @@ function keyTypeDifferences(definition: ModelDefinition, found: CatalogTable): K
   if (!stored) return [{ key: 'primaryKey', text: `there is no column ${field}` }];
   const type = keyTypeOf(definition);
   const accepts: readonly string[] = KEY_TYPES[type].accepts;
-  return faultIf(
-    !accepts.includes(stored.type),
-    'primaryKey',
-    `the key ${field} is ${stored.printed}, which primaryKey type '${type}' does not support`,
-  );
+  const is = `the key ${field} is ${stored.printed}`;
+  if (!accepts.includes(stored.type))
+    return [{ key: 'primaryKey', text: `${is}, which primaryKey type '${type}' does not support` }];
+  if (!isTable(found) || !NARROWER[type]?.includes(stored.type)) return [];
+  return [
+    {
+      key: 'primaryKey',
+      text: `${is}, which holds fewer values than primaryKey type '${type}': set it to 'integer'`,
+      alter: alter(
+        tableOf(definition),
+        `alter column ${quotedName(field)} type ${type}`,
+        `${REWRITES} Foreign keys to it keep their types.`,
+      ),
+    },
+  ];
 }
 
 function keyDifferences(definition: ModelDefinition, found: CatalogTable): KeyFault[] {
@@ -169,112 +176,22 @@ function keyDifferences(definition: ModelDefinition, found: CatalogTable): KeyFa
 }
 
 /** A version must change with each change of a row, and several changes fit into a second. */
-function versionDifferences({ version, columns }: ModelDefinition, found: CatalogTable): KeyFault[] {
+function versionDifferences(definition: ModelDefinition, found: CatalogTable): KeyFault[] {
+  const { version, columns } = definition;
   const column = version === undefined ? undefined : columns[version];
   if (version === undefined || column?.type !== 'datetime') return [];
   const field = fieldOf(version, column);
   const stored = found.columns.find((candidate) => candidate.field === field);
-  return faultIf(
-    stored !== undefined && isWithTime(stored) && fractionalSecondDigitsOf(stored) < MICROSECONDS,
-    'version',
-    `${field} is ${stored?.printed}, but two changes within a second must give it different values: make it timestamp or timestamptz, without a precision`,
-  );
-}
-
-const printedType = (column: ColumnDefinition): string =>
-  column.type === 'array' ? `'array' of '${column.of}'` : `'${column.type}'`;
-
-/** The differences of one column. If its type is wrong, there is no other: they would follow from it. */
-function columnDifferences(
-  column: ColumnDefinition,
-  field: string,
-  definitions: readonly ModelDefinition[],
-  found: CatalogTable,
-  catalog: Catalog,
-): string[] {
-  const stored = found.columns.find((candidate) => candidate.field === field);
-  if (!stored)
-    return [
-      isAddable(column) || !isTable(found)
-        ? `there is no column ${field}`
-        : `there is no column ${field}: set null: true or a default for the existing records, or add the column yourself`,
-    ];
-  const type = typeOf(column, definitions);
-  // PostgreSQL allows a foreign key of another width than the referenced key.
-  const widths = column.type === 'foreignKey' && type.accepts.includes('int4') ? ['int8'] : [];
-  if (![...type.accepts, ...widths].includes(stored.type))
-    return [`${field} is ${stored.printed}, which type ${printedType(column)} does not support`];
-  const length = lengthOf(stored);
-  const isShort = column.type === 'password' && length !== undefined && length < HASH_LENGTH;
-  const short = isShort ? [`${field} holds ${length} characters, but a hash has ${HASH_LENGTH}`] : [];
-  // Views and foreign tables have no constraints that could differ.
-  if (!isTable(found)) return short;
+  if (!stored || !isWithTime(stored) || fractionalSecondDigitsOf(stored) >= MICROSECONDS) return [];
   return [
-    ...short,
-    stored.nullable && !isNullable(column) && `${field} may be NULL in the database: set null: true`,
-    !stored.nullable &&
-      isNullable(column) &&
-      !stored.generated &&
-      `${field} is NOT NULL in the database: remove null: true`,
-    column.default !== undefined &&
-      !isFilled(column) &&
-      !stored.hasDefault &&
-      `${field} has no default in the database`,
-    column.unique && !isUnique(found, field) && `${field} is not unique in the database`,
-    column.type === 'foreignKey' && foreignKeyDifference(field, column, definitions, found, catalog),
-  ].filter((text) => typeof text === 'string');
-}
-
-function foreignKeyDifference(
-  field: string,
-  column: ColumnDefinition & { type: 'foreignKey' },
-  definitions: readonly ModelDefinition[],
-  found: CatalogTable,
-  catalog: Catalog,
-): string | undefined {
-  const target = definitions.find(({ model }) => model === column.references);
-  if (!target || isView(catalog.get(tableOf(target)))) return undefined;
-  const foreignKeys = found.foreignKeys.filter(
-    ({ fields, target: table }) => sameFields(fields, [field]) && table === tableOf(target),
-  );
-  const [key = ''] = keyFieldsOf(target);
-  const foreignKey = foreignKeys.find(({ targetFields }) => sameFields(targetFields, [key]));
-  const [other] = foreignKeys;
-  if (!foreignKey)
-    return other
-      ? `${field} references ${other.targetFields.join(', ')} of ${tableOf(target)} in the database, not its key ${key}`
-      : `${field} has no foreign key to ${tableOf(target)} in the database`;
-  const declared = column.onDelete ?? 'restrict';
-  return foreignKey.onDelete === declared
-    ? undefined
-    : `the foreign key of ${field} has on delete ${foreignKey.onDelete} in the database, but ${declared} in the registry`;
-}
-
-/** The difference of a foreign key of several columns. PostgreSQL may list its columns in another order. */
-function compositeForeignKeyDifference(
-  { columns: names, references, onDelete = 'restrict' }: CompositeForeignKey,
-  definition: ModelDefinition,
-  definitions: readonly ModelDefinition[],
-  found: CatalogTable,
-  catalog: Catalog,
-): string | undefined {
-  const target = definitions.find(({ model }) => model === references);
-  if (!target || isView(found) || isView(catalog.get(tableOf(target)))) return undefined;
-  const pairsOf = (fields: readonly string[], targets: readonly string[]): string =>
-    fields
-      .map((field, index) => `${field}\0${targets[index]}`)
-      .toSorted()
-      .join('\0');
-  const fields = names.map((name) => fieldOf(name, definition.columns[name] ?? { type: 'text' }));
-  const wanted = pairsOf(fields, keyFieldsOf(target));
-  const foreignKey = found.foreignKeys.find(
-    (one) => one.target === tableOf(target) && pairsOf(one.fields, one.targetFields) === wanted,
-  );
-  if (!foreignKey)
-    return `${fields.join(', ')} have no foreign key to ${keyFieldsOf(target).join(', ')} of ${tableOf(target)} in the database`;
-  return foreignKey.onDelete === onDelete
-    ? undefined
-    : `the foreign key of ${fields.join(', ')} has on delete ${foreignKey.onDelete} in the database, but ${onDelete} in the registry`;
+    {
+      key: 'version',
+      text: `${field} is ${stored.printed}, but two changes within a second must give it different values: make it timestamp or timestamptz, without a precision`,
+      alter: isTable(found)
+        ? alter(tableOf(definition), `alter column ${quotedName(field)} type ${stored.type}`, REWRITES)
+        : undefined,
+    },
+  ];
 }
 
 /** The columns that are not in the registry but that every INSERT must fill. */

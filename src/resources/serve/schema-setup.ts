@@ -281,12 +281,18 @@ function otherWaysToUsers(
 const HOW_TO_CREATE =
   'A start of the service with SCHEMA=apply, the default, creates missing tables. With DATABASE_URL, `npx vitrine schema --diff` prints their SQL.';
 
+const HOW_TO_ALTER =
+  'Change the registry, or the database: with DATABASE_URL, `npx vitrine schema --diff` prints the SQL for it.';
+
 /** The error for differences between the database and the registry. */
 export function misfit(faults: readonly Fault[]): StartError {
   const { message, faults: texts } = startError('The database does not fit the registry', faults);
   // The key is empty only for a missing table.
-  const hint = faults.some(({ key }) => key === '') ? `\n${HOW_TO_CREATE}` : '';
-  return new StartError(`${message}${hint}`, texts);
+  const hints = [
+    ...(faults.some(({ key }) => key === '') ? [HOW_TO_CREATE] : []),
+    ...(faults.some(({ alter }) => alter !== undefined) ? [HOW_TO_ALTER] : []),
+  ];
+  return new StartError([message, ...hints].join('\n'), texts);
 }
 
 /**
