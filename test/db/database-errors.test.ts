@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import postgres from 'postgres';
-import { Pool } from '../../src/db/connection/pool.ts';
-import { Problem } from '../../src/errors.ts';
 import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { request, serverUrl, startService, type TestService } from '../support.ts';
@@ -227,26 +225,3 @@ for (const [where, parameters] of [
       await service.close();
     }
   });
-
-test('statements beyond the limit of waiting ones are 503 with Retry-After, and the others run', async () => {
-  const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
-  const pool = new Pool({ open, connections: 1, depth: 1, maxPending: 3, deadline: 60_000 });
-  try {
-    const run = (number: number) =>
-      pool.run({ text: 'select $1::text from pg_sleep(0.05)', values: [String(number)] }, false);
-    for (let round = 0; round < 2; round += 1) {
-      const ends = await Promise.allSettled([1, 2, 3, 4, 5].map(run));
-      ends.forEach((end, index) => {
-        if (end.status === 'fulfilled') assert.equal(String(end.value[0]?.[0]), String(index + 1));
-        else {
-          assert.ok(end.reason instanceof Problem && end.reason.status === 503);
-          assert.match(end.reason.headers['Retry-After'] ?? '', /^[1-9]\d*$/);
-        }
-      });
-      const statuses = ends.map(({ status }) => status);
-      assert.deepEqual(statuses, [...Array<string>(3).fill('fulfilled'), 'rejected', 'rejected']);
-    }
-  } finally {
-    await pool.close();
-  }
-});

@@ -3,16 +3,15 @@ import assert from 'node:assert/strict';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
-import { connect, type AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { createVitrine, type Vitrine } from '../../src/index.ts';
-import { createInFlight } from '../../src/http/load/in-flight-requests.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
 import { codeBlocks } from '../docs/pages.ts';
 import { startProxy } from '../process/proxy.ts';
 import { assertProblem, eventually } from './expect.ts';
-import { after, afterEach, before, describe, mock, test } from 'node:test';
+import { after, afterEach, before, describe, test } from 'node:test';
 
 describe('the handler in another server', () => {
   let database: TestDatabase;
@@ -418,31 +417,5 @@ describe('the handler in another server', () => {
         [source],
       );
     });
-  }
-});
-
-test('shutdown waits for requests in flight, for at most 10 seconds', async () => {
-  mock.timers.enable({ apis: ['setTimeout'] });
-  try {
-    const inFlight = createInFlight();
-    let ended = 0;
-    const wait = (): Promise<unknown> => inFlight.drained().then(() => (ended += 1));
-    await wait();
-    inFlight.begin();
-    inFlight.begin();
-    const first = wait();
-    inFlight.end();
-    mock.timers.tick(9_999);
-    await Promise.resolve();
-    assert.equal(ended, 1);
-    inFlight.end();
-    await first;
-    inFlight.begin();
-    const second = wait();
-    mock.timers.tick(10_000);
-    await second;
-    assert.equal(ended, 3);
-  } finally {
-    mock.timers.reset();
   }
 });

@@ -4,6 +4,10 @@ import { ServerResponse } from 'node:http';
 import { note, user } from '../../src/resources/registry.ts';
 import { logIn } from '../admin/support.ts';
 import { startService, type TestService } from '../support.ts';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Resource } from '../../src/index.ts';
 import { after, before, describe, test } from 'node:test';
 
 /** Milliseconds that each piece takes at least, and how many of them begin within the 5 ms of one turn. */
@@ -58,4 +62,29 @@ describe('a response of megabytes', () => {
       const most = Math.max(...turns.map((one) => turns.filter((other) => other === one).length));
       assert.ok(most <= MAX_IN_TURN, `pieces in turns ${turns.join(', ')}`);
     });
+});
+
+describe('a long body', () => {
+  const paper: Resource = { model: 'paper', columns: { body: { type: 'text' } } };
+  let service: TestService;
+  before(async () => {
+    service = await startService([user, paper]);
+    await service.sql`insert into paper (body) select repeat('x', 1000000) from generate_series(1, 20)`;
+  });
+  after(() => service.close());
+
+  test('reaches a client that first sends all of its own', async () => {
+    const socket = connect({ host: '127.0.0.1', port: Number(new URL(service.base).port) });
+    await once(socket, 'connect');
+    socket.write('GET /api/paper/?limit=20 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n');
+    await sleep(300); // The response has begun.
+    const chunk = Buffer.from(`10000\r\n${'y'.repeat(65_536)}\r\n`);
+    for (let sent = 0; sent < 4_600_000; sent += chunk.length)
+      if (!socket.write(chunk)) await once(socket, 'drain');
+    socket.write('0\r\n\r\n');
+    let received = 0;
+    socket.on('data', ({ length }) => (received += length));
+    await once(socket, 'close');
+    assert.ok(received > 20_000_000, `${received} bytes`);
+  });
 });

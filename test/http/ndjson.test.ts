@@ -1,12 +1,8 @@
 // Whole collections as a stream of JSON lines.
 import assert from 'node:assert/strict';
-import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { type IncomingMessage, request as httpRequest } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openDatabase } from '../../src/db/connection/database.ts';
-import { sql } from '../../src/db/fragment.ts';
-import { createStatement } from '../../src/db/rows.ts';
-import { openExport } from '../../src/resources/records/record-export.ts';
-import { startService, type Answer, type TestService } from '../support.ts';
+import { type Answer, startService, type TestService } from '../support.ts';
 import { assertProblem, eventually, jsonLinesOf } from './expect.ts';
 import { openShelf } from './shelf.ts';
 import { after, before, describe, test } from 'node:test';
@@ -246,23 +242,5 @@ describe('a long stream', () => {
       [],
     );
     assert.equal((await streamOf(newAddress(), '?id=1')).status, 200);
-  });
-
-  test('closes its cursor and fails when its client takes nothing for too long', async () => {
-    const database = openDatabase(service.url);
-    try {
-      const statement = createStatement(
-        sql`select repeat('x', 100000) from generate_series(1, 100)`,
-        (rows) => rows.flatMap(([bytes]) => (bytes ? [{ bytes, isContinued: false }] : [])),
-      );
-      const frame = { start: '', between: '', end: '' };
-      const chunks = await openExport(database, statement, frame, 1);
-      await noReaders();
-      await assert.rejects(async () => {
-        for await (const chunk of chunks) assert.ok(chunk.length > 0);
-      }, /the client read nothing of its export/);
-    } finally {
-      await database.close();
-    }
   });
 });

@@ -1,10 +1,9 @@
 // RATE_LIMIT: each client may send so many requests in a second, and so many at once.
 import assert from 'node:assert/strict';
-import { request as send, type IncomingMessage } from 'node:http';
+import { type IncomingMessage, request as send } from 'node:http';
 import { once } from 'node:events';
-import { createRateLimit } from '../../src/http/load/rate-limit.ts';
 import { API_STYLE_PATH, SCRIPT_PATH, STYLE_PATH } from '../../src/admin/web/assets.ts';
-import { basic, startService, type Answer, type RequestOptions, type TestService } from '../support.ts';
+import { type Answer, basic, type RequestOptions, startService, type TestService } from '../support.ts';
 import { after, before, describe, test } from 'node:test';
 
 const BURST = 5;
@@ -143,68 +142,4 @@ test('without RATE_LIMIT no number of requests is refused', async () => {
   } finally {
     await service.close();
   }
-});
-
-describe('the counts of clients', () => {
-  let now = 0;
-  const limit = createRateLimit({ perSecond: 10, burst: 3 }, undefined, () => now);
-
-  test('a client may send the burst at once, and then one request per interval', () => {
-    assert.deepEqual(
-      [1, 2, 3].map(() => limit.spend('a')),
-      [0, 0, 0],
-    );
-    assert.equal(limit.spend('a'), 0.1);
-    now += 60;
-    assert.ok(Math.abs(limit.spend('a') - 0.04) < 1e-9);
-    now += 40;
-    assert.equal(limit.spend('a'), 0);
-    assert.ok(limit.spend('a') > 0);
-    now += 10_000;
-    assert.deepEqual(
-      [1, 2, 3].map(() => limit.spend('a')),
-      [0, 0, 0],
-    );
-    assert.ok(limit.spend('a') > 0);
-  });
-
-  test('requests that other processes have admitted count, also beyond the burst', () => {
-    limit.charge([['b', 5]]);
-    assert.equal(Math.round(limit.spend('b') * 1000), 300); // two too many, and one to wait for
-    now += 300;
-    assert.equal(limit.spend('b'), 0);
-  });
-
-  test('a new process gets the requests that clients do not have back yet', () => {
-    const next = createRateLimit({ perSecond: 10, burst: 3 }, undefined, () => now);
-    limit.spend('c');
-    next.charge(limit.recent(Infinity));
-    assert.deepEqual(
-      [1, 2].map(() => next.spend('c')),
-      [0, 0],
-    );
-    assert.ok(next.spend('c') > 0);
-  });
-
-  test('a new process gets the requests of the clients that have used most', () => {
-    const next = createRateLimit({ perSecond: 10, burst: 3 }, undefined, () => now);
-    for (const client of ['d', 'd', 'd', 'e', 'f', 'g']) limit.spend(client);
-    now += 50;
-    next.charge(limit.recent(2));
-    assert.ok(next.spend('d') > 0);
-  });
-
-  test('the number of counted clients is bounded, and the one seen last is kept', () => {
-    for (const client of ['early', 'late', 'late', 'late']) limit.spend(client);
-    for (let count = 0; count < 49_990; count += 1) limit.spend(`client ${count}`);
-    assert.ok(limit.spend('late') > 0);
-    assert.equal(limit.spend('early'), 0);
-    for (let count = 0; count < 200_000; count += 1) limit.spend(`other ${count}`);
-    const counted = limit.recent(Infinity);
-    assert.ok(counted.length >= 50_000 && counted.length <= 100_000, String(counted.length));
-    assert.deepEqual(
-      limit.recent(1).map(([key]) => key),
-      ['other 199999'],
-    );
-  });
 });

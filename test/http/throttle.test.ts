@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
-import { Problem } from '../../src/errors.ts';
-import { createThrottle } from '../../src/http/auth/login-throttle.ts';
 import { steadyClock } from '../../src/http/auth/steady-clock.ts';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
-import { basic, cheapHash, startService, type Answer, type TestService } from '../support.ts';
+import { type Answer, basic, cheapHash, startService, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
 import { after, before, describe, mock, test } from 'node:test';
 
@@ -359,61 +357,4 @@ test('an active client is never locked out while others fail with its name', asy
     clock.mock.restore();
     await service.close();
   }
-});
-
-test('after the minute of the first failure, attempts are counted from zero', () => {
-  let now = 1_000_000;
-  const throttle = createThrottle(() => now);
-  const retryAfter = (): string | undefined => {
-    try {
-      throttle.check('address', 'name');
-      return undefined;
-    } catch (error) {
-      assert.ok(error instanceof Problem && error.status === 429);
-      return error.headers['Retry-After'];
-    }
-  };
-  for (let round = 0; round < 2; round += 1) {
-    for (let index = 0; index < 10; index += 1) {
-      assert.equal(retryAfter(), undefined);
-      throttle.begin('address', 'name').end(true);
-      now += 1000;
-    }
-    assert.equal(retryAfter(), '50');
-    now += 49_001;
-    assert.equal(retryAfter(), '1');
-    now += 999;
-    assert.equal(retryAfter(), undefined);
-  }
-});
-
-test('the minute of the throttle starts with the first failure, not with a successful attempt', () => {
-  let now = 0;
-  const throttle = createThrottle(() => now);
-  throttle.begin('address', 'name').end(false);
-  now = 59_000;
-  for (let index = 0; index < 10; index += 1) throttle.begin('address', 'name').end(true);
-  now = 60_000;
-  assert.throws(() => throttle.check('address', 'name'));
-});
-
-test('attempts in progress count as failures until they end, and successful ones do not count', () => {
-  const throttle = createThrottle();
-  const isRefused = (): boolean => {
-    try {
-      throttle.begin('address', 'name').end(false);
-      return false;
-    } catch (error) {
-      assert.ok(error instanceof Problem && error.status === 429);
-      return true;
-    }
-  };
-  const attempts = Array.from({ length: 10 }, () => throttle.begin('address', 'name'));
-  assert.equal(isRefused(), true);
-  attempts.pop()?.end(false);
-  assert.equal(isRefused(), false);
-  for (const { end } of attempts) end(true);
-  assert.equal(isRefused(), false, 'nine have failed');
-  throttle.begin('address', 'name').end(true);
-  assert.equal(isRefused(), true);
 });

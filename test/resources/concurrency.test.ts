@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
 import { startWith, users, type WritableService } from '../db/helpers.ts';
-import { basic, request, type Answer } from '../support.ts';
+import { note, user } from '../../src/resources/registry.ts';
+import { eventually } from '../http/expect.ts';
+import { basic, request, startService, type Answer } from '../support.ts';
 import { after, before, describe, test } from 'node:test';
 
 const WIDTH = 12;
@@ -194,4 +196,38 @@ describe('concurrent requests', () => {
     });
     assert.deepEqual(statuses(answers), Array<number>(WIDTH * 2).fill(200));
   });
+});
+
+test('reads that wait for a locked table do not delay reads and writes of others', async () => {
+  const service = await startService([user, note]);
+  try {
+    await service.addUser('bob');
+    await service.sql`insert into note (message) values ('locked')`;
+    // A client runs one page of unknown cost at a time.
+    for (const path of ['/api/note/1/', '/api/user/'])
+      assert.equal((await service.request(path)).status, 200);
+    const { requests: blocked } = await service.sql.begin(async (own) => {
+      await own`lock table note in access exclusive mode`;
+      const requests = ['/api/note/1/', '/api/note/'].map((path) => service.request(path));
+      await eventually(async () => {
+        const waiting =
+          await service.sql`select from pg_locks where relation = 'note'::regclass and not granted`;
+        return waiting.count > 0;
+      }, 'the wait for the lock');
+      const answers = await Promise.all([
+        service.request('/api/user/1/'),
+        service.request('/api/user/'),
+        service.request('/api/user/1/', { method: 'PUT', user: 'bob', body: {} }),
+      ]);
+      assert.deepEqual(
+        answers.map(({ status }) => status),
+        [200, 200, 403],
+      );
+      return { requests };
+    });
+    // The lock may have taken more than 5 s on a slow machine.
+    for (const { status } of await Promise.all(blocked)) assert.ok([200, 503].includes(status));
+  } finally {
+    await service.close();
+  }
 });

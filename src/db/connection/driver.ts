@@ -1,5 +1,5 @@
 // Workarounds that make pipelining, canceling and dedicated connections over postgres.js 3.4.9 safe. They rely on its internals:
-// test/db/driver.test.ts must pass before its exact version in package.json changes.
+// test/internals/driver.test.ts must pass before its exact version in package.json changes.
 import { checkServerIdentity, type PeerCertificate, type SecureVersion } from 'node:tls';
 import postgres from 'postgres';
 import {

@@ -11,7 +11,7 @@ import { newShape, type Shape } from '../../src/db/statement-shapes.ts';
 import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
 import type { Resource } from '../../src/index.ts';
 import { eventually } from '../http/expect.ts';
-import { startWith, type WritableService } from './helpers.ts';
+import { startWith, type WritableService } from '../db/helpers.ts';
 import { after, before, describe, test, type TestContext } from 'node:test';
 
 describe('heavy statements', () => {

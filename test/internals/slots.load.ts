@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import { SERVICE, type Requester } from '../../src/db/scheduling/requester.ts';
-import { Slots, type SlotLimits } from '../../src/db/scheduling/slots.ts';
+import { type SlotLimits, Slots } from '../../src/db/scheduling/slots.ts';
+import { eventually } from '../http/expect.ts';
 import { createDatabase } from '../support.ts';
 import { openDatabase } from '../../src/db/connection/database.ts';
+import { sql } from '../../src/db/fragment.ts';
+import { createStatement } from '../../src/db/rows.ts';
+import { openExport } from '../../src/resources/records/record-export.ts';
 import { test } from 'node:test';
 
 const anonymous = (key: string): Requester => ({ ...SERVICE, key, clientKind: 'anonymous' });
@@ -82,6 +86,30 @@ test('a stream that has waited for its slot is not slow when it begins', async (
     await late.return();
   } finally {
     clearInterval(alive);
+    await database.close();
+    await here.drop();
+  }
+});
+
+test('a stream closes its cursor and fails when its client takes nothing for too long', async () => {
+  const here = await createDatabase();
+  const database = openDatabase(here.url);
+  try {
+    const statement = createStatement(sql`select repeat('x', 100000) from generate_series(1, 100)`, (rows) =>
+      rows.flatMap(([bytes]) => (bytes ? [{ bytes, isContinued: false }] : [])),
+    );
+    const frame = { start: '', between: '', end: '' };
+    const chunks = await openExport(database, statement, frame, 1);
+    await eventually(async () => {
+      const readers = await here.sql`
+        select from pg_stat_activity
+        where datname = current_database() and query ~ '^(fetch|declare) ' and pid <> pg_backend_pid()`;
+      return readers.count === 0;
+    }, 'the end of all cursors');
+    await assert.rejects(async () => {
+      for await (const chunk of chunks) assert.ok(chunk.length > 0);
+    }, /the client read nothing of its export/);
+  } finally {
     await database.close();
     await here.drop();
   }

@@ -3,16 +3,13 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import postgres from 'postgres';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { openDedicated, type OpenClient } from '../../src/db/connection/driver.ts';
+import { type OpenClient, openDedicated } from '../../src/db/connection/driver.ts';
 import { Pool } from '../../src/db/connection/pool.ts';
 import { MAX_LIFETIME } from '../../src/db/connection/pool-connections.ts';
 import type { ServerGuard } from '../../src/db/connection/server-guard.ts';
-import { COSTLY } from '../../src/db/statement-shapes.ts';
-import type { Problem } from '../../src/errors.ts';
-import { note, user } from '../../src/resources/registry.ts';
+import { Problem } from '../../src/errors.ts';
 import { eventually } from '../http/expect.ts';
-import { createDatabase, serverUrl, startService } from '../support.ts';
+import { createDatabase, serverUrl } from '../support.ts';
 import { describe, test } from 'node:test';
 
 test('a statement that fails after some rows leaves none of them to the next statement', async () => {
@@ -251,98 +248,27 @@ test('a connection is replaced before its prepared statements take much memory',
   }
 });
 
-describe('the quick pool', () => {
-  test('moves a statement that waits for a lock to another pool, so that it does not block others', async () => {
-    const service = await startService([user, note]);
-    try {
-      await service.addUser('bob');
-      await service.sql`insert into note (message) values ('locked')`;
-      // A client runs one page of unknown cost at a time.
-      for (const path of ['/api/note/1/', '/api/user/'])
-        assert.equal((await service.request(path)).status, 200);
-      let answered = 0;
-      const { requests: blocked } = await service.sql.begin(async (own) => {
-        await own`lock table note in access exclusive mode`;
-        const requests = ['/api/note/1/', '/api/note/'].map((path) =>
-          service.request(path).finally(() => (answered += 1)),
-        );
-        await eventually(async () => {
-          const waiting =
-            await service.sql`select from pg_locks where relation = 'note'::regclass and not granted`;
-          return waiting.count > 0;
-        }, 'the wait for the lock');
-        await sleep(300);
-        const answers = [
-          await service.request('/api/user/1/'),
-          await service.request('/readyz'),
-          await service.request('/api/user/'),
-          await service.request('/api/user/1/', { method: 'PUT', user: 'bob', body: {} }),
-        ];
-        assert.deepEqual(
-          answers.map(({ status }) => status),
-          [200, 200, 200, 403],
-        );
-        assert.equal(answered, 0, 'the table is still locked');
-        return { requests };
-      });
-      for (const answer of await Promise.all(blocked)) assert.equal(answer.status, 200);
-    } finally {
-      await service.close();
-    }
-  });
-
-  /** How many statements of the work pool each request runs. Requests are tried again if the machine paused: then reads count as slow. */
-  async function statementsOf(
-    messages: string,
-    requests: readonly { readonly path: string; readonly before?: string }[],
-  ): Promise<number[]> {
-    for (let tries = 1; ; tries += 1) {
-      const service = await startService([user, note]);
-      const work = async (): Promise<number> => {
-        const text = await service.metrics();
-        const [, count] = /statement_duration_seconds_count\{pool="work"\} (\d+)/.exec(text) ?? [];
-        return Number(count);
-      };
-      try {
-        await service.sql.unsafe(`insert into note (message) ${messages}`);
-        const counts: number[] = [];
-        let slowest = 0;
-        for (const { path, before } of requests) {
-          if (before) await service.sql.unsafe(before);
-          const [already, started] = [await work(), performance.now()];
-          assert.equal((await service.request(path)).status, 200);
-          slowest = Math.max(slowest, performance.now() - started);
-          counts.push((await work()) - already);
+test('statements beyond the limit of waiting ones are 503 with Retry-After, and the others run', async () => {
+  const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
+  const pool = new Pool({ open, connections: 1, depth: 1, maxPending: 3, deadline: 60_000 });
+  try {
+    const run = (number: number) =>
+      pool.run({ text: 'select $1::text from pg_sleep(0.05)', values: [String(number)] }, false);
+    for (let round = 0; round < 2; round += 1) {
+      const ends = await Promise.allSettled([1, 2, 3, 4, 5].map(run));
+      ends.forEach((end, index) => {
+        if (end.status === 'fulfilled') assert.equal(String(end.value[0]?.[0]), String(index + 1));
+        else {
+          assert.ok(end.reason instanceof Problem && end.reason.status === 503);
+          assert.match(end.reason.headers['Retry-After'] ?? '', /^[1-9]\d*$/);
         }
-        if (slowest < COSTLY || tries === 5) return counts;
-      } finally {
-        await service.close();
-      }
+      });
+      const statuses = ends.map(({ status }) => status);
+      assert.deepEqual(statuses, [...Array<string>(3).fill('fulfilled'), 'rejected', 'rejected']);
     }
+  } finally {
+    await pool.close();
   }
-
-  test('accepts no page of unknown size, and no page that was large lately', async () => {
-    const small = { path: '/api/note/?limit=1' };
-    const large = { path: '/api/note/?limit=20' };
-    const counts = await statementsOf(
-      'select repeat(md5(n::text), 2000) from generate_series(1, 20) n',
-      [small, small, small, small, large, large, large, large, { ...large, before: `update note set message = 'short'` }, large], // prettier-ignore
-    );
-    const [first, ...later] = counts.slice(0, 4);
-    assert.ok(first !== undefined && first > 0);
-    assert.deepEqual(later, [0, 0, 0], 'the first one alone');
-    assert.ok(counts.slice(4, 8).every((count) => count > 0));
-    assert.deepEqual(counts.slice(8), [1, 1], 'it was large lately');
-  });
-
-  test('accepts records next to a large one, and not the large one', async () => {
-    const counts = await statementsOf(
-      `select repeat('x', 300000) union all select 'short'`,
-      [1, 1, 2, 1, 2].map((id) => ({ path: `/api/note/${id}/` })),
-    );
-    // The cost of a statement is estimated before its first run.
-    assert.deepEqual(counts, [2, 1, 0, 1, 0]);
-  });
 });
 
 test('a connection is replaced when it is past its lifetime', async () => {

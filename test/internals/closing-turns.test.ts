@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { createHttpServer } from '../../src/http/server/http-server.ts';
-import { eventually } from './expect.ts';
+import { eventually } from '../http/expect.ts';
 import { test } from 'node:test';
 
 /** Keeps the event loop busy, as the system does when it frees thousands of received packets. */

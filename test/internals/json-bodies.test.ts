@@ -1,18 +1,53 @@
-// Long JSON is parsed in many iterations of the event loop.
+// Checking the arrays of a body lets other clients run.
 import assert from 'node:assert/strict';
-import fc from 'fast-check';
+import { setImmediate } from 'node:timers/promises';
 import { buildModels } from '../../src/db/schema/build-models.ts';
-import { scanJson, type JsonFacts } from '../../src/db/types/json-scanner.ts';
-import { ScannedJson } from '../../src/db/types/json-values.ts';
+import type { Resource } from '../../src/resources/definition/resource.ts';
+import { checkBody } from '../../src/resources/records/checked-body.ts';
 import {
   jsonFieldInTurns,
   jsonFieldOf,
   parseJsonFields,
   parseJsonFieldsInTurns,
 } from '../../src/resources/records/json-fields.ts';
+import { serveResources } from '../../src/resources/serve/served-resource.ts';
+import fc from 'fast-check';
+import { scanJson, type JsonFacts } from '../../src/db/types/json-scanner.ts';
+import { ScannedJson } from '../../src/db/types/json-values.ts';
 import { countTurns } from '../turns.ts';
 import { test } from 'node:test';
 
+const names = Array.from({ length: 20 }, (_, index) => `values${index}`);
+const registry: readonly Resource[] = [
+  {
+    model: 'measure',
+    columns: {
+      title: { type: 'string' },
+      ...Object.fromEntries(names.map((name) => [name, { type: 'array', of: 'integer', null: true }])),
+    },
+  },
+];
+const measure = serveResources(registry, buildModels(registry), { access: 'default', userModel: 'user' }).get(
+  'measure',
+);
+
+test('a body with many arrays lets other clients run before each of them, with the same result', async () => {
+  assert.ok(measure);
+  const body = { title: 'x', ...Object.fromEntries(names.map((name) => [name, [1, 2, 'x']])) };
+  const fields = parseJsonFields(JSON.stringify(body));
+  const writing = { id: undefined, caller: { id: '1', name: 'ada', admin: false } };
+  let rests = 0;
+  const rest = (): Promise<void> => {
+    rests += 1;
+    return setImmediate();
+  };
+  const inTurns = await checkBody(fields, measure, writing, rest);
+  assert.equal(rests, names.length);
+  assert.deepEqual(inTurns, await checkBody(fields, measure, writing));
+  assert.deepEqual(Object.keys(inTurns.errors), names);
+});
+
+// Long JSON is parsed in many iterations of the event loop.
 test('a JSON body with many values lets other requests run between them, with the same fields', async () => {
   const text = `{"a": [${'1,'.repeat(500_000)}1], "b": {"c": ["x", null]}, "a": 2}`;
   const [fields, turns] = await countTurns(async () => parseJsonFieldsInTurns(text));

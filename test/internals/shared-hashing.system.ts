@@ -11,7 +11,7 @@ import { test } from 'node:test';
 type Start = Extract<ToWorker, { kind: 'start' }>['start'];
 
 test('with WORKERS, a client that leaves while another process hashes is not hashed', async () => {
-  const child = fork('test/process/hashing-worker.ts', { execArgv: ['--import', 'tsx'] });
+  const child = fork('test/internals/hashing-worker.ts', { execArgv: ['--import', 'tsx'] });
   const exited = once(child, 'exit');
   const workers: Worker[] = [];
   const hub = createWorkerHub(

@@ -6,7 +6,12 @@ import { newShape } from '../../src/db/statement-shapes.ts';
 import { Scheduler } from '../../src/db/scheduling/scheduler.ts';
 import type { WorkClass } from '../../src/db/scheduling/work-class.ts';
 import { eventually } from '../http/expect.ts';
-import { test } from 'node:test';
+import { after, before, test } from 'node:test';
+
+// The timers of the scheduler do not keep the process alive.
+let alive: NodeJS.Timeout;
+before(() => void (alive = setInterval(() => undefined, 100)));
+after(() => clearInterval(alive));
 
 test('a client alone gets seven of the ten connections for writes, and three others one each', async () => {
   const scheduler = new Scheduler();
