@@ -67,6 +67,47 @@ export async function request(base: string, path: string, options: RequestOption
   return { status, headers: received, text, json };
 }
 
+/** Waits up to a minute, or longer, for a condition, such as a log line that is written with a delay. */
+export async function eventually<T>(
+  condition: () => T | Promise<T>,
+  label: string,
+  seconds = 60,
+): Promise<NonNullable<T>> {
+  // Counts instead of looking at a clock, because tests replace clocks.
+  for (let tries = 0; tries < seconds * 100; tries += 1) {
+    const found = await condition();
+    if (found) return found;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  throw new Error(`timeout: ${label}`);
+}
+
+/** Waits until a statement of the service waits for a lock. */
+export const lockedOut = ({ sql }: Pick<TestDatabase, 'sql'>, count = 1): Promise<unknown> =>
+  eventually(async () => {
+    const waiting = await sql`
+      select from pg_stat_activity
+      where datname = current_database() and application_name = 'vitrine' and wait_event_type = 'Lock'`;
+    return waiting.count >= count;
+  }, 'a statement that waits for a lock');
+
+/** Starts some work, and waits until the service has run a statement that contains this text. */
+export async function untilRun(
+  { sql }: Pick<TestDatabase, 'sql'>,
+  text: string,
+  work: () => unknown,
+): Promise<void> {
+  const [row] = await sql<{ now: string }[]>`select clock_timestamp()::text as now`;
+  work();
+  await eventually(async () => {
+    const done = await sql`
+      select from pg_stat_activity
+      where datname = current_database() and application_name = 'vitrine' and state = 'idle'
+        and query_start > ${row?.now ?? ''}::timestamptz and position(${text} in query) > 0`;
+    return done.count > 0;
+  }, `a statement with ${text}`);
+}
+
 /** A hash that costs next to nothing, so that tests with many users are quick. */
 export const cheapHash = (password: string): Promise<string> => hash(password, CHEAP_COSTS);
 

@@ -96,11 +96,7 @@ describe('bulk actions', () => {
       await other`begin`;
       await other.unsafe(change);
       const answer = submit(page, 'confirm');
-      const isWaiting = async (): Promise<boolean> =>
-        (
-          await service.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-        ).length > 0;
-      while (!(await isWaiting())) await new Promise((resolve) => setTimeout(resolve, 20));
+      await lockedOut(service);
       await other`commit`;
       other.release();
       return answer;

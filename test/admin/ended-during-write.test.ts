@@ -1,9 +1,8 @@
 // Forms of an admin who is demoted after the session was checked and before the record is written.
 import assert from 'node:assert/strict';
-import { setTimeout } from 'node:timers/promises';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type TestService } from '../support.ts';
+import { lockedOut, startService, type TestService } from '../support.ts';
 import { fieldsOf, hiddenFields, logIn, type AdminAnswer, type Browser } from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
@@ -49,12 +48,7 @@ describe('a form of an admin who is demoted before the write', () => {
     await service.sql.begin(async (lock) => {
       await lock`lock table ${lock(table)} in access exclusive mode`;
       answer = boss.post(path, fields);
-      const waiting = async (): Promise<number> =>
-        (
-          await lock`select from pg_locks where not granted and relation = ${table}::regclass
-          and database = (select oid from pg_database where datname = current_database())`
-        ).count;
-      while ((await waiting()) === 0) await setTimeout(10);
+      await lockedOut(service);
       await service.sql`update "user" set admin = false where username = 'boss'`;
     });
     assert.ok(answer);

@@ -1,8 +1,7 @@
 // Logins with the old password while the user changes.
 import assert from 'node:assert/strict';
-import { setTimeout } from 'node:timers/promises';
 import { describe, test } from '../hash-costs.ts';
-import { cheapHash, startService, type TestService } from '../support.ts';
+import { cheapHash, eventually, lockedOut, startService, type TestService } from '../support.ts';
 import { fromNewAddress } from '../http/expect.ts';
 import { attemptLogin, logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
@@ -31,12 +30,7 @@ async function logInDuring(
   await service.sql.begin(async (lock) => {
     await lock`lock table vitrine_session in access exclusive mode`;
     answer = attemptLogin(service, name, `pw-${name}`, browser);
-    const waiting = async (): Promise<number> =>
-      (
-        await lock`select from pg_locks where not granted and relation = 'vitrine_session'::regclass
-        and database = (select oid from pg_database where datname = current_database())`
-      ).count;
-    while ((await waiting()) === 0) await setTimeout(10);
+    await lockedOut(service);
     await change();
   });
   assert.ok(answer);
@@ -78,9 +72,8 @@ describe('a login during which the user changes', () => {
 test('a password change ends the sessions of all concurrent logins with the old password', async () => {
   await service.addUser('boss', { admin: true });
   const opened: Browser[] = [];
-  let isOver = false;
   const guesser = async (): Promise<void> => {
-    while (!isOver) {
+    for (;;) {
       const browser = openBrowser(service);
       const answer = await attemptLogin(service, 'boss', 'pw-boss', browser);
       if (answer.status === 303) opened.push(browser);
@@ -88,15 +81,10 @@ test('a password change ends the sessions of all concurrent logins with the old 
     }
   };
   const guessers = Array.from({ length: 8 }, guesser);
-  try {
-    while (opened.length < 20) await setTimeout(10);
-    // The change is made in the database, because a request would wait behind the logins.
-    await setPassword('boss', NEW);
-    await setTimeout(300);
-  } finally {
-    isOver = true;
-    await Promise.all(guessers);
-  }
+  await eventually(() => opened.length >= 20, 'sessions');
+  // The change is made in the database, because a request would wait behind the logins.
+  await setPassword('boss', NEW);
+  await Promise.all(guessers);
   const survivors = await Promise.all(opened.map(isIn));
   assert.equal(survivors.filter(Boolean).length, 0);
 });

@@ -2,11 +2,13 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { fromNewAddress, lockedOut } from '../http/expect.ts';
+import { fromNewAddress, lockedOut, stopClock } from '../http/expect.ts';
 import { createLoopback } from '../loopback.ts';
 import { cheapHash, startService, type TestService } from '../support.ts';
 import { hiddenFields, invalidFields, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
 import { after, before, describe, test } from 'node:test';
+
+stopClock();
 
 const league: Resource = { model: 'league', columns: { name: { type: 'string' } }, access: 'user' };
 const team: Resource = {

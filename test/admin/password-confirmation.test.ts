@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { fromNewAddress } from '../http/expect.ts';
+import { fromNewAddress, stopClock } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
 import {
   fieldsOf,
@@ -13,6 +13,8 @@ import {
 } from './support.ts';
 import { resources } from './sample-resources.ts';
 import { after, before, test } from 'node:test';
+
+stopClock();
 
 const NEW = { _password: 'a new password', _repeat: 'a new password' };
 

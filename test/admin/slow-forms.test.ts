@@ -1,8 +1,7 @@
 // Forms that arrive slowly, while their sender or the sender's session changes.
 import assert from 'node:assert/strict';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { wire } from '../http/wire.ts';
-import { cheapHash, startService, type TestService } from '../support.ts';
+import { cheapHash, startService, untilRun, type TestService } from '../support.ts';
 import { csrfIn, logIn, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
 import { after, before, describe, test } from 'node:test';
@@ -36,8 +35,9 @@ describe('a form that arrives slowly', () => {
       'Content-Type: application/x-www-form-urlencoded',
       `Content-Length: ${body.length}`,
     ];
-    connection.send(`${head.join('\r\n')}\r\n\r\n${body.slice(0, 10)}`);
-    await sleep(300); // the service has found the session by then
+    await untilRun(service, 'vitrine_session', () =>
+      connection.send(`${head.join('\r\n')}\r\n\r\n${body.slice(0, 10)}`),
+    );
     await change();
     connection.send(body.slice(10));
     const answer = await connection.next();

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hash } from '@node-rs/argon2';
 import { startService } from '../support.ts';
-import { eventually } from '../http/expect.ts';
+import { eventually, fromNewAddress } from '../http/expect.ts';
 import { requestText, wire } from '../http/wire.ts';
 import { csrfIn, openBrowser } from './support.ts';
 import { resources } from './sample-resources.ts';
@@ -51,4 +51,28 @@ test('a read is answered while 64 login forms, whose last bytes came late, wait 
     for (const connection of wires) connection.destroy();
     await service.close();
   }
+});
+
+test('a login gets a 503 page when too many passwords wait for verification', async () => {
+  const service = await startService(resources, { trustProxy: 1 });
+  const browsers = await Promise.all(
+    Array.from({ length: 300 }, async () => {
+      const browser = openBrowser(service);
+      await browser.get('/admin/-/login/', fromNewAddress());
+      return browser;
+    }),
+  );
+  const answers = await Promise.all(
+    browsers.map((browser, index) =>
+      browser.post('/admin/-/login/', { username: `unknown ${index}`, password: 'x' }, fromNewAddress()),
+    ),
+  );
+  const busy = answers.filter(({ status }) => status === 503);
+  assert.ok(busy.length > 0);
+  assert.deepEqual(
+    answers.filter(({ status }) => status !== 401 && status !== 503).map(({ status }) => status),
+    [],
+  );
+  assert.match(busy[0]?.headers.get('content-security-policy') ?? '', /default-src 'none'/);
+  await service.close();
 });

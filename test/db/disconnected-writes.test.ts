@@ -49,9 +49,7 @@ describe('a client that disconnects', () => {
     client.send(sent.replace('HTTP/1.1', 'HTTP/1.0'));
     await eventually(async () => (await open()) === 1, 'the insert to run');
     client.destroy();
-    const left = performance.now();
     await eventually(async () => (await open()) === 0, 'the insert to end');
-    assert.ok(performance.now() - left < 5_000);
     assert.equal((await service.sql`select from slow`).length, 0);
   });
 });

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { basic, startService, type Answer, type TestService } from '../support.ts';
+import { basic, startService, untilRun, type Answer, type TestService } from '../support.ts';
 import { assertUnauthorized } from './expect.ts';
 import { requestText, wire } from './wire.ts';
 import { after, before, describe, test } from 'node:test';
@@ -58,8 +57,9 @@ describe('a write of a user who has changed', () => {
         'content-type': 'application/json',
         'content-length': String(body.length),
       };
-      connection.send(requestText('POST', '/api/guarded/', headers, body.slice(0, 5)));
-      await sleep(300); // the service has verified the password by then
+      await untilRun(service, '"user"', () =>
+        connection.send(requestText('POST', '/api/guarded/', headers, body.slice(0, 5))),
+      );
       await service.sql`update "user" set ${service.sql(changed)} where id = ${id}`;
       connection.send(body.slice(5));
       assert.equal((await connection.next())?.status, 401);
@@ -80,8 +80,9 @@ describe('a write of a user who has changed', () => {
         'content-type': 'application/json',
         'content-length': String(body.length),
       };
-      connection.send(requestText(method, path, headers, body.slice(0, 5)));
-      await sleep(100);
+      await untilRun(service, '"user"', () =>
+        connection.send(requestText(method, path, headers, body.slice(0, 5))),
+      );
       connection.send(body.slice(5));
       assert.equal((await connection.next())?.status, status);
       connection.destroy();

@@ -1,7 +1,11 @@
 // Checks of errors, new client addresses, and waiting for a state.
 import assert from 'node:assert/strict';
 import { STATUS_CODES } from 'node:http';
-import type { Answer, TestService } from '../support.ts';
+import { mock } from 'node:test';
+import { steadyClock } from '../../src/http/auth/steady-clock.ts';
+import { eventually, type Answer } from '../support.ts';
+
+export { eventually, lockedOut } from '../support.ts';
 
 /** A header that gives each request a new client address, behind one trusted proxy. */
 export const fromNewAddress = (() => {
@@ -11,6 +15,16 @@ export const fromNewAddress = (() => {
     return { 'x-forwarded-for': `10.${count >> 16}.${(count >> 8) & 255}.${count & 255}` };
   };
 })();
+
+/**
+ * Stops the clock by which failed logins and remembered credentials expire, so that no minute ends within a test on a slow machine.
+ * @returns moves the clock on by milliseconds
+ */
+export function stopClock(): (milliseconds: number) => void {
+  let now = Math.ceil(performance.now()); // a fraction could be rounded up to another second
+  mock.method(steadyClock, 'now', () => now);
+  return (milliseconds) => void (now += milliseconds);
+}
 
 /** Checks that the answer is exactly the documented 401. */
 export function assertUnauthorized({ status, headers, text }: Answer, label?: string): void {
@@ -87,16 +101,6 @@ export const whenAdmitted = (send: () => Promise<Answer>): Promise<Answer> =>
     return answer.status === 429 || answer.status === 503 ? undefined : answer;
   }, 'a request that is admitted');
 
-/** Waits up to 20 s for a condition, such as a log line that is written with a delay. */
-export async function eventually<T>(condition: () => T | Promise<T>, label: string): Promise<NonNullable<T>> {
-  for (let tries = 0; tries < 2_000; tries += 1) {
-    const found = await condition();
-    if (found) return found;
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-  throw new Error(`timeout: ${label}`);
-}
-
 /** The values of newline-delimited JSON, which must end with a line break. */
 export function jsonLinesOf(text: string): unknown[] {
   assert.ok(text === '' || text.endsWith('\n'));
@@ -105,12 +109,3 @@ export function jsonLinesOf(text: string): unknown[] {
     .slice(0, -1)
     .map((line) => JSON.parse(line) as unknown);
 }
-
-/** Waits until a statement of the service waits for a lock. */
-export const lockedOut = ({ sql }: Pick<TestService, 'sql'>): Promise<unknown> =>
-  eventually(async () => {
-    const waiting = await sql`
-      select from pg_stat_activity
-      where datname = current_database() and application_name = 'vitrine' and wait_event_type = 'Lock'`;
-    return waiting.count > 0;
-  }, 'a statement that waits for a lock');

@@ -254,3 +254,13 @@ test('the path for the log takes no longer with 30,000 parameters than with a fe
   };
   assert.ok(cpuOf(paths, 5) < 150_000, 'each takes less than 1.5 ms');
 });
+
+test('a form of invalid or repeated fields costs about as much as a form of valid fields', () => {
+  const timeOf = (part: string): number => {
+    const text = part.repeat(1_000_000 / part.length);
+    return cpuOf(() => decodeField(text, 'data', 2));
+  };
+  const valid = timeOf('a=&');
+  for (const part of ['%=&', '%ff&', 'data=&', 'd%61ta=&', '%6ata=&'])
+    assert.ok(timeOf(part) < 10 * valid + 5_000, part);
+});

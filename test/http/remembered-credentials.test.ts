@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { steadyClock } from '../../src/http/auth/steady-clock.ts';
 import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, request, startService, type Answer, type TestService } from '../support.ts';
-import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
+import { assertProblem, assertUnauthorized, fromNewAddress, stopClock } from './expect.ts';
 import { after, before, describe, mock, test } from 'node:test';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'admin' };
@@ -201,8 +200,7 @@ describe('remembered credentials', () => {
 });
 
 test('credentials are remembered for a few minutes after their last use, and not much longer', async () => {
-  let passed = 0;
-  const clock = mock.method(steadyClock, 'now', () => performance.now() + passed);
+  const passTime = stopClock();
   const service = await startService([user, note]);
   try {
     const names = ['ann', 'bea'];
@@ -214,18 +212,18 @@ test('credentials are remembered for a few minutes after their last use, and not
         body: { message: 'x' },
       });
     for (const name of names) assert.equal((await write(name)).status, 201);
-    passed += 2 * 60_000;
+    passTime(2 * 60_000);
     assert.equal((await write('ann')).status, 201);
-    passed += 10 * 60_000;
+    passTime(10 * 60_000);
     for (let index = 0; index < 10; index += 1) assertUnauthorized(await write('bea', `wrong ${index}`));
     // Only remembered credentials would be accepted now.
     for (const name of names) assertProblem(await write(name), 429);
-    passed += 60_000;
+    passTime(60_000);
     assert.equal((await write('ann')).status, 201);
     await service.sql`update "user" set password = ${await cheapHash('new')} where username = 'bea'`;
     assert.equal((await write('bea', 'new')).status, 201);
   } finally {
-    clock.mock.restore();
+    mock.restoreAll();
     await service.close();
   }
 });

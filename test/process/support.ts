@@ -7,9 +7,8 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { REPOSITORY } from '../paths.ts';
-import { cheapHash, type Sql } from '../support.ts';
+import { cheapHash, eventually, type Sql } from '../support.ts';
 import { after } from 'node:test';
 
 export { REPOSITORY } from '../paths.ts';
@@ -131,21 +130,23 @@ export async function run(words: readonly string[], options: RunOptions = {}): P
   return (await start(words, options)).ended;
 }
 
-/** Tries until the attempt gives something that is not false or undefined; what it throws counts as not yet. */
+/** Like `eventually`, but only false and undefined are not yet a result, and so is what the attempt throws. */
 export async function until<T>(what: string, attempt: () => T | Promise<T>, seconds = 120): Promise<T> {
-  const deadline = Date.now() + seconds * 1000;
   let last: unknown;
-  while (Date.now() < deadline) {
+  const tryOnce = async (): Promise<{ readonly result: T } | undefined> => {
     try {
       const result = await attempt();
-      if (result !== false && result !== undefined) return result;
+      if (result !== false && result !== undefined) return { result };
       last = result;
     } catch (error) {
       last = error;
     }
-    await sleep(25);
-  }
-  throw new Error(`waited in vain for ${what}; at last: ${String(last)}`);
+    return undefined;
+  };
+  const found = await eventually(tryOnce, what, seconds).catch((error: unknown) => {
+    throw new Error(`waited in vain for ${what}; at last: ${String(last)}`, { cause: error });
+  });
+  return found.result;
 }
 
 /** Waits for the line on standard output that says where the program listens. */

@@ -6,6 +6,7 @@ import { runPairs } from '../../bench/replicas/pairs.ts';
 import { createClient } from '../../src/client.ts';
 import { StartError } from '../../src/index.ts';
 import { startProxy } from '../process/proxy.ts';
+import { until } from '../process/support.ts';
 import { createDatabase, type Answer } from '../support.ts';
 import {
   configure,
@@ -13,7 +14,6 @@ import {
   pauseReplay,
   RESOURCES,
   resumeReplay,
-  until,
   type ReplicatedDatabase,
   type ReplicatedService,
 } from './support.ts';
@@ -29,7 +29,7 @@ const positionOf = ({ headers }: Answer): string => headers.get('vitrine-positio
 describe('with a standby', () => {
   let database: ReplicatedDatabase;
   let service: ReplicatedService;
-  const rotation = (): Promise<void> =>
+  const rotation = (): Promise<unknown> =>
     until('the standby to be in the rotation', async () => sum(await service.metric('in_rotation')) === 1);
   before(async () => {
     database = await createReplicatedDatabase(1);
@@ -540,7 +540,7 @@ describe('with two standbys', () => {
       }
     };
     const clients = Promise.all([client(), client(), client()]);
-    const inRotation = async (count: number): Promise<void> =>
+    const inRotation = (count: number): Promise<unknown> =>
       until(`${count} in the rotation`, async () => sum(await service.metric('in_rotation')) === count);
     const [first, second] = [again.standbys[0]!, again.standbys[1]!];
     await inRotation(2);

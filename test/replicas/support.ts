@@ -2,7 +2,6 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createReplication, type Replication, type Server } from '../../bench/replicas/replication.ts';
 import { createVitrine, type Resource, type VitrineOptions } from '../../src/index.ts';
 import { cheapHash, metricsAddress, request, type Answer, type RequestOptions } from '../support.ts';
@@ -34,15 +33,6 @@ export interface ReplicatedService {
 export interface ReplicatedDatabase extends Replication {
   readonly serve: (options?: Partial<VitrineOptions>) => Promise<ReplicatedService>;
   readonly drop: () => Promise<void>;
-}
-
-/** Waits until the attempt gives true. */
-export async function until(what: string, attempt: () => Promise<boolean> | boolean): Promise<void> {
-  for (let tries = 0; tries < 1_500; tries += 1) {
-    if (await attempt()) return;
-    await sleep(20);
-  }
-  throw new Error(`waited in vain for ${what}`);
 }
 
 /** Changes a setting of a running server. */

@@ -1,11 +1,10 @@
 import { hash } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
-import { setTimeout } from 'node:timers/promises';
 import type { Resource } from '../../src/index.ts';
 import { rowsOf, startWith, users, type WritableService } from '../db/helpers.ts';
 import { createPasswords } from '../../src/resources/passwords/password-hashing.ts';
 import { describe, test } from '../hash-costs.ts';
-import { basic, cheapHash, startService } from '../support.ts';
+import { basic, cheapHash, eventually, startService } from '../support.ts';
 import { after, before } from 'node:test';
 
 const PHC = /^\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$/;
@@ -213,7 +212,7 @@ describe('passwords', () => {
     await login('log', secret);
     await service.request('/api/the-last-line/');
     // Lines are logged with a delay, in their order.
-    while (!service.lines.some(({ path }) => path === '/api/the-last-line/')) await setTimeout(10);
+    await eventually(() => service.lines.some(({ path }) => path === '/api/the-last-line/'), 'the last line');
     assert.doesNotMatch(JSON.stringify(service.lines), new RegExp(`${secret}|argon2`));
   });
 

@@ -1,9 +1,8 @@
 // Responses after a committed change, when the record cannot be read again.
 import assert from 'node:assert/strict';
-import { setTimeout } from 'node:timers/promises';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type Sql, type TestService } from '../support.ts';
+import { lockedOut, startService, type Sql, type TestService } from '../support.ts';
 import { fieldsOf, logIn, type AdminAnswer, type Browser } from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
@@ -45,17 +44,6 @@ async function holdLock(lock: (sql: Sql) => Promise<unknown>): Promise<() => Pro
   };
 }
 
-/** The number of statements that wait for a lock. */
-const waiting = async (): Promise<number> =>
-  (
-    await service.sql`select from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock'`
-  ).count;
-
-async function untilOneWaits(): Promise<void> {
-  while ((await waiting()) === 0) await setTimeout(10);
-}
-
 /**
  * Saves a song while its label cannot be read. The write first waits for `lock`. Then the table of bands is locked, which the
  * label needs, and the write commits. The table of albums stays free, because the insert of a song needs it.
@@ -68,7 +56,7 @@ async function saveUnread(
   const fields = { ...fieldsOf(await ada.get(path)), title, _save: 'stay' };
   const releaseWrite = await holdLock(lock);
   const answer = ada.post(path, fields);
-  await untilOneWaits();
+  await lockedOut(service);
   const releaseRead = await holdLock((sql) => sql`lock table band in access exclusive mode`);
   await releaseWrite();
   try {

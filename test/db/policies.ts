@@ -1,0 +1,48 @@
+import { createVitrine, type Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { request, startService, type Answer, type TestService } from '../support.ts';
+
+const guarded: Resource = { model: 'guarded', columns: { name: { type: 'string' } }, access: 'user' };
+const resources = [user, guarded];
+
+interface Limited {
+  /** The superuser's service. */
+  readonly service: TestService;
+  readonly role: string;
+  /** Sends a request to the service of the role. */
+  readonly send: (method: string, path: string, name?: string) => Promise<Answer>;
+}
+
+/**
+ * Serves as a role that has to keep policies.
+ * @param policies SQL that makes them, of the table `guarded`
+ */
+export async function withPolicies(
+  policies: string,
+  work: (limited: Limited) => Promise<void>,
+): Promise<void> {
+  const service = await startService(resources);
+  const role = `limited_${Date.now()}`;
+  try {
+    await service.addUser('ada');
+    await service.sql.unsafe(`create role ${role} login password 'x' nobypassrls;
+      grant all on all tables in schema public to ${role}; grant all on all sequences in schema public to ${role};
+      alter table guarded enable row level security; ${policies}`);
+    const url = new URL(service.url);
+    [url.username, url.password] = [role, 'x'];
+    const vitrine = await createVitrine({
+      databaseUrl: url.href,
+      resources,
+      port: 0,
+      schema: 'check',
+      log: () => undefined,
+    });
+    const { url: base } = await vitrine.start();
+    const send: Limited['send'] = (method, path, name) =>
+      request(base, path, { method, user: 'ada', ...(name === undefined ? {} : { body: { name } }) });
+    await work({ service, role, send }).finally(() => vitrine.close());
+  } finally {
+    await service.sql.unsafe(`drop owned by ${role}; drop role ${role}`);
+    await service.close();
+  }
+}
