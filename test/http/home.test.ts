@@ -4,6 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { assertProblem } from './expect.ts';
 import { startService, type TestService } from '../support.ts';
+import { wire } from './wire.ts';
 import { after, before, describe, test } from 'node:test';
 
 const city: Resource = { model: 'city', columns: { name: { type: 'string' } }, methods: ['GET'] };
@@ -68,4 +69,62 @@ describe('the address /', () => {
     assertProblem(await service.request('/?x=1'), 400);
     assertProblem(await service.request('/', { headers: { Accept: 'text/csv' } }), 406);
   });
+});
+
+const word: Resource = { model: 'word', columns: { text: { type: 'string' } } };
+const LEVELS = ['default', 'user', 'admin'] as const;
+/** A model for each pair of levels. */
+const pairs = LEVELS.flatMap((access) =>
+  LEVELS.map((read): Resource => ({ ...word, model: `${access}_${read}`, access, read })),
+);
+
+describe('the list of resources', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService([user, word, ...pairs], { access: 'user' });
+  });
+  after(() => service.close());
+
+  test('shows the levels for reading and for writing, also the level of ACCESS', async () => {
+    const { json } = await service.request('/api/');
+    const levels = json.resources.map(({ name, access, read }: Record<string, string>) => [
+      name,
+      access,
+      read,
+    ]);
+    assert.deepEqual(levels, [
+      ['user', 'admin', 'default'],
+      ['word', 'user', 'default'],
+      ...pairs.map(({ model, access, read }) => [model, access, read]),
+    ]);
+  });
+
+  test('accepts no parameters, with and without the last slash', async () => {
+    for (const path of ['/api/', '/api']) {
+      for (const name of ['limit', 'page', 'ordering', 'name', 'word']) {
+        const { status, json } = await service.request(`${path}?${name}=1`);
+        assert.deepEqual([status, Object.keys(json.errors ?? {})], [400, [name]], `${path}?${name}`);
+      }
+    }
+  });
+});
+
+test('a service that is shutting down is alive but not ready, for requests on open connections', async () => {
+  for (const [path, status] of [
+    ['/healthz', 200],
+    ['/readyz', 503],
+  ] as const) {
+    const service = await startService([user, note]);
+    const connection = wire(service);
+    const head = `GET ${path} HTTP/1.1\r\nHost: x\r\n`;
+    connection.send(`${head}\r\n${head}`); // the second request lacks its last line
+    assert.equal((await connection.next())?.status, 200);
+    const closing = service.close();
+    connection.send('\r\n');
+    const answer = await connection.next();
+    assert.equal(answer?.status, status);
+    assert.equal(answer.headers['connection'], 'close');
+    assert.equal(answer.headers['retry-after'] !== undefined, status === 503);
+    await closing;
+  }
 });

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
-import { rowsOf, type WritableService } from '../db/helpers.ts';
+import { rowsOf, startWith, type WritableService } from '../db/helpers.ts';
 import { startAllTypes, WIDE } from './all-types.ts';
+import { assertFaults } from './registry-faults.ts';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
+import { startService, type TestService } from '../support.ts';
+import { assertProblem } from '../http/expect.ts';
 import { after, before, describe, test } from 'node:test';
 
 const TEXT_FAULTS = ['"a\\u0000b"', '"\\ud800"', '"\\udc00x"', '"\\ud800\\ud800\\udc00"'];
@@ -180,4 +185,134 @@ describe('an invalid body', () => {
     wrong.push(...(await wrongAnswers(`{"s":"x","near":${deep},"near_id":1}`, ['near_id'])));
     assert.deepEqual(wrong, []);
   });
+});
+
+// The faults of array columns in a registry.
+const FAULTS: Readonly<Record<string, readonly [column: object, keys: readonly string[]]>> = {
+  'a missing type of the elements': [{}, ['of: must be one of string, text,']],
+  'an unknown type of the elements': [{ of: 'json', elements: 1 }, ['of: must be one of']],
+  'elements that are no object': [{ of: 'text', elements: true }, ['elements: must be an object']],
+  'an unknown key of the elements': [
+    { of: 'text', elements: { min: 1 } },
+    ['elements.min: elements of type text have no such key'],
+  ],
+  'limits that are no numbers': [
+    { of: 'integer', elements: { min: 'a', null: 1 } },
+    ['elements.null: must be true or false', 'elements.min: must be a number'],
+  ],
+  'a limit on the array itself': [{ of: 'text', maxLength: 5 }, ['maxLength: type array has no such key']],
+  'a choice of another type': [{ of: 'integer', choices: [1, 'a'] }, ['choices: "a" must be a whole number']],
+  'a choice that JSON does not have, and a default': [
+    { of: 'bigint', choices: [1n], default: [] },
+    ['choices: 1n must be a number or a string of digits'],
+  ],
+  'a limit of the elements that JSON does not have': [
+    { of: 'text', elements: { maxLength: 5n } },
+    ['elements.maxLength: must be a'],
+  ],
+  'a choice beyond the limits': [
+    { of: 'string', choices: ['abc'], elements: { maxLength: 2 } },
+    ['choices: "abc" must be at most 2 characters'],
+  ],
+  'a default that is no array': [{ of: 'text', default: 'a' }, ['default: "a" must be an array']],
+  'a default with an element that is not a choice': [
+    { of: 'text', choices: ['a'], default: ['a', 'b'] },
+    ['default: ["a","b"] element 2: must be one of a'],
+  ],
+  'a NULL element in the default': [
+    { of: 'text', elements: { null: false }, default: [null] },
+    ['default: [null] element 1: must not be null'],
+  ],
+};
+
+for (const [name, [column, keys]] of Object.entries(FAULTS))
+  test(`${name} is reported`, () =>
+    assertFaults(
+      [{ model: 'thing', columns: { tags: { type: 'array', ...column } } }],
+      keys.map((key) => `thing: columns.tags.${key}`),
+    ));
+
+const one: Resource = {
+  model: 'one',
+  columns: {
+    number: { type: 'integer', null: true },
+    big: { type: 'bigint', null: true },
+    json: { type: 'json', null: true },
+    day: { type: 'date', null: true },
+    moment: { type: 'datetime', null: true },
+  },
+  access: 'user',
+};
+
+describe('a whole number is checked by its digits, not by its nearest double', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService([user, one]);
+    await service.addUser('ada');
+    await service.sql`insert into one default values`;
+  });
+  after(() => service.close());
+
+  for (const [sent, status, key] of [
+    ['{"number":4.9999999999999999999}', 400, 'number'],
+    ['{"number":1e-99999999}', 400, 'number'],
+    ['{"number":2147483647.00000001}', 400, 'number'],
+    ['{"number":1.0}', 200, 1],
+    ['{"number":1e2}', 200, 100],
+    ['{"number":-0.5e1}', 200, -5],
+    [`{"json":${'1'.repeat(140_000)}}`, 400, 'json'],
+    ['{"day":"10000-01-01"}', 400, 'day'],
+    ['{"moment":"0044-03-15 00:00:00 BC"}', 400, 'moment'],
+    ['{"big":1.0}', 200, '1'],
+    ['{"big":9.007199254740993e15}', 200, '9007199254740993'],
+    ['{"big":1.5}', 400, 'big'],
+  ] as const) {
+    test(`${sent.slice(0, 60)} is ${status}`, async () => {
+      const answer = await service.request('/api/one/1/', {
+        method: 'PUT',
+        user: 'ada',
+        body: sent,
+        headers: { 'content-type': 'application/json' },
+      });
+      assert.equal(answer.status, status, answer.text);
+      if (status === 400) assert.deepEqual(Object.keys(answer.json.errors), [key]);
+      else assert.equal(sent.includes('big') ? answer.json.big : answer.json.number, key);
+    });
+  }
+});
+
+const jsonColumn = { type: 'json', null: true } as const;
+const deepModel: Resource = {
+  model: 'deep',
+  columns: { b: jsonColumn, j: jsonColumn, x: { type: 'text', null: true } },
+  access: 'user',
+};
+const DDL =
+  'create table deep (id integer generated by default as identity primary key, b jsonb, j json, x text)';
+
+test('an existing JSON value that is nested too deeply can be sent back, and no other value so deep', async () => {
+  const service = await startWith([deepModel], DDL);
+  try {
+    const nested = (depth: number): string => `${'['.repeat(depth)}1,  2${']'.repeat(depth)}`;
+    const [deep, other] = [nested(600), nested(601)];
+    await service.sql`insert into deep (b, j, x) values (${deep}::text::jsonb, ${deep}::text::json, 'x')`;
+    const before = await rowsOf(service.sql, 'deep');
+    const { text: shown, json } = await service.request('/api/deep/1/');
+    for (const body of [shown, JSON.stringify(json)]) {
+      const put = await service.send('PUT', '/api/deep/1/', body);
+      assert.deepEqual([put.status, put.text], [200, shown]);
+    }
+    assert.deepEqual(await rowsOf(service.sql, 'deep'), before);
+    const put = await service.send('PUT', '/api/deep/1/', shown.replace('"x":"x"', '"x":"y"'));
+    assert.deepEqual([put.status, put.text], [200, shown.replace('"x":"x"', '"x":"y"')]);
+    assert.equal((await service.request(`/api/deep/?b=${deep}`)).json.objects.length, 1);
+    for (const column of ['b', 'j']) {
+      const answer = await service.send('PUT', '/api/deep/1/', `{"${column}":${other}}`);
+      assertProblem(answer, 400);
+      assert.deepEqual(Object.keys(answer.json.errors), [column]);
+    }
+    assertProblem(await service.send('POST', '/api/deep/', `{"b":${deep}}`), 400);
+  } finally {
+    await service.close();
+  }
 });
