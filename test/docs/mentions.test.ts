@@ -8,7 +8,7 @@ import { COLUMN_TYPES, KEY_TYPES } from '../../src/db/types/column-types.ts';
 import { missingSchema } from '../../src/db/schema/missing-schema.ts';
 import { OPERATORS } from '../../src/query/parse/filter-values.ts';
 import { SYSTEM_TABLES } from '../../src/resources/definition/system-tables.ts';
-import { EXECUTABLE } from '../process/support.ts';
+import { CHECKOUT } from '../process/support.ts';
 import { allPages, readPage, ROOT } from './pages.ts';
 import { keysOf, valuesOf } from './types.ts';
 import { describe, test } from 'node:test';
@@ -136,7 +136,7 @@ describe('the pages list everything that the code defines, and nothing else', ()
   });
 
   test('commands', () => {
-    const help = execFileSync(process.execPath, [EXECUTABLE, '--help'], {
+    const help = execFileSync(process.execPath, [CHECKOUT, '--help'], {
       encoding: 'utf8',
     });
     const commands = [
