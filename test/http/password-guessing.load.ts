@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { setTimeout } from 'node:timers/promises';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { logIn, openBrowser, type AdminAnswer } from '../admin/support.ts';
@@ -171,5 +172,27 @@ describeAtRealCosts('a flood of wrong passwords', () => {
       for (const { status } of await Promise.all(flood))
         assert.ok([401, 429, 503].includes(status), `${status}`);
     });
+  }
+});
+
+test('failed logins from an address are refused for as long as Retry-After says, and then counted from zero', async () => {
+  const service = await startService([user, note]);
+  try {
+    await service.addUser('ann');
+    const write = (password?: string): Promise<Answer> =>
+      service.request('/api/note/', {
+        method: 'POST',
+        headers: { authorization: basic('ann', password) },
+        body: { message: 'x' },
+      });
+    for (let round = 0; round < 2; round += 1) {
+      for (let index = 0; index < 10; index += 1) assertUnauthorized(await write(`${round} ${index}`));
+      const refused = await write();
+      assertProblem(refused, 429);
+      await setTimeout(1000 * Number(refused.headers.get('retry-after')));
+    }
+    assert.equal((await write()).status, 201);
+  } finally {
+    await service.close();
   }
 });
