@@ -51,6 +51,7 @@ const CLOSING: Readonly<Record<string, string>> = {
   '«': '»',
   '„': '“',
   '“': '”',
+  '"': '"',
 };
 
 const columnsOf = (label: Label): LabelPath[] => label.filter((part) => typeof part !== 'string');
@@ -102,7 +103,7 @@ function partsOf(tokens: Label): (LabelText | LabelPath)[] {
 /** The columns and the texts of a label in order. */
 const analyzed = (label: Label): (LabelText | LabelPath)[] =>
   partsOf(
-    label.flatMap((part): Label => (typeof part === 'string' ? part.split(/([()[\]<>«»„“”])/) : [part])),
+    label.flatMap((part): Label => (typeof part === 'string' ? part.split(/([()[\]<>«»„“”"])/) : [part])),
   ).filter((part) => !('text' in part) || part.text !== '');
 
 /** The columns before a part, if the part is shown only without them. */
