@@ -284,6 +284,15 @@ describe('an import', () => {
     assert.match(visibleText(preview.text), /Title: New Note: a b/);
   });
 
+  test('reads a file in a form that is not multipart', async () => {
+    await browser.get(PATH);
+    const preview = await browser.post(PATH, { _file: `title,note\r\nNew,${IN_CSV}\r\n` });
+    assert.match(visibleText(preview.text), /1 row: 1 new, .* Read as UTF-8, separated by commas\./);
+    assert.equal((await apply(preview)).status, 303);
+    const [row] = await service.sql`select note from book where title = 'New'`;
+    assert.deepEqual({ ...row }, { note: NOTE });
+  });
+
   test('does not guess numbers with a decimal comma', async () => {
     const page = visibleText((await upload(crlf('title;price;rating', 'New;1,50;1,5'))).text);
     assert.match(page, /Price: must be a decimal number Rating: must be a number/);

@@ -88,7 +88,7 @@ export async function readForm(request: ApiRequest, { bytes, fields, file }: For
           400,
           'A name or value in the form is not valid UTF-8, or contains a NUL character.',
         );
-      return [name, value] as const;
+      return [name, name === file ? Buffer.from(value).toString('latin1') : value] as const;
     }),
   );
 }
