@@ -133,8 +133,13 @@ for (const { mode, javaScriptEnabled } of MODES) {
         await town.click();
         await page.keyboard.type('Town 012');
         await page.getByRole('option', { name: 'Town 012' }).click();
-        await follow(button(page, 'Save and continue editing'));
         assert.equal(await town.inputValue(), 'Town 012');
+        await town.click({ position: { x: 12, y: 12 } });
+        await page.keyboard.type('Town 013');
+        assert.equal(await town.inputValue(), 'Town 013');
+        await page.getByRole('option', { name: 'Town 013' }).click();
+        await follow(button(page, 'Save and continue editing'));
+        assert.equal(await town.inputValue(), 'Town 013');
       });
 
     test('unchanged texts are kept with all their characters', async () => {

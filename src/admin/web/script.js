@@ -245,6 +245,7 @@
     let active = -1;
     let timer;
     let request;
+    let isEntered = false;
 
     key.removeAttribute('id');
     key.removeAttribute('required');
@@ -294,6 +295,7 @@
     }
 
     function choose(record) {
+      isEntered = true;
       chosen = record;
       key.value = record.id;
       input.value = record.label;
@@ -378,8 +380,7 @@
     // Safari clears inputs without autocompletion on a page from its back/forward cache, after this event.
     const showSent = () => (input.value = key.value === chosen.id ? chosen.label : key.value);
     window.addEventListener('pageshow', ({ persisted }) => persisted && setTimeout(showSent));
-    // The first click into the field selects the chosen record, so that typing replaces it.
-    let isEntered = false;
+    // The first click into the field, or after a choice, selects the chosen record, so that typing replaces it.
     input.addEventListener('focus', () => (isEntered = true));
     input.addEventListener('click', () => {
       const hasCaret = input.selectionStart === input.selectionEnd;
