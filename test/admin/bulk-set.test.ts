@@ -112,7 +112,7 @@ describe('bulk actions', () => {
     ['amount', { amount: '100' }, /Must be at most 99\./],
     ['amount', { amount: 'x' }, /Must be a whole number\./],
     ['price', { price: '1.234' }, /Must have at most 2 digits after the decimal point\./],
-    ['extra', { extra: '{' }, /Must be JSON\./],
+    ['extra', { extra: '{' }, /Must be JSON: unexpected end at line 1, column 2\./],
     ['kind_id', { kind_id: '77' }, /There is no such record\./],
     ['name', { name: 'n'.repeat(256) }, /Must be at most 255 characters \(got 256\)\./],
   ];

@@ -9,7 +9,7 @@ import { withBasePath } from '../../http/message/base-path.ts';
 import { keyOfSegment } from '../../http/message/key-segment.ts';
 import { pageLinks, type PageLinks } from '../../http/api/page-links.ts';
 import { OPENAPI_PATH } from '../../http/api/api-routes.ts';
-import { firstParameters } from '../../query/parse/grammar.ts';
+import { firstParameters, parseParameters } from '../../query/parse/grammar.ts';
 import type { RecordPage } from '../../resources/records/api-listing.ts';
 import {
   meets,
@@ -23,7 +23,7 @@ import { collectionJson, recordJsonHtml } from './api-json.ts';
 import { apiLinks, curlCommand, JSON_QUERY } from './api-links.ts';
 import { API_STYLE_PATH, apiAsset, isAsset } from '../web/assets.ts';
 import { html, type Content, type Html } from '../web/html.ts';
-import { links, LinkParameters } from '../web/admin-links.ts';
+import { compactQuery, links, LinkParameters } from '../web/admin-links.ts';
 import { grouped } from '../web/display-text.ts';
 import { redirect } from '../web/admin-request.ts';
 import { crumbList, headingOf, SAFE_HEADERS, shell, type Crumb } from '../web/layout.ts';
@@ -73,6 +73,13 @@ function apiPageReply(
 
 /** The parameters of a collection's page that are not part of the API. */
 const PAGE_PARAMETERS = ['_filter', '_count'];
+
+/** A query without them. The rest keeps its encoding: encoded again, it could become too long. */
+const withoutPageParameters = (query: ReturnType<typeof parseParameters>): string =>
+  query
+    .filter(({ name }) => !PAGE_PARAMETERS.includes(name))
+    .map(({ encoded }) => encoded)
+    .join('&');
 
 /** The resources that the caller can GET. */
 const visibleTo = (resources: ServedResources, caller: Caller | undefined): ServedResources =>
@@ -222,7 +229,8 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
 
     async collection(request, resource, caller, load) {
       const { name } = resource;
-      const given = LinkParameters.parse(request.query);
+      const query = parseParameters(compactQuery(request.query));
+      const given = new LinkParameters(query);
       const visible = visibleTo(resources, caller);
       const filtered = filteredAddress(given, resource, visible);
       if (filtered !== undefined) return redirect(filtered);
@@ -230,7 +238,7 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       const parameters = given.without(...PAGE_PARAMETERS);
       const isCounted = given.get('_count') !== undefined;
       // The query may need credentials where the page does not. Its commands then need them, too.
-      const [page, reader] = await load(parameters.toString(), isCounted ? 'exact' : undefined);
+      const [page, reader] = await load(withoutPageParameters(query), isCounted ? 'exact' : undefined);
       const neighbors = pageLinks(resource, page);
       const json = await collectionJson(
         { page: page.page, ...neighbors },
