@@ -70,7 +70,8 @@ export const compactQuery = (query: string): string =>
   query.replaceAll('%20', '+').replace(NEEDLESS, decodeURIComponent);
 
 const encodeShort = ({ name, value }: Parameter): string =>
-  `${encodeURIComponent(name)}=${compactQuery(encodeURIComponent(value)).replaceAll('%3D', '=')}`;
+  encodeURIComponent(name) +
+  (value === '' ? '' : `=${compactQuery(encodeURIComponent(value)).replaceAll('%3D', '=')}`);
 
 /**
  * The query parameters of a page: those of the API, and the page's own, which begin with an underscore, as no column does. The
