@@ -105,13 +105,13 @@ export async function sequenceWarnings(run: Run, tables: readonly string[]): Pro
  * does not fit its column.
  * @param table the quoted name of the table
  * @param constraint the unique index that was violated; undefined if a value does not fit
- * @param isMade whether the sequence has certainly made the value of the column
+ * @param isMade whether the sequence has made the value of the column; undefined if it may have, such as in a trigger
  */
 export async function sequenceReason(
   run: Run,
   table: string,
   constraint: string | undefined,
-  isMade: (field: string) => boolean,
+  isMade: (field: string) => boolean | undefined,
 ): Promise<string | undefined> {
   for (const sequence of await run(sequencesStatement([table]))) {
     const { name, field, uniques, last, used } = sequence;
@@ -121,7 +121,7 @@ export async function sequenceReason(
         return `the sequence ${name} has made a value that does not fit ${of}`;
       continue;
     }
-    if (!uniques.includes(constraint)) continue;
+    if (isMade(field) === false || !uniques.includes(constraint)) continue;
     const unknown = isMade(field) ? 'equal' : undefined;
     const position = last === null ? unknown : await run(positionStatement(sequence)).catch(() => unknown);
     if (position === 'ahead' || (position === 'equal' && isMade(field)))

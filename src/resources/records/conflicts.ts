@@ -93,9 +93,14 @@ async function sequenceFault(
   const { code, schema_name: schema, table_name: table = '' } = error;
   const isTooLarge = code === OUT_OF_RANGE && isNew && !isInFunction(error);
   if (isRaised(error) || !(isTooLarge || code === UNIQUE_VIOLATION)) return undefined;
-  const isOwn = isNew && !isInFunction(error) && (!model.isTable || isOfTable(model, error) || isTooLarge);
-  const isMade = (field: string): boolean =>
-    isOwn && !records.every(({ changes }) => changes.some(({ column }) => column.field === field));
+  const isOwn = !isInFunction(error) && (!model.isTable || isOfTable(model, error) || isTooLarge);
+  // A view may have another name for it.
+  const isKnown = (field: string): boolean =>
+    isOwn && (model.isTable || [model.primaryKey, ...model.columns].some((column) => column.field === field));
+  const isSent = (field: string): boolean =>
+    records.every(({ changes }) => changes.some(({ column }) => column.field === field));
+  const isMade = (field: string): boolean | undefined =>
+    isKnown(field) ? isNew && !isSent(field) : undefined;
   const named = isTooLarge ? quotedTable(model.table) : `${quotedName(schema ?? '')}.${quotedName(table)}`;
   const constraint = isTooLarge ? undefined : error.constraint_name;
   try {
