@@ -15,6 +15,8 @@ export interface DatabaseError extends Error {
   readonly where?: string;
   /** The PostgreSQL function that raised the error. Unlike the message, it is never translated. */
   readonly routine?: string;
+  /** What was sent with the statement, as the driver adds it. */
+  readonly parameters?: readonly unknown[];
 }
 
 export const isDatabaseError = (error: unknown): error is DatabaseError =>
@@ -171,8 +173,11 @@ export const isInFunction = ({ where }: DatabaseError): boolean => where !== und
 /** Whether a trigger or a function raised the error with RAISE, so that it chose the names in it. */
 export const isRaised = ({ routine }: DatabaseError): boolean => routine === RAISED;
 
-/** SQLSTATEs of characters that the encoding of the database lacks. */
-const ENCODING = /^22(021|P05)$/;
+/** Whether a value that was sent has a character that the encoding of the database lacks. A view may fail in the same way. */
+const isUnencodable = ({ code, routine, parameters = [] }: DatabaseError): boolean =>
+  code === '22P05' &&
+  routine === 'report_untranslatable_char' &&
+  parameters.some((one) => typeof one === 'string' && /[^\0-\x7f]/.test(one));
 /** SQLSTATE of a limit in the settings of PostgreSQL, such as `temp_file_limit`. */
 const LIMIT_EXCEEDED = '53400';
 /** The `routine` of the error for a materialized view without data. */
@@ -188,7 +193,7 @@ export function toProblem(error: unknown): Problem | undefined {
   const { code, routine } = error;
   if (code === LIMIT_EXCEEDED)
     return new Problem(503, 'The database needs too much space for this. Request less data.');
-  if (ENCODING.test(code) && !isRaised(error)) return new Problem(400, BAD_VALUE);
+  if (isUnencodable(error)) return new Problem(400, BAD_VALUE);
   if (code === '55000' && routine === NOT_POPULATED) return unavailable('The data is not ready. Try again.');
   const detail = entryOf(PASSING, error);
   if (detail !== undefined) return unavailable(detail);
@@ -258,7 +263,7 @@ export const isRuleError = (error: DatabaseError): boolean =>
 
 /** Nothing is found for a character that the database's encoding lacks. @throws any other error */
 export function undefinedIfUnencodable(error: unknown): undefined {
-  if (isDatabaseError(error) && error.code === '22P05') return undefined;
+  if (isDatabaseError(error) && isUnencodable(error)) return undefined;
   throw error;
 }
 
