@@ -208,6 +208,13 @@ const isRefusedByRaise = (error: DatabaseError): boolean => isRaised(error) && N
 /** SQLSTATEs of errors whose message quotes the value. */
 const QUOTING = /^22(003|007|008|023|P02)$/;
 
+/** Whether a value contains a text, such as an array an element, which no letter or digit continues. */
+const hasPart = (value: string, part: string): boolean =>
+  value.split(part).some((rest, at, all) => {
+    const before = all[at - 1] ?? 'x';
+    return !/[\p{L}\p{N}]$/u.test(before) && !/^[\p{L}\p{N}]/u.test(rest);
+  });
+
 /**
  * Whether one of the values that a write sends can be the reason for an error about a value: any of them for a rule of the table
  * itself, such as a check constraint. A view or a function may fail for another reason, so there the value must be in the error.
@@ -216,8 +223,9 @@ function isOfValues(error: DatabaseError, values: readonly (string | null)[], { 
   const { code, message } = error;
   if (isTable && !isInFunction(error)) return values.length > 0;
   if (code === '22012') return values.some((value) => Number(value || NaN) === 0);
-  const isQuoted = QUOTING.test(code) && message.includes('"');
-  return isQuoted ? values.some((value) => message.includes(`"${value}"`)) : values.length > 0;
+  const quoted = QUOTING.test(code) ? /"(.*?)"/s.exec(message)?.[1] : undefined;
+  if (quoted === undefined) return values.length > 0;
+  return values.some((value) => message.includes(`"${value}"`) || hasPart(value ?? '', quoted));
 }
 
 /**
