@@ -24,6 +24,8 @@ const RESOURCES: readonly Resource[] = [
   { model: 'talking', access: 'user', columns, databaseErrors: 'shown' },
   { model: 'copied', access: 'user', columns, constraints: { one_copy: 'there is a copy of this note' } },
   { model: 'telling', access: 'user', columns, databaseErrors: 'shown' },
+  { model: 'later', access: 'user', columns, databaseErrors: 'shown' },
+  { model: 'shut', table: 'talking_2', access: 'user', read: 'admin', columns, databaseErrors: 'shown' },
   { model: 'unlike', access: 'user', columns, constraints: { one_share: 'another offer has this share' } },
   { model: 'unlike_unread', table: 'unlike_2', access: 'user', read: 'admin', columns },
   { model: 'unlike_hiding', table: 'unlike_3', access: 'user', columns, exclude: ['price'] },
@@ -34,12 +36,16 @@ const SCHEMA = `
     price integer not null default 1 constraint price_positive check (price > 0), share percent,
     slot integer, note varchar(255), exclude using btree (slot with =));
   create function refuse() returns trigger language plpgsql as $$ begin
+    if new.note = 'coded' then raise unique_violation using column = 'note'; end if;
     if new.note like 'bad%' then raise exception '% is refused', new.note; end if;
     return new;
   end $$;
   create table unread (like offer including all);
   create table hiding (like offer including all);
   create table talking (like offer including all);
+  create table talking_2 (like offer including all);
+  create table later (like unread including defaults including identity, primary key (id),
+    exclude using btree (slot with =) deferrable);
   create table copied (like offer including all);
   create table telling (like offer including all, unique (slot, share));
   create table copy (note text constraint one_copy unique);
@@ -57,7 +63,12 @@ const SCHEMA = `
   create table unlike_3 (like unlike including all);
   insert into offer (slot) values (7);
   create trigger refuse before insert on offer for each row execute function refuse();
-  create trigger refuse before insert on talking for each row execute function refuse();`;
+  create trigger refuse before insert on talking for each row execute function refuse();
+  create function refuse_later() returns trigger language plpgsql as $$ begin
+    if new.note = 'bad' then raise 'it is refused' using column = 'note'; end if;
+    return new;
+  end $$;
+  create trigger refuse after insert on later for each row execute function refuse_later();`;
 
 const RULE = 'A rule of the database does not allow these values.';
 const TRIGGER = 'A rule of the database does not allow this.';
@@ -118,6 +129,22 @@ describe('an array of which the database refuses one record', () => {
         0,
       );
     });
+
+  for (const [what, model, bodies] of [
+    ['by an AFTER trigger', 'later', [{}, { note: 'bad' }, {}]],
+    ['by a constraint that is checked later', 'later', [{ slot: 1 }, { slot: 1 }, {}]],
+    ['for a caller who may not read the records', 'shut', [{ slot: 1 }, { slot: 1 }]],
+  ] as const)
+    test(`names neither a record nor a field where it is not known which is refused: ${what}`, async () => {
+      const { status, json } = await post(model, bodies);
+      assert.deepEqual([Math.floor(status / 100), json.errors], [4, undefined]);
+      assert.match(json.detail, /: (it is refused|conflicting key)/);
+    });
+
+  test('names the position of a record that a trigger refuses as a duplicate', async () => {
+    const { status, json } = await post('talking', [{}, { note: 'coded' }, {}]);
+    assert.deepEqual([status, Object.keys(json.errors)], [409, ['1.note']]);
+  });
 
   test('names the second of two records that the database refuses only together', async () => {
     const conflict = 'The values conflict with those of another record.';

@@ -4,6 +4,7 @@ import {
   duplicateColumns,
   isDatabaseError,
   isOfTable,
+  isRaised,
   isRuleError,
   type DatabaseError,
 } from '../../db/connection/database-errors.ts';
@@ -16,6 +17,7 @@ import { storedCombinationsStatement } from '../../query/statements/insert-many.
 import type { ServedResource } from '../serve/served-resource.ts';
 import type { CheckedBody } from './checked-body.ts';
 import {
+  BrokenRule,
   conflict,
   duplicateErrors,
   valuesIn,
@@ -145,12 +147,19 @@ export async function manyConflicts(cause: unknown, rejected: RejectedRecords): 
     explained === error ? isOfOneRecord(error) : !isUnspecific && isUnnamed(error, explained);
   return isSearched && rejected.mayRead(resource.model)
     ? explainRecord(error, explained, rejected)
-    : explainRule(error, resource, explained, valuesIn(records), isUnspecific);
+    : withoutFields(explainRule(error, resource, explained, valuesIn(records), isUnspecific), explained);
 }
+
+/** The answer where it is not known which record broke a rule: the rule's fields alone would name none. */
+const withoutFields = (refusal: unknown, explained: unknown): unknown =>
+  refusal instanceof BrokenRule && !(explained instanceof Problem && explained.errors)
+    ? Object.assign(new BrokenRule(refusal.status, refusal.message), { cause: refusal.cause })
+    : refusal;
 
 /** Whether the values of one record are the reason, and not another record. */
 const isOfOneRecord = (error: DatabaseError): boolean =>
-  isRefusal(error) && error.code !== UNIQUE_VIOLATION && error.code !== FOREIGN_KEY_VIOLATION;
+  isRefusal(error) &&
+  (isRaised(error) || (error.code !== UNIQUE_VIOLATION && error.code !== FOREIGN_KEY_VIOLATION));
 
 /** Whether it is a duplicate that no column names, such as one in a unique index on an expression or with a condition. */
 const isUnnamed = ({ code }: DatabaseError, explained: unknown): boolean =>
@@ -164,12 +173,9 @@ async function explainRecord(
 ): Promise<unknown> {
   const { records, resource, database } = rejected;
   const found = await refusedRecord(error, rejected);
-  const refused = found ? records.slice(found.position, found.position + 1) : records;
-  const reason = await locateError(
-    found?.error ?? error,
-    { resource, records: refused, isNew: true },
-    database,
-  );
+  if (!found) return withoutFields(explainRule(error, resource, explained, valuesIn(records)), explained);
+  const refused = records.slice(found.position, found.position + 1);
+  const reason = await locateError(found.error, { resource, records: refused, isNew: true }, database);
   if (!isDatabaseError(reason)) return reason;
   const own =
     explained === error
@@ -178,7 +184,7 @@ async function explainRecord(
           duplicateErrors(duplicateColumns(resource.model, reason), resource, refused[0]?.changes ?? []),
         );
   const refusal = explainRule(reason, resource, own, valuesIn(refused));
-  if (!found || !(refusal instanceof Problem)) return refusal;
+  if (!(refusal instanceof Problem)) return refusal;
   const { status, message, errors = {} } = refusal;
   const named = Object.entries(errors).map(([key, faults]) => [nameOf(found.position, key), faults] as const);
   const places: FieldErrors = named.length > 0 ? Object.fromEntries(named) : { [found.position]: [message] };
@@ -207,7 +213,10 @@ async function refusedRecord(
     else if (outcome.code === error.code) found = { position: middle - 1, error: outcome };
     else return undefined;
   }
-  return found;
+  if (found.error !== error || records.length === 1) return found;
+  // An AFTER trigger or a deferred constraint may have refused any of them, and does not run in a trial.
+  const outcome = await tryFirst(records.length).catch((one: unknown) => one);
+  return isDatabaseError(outcome) && outcome.code === error.code ? found : undefined;
 }
 
 async function explainHidden(rejected: RejectedRecords): Promise<Problem> {
