@@ -54,10 +54,18 @@ export function redirect(location: string, cookies: readonly string[] = []): Rep
   };
 }
 
+/** Characters of the address in a message. Browsers drop cookies of more than 4,096 bytes. */
+const MAX_HREF = 1_400;
+
 /** Redirects the browser, with a message for the next page. */
-function redirectWith({ request, token }: AdminContext, location: string, flash: Flash): Reply {
+function redirectWith(
+  { request, token }: AdminContext,
+  location: string,
+  { href = '', ...flash }: Flash,
+): Reply {
   const text = flash.text.length > 500 ? `${flash.text.slice(0, 500)}…` : flash.text;
-  const payload = Buffer.from(JSON.stringify({ ...flash, text })).toString('base64url');
+  const linked = href === '' || href.length > MAX_HREF ? {} : { href };
+  const payload = Buffer.from(JSON.stringify({ ...flash, ...linked, text })).toString('base64url');
   return redirect(location, [
     setCookie(request, 'flash', `${payload}.${signature(token, `flash ${payload}`)}`, 60),
   ]);
