@@ -179,13 +179,15 @@ for (const [where, parameters] of [
       where datname = current_database() and application_name = 'vitrine'`;
       for (const answer of await many()) assertProblem(answer, 503);
       assert.equal((await service.request('/api/note/')).status, 200);
+      const pids = () => service.sql<{ pid: number }[]>`select pid from pg_stat_activity
+        where datname = current_database() and application_name = 'vitrine'`;
+      const old = new Set((await pids()).map(({ pid }) => pid));
       await setReadOnly('off');
       await write(); // may use an old connection
       for (const { status } of await many()) assert.equal(status, 201);
       await eventually(async () => {
-        const { count } = await service.sql`select from pg_stat_activity
-        where datname = current_database() and application_name = 'vitrine'`;
-        return count <= 9;
+        await write();
+        return !(await pids()).some(({ pid }) => old.has(pid));
       }, 'the end of the old connections');
     } finally {
       await service.close();
