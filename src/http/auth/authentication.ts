@@ -43,7 +43,7 @@ export interface Login {
 
 /** Whether a user may have these credentials. Others fail without a look-up, like an unknown name: so they reveal no names. */
 const isPossible = ({ name, password }: Credentials): boolean =>
-  name.length <= MAX_NAME_LENGTH && Buffer.byteLength(password) <= MAX_PASSWORD;
+  name.length <= MAX_NAME_LENGTH && !name.includes('\0') && Buffer.byteLength(password) <= MAX_PASSWORD;
 
 export type Authentication = ReturnType<typeof createAuthentication>;
 
