@@ -1,5 +1,6 @@
 // The address of a database in the forms of libpq: `postgres://user:password@host:port/name?parameter=value`.
 import { readFileSync } from 'node:fs';
+import type { SecureContextOptions, SecureVersion } from 'node:tls';
 
 /** A server, or the Unix socket of one. `host` is then the folder of the socket. */
 export interface Server {
@@ -26,7 +27,7 @@ const PARTS = ['host', 'hostaddr', 'port', 'user', 'password', 'dbname'];
 const APPLIED = [
   ...['sslmode', 'ssl', 'sslrootcert', 'sslcert', 'sslkey', 'sslpassword', 'sslcrl', 'sslnegotiation'],
   ...['ssl_min_protocol_version', 'ssl_max_protocol_version', 'keepalives', 'keepalives_idle'],
-  ...['fallback_application_name', 'target_session_attrs', 'prepare', 'pgbouncer'],
+  ...['fallback_application_name', 'target_session_attrs', 'prepare', 'pgbouncer', 'requiressl', 'schema'],
 ];
 
 /** Parameters that the service ignores. PostgreSQL would refuse a connection that passes them on as settings. */
@@ -35,20 +36,27 @@ const IGNORED = [
   ...['channel_binding', 'connect_timeout', 'gssdelegation', 'gssencmode', 'gsslib', 'krbsrvname'],
   ...['keepalives_interval', 'keepalives_count', 'tcp_user_timeout', 'load_balance_hosts'],
   ...['min_protocol_version', 'max_protocol_version', 'oauth_client_id', 'oauth_client_secret'],
-  ...['oauth_issuer', 'oauth_scope', 'passfile', 'replication', 'require_auth', 'requirepeer', 'requiressl'],
+  ...['oauth_issuer', 'oauth_scope', 'passfile', 'replication', 'require_auth', 'requirepeer'],
   ...['scram_client_key', 'scram_server_key', 'service', 'servicefile', 'sslcertmode', 'sslcompression'],
   ...['sslcrldir', 'sslkeylogfile', 'sslsni', 'authtype', 'tty'],
   // Of other drivers and poolers.
   ...['connection_limit', 'pool_timeout', 'socket_timeout', 'single_use_connections', 'supa'],
-  ...['statement_cache_size', 'uselibpqcompat', 'workaround'],
+  ...['statement_cache_size', 'uselibpqcompat', 'workaround', 'charset', 'serverVersion'],
   // Options of the service's driver.
   ...['backoff', 'debug', 'fetch_types', 'idle_timeout', 'keep_alive', 'max', 'max_lifetime'],
   ...['max_pipeline', 'publications'],
 ];
 
 /** The parameters that are not part of the address, nor applied or ignored: settings of PostgreSQL. */
-export const sessionSettings = ({ parameters }: DatabaseAddress): Record<string, string> =>
-  Object.fromEntries([...parameters].filter(([name]) => ![...PARTS, ...APPLIED, ...IGNORED].includes(name)));
+export function sessionSettings({ parameters }: DatabaseAddress): Record<string, string> {
+  const schema = parameters.get('schema');
+  return {
+    ...(schema && { search_path: `"${schema.replaceAll('"', '""')}"` }),
+    ...Object.fromEntries(
+      [...parameters].filter(([name]) => ![...PARTS, ...APPLIED, ...IGNORED].includes(name)),
+    ),
+  };
+}
 
 /** The names of parameters that have no effect. */
 export const ignoredParameters = ({ servers, parameters }: DatabaseAddress): string[] =>
@@ -77,7 +85,8 @@ const OTHER_MODES: Readonly<Record<string, string>> = {
 export function tlsModeOf({ parameters }: DatabaseAddress): string | undefined {
   const rootCertificate = parameters.get('sslrootcert') ?? '';
   if (rootCertificate === 'system') return 'verify-full';
-  const given = parameters.get('sslmode') ?? parameters.get('ssl');
+  const required = parameters.get('requiressl') === '1' ? 'require' : undefined;
+  const given = parameters.get('sslmode') ?? parameters.get('ssl') ?? required;
   const mode = OTHER_MODES[given ?? ''] ?? given ?? (rootCertificate === '' ? 'disable' : 'require');
   // As in libpq, a certificate of an authority is there to be checked.
   if (mode === 'require' && rootCertificate !== '') return 'verify-ca';
@@ -97,6 +106,20 @@ export function readTlsFile({ parameters }: DatabaseAddress, parameter: string):
   const text = tlsFiles.get(file) ?? readFileSync(file, 'utf8');
   tlsFiles.set(file, text);
   return text;
+}
+
+/** The certificates, keys and versions of TLS. @throws Error if a file cannot be read */
+export function tlsContextOptions(address: DatabaseAddress): SecureContextOptions {
+  const { parameters } = address;
+  return {
+    ca: readTlsFile(address, 'sslrootcert'),
+    cert: readTlsFile(address, 'sslcert'),
+    key: readTlsFile(address, 'sslkey'),
+    passphrase: parameters.get('sslpassword'),
+    crl: readTlsFile(address, 'sslcrl'),
+    minVersion: parameters.get('ssl_min_protocol_version') as SecureVersion | undefined,
+    maxVersion: parameters.get('ssl_max_protocol_version') as SecureVersion | undefined,
+  };
 }
 
 /** The parameters of a query. `+` is a space only in settings of PostgreSQL, because libpq takes it as it is. Undefined for a name that no parameter can have. */

@@ -1,6 +1,7 @@
 // Reads and parses the texts of settings. Each parser throws an Error whose message continues the setting's name ("must be …").
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { createSecureContext } from 'node:tls';
 import {
   isPooled,
   parseAddress,
@@ -8,6 +9,7 @@ import {
   sessionSettings,
   SSL_MODES,
   TLS_FILES,
+  tlsContextOptions,
   tlsModeOf,
   type DatabaseAddress,
 } from './database-address.ts';
@@ -91,6 +93,12 @@ function addressFault(address: DatabaseAddress | undefined): string | undefined 
     } catch (error) {
       return `has an ${name} that cannot be read (${(error as NodeJS.ErrnoException).code})`;
     }
+  try {
+    // The driver would do this where no error can be caught.
+    createSecureContext(tlsContextOptions(address));
+  } catch (error) {
+    return `has certificates or keys that cannot be used (${(error as Error).message})`;
+  }
   return undefined;
 }
 

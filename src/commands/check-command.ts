@@ -103,7 +103,6 @@ async function examine(
     databaseInfo,
     isEmbedded,
   });
-  warnings.push(...addressWarnings(settings).map((text): Warning => ({ kind: 'ignored-parameters', text })));
   const engine = await warningsOfEngine(database);
   warnings.push(...engine.map((text): Warning => ({ kind: 'engine', text })));
   const unknown = await constraintWarnings(database, resources);
@@ -131,8 +130,10 @@ interface Outcome extends RegistryReport {
 /** Checks the settings, then the registry, then the database. Each step needs the one before, so errors end the check. */
 async function examineAll(io: Io): Promise<Outcome> {
   let kind: Outcome['kind'] = 'settings';
+  let warnings: Warning[] = [];
   try {
     const settings = readSettings(io.env);
+    warnings = addressWarnings(settings).map((text) => ({ kind: 'ignored-parameters', text }));
     kind = 'registry';
     const { registry, panels } = await loadRegistry(settings, io);
     const resources = requireRegistry(registry, settings, panels);
@@ -140,10 +141,11 @@ async function examineAll(io: Io): Promise<Outcome> {
     const report = await withSettingsDatabase(settings, (database) =>
       examine(database, resources, settings, settings.databaseUrl === undefined),
     );
-    return { kind, ...report, resourceCount: resources.length };
+    warnings.push(...report.warnings);
+    return { kind, ...report, warnings, resourceCount: resources.length };
   } catch (error) {
     if (!(error instanceof StartError)) throw error;
-    return { kind, error, warnings: [], matrix: [], resourceCount: 0 };
+    return { kind, error, warnings, matrix: [], resourceCount: 0 };
   }
 }
 

@@ -98,6 +98,7 @@ describe('the address of the database', () => {
       'connection_limit=1&pool_timeout=10&connect_timeout=15',
       'connection_limit, pool_timeout, connect_timeout',
     ],
+    ['Symfony', 'serverVersion=18&charset=utf8', 'serverVersion, charset'],
     [
       'libpq',
       'gssencmode=prefer&keepalives=1&keepalives_idle=30&keepalives_count=3&passfile=/x&hostaddr=192.0.2.1',
@@ -113,6 +114,39 @@ describe('the address of the database', () => {
         ignored === undefined ? [] : [`DATABASE_URL: the service ignores the parameters ${ignored}`],
       );
     });
+
+  test('requiressl=1 requires TLS', async () => {
+    await assert.rejects(start(withQuery('requiressl=1')), /does not support TLS/);
+  });
+
+  test('schema is the search path', async () => {
+    await database.sql.unsafe('create schema "my shop"');
+    await start(withQuery('schema=my%20shop'));
+    const [row] = await database.sql`select to_regclass('"my shop".note') is not null as found`;
+    assert.deepEqual(row, { found: true });
+  });
+
+  test('a failing check names the ignored parameters, too', async () => {
+    const url = new URL(withQuery('passfile=/nowhere'));
+    url.port = '1';
+    const { code, stderr } = await run(['check'], { env: { DATABASE_URL: url.href } });
+    assert.equal(code, 1);
+    assert.match(stderr, /warning: DATABASE_URL: the service ignores the parameters passfile/);
+  });
+
+  test('certificates and keys that cannot be used are an error of DATABASE_URL', async () => {
+    const name = certificate('name');
+    const query = `sslmode=require&sslcert=${name}&sslkey=${certificate('number')}`;
+    for (const text of [
+      query,
+      `sslmode=require&sslcert=${join(REPOSITORY, 'package.json')}`,
+      `sslcrl=${name}`,
+    ])
+      await assert.rejects(
+        start(withQuery(text)),
+        /databaseUrl has certificates or keys that cannot be used \(/,
+      );
+  });
 
   test('a parameter that neither the service nor PostgreSQL knows ends the start, which names it', async () => {
     await assert.rejects(

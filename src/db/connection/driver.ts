@@ -1,12 +1,12 @@
 // Workarounds that make pipelining, canceling and dedicated connections over postgres.js 3.4.9 safe. They rely on its internals:
 // test/internals/driver.test.ts must pass before its exact version in package.json changes.
-import { checkServerIdentity, type PeerCertificate, type SecureVersion } from 'node:tls';
+import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import postgres from 'postgres';
 import {
   isPooled,
   parseAddress,
-  readTlsFile,
   sessionSettings,
+  tlsContextOptions,
   tlsModeOf,
   type DatabaseAddress,
   type Server,
@@ -49,13 +49,7 @@ function tlsOptions(address: DatabaseAddress, server: () => Server | undefined):
       rejectUnauthorized: mode !== 'require',
       checkServerIdentity: (name: string, certificate: PeerCertificate) =>
         isAnyName ? undefined : checkServerIdentity((server() ?? servers[0]).host || name, certificate),
-      ca: readTlsFile(address, 'sslrootcert'),
-      cert: readTlsFile(address, 'sslcert'),
-      key: readTlsFile(address, 'sslkey'),
-      passphrase: parameters.get('sslpassword'),
-      crl: readTlsFile(address, 'sslcrl'),
-      minVersion: parameters.get('ssl_min_protocol_version') as SecureVersion | undefined,
-      maxVersion: parameters.get('ssl_max_protocol_version') as SecureVersion | undefined,
+      ...tlsContextOptions(address),
     },
   };
 }
@@ -104,7 +98,7 @@ function openOn(
     ...options,
     ...addressOptions(address, options),
     ...tlsOptions(address, sockets.server),
-      onparameter: watchSettings(() => sql),
+    onparameter: watchSettings(() => sql),
     onnotice: ({ routine }) => {
       if (routine === 'SyncRepWaitForLSN') unreplicated.add(sql);
     },
