@@ -363,6 +363,7 @@ describe('settings from the environment', () => {
       CORS_ORIGIN: 'CORS_ORIGINS',
       LOGLEVEL: 'LOG_LEVEL',
       PROT: 'PORT',
+      POT_FILE: 'PORT_FILE',
       Worker: 'WORKERS',
     };
     const others = [
@@ -371,6 +372,7 @@ describe('settings from the environment', () => {
       'NODE_ENV',
       'DATABASE_HOST',
       'LOG_FILE',
+      'CERT_FILE',
       'API_URL',
       'CONFINE_READ',
       'HOME',

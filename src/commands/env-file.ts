@@ -28,7 +28,7 @@ function meantSetting(name: string): string | undefined {
   if (NAMES.includes(name)) return undefined;
   const far = (setting: string): number => distance(lettersOf(name), lettersOf(setting));
   // In a short name, two characters are half of it: PGPORT is not PORT.
-  return NAMES.find((setting) => far(setting) <= (setting.length < 8 ? 1 : 2));
+  return NAMES.find((setting) => far(setting) <= (setting.replace(/_FILE$/, '').length < 8 ? 1 : 2));
 }
 
 /** Warnings for names in the file that are nearly settings. */
