@@ -51,23 +51,32 @@ export const NARROWER: Readonly<Record<string, readonly string[]>> = { bigint: [
 
 /** Why the column cannot hold all values that the registry allows, and how to write the registry instead. */
 function sizeDifference(column: ColumnDefinition, stored: CatalogColumn): string | undefined {
-  const [type, { maxLength, precision, scale = 0 }]: [string, ElementDefinition] =
-    column.type === 'array' ? [column.of, column.elements ?? {}] : [column.type, column];
+  const isArray = column.type === 'array';
+  const [type, element]: [string, ElementDefinition] = isArray
+    ? [column.of, column.elements ?? {}]
+    : [column.type, column];
+  const { maxLength, precision, scale = 0 } = element;
+  const set = isArray ? 'set elements.' : 'set ';
   const is = `${stored.field} is ${stored.printed}`;
   const length = lengthOf(stored);
   // A string without a length has that of the table.
   if (length !== undefined && maxLength === undefined && type === 'text')
-    return `${is}, but type 'text' without maxLength allows longer values: set maxLength: ${length}`;
+    return `${is}, but type 'text' without maxLength allows longer values: ${set}maxLength: ${length}`;
   if (length !== undefined && ['string', 'text'].includes(type) && (maxLength ?? 0) > length)
-    return `${is}, but maxLength is ${maxLength}: set maxLength: ${length}`;
+    return `${is}, but maxLength is ${maxLength}: ${set}maxLength: ${length}`;
+  const isLong = (choice: unknown): boolean => [...String(choice)].length > (length ?? Infinity);
+  const long = column.choices?.find(isLong);
+  if (type === 'string' && long !== undefined) return `${is}, but the choice '${long}' is longer: remove it`;
   if (NARROWER[type]?.includes(scalarOf(stored)))
     return `${is}, which holds fewer values than type '${type}': set it to 'integer'`;
   const own = storedFacts(stored);
   const { precision: digits, scale: decimals = 0 } = own.elementFacts ?? own;
   if (type !== 'decimal' || precision === undefined || digits === undefined) return undefined;
-  return scale > decimals || precision - scale > digits - decimals
-    ? `${is}, but the registry has precision ${precision} and scale ${scale}: set precision: ${digits}, scale: ${decimals}`
-    : undefined;
+  if (scale <= decimals && precision - scale <= digits - decimals) return undefined;
+  // The registry has no negative scale.
+  const advice =
+    decimals < 0 ? 'remove precision and scale' : `${set}precision: ${digits}, scale: ${decimals}`;
+  return `${is}, but the registry has precision ${precision} and scale ${scale}: ${advice}`;
 }
 
 /** The SQL that gives a column the type of the registry. None for a column whose type or value is defined elsewhere. */
