@@ -1,6 +1,6 @@
 // `vitrine serve --watch`: starts the service again when a script or JSON file near the registry changes, or the file .env.
 import { fork, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
+import { once, setMaxListeners } from 'node:events';
 import { readdirSync, watch, type Dirent, type FSWatcher } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -140,6 +140,7 @@ function watchFiles(onChange: (file: string) => void, signal: AbortSignal): void
  */
 export async function serveWatching(program: string, io: Io): Promise<number> {
   const end = new AbortController();
+  setMaxListeners(0, end.signal); // each folder listens
   const start = (): ChildProcess =>
     fork(program, ['serve'], { env: { ...INHERITED, [WATCHED_BY_PARENT]: '1' } }).once('exit', (code) => {
       if (code && !end.signal.aborted) printMessage(io, 'waiting for the next change');
