@@ -14,7 +14,8 @@ export const SESSION = {
 } satisfies Partial<Record<(typeof SESSION_SETTINGS)[number], string>>;
 
 /** Not behind a pooler, whose connections began with other settings. */
-export const RESET_SESSION = 'reset session authorization; reset role; reset all';
+export const RESET_SESSION =
+  'reset session authorization; reset role; reset all; discard temp; select pg_advisory_unlock_all()';
 
 /**
  * Restores what the statements rely on within a transaction. It keeps the limits of the transaction, and settings with which triggers

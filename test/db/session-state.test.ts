@@ -58,6 +58,7 @@ const COMMANDS: Record<string, string> = {
   'a read-only default': `set default_transaction_read_only = on`,
   'a time limit': `set statement_timeout = '1ms'`,
   'the role of replication': `set session_replication_role = replica`,
+  'a temporary table in front of a table': `create temp table if not exists event (like event including all)`,
 };
 
 const CLEAN = {
@@ -99,7 +100,7 @@ async function assertClean({ send, request, sql }: WritableService): Promise<voi
     assert.deepEqual({ at: found.at, day: found.day, ratio: found.ratio, tags: found.tags }, CLEAN);
 }
 
-describe('a setting that a function has changed does not reach other statements:', () => {
+describe('what a function has left in its session does not reach other statements:', () => {
   let service: WritableService;
   let send: WritableService['send'];
   before(async () => {
@@ -136,6 +137,15 @@ describe('a setting that a function has changed does not reach other statements:
     return rows.map((row) => ({ ...row }));
   };
   const STORED = { at: '2024-05-31 12:00:00+00', day: CLEAN.day, ratio: CLEAN.ratio, tags: 'ö\\,(none)' };
+
+  test('a lock', async () => {
+    const { status } = await send('POST', '/api/triggered/', { command: 'select pg_advisory_lock(7)' });
+    assert.equal(status, 201);
+    await service.sql.begin(async (sql) => {
+      await sql`set local lock_timeout = '5s'`;
+      await sql`select pg_advisory_xact_lock(7)`;
+    });
+  });
 
   test('the next records of an array', async () => {
     const made = await send('POST', '/api/event/', [
