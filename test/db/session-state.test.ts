@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
-import { logIn, unescaped } from '../admin/support.ts';
+import { fieldsOf, logIn, unescaped } from '../admin/support.ts';
 import { whenAdmitted } from '../http/expect.ts';
 import { startWith, type WritableService } from './helpers.ts';
 
@@ -159,7 +159,7 @@ describe('what a function has left in its session does not reach other statement
     await assertClean(service);
   });
 
-  test('the next rows of an import, and the next records of a bulk change', async () => {
+  test('the next rows of an import', async () => {
     const browser = await logIn(service, 'ada');
     const { ratio, day } = CLEAN;
     const line = `2024-05-31 12:00:00,${day},${ratio},"[""ö\\\\"",null]"`;
@@ -183,6 +183,23 @@ describe('what a function has left in its session does not reach other statement
     const done = await browser.upload(path, form({ _csv: named('_csv'), _digest: named('_digest') }));
     assert.equal(done.status, 303, done.text);
     assert.deepEqual(await latest(3), [STORED, STORED, STORED]);
+    await assertClean(service);
+  });
+
+  test('the next records of a bulk change', async () => {
+    await service.sql`truncate event`;
+    await send('POST', '/api/event/', Array(3).fill({ command: ZONES }));
+    const browser = await logIn(service, 'ada');
+    const path = '/admin/event/-/bulk/';
+    const choice = { _state: '', _all: '1', _action: 'set', _column: 'at', _value: '1' };
+    const page = await browser.post(path, { ...choice, at: '2024-05-31T12:00:00' });
+    const done = await browser.post(path, { ...fieldsOf(page, 'record'), _confirm: '1' });
+    assert.equal(done.status, 303, done.text);
+    const rows = await service.sql`select at::text from event`;
+    assert.deepEqual(
+      rows.map(({ at }) => at),
+      Array(3).fill(STORED.at),
+    );
     await assertClean(service);
   });
 

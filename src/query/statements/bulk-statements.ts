@@ -37,8 +37,20 @@ export function chosenOnly(plan: ListPlan, ids: readonly string[]): ListPlan {
 const chosen = (plan: ListPlan, lock: 'update' | 'no key update'): Fragment =>
   sql`chosen as materialized (select ${servedRow(ROOT, plan.model)}${fromWhere(plan)}${plan.model.isLockable ? raw(` for ${lock} of ${ROOT}`) : EMPTY})`;
 
+/**
+ * Reads all chosen rows and the new values before any row changes. A trigger of the first row may change settings that determine how
+ * PostgreSQL reads them.
+ */
+const given = (values: readonly Fragment[] = []): Fragment =>
+  sql`given as materialized (select count(*)${join(
+    values.map((one, index) => sql`, ${one} as ${givenAlias(index)}`),
+    '',
+  )} from chosen)`;
+
+const givenAlias = (index: number): Fragment => raw(`v${index}`);
+
 /** A row of the CTE, under the alias that checks use. */
-const CHOSEN_ROW = raw(`chosen ${FOUND}`);
+const CHOSEN_ROW = raw(`chosen ${FOUND}, given`);
 
 const sameRow = (model: Model): Fragment =>
   sql`${reference(ROOT, model.primaryKey)} = ${reference(FOUND, model.primaryKey)}`;
@@ -69,7 +81,7 @@ export function bulkDeleteStatement(
     '(select count(*) from chosen), (select count(*) from chosen), (select count(*) from deleted)',
   );
   return createStatement(
-    sql`with ${chosen(plan, 'update')}, ${deleted}${intoHistory} select ${counts}`,
+    sql`with ${chosen(plan, 'update')}, ${given()}, ${deleted}${intoHistory} select ${counts}`,
     readCounts,
   );
 }
@@ -86,12 +98,15 @@ export function bulkUpdateStatement(
   recording: Recording | undefined,
 ): Statement<BulkCounts> {
   const { model } = plan;
-  const newValue = ({ column, value }: Change): Fragment => assigned(typed(value, column), column);
-  const sets = changes.map((change) => sql`${identifier(change.column.field)} = ${newValue(change)}`);
+  const newValue = ({ column }: Change, index: number): Fragment =>
+    assigned(sql`given.${givenAlias(index)}`, column);
+  const sets = changes.map(
+    (change, index) => sql`${identifier(change.column.field)} = ${newValue(change, index)}`,
+  );
   // Compares with the locked row: the statement's snapshot may have an older version.
   const conditions = changes.map(
-    (change) =>
-      sql`${exactText(reference(FOUND, change.column))} is distinct from ${exactText(newValue(change))}`,
+    (change, index) =>
+      sql`${exactText(reference(FOUND, change.column))} is distinct from ${exactText(newValue(change, index))}`,
   );
   const differs = join(conditions, ' or ');
   const states = [FOUND, ROOT] as const;
@@ -110,7 +125,8 @@ export function bulkUpdateStatement(
     (check) => sql`not exists (select ${attempted} and not (${compositeReferenceSql(check)}))`,
   );
   const counts = sql`(select count(*) from chosen), (select count(*) ${attempted}), (select count(*) from changed), array[${join(results, ', ')}]::bool[]`;
-  const query = sql`with ${chosen(plan, 'no key update')}, ${changed}${intoHistory} select ${counts}`;
+  const values = given(changes.map(({ column, value }) => typed(value, column)));
+  const query = sql`with ${chosen(plan, 'no key update')}, ${values}, ${changed}${intoHistory} select ${counts}`;
   return createStatement(query, readCounts);
 }
 
