@@ -20,6 +20,7 @@ const resources: Resource[] = [
     columns: { command: { type: 'text' } },
     access: 'user',
   })),
+  { model: 'defaulted', columns: { at: columns.at, tags: columns.tags }, access: 'user' },
   {
     model: 'seen',
     primaryKey: { type: 'integer' },
@@ -34,6 +35,9 @@ const DDL = `
   create function run_new() returns trigger language plpgsql as $$ begin
     execute new.command; return new; end $$;
   create table event (id serial primary key, command text, at timestamptz, day date, ratio float8, tags text[]);
+  create function run_set() returns text language plpgsql as $$ begin
+    set time zone 'Asia/Tokyo'; set array_nulls = off; return 'by default'; end $$;
+  create table defaulted (id serial primary key, name text default run_set(), at timestamptz, tags text[]);
   create trigger runs before insert or update on event for each row when (new.command is not null) execute function run_new();
   create table triggered (id serial primary key, command text not null);
   create trigger runs after insert on triggered for each row execute function run_new();
@@ -147,6 +151,19 @@ describe('what a function has left in its session does not reach other statement
     });
   });
 
+  test('the values beside a default', async () => {
+    const { at, tags } = BODY;
+    for (const body of [{ at, tags }, [{ at, tags }]])
+      assert.equal((await send('POST', '/api/defaulted/', body)).status, 201);
+    const rows =
+      await service.sql`select at::text, array_to_string(tags, ',', '(none)') as tags from defaulted`;
+    assert.deepEqual(
+      rows.map((row) => ({ ...row })),
+      Array(2).fill({ at: STORED.at, tags: STORED.tags }),
+    );
+    await assertClean(service);
+  });
+
   test('the next records of an array', async () => {
     const made = await send('POST', '/api/event/', [
       { command: ZONES },
@@ -193,7 +210,7 @@ describe('what a function has left in its session does not reach other statement
     const path = '/admin/event/-/bulk/';
     const choice = { _state: '', _all: '1', _action: 'set', _column: 'at', _value: '1' };
     const page = await browser.post(path, { ...choice, at: '2024-05-31T12:00:00' });
-    const done = await browser.post(path, { ...fieldsOf(page, 'record'), _confirm: '1' });
+    const done = await browser.post(path, { ...fieldsOf(page), _confirm: '1' });
     assert.equal(done.status, 303, done.text);
     const rows = await service.sql`select at::text from event`;
     assert.deepEqual(

@@ -155,7 +155,9 @@ export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
   const { model, formatted, recording } = target;
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
   const names = join(changes.map(({ column }) => identifier(column.field)), ', '); // prettier-ignore
-  const values = join(changes.map(({ column, value }) => cast(value, column)), ', '); // prettier-ignore
+  // They are read before the functions of defaults run, which may change how PostgreSQL reads them.
+  const given = changes.map(({ column, value }, index) => sql`, ${cast(value, column)} as ${newValueAlias(index)}`); // prettier-ignore
+  const values = join(changes.map((_, index) => sql`checked.${newValueAlias(index)}`), ', '); // prettier-ignore
   // The history reuses the output's JSON if both have the same columns.
   const isReused = recording !== undefined && recordsSameColumns(formatted, recording);
   const forHistory = recording
@@ -173,7 +175,7 @@ export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
   const columns = changes.length > 0 ? sql` (${names})` : EMPTY;
   const row = sql`${into}${columns} select ${values} from checked where checked.ok ${returning}`;
   const conditions = sql`true = all (results)${precondition ? sql` and ${precondition}` : EMPTY}`;
-  const checked = sql`checked as materialized (select results, ${conditions} as ok from (select ${checksSql(checks)} as results) c)`;
+  const checked = sql`checked as materialized (select c.*, ${conditions} as ok from (select ${checksSql(checks)} as results${join(given, '')}) c)`;
   const isWritten = assertWrittenSql(raw('c.ok is not true or i.record is not null'));
   return sql`with ${checked}, inserted as (${row})${intoHistory} select i.record, i.version, i.key, c.results, ${isWritten} from checked c left join inserted i on true`;
 }
