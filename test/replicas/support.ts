@@ -1,5 +1,5 @@
 // A primary with standbys for one test file, and services on them.
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createReplication, type Replication, type Server } from '../../bench/replicas/replication.ts';
@@ -31,6 +31,8 @@ export interface ReplicatedService {
 }
 
 export interface ReplicatedDatabase extends Replication {
+  /** The log of the first standby. */
+  readonly standbyLog: () => Promise<string>;
   readonly serve: (options?: Partial<VitrineOptions>) => Promise<ReplicatedService>;
   readonly drop: () => Promise<void>;
 }
@@ -95,6 +97,7 @@ export async function createReplicatedDatabase(count: number): Promise<Replicate
   }
 
   return {
+    standbyLog: () => readFile(join(directory, 'server-1.log'), 'utf8'),
     ...replication,
     serve,
     drop: async () => {
