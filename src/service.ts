@@ -117,12 +117,11 @@ export function createService(
   databaseUrl: string,
   logger: Logger,
   panels: readonly Panel[] = [],
-  { processes, secret: sharedSecret, state, hashGate, claimStream, siblings }: Sharing = alone(settings),
+  { processes, secret: sharedSecret, state, hashGate, siblings }: Sharing = alone(settings),
 ): Service {
   const leaveBasePath = useBasePath(settings.basePath);
-  const { slowClients, streamCooldowns: cooldowns } = state;
-  const limits = { slowTimeout: settings.slowTimeout * 1000, processes, cooldowns, slowClients, claimStream };
-  const database = openDatabase(databaseUrl, limits);
+  const slowTimeout = settings.slowTimeout * 1000;
+  const database = openDatabase(databaseUrl, slowTimeout);
   const { throttle, familiars, rateLimit } = state;
   const inFlight = createInFlight();
   const loadLimits = createLoadLimits(settings, inFlight.count, processes);
@@ -168,7 +167,7 @@ export function createService(
     replicas = await openReplicas({
       urls: waits ? settings.databaseReadUrl : [], // commands do not serve
       maxLag: settings.maxLag,
-      limits,
+      slowTimeout,
       primary: database,
       secret,
       report: (level, message) => logger[level]({ message }),

@@ -19,6 +19,7 @@ const ROOMS = [
   'db/types',
   'db/schema',
   'db/scheduling',
+  'db/lanes',
   'db/connection',
   'db/replicas',
   'query/parse',

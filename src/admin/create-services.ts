@@ -13,7 +13,7 @@ import { historyOf } from '../resources/serve/visible-history.ts';
 import type { Database } from '../db/connection/database.ts';
 import type { Siblings } from '../processes.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
-import { Slots } from '../db/scheduling/slots.ts';
+import { Lane } from '../db/lanes/lane.ts';
 import { isRead, type ApiRequest } from '../http/message/message.ts';
 import type { Services } from './web/admin-context.ts';
 import { readPosition } from './web/cookies.ts';
@@ -36,9 +36,6 @@ export interface AdminOptions extends Pick<
 
 /** Maximum imports at once, and of one admin: each file is parsed in this process before its statements run. */
 const MAX_IMPORTS = 4;
-const MAX_IMPORTS_OF_ADMIN = 2;
-
-const forAll = (count: number) => ({ anonymous: count, user: count, admin: count });
 
 /**
  * Builds the services that all requests share.
@@ -71,11 +68,11 @@ export function createServices({
     historyOf: (resource: AdminResource) => histories.get(resource) ?? history,
     parking,
     panels: createPanels(database, panels),
-    imports: new Slots({
-      max: forAll(MAX_IMPORTS),
-      perClient: forAll(MAX_IMPORTS_OF_ADMIN),
-      ownMessage: 'Your earlier imports are still running. Try again when they have finished.',
-      fullMessage: 'Too many imports are running. Try again.',
+    imports: new Lane({
+      connections: MAX_IMPORTS,
+      maxWait: 2_000,
+      own: 'Your earlier imports are still running. Try again when they have finished.',
+      full: 'Too many imports are running. Try again.',
     }),
   };
   const tables = [...models.values()];

@@ -1,6 +1,4 @@
 // The only place that turns text into SQL. Values always become parameters.
-import type { Shape } from './statement-shapes.ts';
-
 /**
  * A piece of SQL as plain data: `text` has one more element than `values`, with one value between each two texts.
  * `compile` numbers the placeholders.
@@ -35,8 +33,6 @@ export interface BoundSql {
    * the first value of a large row is null.
    */
   readonly many?: string | undefined;
-  /** Statistics for statements with this text; set when the statement runs. */
-  readonly shape?: Shape;
 }
 
 /**
@@ -50,11 +46,8 @@ export type SmallSql = (isSummed: boolean) => string;
 export const LARGE = 256 * 1024;
 
 /** The statement for a connection that clients share. */
-export function withoutLarge<T extends BoundSql>(statement: T): T {
-  const { small, shape } = statement;
-  if (!small) return statement;
-  return { ...statement, text: small(shape?.isUneven === true) };
-}
+export const withoutLarge = <T extends BoundSql>(statement: T, isSummed: boolean): T =>
+  statement.small ? { ...statement, text: statement.small(isSummed) } : statement;
 
 const NONE: readonly never[] = [];
 

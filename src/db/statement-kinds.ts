@@ -14,6 +14,4 @@ export class CostlyStatement extends Error {}
 export interface RunOptions {
   /** Whether to throw CostlyStatement and not run a costly read. */
   readonly refuseCostly?: boolean;
-  /** Whether the statement is an EXPLAIN, which cannot be explained itself. */
-  readonly isExplain?: boolean;
 }

@@ -1,5 +1,4 @@
 // The messages between `vitrine serve` and the processes that it starts. They only ever come from Vitrine itself.
-import type { Requester } from '../db/scheduling/requester.ts';
 import type { PriorityClass } from '../resources/passwords/password-gate.ts';
 import type { Topic } from '../processes.ts';
 import type { Batch } from './shared-state.ts';
@@ -17,8 +16,6 @@ export interface WorkerStart {
   readonly isInitial: boolean;
   /** File descriptor of the passed socket in the parent process. */
   readonly passed: number | undefined;
-  /** Whether the parent counts the streams of clients. One of an earlier version does not, and would not answer. */
-  readonly countsStreams?: boolean;
   /** Base64. */
   readonly secret: string;
 }
@@ -45,15 +42,6 @@ export type ToParent =
   | { readonly kind: 'batch'; readonly batch: Batch }
   /** It asks for a slot to hash a password. */
   | { readonly kind: 'slot'; readonly id: number; readonly priority: PriorityClass }
-  /** It asks for one of the streams that a client may have. `client` is a digest, which is never long. */
-  | {
-      readonly kind: 'stream';
-      readonly id: number;
-      readonly client: string;
-      readonly clientKind: Requester['clientKind'];
-    }
-  /** The stream has ended, and its slot is released when PostgreSQL no longer searches. */
-  | { readonly kind: 'ending'; readonly id: number }
   /** It needs the slot no longer, or its client has disconnected. */
   | { readonly kind: 'release'; readonly id: number }
   | { readonly kind: 'answer'; readonly id: number; readonly data: unknown }

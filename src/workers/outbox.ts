@@ -1,7 +1,6 @@
 // Collects what a process has counted, and sends it in batches of a limited size.
 import type { Failures } from '../http/auth/login-throttle.ts';
 import type { SharedLogin } from '../http/auth/familiar-clients.ts';
-import type { SlowRead } from '../db/scheduling/slow-clients.ts';
 import type { Batch, Share } from './shared-state.ts';
 
 /** Milliseconds between two batches. */
@@ -20,23 +19,20 @@ export interface Outbox extends Share {
 }
 
 /**
- * Failed logins, known clients, searches and slow reads are sent at once, requests added up over some time. The next batch waits
- * until the last one has been written, so a receiver that does not read cannot fill the memory.
+ * Failed logins and known clients are sent at once, requests added up over some time. The next batch waits until the last one has
+ * been written, so a receiver that does not read cannot fill the memory.
  * @param send writes a batch, and calls back when that is done
  */
 export function createOutbox(send: (batch: Batch, onWritten: () => void) => void): Outbox {
   let failures: Failures[] = [];
   let logins: SharedLogin[] = [];
   const rates = new Map<string, number>();
-  const searches = new Map<string, number>();
-  let slowReads: SlowRead[] = [];
   let timer: NodeJS.Timeout | undefined;
   let dueAt = Infinity;
   let sentAt = -Infinity;
   let isWriting = false;
 
-  const isEmpty = (): boolean =>
-    failures.length + logins.length + rates.size + searches.size + slowReads.length === 0;
+  const isEmpty = (): boolean => failures.length + logins.length + rates.size === 0;
 
   function flush(): void {
     clearTimeout(timer);
@@ -44,12 +40,10 @@ export function createOutbox(send: (batch: Batch, onWritten: () => void) => void
     if (isWriting || isEmpty()) return;
     isWriting = true;
     sentAt = performance.now();
-    const batch = { failures, logins, rates: [...rates], searches: [...searches], slowReads };
+    const batch = { failures, logins, rates: [...rates] };
     failures = [];
     logins = [];
-    slowReads = [];
     rates.clear();
-    searches.clear();
     send(batch, () => {
       isWriting = false;
       if (!isEmpty()) flushWithin(GAP);
@@ -66,14 +60,12 @@ export function createOutbox(send: (batch: Batch, onWritten: () => void) => void
     timer = setTimeout(flush, due - now).unref();
   }
 
-  function addTo(sums: Map<string, number>, key: string, amount: number, delay: number): void {
-    const before = sums.get(key);
-    if (before === undefined && (sums.size >= MAX_WAITING || key.length > MAX_KEY)) return;
-    sums.set(key, (before ?? 0) + amount);
+  function addRequests(key: string, amount: number, delay: number): void {
+    const before = rates.get(key);
+    if (before === undefined && (rates.size >= MAX_WAITING || key.length > MAX_KEY)) return;
+    rates.set(key, (before ?? 0) + amount);
     flushWithin(delay);
   }
-
-  const addSearch = (key: string, milliseconds: number): void => addTo(searches, key, milliseconds, 0);
 
   const addFailures = (more: readonly Failures[]): void => {
     failures.push(...more.slice(0, Math.max(0, MAX_WAITING - failures.length)));
@@ -83,24 +75,16 @@ export function createOutbox(send: (batch: Batch, onWritten: () => void) => void
     if (logins.length < MAX_WAITING) logins.push(login);
     flushWithin(0);
   };
-  const addSlowRead = (read: SlowRead): void => {
-    if (slowReads.length < MAX_WAITING && read[0].length <= MAX_KEY) slowReads.push(read);
-    flushWithin(0);
-  };
 
   return {
     failures: addFailures,
     login: addLogin,
-    request: (key) => addTo(rates, key, 1, RATE_DELAY),
-    search: addSearch,
-    slowRead: addSlowRead,
+    request: (key) => addRequests(key, 1, RATE_DELAY),
     forward: (batch) => {
       if (batch.failures.length > 0) addFailures(batch.failures);
       for (const login of batch.logins) addLogin(login);
       // They were added up already, so only the gap between batches delays them.
-      for (const [key, requests] of batch.rates) addTo(rates, key, requests, GAP);
-      for (const [key, milliseconds] of batch.searches ?? []) addSearch(key, milliseconds);
-      for (const read of batch.slowReads ?? []) addSlowRead(read);
+      for (const [key, requests] of batch.rates) addRequests(key, requests, GAP);
     },
   };
 }

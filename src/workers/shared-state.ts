@@ -1,9 +1,5 @@
-// What the processes of one service must count together: failed logins, known clients, the rate of requests, the time of streams,
-// and cooldowns after slow reads.
+// What the processes of one service must count together: failed logins, known clients and the rate of requests.
 import type { Settings } from '../config.ts';
-import { createStreamCooldowns } from '../db/connection/cursors.ts';
-import type { SpentTime } from '../db/scheduling/client-usage.ts';
-import { SlowClients, type SlowRead } from '../db/scheduling/slow-clients.ts';
 import { createFamiliarClients, type SharedLogin } from '../http/auth/familiar-clients.ts';
 import { createThrottle, type Failures } from '../http/auth/login-throttle.ts';
 import { createRateLimit, type SpentRequests } from '../http/load/rate-limit.ts';
@@ -14,10 +10,6 @@ export interface Batch {
   readonly failures: readonly Failures[];
   readonly logins: readonly SharedLogin[];
   readonly rates: readonly SpentRequests[];
-  /** How long the primary has searched for streams of clients. A process of an earlier version does not send it. */
-  readonly searches?: readonly SpentTime[];
-  /** Cooldowns after slow reads of the primary. A process of an earlier version does not send it. */
-  readonly slowReads?: readonly SlowRead[];
 }
 
 /** Receives what this process counts. */
@@ -25,12 +17,10 @@ export interface Share {
   readonly failures: (failures: readonly Failures[]) => void;
   readonly login: (login: SharedLogin) => void;
   readonly request: (key: string) => void;
-  readonly search: (key: string, milliseconds: number) => void;
-  readonly slowRead: (read: SlowRead) => void;
 }
 
 /** How much of each kind a new process gets: the latest entries. */
-const MAX_RECENT = { failures: 5_000, logins: 5_000, rates: 2_000, slowReads: 500 };
+const MAX_RECENT = { failures: 5_000, logins: 5_000, rates: 2_000 };
 /** Entries of each kind in one message. */
 const MAX_BATCH = 500;
 
@@ -39,25 +29,19 @@ export type SharedState = ReturnType<typeof createSharedState>;
 export function createSharedState({ rateLimit }: Pick<Settings, 'rateLimit'>, share?: Share) {
   const throttle = createThrottle(undefined, share?.failures);
   const familiars = createFamiliarClients(share?.login);
-  const streamCooldowns = createStreamCooldowns(share?.search);
-  const slowClients = new SlowClients(share?.slowRead);
   const rate = splitRate(rateLimit);
   const limit = rate && createRateLimit(rate, share?.request);
   return {
     throttle,
     familiars,
-    streamCooldowns,
-    slowClients,
     /** Undefined without RATE_LIMIT. */
     rateLimit: limit,
 
     /** Adds what other processes have counted. */
-    add({ failures, logins, rates, searches = [], slowReads = [] }: Batch): void {
+    add({ failures, logins, rates }: Batch): void {
       throttle.add(failures);
       familiars.learn(logins);
       limit?.charge(rates);
-      streamCooldowns.learn(searches);
-      slowClients.learn(slowReads);
     },
 
     /** What a new process must know, as batches of a limited size. */
@@ -65,9 +49,7 @@ export function createSharedState({ rateLimit }: Pick<Settings, 'rateLimit'>, sh
       const failures = throttle.recent(MAX_RECENT.failures);
       const logins = familiars.recent(MAX_RECENT.logins);
       const rates = limit?.recent(MAX_RECENT.rates) ?? [];
-      const slowReads = slowClients.recent(MAX_RECENT.slowReads);
-      const batches: Batch[] =
-        slowReads.length === 0 ? [] : [{ failures: [], logins: [], rates: [], slowReads }];
+      const batches: Batch[] = [];
       for (let from = 0; from < Math.max(failures.length, logins.length, rates.length); from += MAX_BATCH) {
         const part = <T>(items: readonly T[]): T[] => items.slice(from, from + MAX_BATCH);
         batches.push({ failures: part(failures), logins: part(logins), rates: part(rates) });

@@ -104,7 +104,6 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
         embeddedUrl: embedded?.url,
         isInitial: leads && !isStarted,
         passed,
-        countsStreams: true,
         secret,
       },
       hub.inform,

@@ -1,9 +1,6 @@
 // A process of WORKERS: its connection to the process that has started it, and through it to the others.
 import cluster from 'node:cluster';
-import { createHash } from 'node:crypto';
 import type { Settings } from '../config.ts';
-import { increment } from '../db/counts.ts';
-import type { ClaimStream } from '../db/scheduling/class-queues.ts';
 import { ClientGone } from '../db/scheduling/requester.ts';
 import { unavailable } from '../errors.ts';
 import type { Siblings, Topic } from '../processes.ts';
@@ -14,12 +11,7 @@ import { createSharedState, type SharedState } from './shared-state.ts';
 
 /** Milliseconds that answers of other processes may take. */
 const MAX_ANSWER_TIME = 2_000;
-/** Milliseconds after which the parent process should have answered about a stream: the client may have to wait 4.25 s there. */
-const MAX_STREAM_WAIT = 5_000;
-/** Maximum questions about streams under way, of one client and of all. They cost the parent process time, and wait in memory. */
-const MAX_STREAM_QUESTIONS = { ofClient: 4, ofAll: 200 };
 const busy = (): Error => unavailable('Too many passwords are being checked. Try again.');
-const silent = (): Error => unavailable('The service is too busy to begin a stream. Try again.', 10);
 
 /** What a service shares with the other processes. */
 export interface Sharing {
@@ -29,7 +21,6 @@ export interface Sharing {
   readonly secret: Buffer | undefined;
   readonly state: SharedState;
   readonly hashGate: SharedGate | undefined;
-  readonly claimStream: ClaimStream | undefined;
   readonly siblings: Siblings | undefined;
 }
 
@@ -39,7 +30,6 @@ export const alone = (settings: Settings): Sharing => ({
   secret: undefined,
   state: createSharedState(settings),
   hashGate: undefined,
-  claimStream: undefined,
   siblings: undefined,
 });
 
@@ -65,9 +55,6 @@ export function joinParent(settings: Settings): Promise<WorkerLink> {
   const state = createSharedState(settings, outbox);
   const slots = new Map<number, (answer: boolean | Error) => void>();
   const questions = new Map<number, (answers: readonly unknown[]) => void>();
-  /** Questions about streams under way, by client. */
-  const asking = new Map<string, number>();
-  let askingInAll = 0;
   const answerers = new Map<Topic, (data: string) => unknown>();
   let count = 0;
 
@@ -117,41 +104,6 @@ export function joinParent(settings: Settings): Promise<WorkerLink> {
     }
   };
 
-  const claimStream: ClaimStream = async (requester, server) => {
-    const { clientKind } = requester;
-    const client = createHash('sha256').update(`${server} ${requester.key}`).digest('base64url');
-    if ((asking.get(client) ?? 0) >= MAX_STREAM_QUESTIONS.ofClient) return undefined;
-    if (askingInAll >= MAX_STREAM_QUESTIONS.ofAll) throw silent();
-    const countQuestion = (change: number): void => {
-      increment(asking, client, change);
-      askingInAll += change;
-    };
-    countQuestion(1);
-    requester.pause();
-    const id = await takeSlot(
-      (id) => ({ kind: 'stream', id, client, clientKind }),
-      (callback) => {
-        const stopListening = requester.onGone(() => callback(new ClientGone()));
-        const timer = setTimeout(() => callback(silent()), MAX_STREAM_WAIT);
-        return () => {
-          stopListening();
-          clearTimeout(timer);
-        };
-      },
-      () => countQuestion(-1),
-    );
-    if (id === undefined) return undefined;
-    const release = (): void => send({ kind: 'release', id });
-    let isHeld = true;
-    return (end) => {
-      if (!isHeld) return;
-      isHeld = false;
-      if (!end) return release();
-      send({ kind: 'ending', id });
-      void end.then(release);
-    };
-  };
-
   const siblings: Siblings = {
     onQuestion: (topic, answer) => void answerers.set(topic, answer),
     ask: (topic, data) =>
@@ -194,7 +146,6 @@ export function joinParent(settings: Settings): Promise<WorkerLink> {
           secret,
           state,
           hashGate,
-          claimStream: start.countsStreams ? claimStream : undefined,
           siblings,
         },
         ready: (text) => send({ kind: 'ready', text }),

@@ -308,8 +308,8 @@ test('panels are shown while as many bulk changes run as can at once', async () 
       await eventually(async () => {
         const waiting = await service.sql`
           select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-        return waiting.count === 8;
-      }, 'eight deletions that wait');
+        return waiting.count >= 4;
+      }, 'deletions that wait for records, and others behind them');
       const { text } = await ada.get('/admin/');
       assert.match(text, /1 row found/);
       return { sent };

@@ -167,7 +167,7 @@ describe('a session ends', () => {
     /** Whether a write waits, and the connection for the short reads of all clients does not wait with it. */
     const isWaitingApart = async (waiting: () => Promise<number>): Promise<boolean> => {
       const text = await service.metrics();
-      return (await waiting()) > 0 && text.includes('_statements_running{pool="quick"} 0\n');
+      return (await waiting()) > 0 && text.includes('_lane_running{lane="keys"} 0\n');
     };
 
     test('pages are served, and the time of the last use is written later', async () => {

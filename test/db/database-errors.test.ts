@@ -178,10 +178,10 @@ for (const [where, parameters] of [
       await service.sql`select pg_terminate_backend(pid) from pg_stat_activity
       where datname = current_database() and application_name = 'vitrine'`;
       for (const answer of await many()) assertProblem(answer, 503);
-      assert.equal((await service.request('/api/note/')).status, 200);
       const pids = () => service.sql<{ pid: number }[]>`select pid from pg_stat_activity
         where datname = current_database() and application_name = 'vitrine'`;
       const old = new Set((await pids()).map(({ pid }) => pid));
+      assert.equal((await service.request('/api/note/')).status, 200);
       await setReadOnly('off');
       await write(); // may use an old connection
       for (const { status } of await many()) assert.equal(status, 201);

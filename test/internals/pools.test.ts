@@ -151,7 +151,7 @@ test('a connection that does not answer the question of a guard is replaced with
       status: 503,
       message: 'The database took too long. Try again.',
     });
-    await eventually(execution.process, 'the statement to be sent');
+    await execution.sent;
     pool.sweep(performance.now() + 60_000);
     await lost;
     position = 3n;

@@ -205,7 +205,7 @@ describe('ordering and paging', () => {
     /** The number of statements that the service has run. */
     const statements = async (): Promise<number> => {
       const text = await service.metrics();
-      const counts = text.matchAll(/^vitrine_database_statement_duration_seconds_count\{.*\} (\d+)$/gm);
+      const counts = text.matchAll(/^vitrine_lane_statement_duration_seconds_count\{.*\} (\d+)$/gm);
       return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
     };
     for (const query of ['', 'page=2', 'rank__gt=1&ordering=-name', 'limit=5&page=9']) {

@@ -2,7 +2,7 @@
 import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
-import type { Slots } from '../../db/scheduling/slots.ts';
+import type { Lane } from '../../db/lanes/lane.ts';
 import type { Authentication } from '../../http/auth/authentication.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 import type { Logger } from '../../http/observability/logger.ts';
@@ -39,7 +39,7 @@ export interface Services {
   /** The panels that the registry adds to the start page. */
   readonly panels: Panels;
   /** Limits how many files are imported at once. */
-  readonly imports: Slots;
+  readonly imports: Lane;
   /** For cursors, which the operations do not cover. */
   readonly database: Database;
   readonly logger: Logger;

@@ -1,7 +1,7 @@
 // Checks the addresses of DATABASE_READ_URL as a start does.
 import { randomBytes } from 'node:crypto';
 import type { Settings } from '../../config.ts';
-import { createCooldowns, type Database } from '../../db/connection/database.ts';
+import type { Database } from '../../db/connection/database.ts';
 import { openReplicas } from '../../db/replicas/replicas.ts';
 import { StartError } from '../../errors.ts';
 
@@ -17,7 +17,7 @@ export async function checkReadAddresses(
     const replicas = await openReplicas({
       urls: databaseReadUrl,
       maxLag,
-      limits: { slowTimeout: slowTimeout * 1000, processes: 1, ...createCooldowns() },
+      slowTimeout: slowTimeout * 1000,
       primary,
       secret: randomBytes(32), // there are no writes whose positions it would sign
       report: () => undefined,

@@ -1,7 +1,6 @@
 // The connection to the database: the interface that all other code uses to run SQL.
 import type postgres from 'postgres';
-import { BRIEF_TIMEOUT } from './brief-reads.ts';
-import { createCursors, createStreamCooldowns } from './cursors.ts';
+import { Cursors } from './cursors.ts';
 import {
   openDedicated,
   openPostgres,
@@ -11,14 +10,11 @@ import {
 } from './driver.ts';
 import type { DIRECT_SETTINGS, SESSION_SETTINGS } from '../../setting-values.ts';
 import { type Statement } from '../rows.ts';
-import type { PoolState } from './pool-job.ts';
 import { SESSION } from '../session-state.ts';
 import { SERVICE, type Requester } from '../scheduling/requester.ts';
 import type { RunOptions, StatementKind } from '../statement-kinds.ts';
-import { Runner, type PoolName } from './runner.ts';
-import type { ClassState, DatabaseLimits } from '../scheduling/class-queues.ts';
-import { SlowClients } from '../scheduling/slow-clients.ts';
-import type { WorkClass } from '../scheduling/work-class.ts';
+import { Runner, PIPELINED_TIMEOUT, type LaneName, type RunnerState } from './runner.ts';
+import type { LaneState } from '../lanes/lane.ts';
 import type { ServerGuard } from './server-guard.ts';
 import {
   createTransactions,
@@ -26,6 +22,9 @@ import {
   type TransactionLimits,
   type Transactions,
 } from './transactions.ts';
+
+/** The counters of the lanes, and of the streams. */
+export type Lanes = Readonly<Record<LaneName, RunnerState>> & { readonly streams: LaneState };
 
 export interface Database {
   /** The same database on behalf of a client: its statements are scheduled as its own, and end when it disconnects. */
@@ -46,10 +45,8 @@ export interface Database {
    * @throws Problem 429 when the client reads another stream, 503 when too many are running
    */
   readonly cursor: <T>(statement: Statement<T>, maxRows: number) => AsyncGenerator<T, void>;
-  /** The counters of the pools. */
-  readonly pools: () => Readonly<Record<PoolName, PoolState>>;
-  /** The counters of the work classes, whose statements use exclusive connections. */
-  readonly classes: () => Readonly<Record<WorkClass, ClassState>>;
+  /** The counters of the lanes. */
+  readonly lanes: () => Lanes;
   readonly close: () => Promise<void>;
 }
 
@@ -89,7 +86,7 @@ const DIRECT = {
 interface Shared {
   readonly runner: Runner;
   readonly transactions: Transactions;
-  readonly cursor: ReturnType<typeof createCursors>;
+  readonly cursors: Cursors;
 }
 
 class RequesterDatabase implements Database {
@@ -114,15 +111,12 @@ class RequesterDatabase implements Database {
   }
 
   cursor<T>(statement: Statement<T>, maxRows: number): AsyncGenerator<T, void> {
-    return this.#shared.cursor(statement, maxRows, this.#requester);
+    return this.#shared.cursors.read(statement, maxRows, this.#requester);
   }
 
-  pools(): ReturnType<Database['pools']> {
-    return this.#shared.runner.pools;
-  }
-
-  classes(): ReturnType<Database['classes']> {
-    return this.#shared.runner.classes;
+  lanes(): Lanes {
+    const { runner, cursors } = this.#shared;
+    return { ...runner.state, streams: cursors.state };
   }
 
   async close(): Promise<void> {
@@ -130,31 +124,25 @@ class RequesterDatabase implements Database {
   }
 }
 
-/** For a database whose clients have cooldowns of their own. */
-export const createCooldowns = (): Pick<DatabaseLimits, 'cooldowns' | 'slowClients'> => ({
-  cooldowns: createStreamCooldowns(),
-  slowClients: new SlowClients(),
-});
-
 /**
  * The database on behalf of the service itself. The first statement opens the first connection.
+ * @param slowTimeout milliseconds after which an anonymous client's read, or the first batch of its stream, is canceled
  * @param guard for a replica: what its server must have reached
  */
-export function openDatabase(
-  url: string,
-  limits: DatabaseLimits = { slowTimeout: 3_000, processes: 1, ...createCooldowns() },
-  guard?: ServerGuard,
-): Database {
+export function openDatabase(url: string, slowTimeout = 3_000, guard?: ServerGuard): Database {
   const isPipelined = supportsPipelining(url);
   const connection = { ...OPTIONS.connection, ...(isPipelined ? DIRECT : {}) };
-  const brief = { ...connection, statement_timeout: BRIEF_TIMEOUT };
-  const open: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, connection, onclose });
-  const openBrief: OpenClient = (onclose) => openPostgres(url, { ...OPTIONS, connection: brief, onclose });
-  const runner = new Runner({ open, openBrief, isPipelined, limits, guard });
+  const openWith =
+    (statement_timeout: number): OpenClient =>
+    (onclose) =>
+      openPostgres(url, { ...OPTIONS, connection: { ...connection, statement_timeout }, onclose });
+  const open = openWith(STATEMENT_TIMEOUT);
+  const openKeys = openWith(PIPELINED_TIMEOUT.keys);
+  const openFilters = openWith(PIPELINED_TIMEOUT.filters);
   const shared: Shared = {
-    runner,
-    transactions: createTransactions(open, runner.endless, isPipelined),
-    cursor: createCursors({ open, limits, presence: runner.presence, endless: runner.endless, guard }),
+    runner: new Runner({ open, openKeys, openFilters, isPipelined, slowTimeout, guard }),
+    transactions: createTransactions(open, isPipelined),
+    cursors: new Cursors({ open, slowTimeout, guard }),
   };
   return new RequesterDatabase(shared, SERVICE);
 }

@@ -206,10 +206,6 @@ export function cancelOnServer(query: Query): Promise<unknown> {
   return canceller ? canceller(query) : Promise.resolve();
 }
 
-/** The process ID of the PostgreSQL backend that runs a statement, once the statement was sent. */
-export const processOf = ({ state }: Query): number | undefined =>
-  (state as { readonly pid?: number } | null)?.pid;
-
 /** Milliseconds after which a request to cancel counts as lost, and its connection is ended. */
 export const CANCEL_TIMEOUT = 5_000;
 
@@ -240,8 +236,6 @@ export interface DedicatedConnection {
   readonly abort: (reason: Error) => void;
   /** Whether it has ended, so that `run` would reject. */
   readonly isLost: () => boolean;
-  /** The process ID of the PostgreSQL backend, while a statement is running. */
-  readonly process: () => number | undefined;
   /** @param timeout seconds after which the connection is closed even if a statement is running */
   readonly end: (timeout: number) => Promise<void>;
 }
@@ -286,7 +280,6 @@ export function openDedicated(open: OpenClient): DedicatedConnection {
       }),
     abort,
     isLost: () => lost !== undefined,
-    process: () => running && processOf(running),
     end: (timeout) => sql.end({ timeout: lost ? 0 : timeout }),
   };
 }

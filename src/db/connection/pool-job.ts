@@ -1,9 +1,7 @@
 // The types of a pool: its options, its counters, and a job, which is one statement from the call to its answer. Also sends a job.
 import type postgres from 'postgres';
-import type { BoundSql } from '../fragment.ts';
 import type { Histogram } from '../histogram.ts';
 import type { RawRow, SentStatement } from '../rows.ts';
-import type { Requester } from '../scheduling/requester.ts';
 import { isConnectionError } from './database-errors.ts';
 import {
   commandOf,
@@ -26,15 +24,11 @@ export interface Execution {
   readonly sent: Promise<void> | undefined;
   /** Ends the statement, on the server too if it has a connection to itself. `rows` then rejects with the reason. */
   readonly cancel: (reason: Error) => void;
-  /** The process ID of the PostgreSQL backend that runs it, once it was sent. */
-  readonly process: () => number | undefined;
 }
 
 /** A statement from the call to its answer. */
 export interface Job {
   readonly statement: SentStatement;
-  /** Cleared with the answer: a finished statement must not keep the request in memory. */
-  requester: Pick<Requester, 'pause'> | undefined;
   /** False after PostgreSQL refused the prepared form because tables have changed. */
   prepare: boolean;
   /** How many more times it may be sent again after a deadlock or serialization failure. */
@@ -64,13 +58,11 @@ const MAX_RETRIES = 3;
 export const newJob = (
   statement: SentStatement,
   prepare: boolean,
-  requester: Job['requester'],
   deadline: number,
   resolve: Job['resolve'],
   reject: Job['reject'],
 ): Job => ({
   statement,
-  requester,
   prepare,
   retries: MAX_RETRIES,
   deadline,
@@ -94,29 +86,20 @@ export interface PoolOptions {
   /** Milliseconds after which a statement without an answer is abandoned, including its time in the queue. */
   readonly deadline: number;
   readonly guard?: ServerGuard | undefined;
-  /** Runs with every answer. @param milliseconds since the statement began, or since the answer before it on its connection */
-  readonly onAnswer?: (statement: BoundSql, rows: readonly RawRow[], milliseconds: number) => void;
   /** Whether no pooler gives the server's connection to others between two statements. */
   readonly isDirect?: boolean;
   /** Runs after an answer that the connection is read-only. */
   readonly onReadOnly?: () => void;
-  /** Runs repeatedly while a statement delays those behind it. */
-  readonly onStalled?: (statement: BoundSql) => void;
 }
 
 /** The counters of a pool, for the metrics. */
 export interface PoolState {
-  readonly connections: number;
   /** Statements that were sent and have no answer yet. */
   readonly running: number;
   /** Statements that wait for a connection. */
   readonly waiting: number;
   /** Statements refused because too many were pending. */
   readonly refused: number;
-  /** Statements abandoned without an answer. */
-  readonly abandoned: number;
-  /** Statements canceled because their client disconnected or their time was over. */
-  readonly canceled: number;
   /** Seconds from sending a statement to its answer. */
   readonly durations: Histogram;
 }

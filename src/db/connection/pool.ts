@@ -2,12 +2,10 @@
 import { unavailable } from '../../errors.ts';
 import type { BoundSql } from '../fragment.ts';
 import type { RawRow, SentStatement } from '../rows.ts';
-import type { Requester } from '../scheduling/requester.ts';
 import {
   isAnswer,
   isStalePrepared,
   connectionLost,
-  processOf,
   takeUnreplicated,
   whenSent,
   withoutGaps,
@@ -28,7 +26,6 @@ import {
 } from './pool-job.ts';
 import { hasChangedSettings } from '../session-state.ts';
 import { beginGuarded, hasReached, WrongServer } from './server-guard.ts';
-import { StallTimer } from '../stall-timer.ts';
 
 export class Pool {
   readonly #options: PoolOptions;
@@ -37,13 +34,7 @@ export class Pool {
   readonly #pending = new Set<Job>();
   readonly #waiting: Job[] = [];
   readonly #durations = new Histogram();
-  readonly #stall = new StallTimer(() => {
-    for (const { requester } of this.#pending) requester?.pause();
-    for (const { statement } of this.#pending) return this.#options.onStalled?.(statement);
-  });
   #refused = 0;
-  #abandoned = 0;
-  #canceled = 0;
 
   constructor(options: PoolOptions) {
     this.#options = options;
@@ -59,12 +50,9 @@ export class Pool {
   get state(): PoolState {
     const waiting = this.#waiting.length;
     return {
-      connections: this.#connections.count,
       running: this.#pending.size - waiting,
       waiting,
       refused: this.#refused,
-      abandoned: this.#abandoned,
-      canceled: this.#canceled,
       durations: this.#durations,
     };
   }
@@ -74,28 +62,21 @@ export class Pool {
     return this.#connections.free() !== undefined;
   }
 
-  /** Whether the statement in front takes so long that the next one should use another pool. */
-  get isStalled(): boolean {
-    return this.#pending.size > 0 && this.#stall.isStalled;
-  }
-
-  /** @param requester is paused when the statement in front takes long */
-  run(statement: BoundSql, prepare: boolean, requester?: Pick<Requester, 'pause'>): Promise<RawRow[]> {
-    return new Promise((resolve, reject) => this.#add(statement, prepare, requester, resolve, reject));
+  run(statement: BoundSql, prepare: boolean): Promise<RawRow[]> {
+    return new Promise((resolve, reject) => this.#add(statement, prepare, resolve, reject));
   }
 
   execute(statement: SentStatement, prepare: boolean): Execution {
     let job: Job | undefined;
     let sent: Promise<void> | undefined;
     const rows = new Promise<RawRow[]>((resolve, reject) => {
-      const added = (job = this.#add(statement, prepare, undefined, resolve, reject));
+      const added = (job = this.#add(statement, prepare, resolve, reject));
       if (added && !added.connection?.hasAnswered) sent = new Promise((report) => (added.onSent = report));
     });
     return {
       rows,
       sent,
       cancel: (reason) => job && this.#cancel(job, reason),
-      process: () => job?.query && processOf(job.query),
     };
   }
 
@@ -108,7 +89,6 @@ export class Pool {
     const { depth } = this.#options;
     for (const job of this.#pending) {
       if (job.deadline > now) return; // A Set keeps the order of insertion, so the oldest comes first.
-      this.#abandoned += 1;
       const { connection, query } = job;
       this.#abandon(job, unavailable('The database took too long. Try again.'));
       if (!connection) this.#waiting.splice(this.#waiting.indexOf(job), 1);
@@ -128,14 +108,12 @@ export class Pool {
   }
 
   async close(): Promise<void> {
-    this.#stall.stop();
     await this.#connections.close();
   }
 
   #add(
     statement: SentStatement,
     prepare: boolean,
-    requester: Pick<Requester, 'pause'> | undefined,
     resolve: Job['resolve'],
     reject: Job['reject'],
   ): Job | undefined {
@@ -145,7 +123,7 @@ export class Pool {
       return undefined;
     }
     const deadline = performance.now() + this.#options.deadline;
-    const job = newJob(statement, prepare, requester, deadline, resolve, reject);
+    const job = newJob(statement, prepare, deadline, resolve, reject);
     this.#pending.add(job);
     this.#startOrWait(job);
     return job;
@@ -169,7 +147,6 @@ export class Pool {
   #start(job: Job, connection: Connection): void {
     const { statement, prepare } = job;
     job.started = performance.now();
-    if (this.#pending.size === 1) this.#stall.restart();
     if (prepare && !statement.fixed) notePrepared(connection, statement.text);
     const { guard } = this.#options;
     if (guard) job.required = beginGuarded(connection, guard);
@@ -223,11 +200,7 @@ export class Pool {
   }
 
   #succeed(job: Job, connection: Connection, rows: RawRow[]): void {
-    const now = performance.now();
-    // The first statement of a connection waited until it was open.
-    const began = connection.hasAnswered ? Math.max(job.started, connection.answeredAt) : now;
-    this.#options.onAnswer?.(job.statement, rows, now - began);
-    connection.answeredAt = now;
+    connection.answeredAt = performance.now();
     this.#connections.markAnswered(connection);
     this.#finish(job, connection);
     job.resolve(rows);
@@ -266,13 +239,11 @@ export class Pool {
 
   /** Frees the connection of a statement that was answered. */
   #release(connection: Connection): void {
-    this.#stall.restart();
     this.#connections.release(connection);
   }
 
   #finish(job: Job, connection: Connection): void {
     this.#release(connection);
-    job.requester = undefined;
     // An abandoned statement is counted already, and the end of its connection is no answer.
     if (this.#pending.delete(job)) this.#durations.observe((performance.now() - job.started) / 1000);
     this.#connections.replaceIfFull(connection);
@@ -285,7 +256,6 @@ export class Pool {
     // PostgreSQL's cancel request names a connection and not a statement, so it could cancel another one.
     if (query?.state && this.#options.depth > 1) return;
     job.canceled = reason;
-    this.#canceled += 1;
     if (connection && query?.state) return this.#connections.cancel(connection, query);
     this.#pending.delete(job);
     if (connection && query) {

@@ -1,305 +1,250 @@
-// Runs each statement on one of three pools, by its kind, its cost and its requester.
-import { OVERLOADED } from '../../errors.ts';
-import { ClientPresence } from '../client-presence.ts';
-import { HeavyStatements, weightOfRead } from '../scheduling/heavy-statements.ts';
-import { longWrite, tooLong } from './database-errors.ts';
+// Runs each statement in a lane: short reads pipelined, all others on a connection to themselves.
 import type { OpenClient } from './driver.ts';
-import { withoutLarge, type BoundSql } from '../fragment.ts';
-import type { RawRow, SentStatement } from '../rows.ts';
-import { CostlyStatement, type RunOptions, type StatementKind } from '../statement-kinds.ts';
-import { TimeLimits } from '../time-limits.ts';
+import { longWrite, tooLong } from './database-errors.ts';
 import { Pool } from './pool.ts';
-import { isUnanswered, SessionChanged, type PoolState } from './pool-job.ts';
-import { isLargeRecord, isLeftOut, mayPipeline, noteAnswer } from './quick-shapes.ts';
-import { cancelWhenGone, type Requester } from '../scheduling/requester.ts';
-import { BriefReads } from './brief-reads.ts';
-import { EndlessStatements } from '../endless-statements.ts';
+import { isUnanswered, SessionChanged } from './pool-job.ts';
 import type { ServerGuard } from './server-guard.ts';
-import { SharedReads, withShape, type ShapedStatement } from './shared-reads.ts';
-import type { Demand } from '../scheduling/class-queue.ts';
-import type { ClassState, DatabaseLimits } from '../scheduling/class-queues.ts';
-import type { RunningStatement } from '../scheduling/running-statements.ts';
-import { Scheduler } from '../scheduling/scheduler.ts';
-import { classify, COSTLY, noteEstimate, Shapes } from '../statement-shapes.ts';
-import { CONNECTIONS, LOST_AFTER, type WorkClass } from '../scheduling/work-class.ts';
+import { Exclusions } from '../exclusions.ts';
+import { Histogram } from '../histogram.ts';
+import { RecentMap } from '../recent-map.ts';
+import type { RawRow, SentStatement } from '../rows.ts';
+import { cancelWhenGone, type Requester } from '../scheduling/requester.ts';
+import { CostlyStatement, type RunOptions, type StatementKind } from '../statement-kinds.ts';
+import { MAX_TEXT, StatementTexts } from '../statement-texts.ts';
+import { Lane, type LaneState } from '../lanes/lane.ts';
+import { PipelinedReads } from './pipelined-reads.ts';
 
-type Timed = Pick<RunningStatement, 'sentAt'>;
+/** Milliseconds that a statement waits for a connection, and that a slow read does. */
+const MAX_WAIT = 2_000;
+const MAX_SLOW_WAIT = 10_000;
 
-export type PoolName = 'quick' | 'brief' | 'work';
+/** The lanes of statements with a connection to themselves. `large` is for writes of many bytes or records. */
+const LANES = {
+  read: { connections: 4, maxWait: MAX_WAIT },
+  slow: { connections: 3, maxWait: MAX_SLOW_WAIT },
+  write: { connections: 8, maxWait: MAX_WAIT },
+  large: { connections: 2, maxWait: MAX_SLOW_WAIT },
+  admin: { connections: 4, maxWait: MAX_SLOW_WAIT },
+};
+const CONNECTIONS = Object.values(LANES).reduce((sum, { connections }) => sum + connections, 0);
+
+/** Milliseconds after which pipelined reads end: by key or the first page, and with filters. */
+export const PIPELINED_TIMEOUT = { keys: 250, filters: 50 };
+/** Milliseconds after which a read in the lane `read` goes on in the lane `slow`, where it starts again. */
+const READ_TIME = 300;
+/** A write that takes longer than this (milliseconds), probably because of a lock, ends when others wait for its connection. */
+const MAX_WRITE = 500;
+/** Milliseconds after which a statement without an answer is abandoned: PostgreSQL would have ended it by then. */
+const DEADLINE = 15_000;
+/** Writes of more bytes of values, or of more records, use the lane `large`. */
+const LARGE_BYTES = 16 * 1024;
+const LARGE_ROWS = 50;
+
+type WorkLane = keyof typeof LANES;
+export type LaneName = 'keys' | 'filters' | WorkLane;
 
 export interface RunnerOptions {
   readonly open: OpenClient;
-  /** Opens connections for brief reads, see `BriefReads`. */
-  readonly openBrief: OpenClient;
+  /** Open connections whose statements end after `PIPELINED_TIMEOUT`. */
+  readonly openKeys: OpenClient;
+  readonly openFilters: OpenClient;
   /** Whether statements may be sent before the answers to earlier ones. */
   readonly isPipelined: boolean;
-  readonly limits: DatabaseLimits;
+  /** Milliseconds after which an anonymous client's read is canceled. */
+  readonly slowTimeout: number;
   readonly guard?: ServerGuard | undefined;
 }
 
-/** Milliseconds after which a statement without an answer is abandoned: PostgreSQL would have ended it by then. */
-const DEADLINE = 15_000;
+/** The counters of a lane, and the seconds from sending each statement to its answer. */
+export type RunnerState = LaneState & { readonly durations: Histogram };
 
-/** Characters above which the text of a write is not remembered. */
-const MAX_WRITE_LENGTH = 16_384;
-/** Why a read was canceled that must wait again as a slow one. */
-const PREEMPTED = new Error('preempted');
-/** Milliseconds for which a preempted read starts again, so that a request ends even if others always need its connection. */
-const MAX_RESTARTED = 10_000;
-
-/** A read whose connection was changed by another statement runs again, on a connection to itself. */
-function unlessChanged(error: unknown): undefined {
-  if (!(error instanceof SessionChanged)) throw error;
+interface Limits {
+  /** Milliseconds after which the statement is canceled, with an error. */
+  readonly limit?: number;
+  readonly late?: Error;
+  /** The record that a write locks. */
+  readonly lock?: string | undefined;
 }
 
+/** Why a read was canceled that goes on as a slow one. */
+const OVERRUN = new Error('overrun');
+
 export class Runner {
-  readonly #quick: Pool;
-  readonly #brief: BriefReads;
+  readonly #keys: PipelinedReads;
+  readonly #filters: PipelinedReads;
   readonly #work: Pool;
-  readonly presence = new ClientPresence();
-  readonly #heavy: HeavyStatements;
-  readonly #scheduler: Scheduler;
-  readonly #isPipelined: boolean;
-  readonly #shapes = new Shapes();
-  readonly #shared = new SharedReads({
-    presence: this.presence,
-    send: (statement, requester) => this.#quick.run(statement, this.#isPrepared(statement), requester),
-    sendApart: (statement, requester) => this.#runShort(statement, requester),
-    maySend: (shape) => !shape.wasSlow && !this.#quick.isStalled,
-  });
-  readonly endless = new EndlessStatements((statement) => this.#quick.run(statement, this.#isPipelined));
-  /** Of the reads of anonymous clients. */
-  readonly #timeLimits: TimeLimits;
+  readonly #lanes: Readonly<Record<WorkLane, Lane>>;
+  readonly #durations: Readonly<Record<WorkLane, Histogram>>;
+  readonly #texts = new StatementTexts();
+  /** Clients whose reads were slow, and the texts of reads that were not: these go on in the lane `read`. */
+  readonly #slowClients = new Exclusions<string>();
+  readonly #shortTexts = new RecentMap<string, true>(200);
+  readonly #options: RunnerOptions;
   readonly #sweep: NodeJS.Timeout;
 
-  constructor({ open, openBrief, isPipelined, limits, guard }: RunnerOptions) {
-    this.#isPipelined = isPipelined;
-    const pools = () => [this.#quick, this.#brief, this.#work];
+  constructor(options: RunnerOptions) {
+    const { open, openKeys, openFilters, isPipelined, guard } = options;
+    this.#options = options;
+    const pools = () => [this.#keys.pool, this.#filters.pool, this.#work];
     // The server has become a standby. All pools reconnect, so that reads do not stay on it. A replica is always a standby.
     const onReadOnly = (): void => {
       if (!guard) pools().forEach((pool) => pool.reconnect());
     };
-    this.#timeLimits = new TimeLimits(limits.slowTimeout);
-    this.#heavy = new HeavyStatements(this.presence, limits.processes);
-    this.#scheduler = new Scheduler(this.presence, this.#heavy, limits);
-    const quick = isPipelined ? { connections: 1, depth: 1000 } : { connections: 4, depth: 1 };
-    const common = { open, deadline: DEADLINE, guard, isDirect: isPipelined, onReadOnly };
-    const { presence } = this;
-    const brief = { open: openBrief, presence, heavy: this.#heavy, onHeavyEnd: this.#scheduler.startNext };
-    this.#brief = new BriefReads({ ...common, ...brief });
-    this.#quick = new Pool({
-      ...common,
-      ...quick,
-      maxPending: 4000,
-      onAnswer: (statement, rows, milliseconds) =>
-        statement.shape && noteAnswer(statement.shape, statement, rows, milliseconds),
-      onStalled: ({ shape }) => {
-        if (shape) shape.wasSlow = true;
-        this.#shared.disperse(shape);
-      },
-    });
-    this.#work = new Pool({ ...common, connections: CONNECTIONS, depth: 1, maxPending: 1000 });
-    const sweep = (): void => pools().forEach((pool) => pool.sweep(performance.now()));
-    this.#sweep = setInterval(sweep, 1000).unref();
+    const common = { deadline: DEADLINE, guard, isDirect: isPipelined, onReadOnly };
+    const isPrepared = (statement: SentStatement): boolean => this.#isPrepared(statement);
+    const keys = { open: openKeys, limit: PIPELINED_TIMEOUT.keys, maxPending: 4_000 };
+    const filters = { open: openFilters, limit: PIPELINED_TIMEOUT.filters, maxPending: 1_000 };
+    const [one, three] = isPipelined
+      ? [
+          { connections: 1, depth: 1_000 },
+          { connections: 3, depth: 8 },
+        ]
+      : [
+          { connections: 4, depth: 1 },
+          { connections: 3, depth: 1 },
+        ];
+    this.#keys = new PipelinedReads({ ...common, ...keys, ...one, isPrepared });
+    this.#filters = new PipelinedReads({ ...common, ...filters, ...three, isPrepared });
+    this.#work = new Pool({ ...common, open, connections: CONNECTIONS, depth: 1, maxPending: 1_000 });
+    const forEach = <T>(make: (name: WorkLane) => T): Record<WorkLane, T> =>
+      Object.fromEntries(Object.keys(LANES).map((name) => [name, make(name as WorkLane)])) as Record<
+        WorkLane,
+        T
+      >;
+    this.#lanes = forEach((name) => new Lane(LANES[name]));
+    this.#durations = forEach(() => new Histogram());
+    this.#sweep = setInterval(() => pools().forEach((pool) => pool.sweep(performance.now())), 1_000).unref();
   }
 
-  get pools(): Readonly<Record<PoolName, PoolState>> {
-    return { quick: this.#quick.state, brief: this.#brief.state, work: this.#work.state };
+  get state(): Readonly<Record<LaneName, RunnerState>> {
+    const pipelined = ({ state, moved }: PipelinedReads): RunnerState => ({ ...state, moved });
+    const lanes = Object.entries(this.#lanes).map(([name, { state }]) => [
+      name,
+      { ...state, durations: this.#durations[name as WorkLane] },
+    ]);
+    return {
+      keys: pipelined(this.#keys),
+      filters: pipelined(this.#filters),
+      ...(Object.fromEntries(lanes) as Record<WorkLane, RunnerState>),
+    };
   }
 
-  get classes(): Readonly<Record<WorkClass, ClassState>> {
-    return this.#scheduler.state;
-  }
-
-  run(
+  async run(
     statement: SentStatement,
     kind: StatementKind,
     requester: Requester,
-    options?: RunOptions,
+    { refuseCostly = false }: RunOptions = {},
   ): Promise<RawRow[]> {
-    // A write of many records has a long text that is hardly repeated.
-    const isRemembered = kind !== 'write' || statement.text.length <= MAX_WRITE_LENGTH;
-    const shaped = withShape(statement, this.#shapes, isRemembered);
-    if (kind === 'quick') return this.#runQuick(shaped, requester, options);
-    if (kind === 'read') return this.#runRead(shaped, requester, options);
-    return this.#runWrite(shaped, requester);
+    if (kind === 'write') {
+      const name = isLarge(statement) ? 'large' : 'write';
+      return this.#runIn(name, statement, requester, { lock: statement.record });
+    }
+    const short = await this.#runShort(statement, kind, requester);
+    if (short) return short;
+    const { key, clientKind } = requester;
+    if (clientKind === 'admin') return this.#read('admin', statement, requester);
+    const { text } = statement;
+    if (refuseCostly || this.#shortTexts.get(text) || !this.#slowClients.isExcluded(key))
+      try {
+        const rows = await this.#read('read', statement, requester, { limit: READ_TIME, late: OVERRUN });
+        this.#slowClients.noteSuccess(key);
+        if (text.length <= MAX_TEXT) this.#shortTexts.set(text, true);
+        return rows;
+      } catch (error) {
+        if (error !== OVERRUN) throw error;
+        this.#lanes.read.moved += 1;
+        this.#shortTexts.delete(text);
+        this.#slowClients.noteDelay(key);
+      }
+    if (refuseCostly) throw new CostlyStatement();
+    const limits = clientKind === 'anonymous' ? { limit: this.#options.slowTimeout, late: tooLong() } : {};
+    return this.#read('slow', statement, requester, limits);
   }
 
   async close(): Promise<void> {
     clearInterval(this.#sweep);
-    this.#timeLimits.close();
-    this.endless.close();
-    this.#scheduler.close();
-    await Promise.all([this.#quick.close(), this.#brief.close(), this.#work.close()]);
+    await Promise.all([this.#keys, this.#filters].map(({ pool }) => pool.close()));
+    await this.#work.close();
   }
 
-  /** A record or page that may be large runs like other reads: it may turn out to be slow. */
-  async #runQuick(
-    statement: ShapedStatement,
-    requester: Requester,
-    options: RunOptions | undefined,
-  ): Promise<RawRow[]> {
-    const { shape, many, isPage, isPlain } = statement;
-    const isPipelined = isPlain === true && mayPipeline(shape, statement);
-    if (isPipelined && !this.#quick.isStalled) {
-      const resumed = requester.resume();
-      if (resumed) await resumed;
-      const isShared = many !== undefined || isPage === true;
-      const rows = isShared
-        ? await this.#shared.run(statement, requester)
-        : await this.#quick.run(statement, this.#isPrepared(statement), requester).catch(unlessChanged);
+  /** Runs a read that is probably short. @returns undefined if it must run elsewhere */
+  async #runShort(
+    statement: SentStatement,
+    kind: StatementKind,
+    { key, clientKind }: Requester,
+  ): Promise<RawRow[] | undefined> {
+    if (kind === 'quick') {
+      const rows =
+        statement.many !== undefined || statement.isPage === true
+          ? await this.#keys.share(statement)
+          : this.#keys.mayJoin(statement, '')
+            ? await this.#keys.run(statement, '')
+            : undefined;
       if (rows) return rows;
     }
-    if (isPage ? mayPipeline(shape, statement) : !isLargeRecord(shape, statement)) {
-      const rows = await this.#runShort(statement, requester);
-      if (!isLeftOut(statement, rows)) return rows;
-    }
-    const rows = await this.#runRead(statement, requester, options);
-    noteAnswer(shape, statement, rows);
-    if (isPage) shape.wasSlow = classify(shape) === 'slow';
-    return rows;
+    const mayJoin = clientKind !== 'admin' && statement.isPage && !statement.mayBlock;
+    return mayJoin && this.#filters.mayJoin(statement, key) ? this.#filters.run(statement, key) : undefined;
   }
 
-  /** Runs a short read on a connection to itself. If its table may be locked, those of its shape leave the connections to others. */
-  #runShort(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
-    const { shape } = statement;
-    const { clock } = this.#scheduler;
-    const work = async (timed: Timed = { sentAt: clock.now() }): Promise<RawRow[]> => {
-      const sent = withoutLarge(statement);
-      const rows = await this.#execute(sent, requester, this.#isPrepared(statement), undefined, timed);
-      const milliseconds = clock.now() - timed.sentAt;
-      shape.wasSlow = milliseconds >= COSTLY;
-      noteAnswer(shape, sent, rows, milliseconds);
-      return rows;
-    };
-    const obstacle = shape.wasSlow || this.#quick.isStalled ? shape.text : undefined;
-    return this.#scheduler.run('short', requester, work, { obstacle });
-  }
-
-  #runWrite(statement: ShapedStatement, requester: Requester): Promise<RawRow[]> {
-    const { key } = requester;
-    const weight = this.#heavy.weightOfWrite(statement, key);
-    const note = (rows: RawRow[]): RawRow[] => this.#heavy.noteWritten(key, rows);
-    return this.#runIn('write', statement, requester, { weight, obstacle: statement.record }).then(note);
-  }
-
-  #runIn(
-    name: 'write' | 'admin',
-    statement: ShapedStatement,
+  /** Runs a read, and again if its connection is lost. */
+  async #read(
+    name: WorkLane,
+    statement: SentStatement,
     requester: Requester,
-    demand?: Demand,
+    limits: Limits = {},
   ): Promise<RawRow[]> {
-    const work = (running?: RunningStatement): Promise<RawRow[]> =>
-      this.#execute(statement, requester, this.#isPrepared(statement), running);
-    return this.#scheduler.run(name, requester, work, demand);
-  }
-
-  #runRead(statement: ShapedStatement, requester: Requester, options?: RunOptions): Promise<RawRow[]> {
-    return requester.clientKind === 'admin'
-      ? this.#runIn('admin', statement, requester)
-      : this.#runClassified(statement, requester, options);
-  }
-
-  /** Runs a read in the class for the cost of its shape. PostgreSQL estimates the cost for the first statement of a shape. */
-  async #runClassified(
-    statement: ShapedStatement,
-    requester: Requester,
-    options?: RunOptions,
-  ): Promise<RawRow[]> {
-    const { shape } = statement;
-    const begun = performance.now();
-    /** When it began to wait; for a user, as if it had not run in between. */
-    let since = begun;
-    for (;;) {
-      const isUnknown = shape.cost === undefined;
-      const name = this.#scheduler.classOf(shape, requester);
-      if (options?.refuseCostly === true && classify(shape) === 'slow') throw new CostlyStatement();
-      const isCheap = name === 'brief' || name === 'read';
-      if (isCheap && this.#isPipelined && this.#brief.mayJoin(statement, requester)) {
-        const rows = await this.#brief.run(statement, this.#isPrepared(statement), requester);
-        if (rows) return rows;
-        continue;
-      }
-      const weight = isLargeRecord(shape, statement) ? 1 : weightOfRead(shape);
-      const entered = this.#scheduler.enter(name, requester, shape, since, { weight });
-      const running = entered instanceof Promise ? await entered : entered;
-      if (!running) continue;
-      let isComplete: boolean | undefined;
-      let started = 0;
-      try {
-        if (shape.cost === undefined) {
-          const plan = options?.isExplain ? '[]' : await this.#explain(statement, requester, running);
-          noteEstimate(shape, plan, this.#scheduler.clock.now() - running.sentAt);
-        }
-        if (isUnknown && this.#scheduler.classOf(shape, requester) !== name) continue;
-        isComplete = false;
-        started = this.#scheduler.clock.now();
-        const rows = await this.#execute(statement, requester, this.#isPrepared(statement), running);
-        isComplete = true;
-        noteAnswer(shape, statement, rows);
-        return rows;
-      } catch (error) {
-        if (error !== PREEMPTED) throw error;
-        if (performance.now() - begun > MAX_RESTARTED) throw OVERLOADED;
-        if (!running.isAnonymous) since += this.#scheduler.clock.now() - started;
-      } finally {
-        const milliseconds = this.#scheduler.clock.now() - Math.max(started, running.sentAt);
-        if (isComplete !== undefined && milliseconds >= 0 && milliseconds < LOST_AFTER)
-          this.#shapes.measure(shape, milliseconds, isComplete);
-        this.#scheduler.leave(running, isComplete === true);
-      }
+    try {
+      return await this.#runIn(name, statement, requester, limits);
+    } catch (error) {
+      // A replica does not try: the primary does in its place.
+      if (this.#options.guard || !(isUnanswered(error) || error instanceof SessionChanged)) throw error;
+      return this.#runIn(name, statement, requester, limits);
     }
-  }
-
-  async #explain(
-    { text, values }: BoundSql,
-    requester: Requester,
-    running: RunningStatement,
-  ): Promise<string> {
-    const explain = { text: `explain (format json) ${text}`, values };
-    const [row] = await this.#execute(explain, requester, false, running);
-    return row?.[0]?.toString() ?? '[]';
   }
 
   /**
-   * Runs a statement on an exclusive connection, until its client disconnects.
-   * @param running makes it preemptible, and limits the time of an anonymous read
-   * @param timed receives when it is sent, if that is not at once
+   * Runs a statement on a connection to itself, until its client disconnects.
    */
-  async #execute(
-    statement: BoundSql,
+  async #runIn(
+    name: WorkLane,
+    statement: SentStatement,
     requester: Requester,
-    prepare: boolean,
-    running?: RunningStatement,
-    timed: Timed | undefined = running,
+    { limit, late, lock }: Limits,
   ): Promise<RawRow[]> {
-    const { rows, sent, cancel, process } = this.#work.execute(statement, prepare);
+    let begun = Infinity;
+    let cancel: (reason: Error) => void = () => undefined;
+    const holder = { mayEnd: () => performance.now() - begun > MAX_WRITE, end: () => cancel(longWrite()) };
+    const leave = await this.#lanes[name].enter(requester, lock, name === 'write' ? holder : undefined);
+    begun = performance.now();
+    const { rows, sent, ...execution } = this.#work.execute(statement, this.#isPrepared(statement));
+    cancel = execution.cancel;
     const stopListening = cancelWhenGone(requester, cancel);
-    const isRead = running?.shape !== undefined;
-    const isLimited = isRead && running.isAnonymous;
-    const liftLimit = isLimited ? this.#timeLimits.start(() => cancel(tooLong()), sent) : undefined;
-    if (sent && timed) {
-      timed.sentAt = Infinity;
-      void sent.then(() => (timed.sentAt = this.#scheduler.clock.now()));
-    }
-    if (running) {
-      running.preempt = () => cancel(isRead ? PREEMPTED : longWrite());
-      running.isComputing = () => this.endless.isComputing(this.#isPipelined ? process() : undefined);
-    }
+    let timer: NodeJS.Timeout | undefined;
+    let isOver = false;
+    const startTimer = (): void => {
+      if (limit !== undefined && late && !isOver) timer = setTimeout(() => cancel(late), limit);
+    };
+    if (sent) void sent.then(startTimer);
+    else startTimer();
     try {
       return await rows;
-    } catch (error) {
-      const number = running && isUnanswered(error) ? process() : undefined;
-      if (running && number !== undefined) running.stopped = this.endless.ended(number);
-      throw error;
     } finally {
+      isOver = true;
+      this.#durations[name].observe((performance.now() - begun) / 1000);
+      clearTimeout(timer);
       stopListening();
-      liftLimit?.();
+      leave();
     }
   }
 
   /** For what may block, PostgreSQL must know the values: the plan of a prepared statement may compare with each of them. */
-  #isPrepared({ shape, fixed, mayBlock }: ShapedStatement): boolean {
-    return fixed === true || (mayBlock !== true && this.#shapes.prepare(shape));
+  #isPrepared({ text, fixed, mayBlock }: SentStatement): boolean {
+    return fixed === true || (mayBlock !== true && this.#texts.use(text));
   }
+}
+
+function isLarge({ values, rows = 1 }: SentStatement): boolean {
+  let size = 0;
+  for (const value of values) size += value?.length ?? 0;
+  return size > LARGE_BYTES || rows > LARGE_ROWS;
 }

@@ -10,9 +10,8 @@ import { type BoundSql } from '../fragment.ts';
 import { type Statement } from '../rows.ts';
 import { RESET_IN_TRANSACTION } from '../session-state.ts';
 import { ClientGone, isClientGone, type Requester } from '../scheduling/requester.ts';
-import { Slots } from '../scheduling/slots.ts';
+import { Lane } from '../lanes/lane.ts';
 import { isConnectionError, isDatabaseError, LostWrite } from './database-errors.ts';
-import type { EndlessStatements } from '../endless-statements.ts';
 
 /** Runs statements one after the other in one transaction. */
 export interface Transaction {
@@ -47,8 +46,22 @@ const TIMEOUTS: Readonly<Record<TransactionLimits, number | undefined>> = {
   panel: 10_000,
 };
 
-/** Maximum statements of panels at once. */
-const MAX_PANELS = 4;
+/** Panels have a lane of their own, so that neither they nor bulk changes keep the others from running. */
+const LANES = {
+  changes: {
+    connections: 8,
+    maxOf: { anonymous: 2, user: 4 },
+    maxWait: 10_000,
+    own: 'Your earlier bulk changes are still running. Try again when they have finished.',
+    full: 'Too many bulk changes are running. Try again.',
+  },
+  // Each panel is a client, and waits as long as another one may take.
+  panels: {
+    connections: 4,
+    maxWait: 5_000,
+    full: 'Too many panels are loading. Try again.',
+  },
+};
 /** Milliseconds that BEGIN and ROLLBACK may take. */
 const BEGIN_TIMEOUT = 15_000;
 const ROLLBACK_TIMEOUT = 5_000;
@@ -107,47 +120,21 @@ export interface Transactions {
 }
 
 /**
- * @param endless says when PostgreSQL has ended a statement whose client is gone, which keeps its slot until then
  * @param isDirect whether no pooler gives the server's connection to others between two transactions
  */
-export function createTransactions(
-  open: OpenClient,
-  endless: EndlessStatements,
-  isDirect: boolean,
-): Transactions {
-  const slots = new Slots({
-    max: { anonymous: 2, user: 4, admin: 8 },
-    perClient: { anonymous: 1, user: 2, admin: 6 },
-    ownMessage: 'Your earlier bulk changes are still running. Try again when they have finished.',
-    fullMessage: 'Too many bulk changes are running. Try again.',
-  });
-  // Their own slots, so that neither panels nor bulk changes keep the others from running. Each panel is a client here.
-  const forAll = (count: number) => ({ anonymous: count, user: count, admin: count });
-  const panelMessage = 'Too many panels are loading. Try again.';
-  const panelSlots = new Slots({
-    max: forAll(MAX_PANELS),
-    perClient: forAll(Infinity),
-    // As long as a panel may take.
-    maxWait: 5_000,
-    ownMessage: panelMessage,
-    fullMessage: panelMessage,
-  });
-
+export function createTransactions(open: OpenClient, isDirect: boolean): Transactions {
+  const changes = new Lane(LANES.changes);
+  const panels = new Lane(LANES.panels);
   const keeper = createKeeper(open);
   let isClosed = false;
 
   const run: Transactions['run'] = async (work, limits, requester) => {
-    const leave = await (limits === 'panel' ? panelSlots : slots).enter(requester);
+    const leave = await (limits === 'panel' ? panels : changes).enter(requester);
     const isKept = isDirect && isOfSchema(limits);
     // On a lost connection, the rollback of the driver's own `begin` would end the process.
     const connection = isKept ? keeper.open() : openDedicated(open);
     let isCommitted = false;
-    let ending: Promise<void> | undefined;
-    const stopListening = requester.onGone(() => {
-      const process = connection.process();
-      if (process !== undefined) ending = endless.ended(process);
-      connection.abort(new ClientGone());
-    });
+    const stopListening = requester.onGone(() => connection.abort(new ClientGone()));
     // Preparing is safe without a limit: the connection ends with the transaction.
     const send: Transaction['send'] = (text, values = []) =>
       connection.run((sql) => sendStatement(sql, { text, values }, values.length > 0), TIMEOUTS[limits]);
@@ -178,7 +165,7 @@ export function createTransactions(
       throw error;
     } finally {
       stopListening();
-      leave(ending);
+      leave();
       if (isKept && isCommitted && !isClosed) keeper.keep(connection);
       else await connection.end(5);
     }

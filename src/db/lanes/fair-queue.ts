@@ -13,6 +13,13 @@ export class FairQueue<T> {
     return this.#byClient.get(client)?.size ?? 0;
   }
 
+  /** Whether an entry meets a condition. */
+  has(condition: (entry: T) => boolean): boolean {
+    for (const entries of this.#byClient.values())
+      for (const entry of entries) if (condition(entry)) return true;
+    return false;
+  }
+
   push(client: string, entry: T): void {
     const entries = this.#byClient.get(client);
     if (entries) entries.add(entry);

@@ -33,9 +33,6 @@ export class ReplicaReads implements Database {
   }
 
   async run<T>(statement: Statement<T>, kind: StatementKind, options?: RunOptions): Promise<T> {
-    // Before the choice: the replica is not the reason if the request is refused.
-    const resumed = kind === 'quick' ? this.#requester.resume() : undefined;
-    if (resumed) await resumed;
     const choice = kind === 'write' ? undefined : this.#choose();
     if (choice) {
       const { replica, required } = choice;
@@ -67,12 +64,8 @@ export class ReplicaReads implements Database {
     }
   }
 
-  pools(): ReturnType<Database['pools']> {
-    return this.#primary.pools();
-  }
-
-  classes(): ReturnType<Database['classes']> {
-    return this.#primary.classes();
+  lanes(): ReturnType<Database['lanes']> {
+    return this.#primary.lanes();
   }
 
   close(): Promise<void> {

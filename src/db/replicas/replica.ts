@@ -1,7 +1,7 @@
 // One replica: how far it is, whether it may answer reads, and the reads that run on it.
 import { parseAddress } from '../../database-address.ts';
 import { Problem, Refusal, unavailable } from '../../errors.ts';
-import { createCooldowns, openConnection, openDatabase, type Database } from '../connection/database.ts';
+import { openConnection, openDatabase, type Database } from '../connection/database.ts';
 import {
   isConnectionError,
   isDatabaseError,
@@ -13,7 +13,6 @@ import { sendStatement, type DedicatedConnection } from '../connection/driver.ts
 import { isUnanswered } from '../connection/pool-job.ts';
 import { hasReached, WrongServer, type Reached, type ServerGuard } from '../connection/server-guard.ts';
 import type { PrimaryPositions } from './primary-positions.ts';
-import type { DatabaseLimits } from '../scheduling/class-queues.ts';
 import { identityMismatch, replicaQuestion, type Identity, type ReplicaAnswer } from './server-state.ts';
 
 /** Milliseconds in which a replica must say how far it is. */
@@ -66,7 +65,8 @@ export interface ReplicaState {
 
 export interface ReplicaOptions {
   readonly url: string;
-  readonly limits: DatabaseLimits;
+  /** See `openDatabase`. */
+  readonly slowTimeout: number;
   /** Milliseconds. */
   readonly maxLag: number;
   readonly primary: PrimaryPositions;
@@ -104,11 +104,7 @@ export class Replica implements ServerGuard {
     const { host = '', port, path } = parseAddress(options.url)?.servers[0] ?? {};
     const name = host.includes(':') ? `[${host}]` : host;
     this.name = path !== undefined ? 'local' : port === 5432 ? name : `${name}:${port}`;
-    this.#database = openDatabase(
-      options.url,
-      { ...options.limits, ...createCooldowns(), server: this.name },
-      this,
-    );
+    this.#database = openDatabase(options.url, options.slowTimeout, this);
   }
 
   get state(): ReplicaState {

@@ -3,7 +3,6 @@ import { startError } from '../../errors.ts';
 import type { Database } from '../connection/database.ts';
 import { isDatabaseError } from '../connection/database-errors.ts';
 import type { Reached } from '../connection/server-guard.ts';
-import type { DatabaseLimits } from '../scheduling/class-queues.ts';
 import type { Requester } from '../scheduling/requester.ts';
 import { createPositionTokens, type WrittenPosition } from './position-token.ts';
 import { PrimaryPositions } from './primary-positions.ts';
@@ -37,7 +36,8 @@ export interface ReplicasOptions {
   readonly urls: readonly string[];
   /** Seconds. */
   readonly maxLag: number;
-  readonly limits: DatabaseLimits;
+  /** See `openDatabase`. */
+  readonly slowTimeout: number;
   readonly primary: Database;
   /** A secret that all processes on the database share. */
   readonly secret: Buffer;
@@ -82,7 +82,7 @@ async function identityOf(primary: Database): Promise<Identity> {
  * @throws StartError for a server that is not a replica of the primary, or that refuses the service
  */
 export async function openReplicas(options: ReplicasOptions): Promise<Replicas> {
-  const { urls, limits, primary, secret, report } = options;
+  const { urls, slowTimeout, primary, secret, report } = options;
   if (urls.length === 0) return onlyPrimary(primary);
   const maxLag = options.maxLag * 1000;
   const identity = await identityOf(primary);
@@ -98,7 +98,7 @@ export async function openReplicas(options: ReplicasOptions): Promise<Replicas> 
     else report('warn', `the replica ${replica.name} does not answer reads: ${reason}`);
   };
   const replicas = urls.map(
-    (url) => new Replica({ url, limits, maxLag, primary: positions, identity, onChange }),
+    (url) => new Replica({ url, slowTimeout, maxLag, primary: positions, identity, onChange }),
   );
 
   /** Runs a question again and again, each time some time after its answer. */

@@ -27,8 +27,7 @@ export class WriteNotes {
         return database.transaction(work, limits);
       },
       cursor: (statement, maxRows) => database.cursor(statement, maxRows),
-      pools: () => database.pools(),
-      classes: () => database.classes(),
+      lanes: () => database.lanes(),
       close: () => database.close(),
     };
   }

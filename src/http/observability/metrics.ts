@@ -15,7 +15,7 @@ import type { Throttle } from '../auth/login-throttle.ts';
 
 /** Values that other parts measure. They are read on each request for the metrics. */
 interface MetricSources {
-  readonly database: Pick<Database, 'pools' | 'classes'>;
+  readonly database: Pick<Database, 'lanes'>;
   readonly replicas: () => readonly ReplicaState[];
   readonly logins: Throttle['counts'];
   readonly loadLimits: LoadLimits;
@@ -103,33 +103,23 @@ function loadMetrics({ overload, unsent, bodies }: LoadLimits): Metric[] {
   ];
 }
 
-const CANCELED = 'Statements canceled because the client left or they timed out.';
-const REFUSED = 'Statements refused because they would have waited too long.';
-/** Metrics by pool and by class of statements: the type, the end of the name, the key of the state, the description. */
-const POOL_METRICS = [
-  ['gauge', 'connections_max', 'connections', 'Maximum connections of a pool.'],
-  ['gauge', 'statements_running', 'running', 'Statements that PostgreSQL has not answered yet.'],
-  ['counter', 'statements_abandoned_total', 'abandoned', 'Statements abandoned because no answer came.'],
-  ['counter', 'statements_canceled_total', 'canceled', CANCELED],
-] as const;
-const CLASS_METRICS = [
-  ['gauge', 'statements_waiting', 'waiting', 'Statements that wait for a connection.'],
-  ['counter', 'statements_refused_total', 'refused', REFUSED],
+/** Metrics by lane: the type, the end of the name, the key of the state, the description. */
+const LANE_METRICS = [
+  ['gauge', 'running', 'running', 'Statements that PostgreSQL has not answered yet.'],
+  ['gauge', 'waiting', 'waiting', 'Statements that wait for a connection.'],
+  ['counter', 'refused_total', 'refused', 'Statements refused because too many waited, or for too long.'],
+  ['counter', 'moved_total', 'moved', 'Reads that were not short and went on in another lane.'],
 ] as const;
 
 function writeDatabase(output: MetricsText, database: MetricSources['database']): void {
-  const prefix = 'vitrine_database_';
-  const pools = Object.entries(database.pools());
-  const classes = Object.entries(database.classes());
-  for (const [type, name, key, help] of POOL_METRICS)
-    output.add([type, prefix + name, help, pools.map(([pool, state]) => [{ pool }, state[key]])]);
+  const lanes = Object.entries(database.lanes());
+  for (const [type, name, key, help] of LANE_METRICS)
+    output.add([type, `vitrine_lane_${name}`, help, lanes.map(([lane, state]) => [{ lane }, state[key]])]);
   output.histogram(
-    `${prefix}statement_duration_seconds`,
+    'vitrine_lane_statement_duration_seconds',
     'Time from sending a statement to its result.',
-    pools.map(([pool, { durations }]) => [{ pool }, durations]),
+    lanes.flatMap(([lane, state]) => ('durations' in state ? [[{ lane }, state.durations] as const] : [])),
   );
-  for (const [type, name, key, help] of CLASS_METRICS)
-    output.add([type, prefix + name, help, classes.map(([name, state]) => [{ class: name }, state[key]])]);
 }
 
 function replicaMetrics(states: readonly ReplicaState[]): Metric[] {

@@ -180,7 +180,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
 
   /** The planner's estimate of a count that exceeds `limit`. */
   async function estimate(planned: ListPlan, limit: number, options: RunOptions): Promise<string> {
-    const rows = await database.run(estimateStatement(planned), 'read', { ...options, isExplain: true });
+    const rows = await database.run(estimateStatement(planned), 'read', options);
     return String(Math.max(rows, limit + 1));
   }
 

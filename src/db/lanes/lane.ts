@@ -1,0 +1,195 @@
+// A lane: the connections of one kind of statements (a bulkhead), which clients get in turn.
+import { OVERLOADED, RECORD_BUSY, Refusal, TOO_MANY } from '../../errors.ts';
+import { increment } from '../counts.ts';
+import { FairQueue } from './fair-queue.ts';
+import { ClientGone, SERVICE, type Requester } from '../scheduling/requester.ts';
+
+/** Maximum waiting entries of each kind of client together, and of one client. */
+const MAX_WAITING = 1_000;
+const MAX_WAITING_OF_CLIENT = 256;
+/** How often to look for a holder that gives way to a waiting client (milliseconds). */
+const CHECK = 100;
+
+type ClientKind = Requester['clientKind'];
+
+export interface LaneLimits {
+  readonly connections: number;
+  /** How many may be in use before this kind of client gets no more, so that it cannot keep out the others. */
+  readonly maxOf?: Partial<Record<ClientKind, number>>;
+  /** Milliseconds that an entry may wait. */
+  readonly maxWait: number;
+  /** The detail of the 429 for a client that waits for its own entries, and of the 503 for another one. */
+  readonly own?: string;
+  readonly full?: string;
+}
+
+/** What uses a connection that another client may need. */
+export interface Holder {
+  /** Whether it uses the connection so little, or for so long, that another client may have it. */
+  readonly mayEnd: () => boolean;
+  /** Ends the use of the connection, which must be given back at once. */
+  readonly end: () => void;
+}
+
+interface Entry {
+  readonly requester: Requester;
+  /** The record that a write locks: writes of one take turns. */
+  readonly lock: string | undefined;
+  readonly holder: Holder | undefined;
+  readonly start: () => void;
+  readonly refuse: (error: Error) => void;
+}
+
+type Demand = Pick<Entry, 'requester' | 'lock' | 'holder'>;
+
+/** The counters of a lane, for the metrics. */
+export interface LaneState {
+  readonly running: number;
+  readonly waiting: number;
+  /** Entries that were refused because too many waited, or for too long. */
+  readonly refused: number;
+  /** Reads that went on in another lane. */
+  readonly moved: number;
+}
+
+/** Gives the connection back. */
+export type Leave = () => void;
+
+export class Lane {
+  readonly #limits: LaneLimits;
+  readonly #own: Refusal;
+  readonly #full: Refusal;
+  /** Users and anonymous clients take turns, so that many addresses do not delay users. */
+  readonly #queues = { users: new FairQueue<Entry>(), anonymous: new FairQueue<Entry>() };
+  #isTurnOfUsers = false;
+  readonly #runningOf = new Map<string, number>();
+  readonly #locks = new Set<string>();
+  /** In the order in which they began. */
+  readonly #holders = new Set<Holder>();
+  #check: NodeJS.Timeout | undefined;
+  #running = 0;
+  #refused = 0;
+  moved = 0;
+
+  constructor(limits: LaneLimits) {
+    const { own = TOO_MANY.message, full = OVERLOADED.message, maxWait } = limits;
+    // Who has waited for so long probably gets a connection after as long again.
+    const retry = { headers: { 'Retry-After': String(Math.ceil(maxWait / 1000)) } };
+    this.#limits = limits;
+    this.#own = new Refusal(429, own, retry);
+    this.#full = new Refusal(503, full, retry);
+  }
+
+  get state(): LaneState {
+    const waiting = this.#queues.users.size + this.#queues.anonymous.size;
+    return { running: this.#running, waiting, refused: this.#refused, moved: this.moved };
+  }
+
+  /**
+   * Waits for a connection.
+   * @param lock the record that a write locks
+   * @param holder may be ended for a client that waits
+   * @throws Problem 429 or 503 if the wait is too long; ClientGone
+   */
+  async enter(requester: Requester, lock?: string, holder?: Holder): Promise<Leave> {
+    const { key, clientKind } = requester;
+    const queue = clientKind === 'anonymous' ? this.#queues.anonymous : this.#queues.users;
+    const demand = { requester, lock, holder };
+    // What waits may not run: else it would have begun.
+    if (this.#mayRun(demand)) return this.#begin(demand);
+    if (requester !== SERVICE && queue.sizeOf(key) >= MAX_WAITING_OF_CLIENT) throw this.#refusal(this.#own);
+    if (queue.size >= MAX_WAITING) {
+      const dropped = queue.takeFromLongest(queue.sizeOf(key) + 1);
+      if (!dropped) throw this.#refusal(this.#full);
+      dropped.refuse(this.#refusal(this.#own));
+    }
+    requester.pause();
+    return new Promise((resolve, reject) => {
+      const end = (): void => {
+        clearTimeout(timer);
+        stopListening();
+        queue.remove(key, entry);
+      };
+      const refuse = (error: Error): void => {
+        end();
+        reject(error);
+      };
+      const entry: Entry = {
+        ...demand,
+        start: () => {
+          end();
+          resolve(this.#begin(demand));
+        },
+        refuse,
+      };
+      const timer = setTimeout(() => refuse(this.#refusal(this.#whyLate(demand))), this.#limits.maxWait);
+      const stopListening = requester.onGone(() => refuse(new ClientGone()));
+      queue.push(key, entry);
+      this.#check ??= setInterval(() => this.#makeWay(), CHECK);
+    });
+  }
+
+  /** Ends one holder if a client waits that may run once it has left. */
+  #makeWay(): void {
+    const { users, anonymous } = this.#queues;
+    if (users.size + anonymous.size === 0) {
+      clearInterval(this.#check);
+      this.#check = undefined;
+    }
+    const isNext = (entry: Entry): boolean => this.#mayRun(entry, this.#running - 1);
+    if (!users.has(isNext) && !anonymous.has(isNext)) return;
+    for (const holder of this.#holders) if (holder.mayEnd()) return holder.end();
+  }
+
+  #refusal(error: Error): Error {
+    this.#refused += 1;
+    return error;
+  }
+
+  #whyLate({ requester, lock }: Demand): Error {
+    if (lock !== undefined && this.#locks.has(lock)) return RECORD_BUSY;
+    return this.#runningOf.has(requester.key) ? this.#own : this.#full;
+  }
+
+  #mayRun({ requester, lock }: Pick<Demand, 'requester' | 'lock'>, running = this.#running): boolean {
+    if (lock !== undefined && this.#locks.has(lock)) return false;
+    return this.#isFree(requester, running);
+  }
+
+  /**
+   * Whether the client may have one more connection. One with connections gets another only while more than twice as many are free: so
+   * clients whose statements take long, or wait for locks, leave some to those that have none.
+   */
+  #isFree({ key, clientKind }: Requester, running = this.#running): boolean {
+    const { connections, maxOf } = this.#limits;
+    const free = (maxOf?.[clientKind] ?? connections) - running;
+    return 2 * (this.#runningOf.get(key) ?? 0) < free;
+  }
+
+  #begin({ requester: { key }, lock, holder }: Demand): Leave {
+    this.#running += 1;
+    increment(this.#runningOf, key);
+    if (lock !== undefined) this.#locks.add(lock);
+    if (holder) this.#holders.add(holder);
+    return () => {
+      this.#running -= 1;
+      increment(this.#runningOf, key, -1);
+      if (lock !== undefined) this.#locks.delete(lock);
+      if (holder) this.#holders.delete(holder);
+      this.#startNext();
+    };
+  }
+
+  #startNext(): void {
+    const { users, anonymous } = this.#queues;
+    if (users.size + anonymous.size === 0) return;
+    const mayRun = (entry: Entry): boolean => this.#mayRun(entry);
+    let next: Entry | undefined;
+    do {
+      this.#isTurnOfUsers = !this.#isTurnOfUsers;
+      const [first, second] = this.#isTurnOfUsers ? [users, anonymous] : [anonymous, users];
+      next = first.shift(mayRun) ?? second.shift(mayRun);
+      next?.start();
+    } while (next);
+  }
+}
