@@ -212,6 +212,14 @@ export const CANCEL_TIMEOUT = 5_000;
 /** The 503 for a statement whose connection has ended. */
 export const connectionLost = (): Problem => unavailable(UNAVAILABLE);
 
+/** Errors of statements that were sent and whose answers were lost. */
+const unanswered = new WeakSet<Error>();
+
+export const noteUnanswered = (error: Error): unknown => unanswered.add(error);
+
+/** Whether the statement of this error may have taken effect: it was sent, and its answer was lost. */
+export const isUnanswered = (error: unknown): boolean => error instanceof Error && unanswered.has(error);
+
 /** Creates a driver client with one connection, which is opened by the first statement. */
 export type OpenClient = (onEnd: () => void) => postgres.Sql;
 

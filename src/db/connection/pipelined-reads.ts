@@ -1,10 +1,11 @@
 // Pipelines short reads. PostgreSQL ends those that are not short, because they delay the reads behind them.
 import { OVERLOADED } from '../../errors.ts';
 import { isConnectionError, isDatabaseError, QUERY_CANCELED } from './database-errors.ts';
-import { Pool } from './pool.ts';
-import { SessionChanged, type PoolOptions, type PoolState } from './pool-job.ts';
+import { Connections, NotSent, SessionChanged, type ConnectionOptions } from './connections.ts';
 import { increment } from '../counts.ts';
 import { Exclusions } from '../exclusions.ts';
+import { Histogram } from '../histogram.ts';
+import type { LaneState } from '../lanes/lane.ts';
 import { valueList, withoutLarge } from '../fragment.ts';
 import type { RawRow, SentStatement } from '../rows.ts';
 import { MAX_TEXT } from '../statement-texts.ts';
@@ -29,7 +30,7 @@ interface Group {
   waiting: Reader[];
 }
 
-export interface PipelinedOptions extends PoolOptions {
+export interface PipelinedOptions extends ConnectionOptions {
   /** Milliseconds after which a statement is canceled. Behind a transaction pooler PostgreSQL does not know this limit. */
   readonly limit: number;
   readonly isPrepared: (statement: SentStatement) => boolean;
@@ -43,7 +44,7 @@ const isLeftOut = ({ isPage, small }: SentStatement, rows: readonly RawRow[]): b
 const LATE = new Error('late');
 
 export class PipelinedReads {
-  readonly pool: Pool;
+  readonly connections: Connections;
   readonly #options: PipelinedOptions;
   /** Texts and clients whose reads were not short, or whose pages are large. */
   readonly #texts = new Exclusions<string>();
@@ -52,34 +53,39 @@ export class PipelinedReads {
   readonly #uneven = new Exclusions<string>();
   readonly #runningOf = new Map<string, number>();
   readonly #groups = new Map<string, Group>();
-  moved = 0;
+  readonly #durations = new Histogram();
+  #moved = 0;
+  #refused = 0;
 
   constructor(options: PipelinedOptions) {
     this.#options = options;
-    this.pool = new Pool(options);
+    this.connections = new Connections(options);
   }
 
-  get state(): PoolState {
-    return this.pool.state;
+  get state(): LaneState & { readonly durations: Histogram } {
+    const waiting = [...this.#groups.values()].reduce((sum, group) => sum + group.waiting.length, 0);
+    const { running } = this.connections;
+    return { running, waiting, refused: this.#refused, moved: this.#moved, durations: this.#durations };
   }
 
   /** Whether a read may join without a wait: reads with its text, and those of its client, were short. */
-  mayJoin({ text, isPlain }: SentStatement, key: string): boolean {
+  mayJoin({ text, isPlain }: SentStatement, key?: string): boolean {
     return (
       isPlain === true &&
       text.length <= MAX_TEXT &&
-      this.pool.hasRoom &&
+      this.connections.hasRoom &&
       !this.#texts.isExcluded(text) &&
-      !this.#clients.isExcluded(key) &&
-      (this.#runningOf.get(key) ?? 0) < MAX_OF_CLIENT
+      (key === undefined ||
+        (!this.#clients.isExcluded(key) && (this.#runningOf.get(key) ?? 0) < MAX_OF_CLIENT))
     );
   }
 
   /** @returns undefined if the read must run elsewhere: it was not short, its record or page is large, or its connection was lost */
-  async run(statement: SentStatement, key: string): Promise<RawRow[] | undefined> {
+  async run(statement: SentStatement, key?: string): Promise<RawRow[] | undefined> {
+    if (key === undefined) return this.#send(statement);
     increment(this.#runningOf, key);
     try {
-      const rows = await this.#send(statement, [key]);
+      const rows = await this.#send(statement, key);
       if (rows) this.#clients.noteSuccess(key);
       return rows;
     } finally {
@@ -97,7 +103,10 @@ export class PipelinedReads {
     const { text, isPlain } = statement;
     if (isPlain !== true || this.#texts.isExcluded(text)) return Promise.resolve(undefined);
     let group = this.#groups.get(text);
-    if (group && group.waiting.length >= MAX_WAITING) return Promise.reject(OVERLOADED);
+    if (group && group.waiting.length >= MAX_WAITING) {
+      this.#refused += 1;
+      return Promise.reject(OVERLOADED);
+    }
     if (!group) this.#groups.set(text, (group = { running: 0, waiting: [] }));
     return new Promise((resolve, reject) => {
       group.waiting.push({ statement, resolve, reject });
@@ -120,9 +129,7 @@ export class PipelinedReads {
     if (distinct.length > 1 && first.statement.many !== undefined)
       return this.#sendFor(text, group, this.#sendKeys(first.statement.many, text, distinct), readers);
     for (const same of distinct) {
-      const sent = this.#send(same[0].statement, []).then((rows) =>
-        same.forEach(({ resolve }) => resolve(rows)),
-      );
+      const sent = this.#send(same[0].statement).then((rows) => same.forEach(({ resolve }) => resolve(rows)));
       this.#sendFor(text, group, sent, same);
     }
   }
@@ -134,7 +141,7 @@ export class PipelinedReads {
     distinct: readonly (readonly [Reader, ...Reader[]])[],
   ): Promise<void> {
     const { values } = valueList(distinct.map(([{ statement }]) => statement.values[0] ?? ''));
-    const rows = await this.#send({ text: many, values, fixed: true, isPlain: true }, [], text);
+    const rows = await this.#send({ text: many, values, fixed: true, isPlain: true }, undefined, text);
     const found = rows && new Map(rows.map(([position, ...row]) => [Number(position) - 1, row]));
     distinct.forEach((readers, index) => {
       const row = found?.get(index);
@@ -161,22 +168,18 @@ export class PipelinedReads {
   }
 
   /**
-   * @param clients stay away for a while if the statement is not short
+   * @param key of the client that stays away for a while if the statement is not short
    * @param text the text that stays away then
    * @returns see `run`
    */
-  async #send(
-    statement: SentStatement,
-    clients: readonly string[],
-    text = statement.text,
-  ): Promise<RawRow[] | undefined> {
+  async #send(statement: SentStatement, key?: string, text = statement.text): Promise<RawRow[] | undefined> {
     const isSummed = this.#uneven.isExcluded(text);
     const sent = withoutLarge(statement, isSummed);
     try {
       const rows = await this.#execute(sent);
       if (isLeftOut(statement, rows)) {
         if (statement.isPage) (isSummed ? this.#texts : this.#uneven).noteDelay(text);
-        this.moved += 1;
+        this.#moved += 1;
         return undefined;
       }
       this.#texts.noteSuccess(text);
@@ -185,20 +188,27 @@ export class PipelinedReads {
       const isLate = error === LATE || (isDatabaseError(error) && error.code === QUERY_CANCELED);
       if (isLate) {
         this.#texts.noteDelay(text);
-        for (const key of clients) this.#clients.noteDelay(key);
+        if (key !== undefined) this.#clients.noteDelay(key);
       }
       const isLost = error instanceof SessionChanged || !isDatabaseError(error) || isConnectionError(error);
       if (!isLate && !isLost) throw error;
-      this.moved += 1;
+      this.#moved += 1;
       return undefined; // a read may run again
     }
   }
 
   async #execute(statement: SentStatement): Promise<RawRow[]> {
     const { isPrepared, limit, depth } = this.#options;
-    if (depth > 1) return this.pool.run(statement, isPrepared(statement));
-    const { rows, cancel } = this.pool.execute(statement, isPrepared(statement));
-    const timer = setTimeout(() => cancel(LATE), limit);
-    return rows.finally(() => clearTimeout(timer));
+    const connection = this.connections.free();
+    if (!connection) throw new NotSent();
+    const begun = performance.now();
+    const { rows, cancel } = connection.execute(statement, isPrepared(statement));
+    const timer = depth > 1 ? undefined : setTimeout(() => cancel(LATE), limit);
+    try {
+      return await rows;
+    } finally {
+      clearTimeout(timer);
+      this.#durations.observe((performance.now() - begun) / 1000);
+    }
   }
 }

@@ -1,8 +1,7 @@
 // Runs each statement in a lane: short reads pipelined, all others on a connection to themselves.
-import type { OpenClient } from './driver.ts';
+import { connectionLost, isUnanswered, type OpenClient } from './driver.ts';
 import { longWrite, tooLong } from './database-errors.ts';
-import { Pool } from './pool.ts';
-import { isUnanswered, SessionChanged } from './pool-job.ts';
+import { Connections, NotSent, SessionChanged, type Execution } from './connections.ts';
 import type { ServerGuard } from './server-guard.ts';
 import { Exclusions } from '../exclusions.ts';
 import { Histogram } from '../histogram.ts';
@@ -26,6 +25,9 @@ const LANES = {
   large: { connections: 2, maxWait: MAX_SLOW_WAIT },
   admin: { connections: 4, maxWait: MAX_SLOW_WAIT },
 };
+/** The connections for reads that share them. Behind a transaction pooler, each runs one statement at a time. */
+const PIPELINED = { keys: { count: 1, depth: 1_000 }, filters: { count: 3, depth: 8 } };
+const UNPIPELINED = { keys: { count: 4, depth: 1 }, filters: { count: 3, depth: 1 } };
 const CONNECTIONS = Object.values(LANES).reduce((sum, { connections }) => sum + connections, 0);
 
 /** Milliseconds after which pipelined reads end: by key or the first page, and with filters. */
@@ -72,7 +74,7 @@ const OVERRUN = new Error('overrun');
 export class Runner {
   readonly #keys: PipelinedReads;
   readonly #filters: PipelinedReads;
-  readonly #work: Pool;
+  readonly #work: Connections;
   readonly #lanes: Readonly<Record<WorkLane, Lane>>;
   readonly #durations: Readonly<Record<WorkLane, Histogram>>;
   readonly #texts = new StatementTexts();
@@ -85,27 +87,19 @@ export class Runner {
   constructor(options: RunnerOptions) {
     const { open, openKeys, openFilters, isPipelined, guard } = options;
     this.#options = options;
-    const pools = () => [this.#keys.pool, this.#filters.pool, this.#work];
-    // The server has become a standby. All pools reconnect, so that reads do not stay on it. A replica is always a standby.
+    const all = () => [this.#keys.connections, this.#filters.connections, this.#work];
+    // The server has become a standby. All reconnect, so that reads do not stay on it. A replica is always a standby.
     const onReadOnly = (): void => {
-      if (!guard) pools().forEach((pool) => pool.reconnect());
+      if (!guard) all().forEach((connections) => connections.replaceAll());
     };
     const common = { deadline: DEADLINE, guard, isDirect: isPipelined, onReadOnly };
     const isPrepared = (statement: SentStatement): boolean => this.#isPrepared(statement);
-    const keys = { open: openKeys, limit: PIPELINED_TIMEOUT.keys, maxPending: 4_000 };
-    const filters = { open: openFilters, limit: PIPELINED_TIMEOUT.filters, maxPending: 1_000 };
-    const [one, three] = isPipelined
-      ? [
-          { connections: 1, depth: 1_000 },
-          { connections: 3, depth: 8 },
-        ]
-      : [
-          { connections: 4, depth: 1 },
-          { connections: 3, depth: 1 },
-        ];
-    this.#keys = new PipelinedReads({ ...common, ...keys, ...one, isPrepared });
-    this.#filters = new PipelinedReads({ ...common, ...filters, ...three, isPrepared });
-    this.#work = new Pool({ ...common, open, connections: CONNECTIONS, depth: 1, maxPending: 1_000 });
+    const keys = { open: openKeys, limit: PIPELINED_TIMEOUT.keys };
+    const filters = { open: openFilters, limit: PIPELINED_TIMEOUT.filters };
+    const shared = isPipelined ? PIPELINED : UNPIPELINED;
+    this.#keys = new PipelinedReads({ ...common, ...keys, ...shared.keys, isPrepared });
+    this.#filters = new PipelinedReads({ ...common, ...filters, ...shared.filters, isPrepared });
+    this.#work = new Connections({ ...common, open, count: CONNECTIONS, depth: 1 });
     const forEach = <T>(make: (name: WorkLane) => T): Record<WorkLane, T> =>
       Object.fromEntries(Object.keys(LANES).map((name) => [name, make(name as WorkLane)])) as Record<
         WorkLane,
@@ -113,18 +107,18 @@ export class Runner {
       >;
     this.#lanes = forEach((name) => new Lane(LANES[name]));
     this.#durations = forEach(() => new Histogram());
-    this.#sweep = setInterval(() => pools().forEach((pool) => pool.sweep(performance.now())), 1_000).unref();
+    const sweep = (): void => all().forEach((connections) => connections.sweep(performance.now()));
+    this.#sweep = setInterval(sweep, 1_000).unref();
   }
 
   get state(): Readonly<Record<LaneName, RunnerState>> {
-    const pipelined = ({ state, moved }: PipelinedReads): RunnerState => ({ ...state, moved });
     const lanes = Object.entries(this.#lanes).map(([name, { state }]) => [
       name,
       { ...state, durations: this.#durations[name as WorkLane] },
     ]);
     return {
-      keys: pipelined(this.#keys),
-      filters: pipelined(this.#filters),
+      keys: this.#keys.state,
+      filters: this.#filters.state,
       ...(Object.fromEntries(lanes) as Record<WorkLane, RunnerState>),
     };
   }
@@ -163,8 +157,9 @@ export class Runner {
 
   async close(): Promise<void> {
     clearInterval(this.#sweep);
-    await Promise.all([this.#keys, this.#filters].map(({ pool }) => pool.close()));
-    await this.#work.close();
+    await Promise.all(
+      [this.#keys.connections, this.#filters.connections, this.#work].map((one) => one.close()),
+    );
   }
 
   /** Runs a read that is probably short. @returns undefined if it must run elsewhere */
@@ -177,8 +172,8 @@ export class Runner {
       const rows =
         statement.many !== undefined || statement.isPage === true
           ? await this.#keys.share(statement)
-          : this.#keys.mayJoin(statement, '')
-            ? await this.#keys.run(statement, '')
+          : this.#keys.mayJoin(statement)
+            ? await this.#keys.run(statement)
             : undefined;
       if (rows) return rows;
     }
@@ -202,9 +197,7 @@ export class Runner {
     }
   }
 
-  /**
-   * Runs a statement on a connection to itself, until its client disconnects.
-   */
+  /** Runs a statement on a connection to itself, until its client disconnects. */
   async #runIn(
     name: WorkLane,
     statement: SentStatement,
@@ -212,28 +205,38 @@ export class Runner {
     { limit, late, lock }: Limits,
   ): Promise<RawRow[]> {
     let begun = Infinity;
-    let cancel: (reason: Error) => void = () => undefined;
-    const holder = { mayEnd: () => performance.now() - begun > MAX_WRITE, end: () => cancel(longWrite()) };
-    const leave = await this.#lanes[name].enter(requester, lock, name === 'write' ? holder : undefined);
-    begun = performance.now();
-    const { rows, sent, ...execution } = this.#work.execute(statement, this.#isPrepared(statement));
-    cancel = execution.cancel;
-    const stopListening = cancelWhenGone(requester, cancel);
-    let timer: NodeJS.Timeout | undefined;
-    let isOver = false;
-    const startTimer = (): void => {
-      if (limit !== undefined && late && !isOver) timer = setTimeout(() => cancel(late), limit);
+    let execution: Execution | undefined;
+    const holder = {
+      mayEnd: () => performance.now() - begun > MAX_WRITE,
+      end: () => execution?.cancel(longWrite()),
     };
-    if (sent) void sent.then(startTimer);
-    else startTimer();
+    const leave = await this.#lanes[name].enter(requester, lock, name === 'write' ? holder : undefined);
+    const stopListening = cancelWhenGone(requester, (reason) => execution?.cancel(reason));
+    let timer: NodeJS.Timeout | undefined;
     try {
-      return await rows;
+      for (;;) {
+        execution = this.#work.free()?.execute(statement, this.#isPrepared(statement));
+        if (!execution) throw connectionLost();
+        const { rows, sent } = execution;
+        begun = performance.now();
+        if (limit !== undefined && late) {
+          const { cancel } = execution;
+          const startTimer = (): void => void (timer = setTimeout(() => cancel(late), limit));
+          if (sent) void sent.then(startTimer);
+          else startTimer();
+        }
+        try {
+          return await rows;
+        } catch (error) {
+          if (!(error instanceof NotSent)) throw error;
+        }
+      }
     } finally {
-      isOver = true;
-      this.#durations[name].observe((performance.now() - begun) / 1000);
       clearTimeout(timer);
       stopListening();
-      leave();
+      this.#durations[name].observe((performance.now() - begun) / 1000);
+      if (execution) execution.whenFree(leave);
+      else leave();
     }
   }
 

@@ -9,8 +9,7 @@ import {
   reasonOf,
   UNAVAILABLE,
 } from '../connection/database-errors.ts';
-import { sendStatement, type DedicatedConnection } from '../connection/driver.ts';
-import { isUnanswered } from '../connection/pool-job.ts';
+import { isUnanswered, sendStatement, type DedicatedConnection } from '../connection/driver.ts';
 import { hasReached, WrongServer, type Reached, type ServerGuard } from '../connection/server-guard.ts';
 import type { PrimaryPositions } from './primary-positions.ts';
 import { identityMismatch, replicaQuestion, type Identity, type ReplicaAnswer } from './server-state.ts';

@@ -8,7 +8,7 @@ import {
   NOT_ALLOWED,
   type DatabaseError,
 } from '../../db/connection/database-errors.ts';
-import { isUnanswered } from '../../db/connection/pool-job.ts';
+import { isUnanswered } from '../../db/connection/driver.ts';
 import type { Statement } from '../../db/rows.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { addError, notFound, Problem, RECORD_BUSY, type FieldErrors } from '../../errors.ts';

@@ -4,17 +4,41 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import postgres from 'postgres';
 import { type OpenClient, openDedicated } from '../../src/db/connection/driver.ts';
-import { Pool } from '../../src/db/connection/pool.ts';
-import { MAX_LIFETIME } from '../../src/db/connection/pool-connections.ts';
+import {
+  Connections,
+  MAX_LIFETIME,
+  NotSent,
+  type ConnectionOptions,
+} from '../../src/db/connection/connections.ts';
 import type { ServerGuard } from '../../src/db/connection/server-guard.ts';
 import { Problem } from '../../src/errors.ts';
 import { eventually } from '../http/expect.ts';
+import type { RawRow, SentStatement } from '../../src/db/rows.ts';
 import { createDatabase, serverUrl } from '../support.ts';
 import { describe, test } from 'node:test';
 
+/** Connections that run a statement again elsewhere if it was not sent. */
+class Pool extends Connections {
+  constructor(options: Omit<ConnectionOptions, 'deadline'>) {
+    super({ deadline: 60_000, ...options });
+  }
+
+  async run(statement: SentStatement, prepare: boolean): Promise<RawRow[]> {
+    for (;;) {
+      const connection = this.free();
+      assert.ok(connection);
+      try {
+        return await connection.execute(statement, prepare).rows;
+      } catch (error) {
+        if (!(error instanceof NotSent)) throw error;
+      }
+    }
+  }
+}
+
 test('a statement that fails after some rows leaves none of them to the next statement', async () => {
   const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
-  const pool = new Pool({ open, connections: 1, depth: 10, maxPending: 10, deadline: 60_000 });
+  const pool = new Pool({ open, count: 1, depth: 10 });
   const run = (text: string): Promise<unknown> =>
     pool.run({ text, values: [] }, false).then((rows) => rows.map((row) => row.map(String)));
   try {
@@ -61,9 +85,9 @@ describe('a statement that is sent while its connection ends', () => {
     return { open, cut };
   };
 
-  test('is 503 in a pool, and later statements are answered', async () => {
+  test('is 503, and later statements are answered', async () => {
     const { open, cut } = cutting(serverUrl());
-    const pool = new Pool({ open, connections: 1, depth: 10, maxPending: 100, deadline: 60_000 });
+    const pool = new Pool({ open, count: 1, depth: 10 });
     const run = async (text: string): Promise<string> =>
       String((await pool.run({ text, values: [] }, false))[0]?.[0]);
     try {
@@ -86,7 +110,7 @@ describe('a statement that is sent while its connection ends', () => {
     const name = `pool ${process.pid} ${Date.now()}`;
     url.searchParams.set('application_name', name);
     const { open, cut } = cutting(url.href);
-    const pool = new Pool({ open, connections: 1, depth: 100, maxPending: 1000, deadline: 60_000 });
+    const pool = new Pool({ open, count: 1, depth: 100 });
     const run = async (value: string, round = ''): Promise<string> =>
       String((await pool.run({ text: `select $1::text || '${round}'`, values: [value] }, true))[0]?.[0]);
     const admin = postgres(serverUrl(), { max: 1 });
@@ -139,14 +163,15 @@ test('a connection that does not answer the question of a guard is replaced with
     question: () => ({ text: position === 2n ? 'select pg_sleep(20)' : 'select 1', values: [] }),
     readAnswer: () => ({ timeline: 1, position }),
   };
-  const pool = new Pool({ open, connections: 1, depth: 10, maxPending: 10, deadline: 60_000, guard });
+  const pool = new Pool({ open, count: 1, depth: 10, guard });
   const backend = { text: 'select pg_backend_pid()', values: [] };
   const run = async (): Promise<number> => Number(String((await pool.run(backend, false))[0]?.[0]));
   try {
     const first = await run();
     assert.equal(await run(), first);
     position = 2n;
-    const execution = pool.execute(backend, false);
+    const execution = pool.free()?.execute(backend, false);
+    assert.ok(execution);
     const lost = assert.rejects(execution.rows, {
       status: 503,
       message: 'The database took too long. Try again.',
@@ -172,7 +197,7 @@ test('statements are prepared again after a change of tables, and every answer g
   await database.sql`create table numbered as select n as id, n::text::varchar(9) as name from generate_series(1, 500) n`;
   await database.sql`create table single as select 'one'::varchar(9) as name`;
   const open = (): postgres.Sql => postgres(database.url, { max: 1, fetch_types: false });
-  const pool = new Pool({ open, connections: 1, depth: 1000, maxPending: 4000, deadline: 60_000 });
+  const pool = new Pool({ open, count: 1, depth: 1000 });
   const single = () => nameOfSingle(pool);
   const numbered = async (id: number): Promise<string> => {
     const text = 'select name from numbered where id = $1';
@@ -209,7 +234,7 @@ test('statements that several connections have prepared run on any of them after
   const database = await createDatabase();
   await database.sql`create table single as select 'one'::varchar(9) as name`;
   const open = (): postgres.Sql => postgres(database.url, { max: 1, fetch_types: false });
-  const pool = new Pool({ open, connections: 3, depth: 1, maxPending: 100, deadline: 60_000 });
+  const pool = new Pool({ open, count: 3, depth: 1 });
   const single = () => nameOfSingle(pool);
   try {
     for (const type of ['text', 'varchar(9)', 'varchar(8)']) {
@@ -222,7 +247,7 @@ test('statements that several connections have prepared run on any of them after
         return { name };
       });
       assert.equal(await waiting.name, 'one'); // though the first one is free by then
-      assert.deepEqual(await Promise.all(Array.from({ length: 7 }, single)), Array(7).fill('one'));
+      assert.deepEqual(await Promise.all(Array.from({ length: 3 }, single)), Array(3).fill('one'));
     }
   } finally {
     await pool.close();
@@ -232,7 +257,7 @@ test('statements that several connections have prepared run on any of them after
 
 test('a connection is replaced before its prepared statements take much memory', async () => {
   const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
-  const pool = new Pool({ open, connections: 1, depth: 1, maxPending: 10, deadline: 60_000 });
+  const pool = new Pool({ open, count: 1, depth: 1 });
   try {
     let most = 0;
     for (let count = 0; count < 200; count += 1) {
@@ -248,32 +273,9 @@ test('a connection is replaced before its prepared statements take much memory',
   }
 });
 
-test('statements beyond the limit of waiting ones are 503 with Retry-After, and the others run', async () => {
-  const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
-  const pool = new Pool({ open, connections: 1, depth: 1, maxPending: 3, deadline: 60_000 });
-  try {
-    const run = (number: number) =>
-      pool.run({ text: 'select $1::text from pg_sleep(0.05)', values: [String(number)] }, false);
-    for (let round = 0; round < 2; round += 1) {
-      const ends = await Promise.allSettled([1, 2, 3, 4, 5].map(run));
-      ends.forEach((end, index) => {
-        if (end.status === 'fulfilled') assert.equal(String(end.value[0]?.[0]), String(index + 1));
-        else {
-          assert.ok(end.reason instanceof Problem && end.reason.status === 503);
-          assert.match(end.reason.headers['Retry-After'] ?? '', /^[1-9]\d*$/);
-        }
-      });
-      const statuses = ends.map(({ status }) => status);
-      assert.deepEqual(statuses, [...Array<string>(3).fill('fulfilled'), 'rejected', 'rejected']);
-    }
-  } finally {
-    await pool.close();
-  }
-});
-
 test('a connection is replaced when it is past its lifetime', async () => {
   const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
-  const pool = new Pool({ open, connections: 1, depth: 1, maxPending: 10, deadline: 60_000 });
+  const pool = new Pool({ open, count: 1, depth: 1 });
   const session = async (): Promise<string> =>
     String((await pool.run({ text: 'select pg_backend_pid()', values: [] }, false))[0]?.[0]);
   try {

@@ -1,0 +1,97 @@
+// Sends a statement with what follows it in the same transaction: see `FollowUp`.
+import type postgres from 'postgres';
+import type { SentStatement } from '../rows.ts';
+import { RESET_IN_TRANSACTION } from '../session-state.ts';
+import { isConnectionError } from './database-errors.ts';
+import {
+  commandOf,
+  connectionLost,
+  isAnswer,
+  noteUnanswered,
+  sendStatement,
+  withoutGaps,
+  type Query,
+  type RawRows,
+} from './driver.ts';
+
+/** The error of a statement that may have taken effect. Its connection is replaced. */
+function unknownOutcome(): Error {
+  const error = connectionLost();
+  noteUnanswered(error);
+  return error;
+}
+
+/** A statement that was sent, and the answer to it and to what follows it. */
+export interface Sent {
+  readonly query: Query;
+  readonly answer: PromiseLike<RawRows>;
+}
+
+/** What a connection wants to hear of a transaction. */
+export interface TransactionEvents {
+  /** Receives each further query, because a request to cancel must name the running one. */
+  readonly onNext: (query: Query) => void;
+  /** Runs when the transaction may still be open, so that no other statement may use the connection. */
+  readonly onLeftOpen: () => void;
+}
+
+/** Sends a statement; with a follow-up, both in one transaction. */
+export function sendAll(
+  sql: postgres.Sql,
+  statement: SentStatement,
+  prepare: boolean,
+  events: TransactionEvents,
+): Sent {
+  const { followUp } = statement;
+  const begun = followUp && isDone(sql.unsafe('begin'));
+  const query = sendStatement(sql, statement, prepare);
+  return { query, answer: begun ? complete(sql, begun, query, followUp, prepare, events) : query };
+}
+
+const isDone = (command: PromiseLike<unknown>): PromiseLike<boolean> =>
+  command.then(
+    () => true,
+    () => false,
+  );
+
+/** @param begun whether BEGIN had no error: a request to cancel may hit each of the commands */
+async function complete(
+  sql: postgres.Sql,
+  begun: PromiseLike<boolean>,
+  query: Query,
+  followUp: NonNullable<SentStatement['followUp']>,
+  prepare: boolean,
+  { onNext, onLeftOpen }: TransactionEvents,
+): Promise<RawRows> {
+  const sendCommand = (text: string): Query => {
+    const command = sql.unsafe(text).raw() as unknown as Query;
+    onNext(command);
+    return command;
+  };
+  let isCommitted = false;
+  try {
+    const rows = await query;
+    if (!isAnswer(rows)) return rows;
+    // Without BEGIN the statement was a transaction of its own.
+    isCommitted = !(await begun);
+    const next = followUp(withoutGaps(rows));
+    let all: RawRows = rows;
+    if (next) {
+      // Not earlier, because deferred checks of the write may rely on what its other triggers do.
+      const settled = sendCommand(`set constraints all immediate; ${RESET_IN_TRANSACTION}`);
+      const second = sendStatement(sql, next.statement, prepare);
+      const [, read] = await Promise.all([settled.then(() => onNext(second)), second]);
+      if (!isAnswer(read)) return read;
+      all = Object.assign(next.merge(withoutGaps(read)), { command: commandOf(rows) });
+    }
+    const ended = await sendCommand('commit');
+    if (commandOf(ended) !== 'COMMIT') throw unknownOutcome();
+    return all;
+  } catch (error) {
+    // The change is made, and the error is only of what followed.
+    if (isCommitted) throw unknownOutcome();
+    if (isConnectionError(error as Error)) throw error;
+    if (!(await isDone(sql.unsafe('rollback')))) onLeftOpen();
+    throw error;
+  }
+}
