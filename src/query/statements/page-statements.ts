@@ -74,21 +74,18 @@ export function bind({ where, offset }: ListPlan, parameters: Parameters): Bound
 export const mayBlock = ({ where }: ListPlan): boolean =>
   where.some((one) => ('anyOf' in one ? one.anyOf.some(isUncancelable) : isUncancelable(one)));
 
-/** Maximum rows of a page that is certain to be fast to read and to send. */
-const QUICK_ROWS = 100;
+/** Maximum rows of a page that is certain to be short to read and to send. */
+const SHORT_ROWS = 25;
 /** Up to this many short rows, only the size of the page is checked. This is faster, but PostgreSQL holds all of them in memory. */
 const MAX_ROWS_WITHOUT_BUDGET = 25;
 
-/** Whether the statement is certain to be fast: a page of few rows near the start, in the order of the key. */
-export const isQuick = (plan: ListPlan): boolean =>
+/** Whether the statement is certain to be short: a first page of few rows, in the order of the key. It has no parameters. */
+export const isShort = (plan: ListPlan): boolean =>
   plan.model.isFast &&
   plan.where.length === 0 &&
   isByKey(plan) &&
-  plan.offset <= NEAR_OFFSET &&
-  plan.limit <= QUICK_ROWS;
-
-/** Whether it is a quick plan's first page, whose statement has no parameters. */
-export const isFirstQuickPage = (plan: ListPlan): boolean => plan.offset === 0n && isQuick(plan);
+  plan.offset === 0n &&
+  plan.limit <= SHORT_ROWS;
 
 /** The page's records in order, plus one more if there is one, which shows that there is a next page. */
 function rowsOf(

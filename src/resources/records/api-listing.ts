@@ -13,7 +13,7 @@ import { keysetStatement } from '../../query/cursors/keyset-page.ts';
 import { parseListQuery, parseParameters, type ListQuery } from '../../query/parse/grammar.ts';
 import { mayHideRows, planList, ROOT, type ListPlan } from '../../query/plan.ts';
 import { preview } from '../../query/entries/preview-sql.ts';
-import { isFirstQuickPage, isQuick, pageStatement } from '../../query/statements/page-statements.ts';
+import { isShort, pageStatement } from '../../query/statements/page-statements.ts';
 import { recordStatement } from '../../query/statements/records-by-key.ts';
 import { recordJson, type RowOutput } from '../../query/statements/record-json.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
@@ -224,7 +224,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const cache: SqlCache = (shape, build) =>
         pageSql(`${resource.name} ${format} ${countTo} ${shape}`, build);
       // HTML is never quick: PostgreSQL may have to build a long value before it can cut it.
-      const kind = format !== 'html' && countTo === undefined && isQuick(planned) ? 'quick' : 'read';
+      const kind = format !== 'html' && countTo === undefined && isShort(planned) ? 'quick' : 'read';
       const options = { refuseCostly: !meets(resource.costly, caller) };
       const total = async (counted: string | undefined): Promise<RecordCount | undefined> => {
         if (counted === undefined || !counting) return undefined;
@@ -235,7 +235,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       if (query.cursor !== undefined || (wantsCursors && resource.hasCursors)) {
         const tokens = cursors(contextOf(resource, plannedQuery));
         const boundary = boundaryOf(query, tokens);
-        const page = await database.run(keysetStatement(planned, boundary, output, cache), kind, options);
+        const page = await database.run(keysetStatement(planned, boundary, output, cache), 'read', options);
         if (!page.objects) throw pageTooLarge(maxBytes);
         const links = cursorLinks(page, boundary, query.page, tokens.seal);
         const number = boundary ? 0n : query.page;
@@ -246,7 +246,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const isDefault = format === 'json' && countTo === undefined && query.limit === resource.limit;
       const statement = {
         ...pageStatement(planned, output, cache),
-        fixed: isDefault && isFirstQuickPage(planned),
+        fixed: isDefault && isShort(planned),
       };
       const { objects, hasNext, total: counted } = await database.run(statement, kind, options);
       if (!objects) throw pageTooLarge(maxBytes);
