@@ -2,8 +2,6 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { IMPORT_LIMIT } from '../../src/admin/import/import-page.ts';
-import { MAX_QUERY_BYTES } from '../../src/query/parse/grammar.ts';
 import { REPOSITORY, temporaryFolder } from './support.ts';
 import { before, describe, test } from 'node:test';
 
@@ -112,44 +110,5 @@ describe('the systemd units', () => {
 
   test('the time for a stop is longer than the service takes', () => {
     assert.ok(Number(service.get('TimeoutStopSec')?.[0]) >= 15);
-  });
-});
-
-describe('the files for proxies', () => {
-  test('nginx passes on what the service needs', () => {
-    const file = deployed('nginx.conf');
-    for (const header of [
-      'Host $http_host',
-      'Authorization $http_authorization',
-      'X-Forwarded-For $proxy_add_x_forwarded_for',
-      'X-Forwarded-Proto $scheme',
-    ])
-      assert.ok(file.includes(`proxy_set_header ${header};`), header);
-    assert.match(file, /gzip off;/);
-    const [, mebibytes = ''] = /client_max_body_size (\d+)m;/.exec(file) ?? [];
-    assert.ok(Number(mebibytes) * 1024 * 1024 >= IMPORT_LIMIT.bytes, 'an import gets through');
-  });
-
-  test('nginx accepts response headers that repeat the longest query, percent-encoded', () => {
-    const file = deployed('nginx.conf');
-    const [, most = ''] = /proxy_buffer_size (\d+)k;/.exec(file) ?? [];
-    assert.ok(Number(most) * 1024 >= 3 * MAX_QUERY_BYTES, most);
-    // Otherwise nginx does not start: by default two buffers may be busy, and they must fit into all but one.
-    const [, number = '', size = ''] = /proxy_buffers (\d+) (\d+)k;/.exec(file) ?? [];
-    assert.ok(
-      (Number(number) - 1) * Number(size) > 2 * Math.max(Number(most), Number(size)),
-      `${number} ${size}`,
-    );
-  });
-
-  test('nginx waits longer than a statement of the admin area may take', () => {
-    const [, minutes = ''] = /proxy_read_timeout (\d+)m;/.exec(deployed('nginx.conf')) ?? [];
-    assert.ok(Number(minutes) > 5, minutes);
-  });
-
-  test('Caddy passes on what the service needs by itself', () => {
-    const file = deployed('Caddyfile');
-    assert.match(file, /^\treverse_proxy 127\.0\.0\.1:8000 \{$/m);
-    assert.doesNotMatch(file, /^\s*(?:encode|header_up|request_body)\b/m);
   });
 });
