@@ -11,6 +11,7 @@ import { addressHint, databaseFault, isTemporarilyUnavailable } from './db/conne
 import { startError } from './errors.ts';
 import { createApi } from './http/api/api.ts';
 import { createAuthentication } from './http/auth/authentication.ts';
+import { createSharedCounts } from './http/auth/shared-counts.ts';
 import { createHandler, type Handler } from './http/server/request-handler.ts';
 import { createInFlight } from './http/load/in-flight-requests.ts';
 import { useBasePath } from './http/message/base-path.ts';
@@ -44,7 +45,7 @@ import { createVersionSeal } from './resources/serve/version-seal.ts';
 import { addressWarnings, databaseWarnings, startWarnings } from './resources/serve/start-warnings.ts';
 import { createSessions } from './resources/users/sessions.ts';
 import { createUsers, type Users } from './resources/users/users.ts';
-import { alone, type Sharing } from './workers/worker-link.ts';
+import type { Sharing } from './workers/worker-link.ts';
 
 /** What is available once the database has been read and fits the registry. */
 export interface Prepared extends Site {
@@ -117,12 +118,17 @@ export function createService(
   databaseUrl: string,
   logger: Logger,
   panels: readonly Panel[] = [],
-  { processes, secret: sharedSecret, state, hashGate, siblings }: Sharing = alone(settings),
+  {
+    processes = 1,
+    secret: sharedSecret,
+    counts = createSharedCounts(settings),
+    siblings,
+  }: Partial<Sharing> = {},
 ): Service {
   const leaveBasePath = useBasePath(settings.basePath);
   const slowTimeout = settings.slowTimeout * 1000;
   const database = openDatabase(databaseUrl, slowTimeout);
-  const { throttle, familiars, rateLimit } = state;
+  const { throttle, familiars, rateLimit } = counts;
   const inFlight = createInFlight();
   const loadLimits = createLoadLimits(settings, inFlight.count, processes);
   const metrics = createMetrics({
@@ -174,7 +180,7 @@ export function createService(
     });
     for (const message of warnings) logger.warn({ message });
     const routing = replicas;
-    const passwords = createPasswords(hashGate);
+    const passwords = createPasswords();
     const history = models.get(HISTORY.model);
     const operationsOn = (one: Database, requester?: Requester): Operations =>
       createOperations(one, served, passwords, requester);

@@ -35,7 +35,7 @@ export async function open(
 ): Promise<RunningService> {
   const common = link && { worker: link.start.number };
   const logger = createLogger(settings.logLevel, undefined, settings.logFormat, common);
-  if (settings.resources === undefined && link?.start.leads !== false) {
+  if (settings.resources === undefined && (!link || link.start.number === 1)) {
     // In a database of the user, the samples are rarely what was meant.
     logger[settings.databaseUrl === undefined ? 'info' : 'warn']({ message: samplesNotice() });
     logger.flush(); // before the start changes the database or fails

@@ -10,7 +10,7 @@ import type { Prepared } from '../service.ts';
 import { isForeignWorker, isWorker } from '../processes.ts';
 import { createLogger, type Logger } from '../http/observability/logger.ts';
 import { memoryWarning } from '../http/load/overload.ts';
-import { superviseWorkers } from '../workers/supervisor.ts';
+import { MAY_FORK, superviseWorkers } from '../workers/supervisor.ts';
 import { joinParent, type WorkerLink } from '../workers/worker-link.ts';
 import { openEmbedded, refuseArguments, parse, print, type Io } from './command.ts';
 import { open, refusal, type RunningService } from './running-service.ts';
@@ -95,7 +95,7 @@ async function run(settings: Settings, link?: WorkerLink): Promise<void> {
   let isLoaded = false;
   let isStopping = false;
   let ending: Promise<void> | undefined;
-  const leads = link?.start.leads !== false;
+  const leads = !link || link.start.number === 1;
   const shutDown = (): Promise<void> =>
     (ending ??= (async () => {
       running?.service.drain();
@@ -152,8 +152,22 @@ async function run(settings: Settings, link?: WorkerLink): Promise<void> {
   if (leads && site.admin && site.users) void warnWithoutAdmin(site.users, running.logger);
 }
 
+/** @throws StartError if this process cannot start others */
+function assertMayFork(): void {
+  if (isForeignWorker)
+    throw new StartError(
+      'WORKERS must be 1 in a process that another program has started as one of several, such as PM2 in cluster mode. Use the fork mode of PM2.',
+    );
+  const { permission } = process as { permission?: { has: (scope: string) => boolean } };
+  if (permission && !permission.has('child'))
+    throw new StartError(
+      `WORKERS needs the flag ${MAY_FORK} of Node.js. bin/confined adds it if the variable WORKERS is set in the environment, not in .env or a file.`,
+    );
+}
+
 /** Serves with several processes. @returns the exit code */
 function runWorkers(settings: Settings): Promise<number> {
+  assertMayFork();
   const passed = takePassedSocket();
   // Each process reads .env again, so that a reload takes its changes.
   for (const name of Object.keys(process.env)) if (!(name in INHERITED)) delete process.env[name];
@@ -162,7 +176,6 @@ function runWorkers(settings: Settings): Promise<number> {
   if (message !== undefined) logger.warn({ message });
   return superviseWorkers({
     settings,
-    program: process.argv[1] ?? '',
     passed,
     logger,
     openEmbedded: settings.databaseUrl === undefined ? openEmbedded : undefined,
@@ -192,7 +205,7 @@ export async function serve(args: readonly string[], io: Io, generalHelp: string
   refuseArguments(parsed.positionals);
   if (parsed.values.watch) return serveWatching(process.argv[1] ?? '', io);
   const settings = readSettings(io.env);
-  if (isWorker) return run(settings, await joinParent(settings));
+  if (isWorker) return run(settings, joinParent(settings));
   // With --watch, the service is a single process, which is started again.
   if (settings.workers > 1 && process.env[WATCHED_BY_PARENT] === undefined) return runWorkers(settings);
   await run(settings);

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { sumMetrics } from '../../src/http/observability/metrics-sum.ts';
 import shipped from '../../src/resources/registry.ts';
 import {
   basic,
@@ -245,4 +246,25 @@ describe('who may read the metrics', () => {
     await closed.close();
     assert.ok(!closed.lines.some(({ message }) => String(message).startsWith('metrics at')));
   });
+});
+
+test('of several processes a replica is in the rotation if all use it, and its lag is the longest', () => {
+  const documents = [
+    ['1', '0.5', '100'],
+    ['0', '12', 'NaN'],
+  ].map(([isUsed, seconds, bytes]) =>
+    [
+      ['in_rotation', 'gauge', isUsed],
+      ['lag_seconds', 'gauge', seconds],
+      ['lag_bytes', 'gauge', bytes],
+      ['reads_total', 'counter', '7'],
+    ]
+      .map(([name, type, value]) => {
+        const metric = `vitrine_replica_${name}`;
+        return `# HELP ${metric} x\n# TYPE ${metric} ${type}\n${metric}{replica="a"} ${value}\n`;
+      })
+      .join(''),
+  );
+  const values = sumMetrics(documents).match(/(?<=\} ).*$/gm);
+  assert.deepEqual(values, ['0', '12', 'NaN', '14']);
 });

@@ -55,7 +55,7 @@ export type Throttle = ReturnType<typeof createThrottle>;
 /** @param share receives each failure, for the other processes */
 export function createThrottle(
   now: () => number = () => steadyClock.now(),
-  share?: (failures: readonly Failures[]) => void,
+  share?: (failures: Failures) => void,
 ) {
   const counts = new Map<string, Count>();
   let failures = 0;
@@ -141,7 +141,7 @@ export function createThrottle(
           if (count.failures === 0) count.expires = now() + MINUTE;
           count.failures += 1;
         }
-        if (failed) share?.(keys.map((key) => [key, 1, MINUTE]));
+        if (failed) for (const key of keys) share?.([key, 1, MINUTE]);
       };
       return { maySucceed, end };
     },

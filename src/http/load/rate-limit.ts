@@ -17,12 +17,12 @@ export type RateLimit = ReturnType<typeof createRateLimit>;
 /**
  * Each client may send `burst` requests at once, and gets `perSecond` new ones in a second. For each client only one number is
  * kept: the time at which all of its requests are available again.
- * @param share receives the key of each admitted request, for the other processes
+ * @param share receives each admitted request, for the other processes
  * @param now milliseconds of a clock that never goes back
  */
 export function createRateLimit(
   { perSecond, burst }: Rate,
-  share?: (key: string) => void,
+  share?: (spent: SpentRequests) => void,
   now: () => number = () => performance.now(),
 ) {
   const interval = 1000 / perSecond;
@@ -51,7 +51,7 @@ export function createRateLimit(
       // A tolerance for rounding: the sum of `burst` intervals may exceed the product.
       if (excess > 1e-6 * interval * burst) return excess / 1000;
       store(key, next);
-      share?.(key);
+      share?.([key, 1]);
       return 0;
     },
 

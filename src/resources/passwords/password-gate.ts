@@ -51,7 +51,7 @@ interface Queued extends QueuePosition, Pick<SlotRequest, 'signal'> {
  * @throws Problem 503 when the wait would be too long
  * @throws ClientGone when the client disconnects first
  */
-export type Gate = <T>(request: SlotRequest, work: (priority: PriorityClass) => Promise<T>) => Promise<T>;
+export type Gate = <T>(request: SlotRequest, work: () => Promise<T>) => Promise<T>;
 
 /** At most two hashes at once: at most one of them for unknown clients, and at most one for new passwords. */
 export const GATE_LIMITS: GateOptions = { atOnce: 2, reserved: 1, maxWaiting: 200, maxWait: 2_000 };
@@ -65,7 +65,7 @@ const INITIAL_MEAN = 30;
 /** Limits how many hashes run at once, fairly between clients. A flood of unknown clients does not delay known clients. */
 export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOptions): Gate {
   const unreserved = Math.max(1, atOnce - reserved);
-  /** `mean` is the average duration in milliseconds. With several processes, it has the wait for the others, which differs by class. */
+  /** `mean` is the average duration in milliseconds. */
   const classOf = (limit: number) => ({
     queue: new GroupedQueue<Waiter>(),
     limit,
@@ -173,14 +173,14 @@ export function createGate({ atOnce, reserved, maxWaiting, maxWait }: GateOption
     for (const next of ['unknown', ...knownClasses, 'new'] as const) startNext(next);
   }
 
-  async function run<T>(queued: Queued, work: (priority: PriorityClass) => Promise<T>): Promise<T> {
+  async function run<T>(queued: Queued, work: () => Promise<T>): Promise<T> {
     const { priority, signal } = queued;
     if (signal?.aborted) throw new ClientGone();
     if (mayStart(priority)) begin(priority);
     else await wait(queued);
     const started = performance.now();
     try {
-      return await work(priority);
+      return await work();
     } finally {
       const ran = classes[priority];
       ran.mean += (performance.now() - started - ran.mean) * LATEST_WEIGHT;

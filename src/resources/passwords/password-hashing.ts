@@ -3,7 +3,7 @@ import { hash, verify } from '@node-rs/argon2';
 import { createHash, randomBytes } from 'node:crypto';
 import { MAX_PASSWORD } from '../../db/types/password-text.ts';
 import { createEqualWork } from './equal-work.ts';
-import { createGate, GATE_LIMITS, type Gate, type PriorityClass, type SlotRequest } from './password-gate.ts';
+import { createGate, GATE_LIMITS, type SlotRequest } from './password-gate.ts';
 import { CURRENT_COSTS, costsOf, isSameCost, type HashCosts } from './hash-costs.ts';
 
 /** The default requester: a command, or the service itself. */
@@ -32,22 +32,9 @@ export function saltedDigest(text: string): string {
 
 export type Passwords = ReturnType<typeof createPasswords>;
 
-/** Runs the work when no more than `GATE_LIMITS` run in all processes. The signal is that of the `SlotRequest`. */
-export type SharedGate = <T>(
-  priority: PriorityClass,
-  work: () => Promise<T>,
-  signal: AbortSignal | undefined,
-) => Promise<T>;
-
-/**
- * Argon2 is slow and uses much memory on purpose, so a gate limits how many hashes run at once.
- * @param shared a second gate, which several processes share
- */
-export function createPasswords(shared?: SharedGate) {
-  const own = createGate(GATE_LIMITS);
-  const gate: Gate = shared
-    ? (request, work) => own(request, (priority) => shared(priority, () => work(priority), request.signal))
-    : own;
+/** Argon2 is slow and uses much memory on purpose, so a gate limits how many hashes run at once. */
+export function createPasswords() {
+  const gate = createGate(GATE_LIMITS);
   const equalWork = createEqualWork();
 
   /** Whether the text matches the stored PHC string, and may. If not, it takes as long as for the costliest hash. */
