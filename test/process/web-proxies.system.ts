@@ -379,6 +379,38 @@ test('HAProxy closes what a client opens beyond its connections', async () => {
   }
 });
 
+/** Two services, as docs/scaling.md says. */
+const toBoth = (one: number, other: number): Readonly<Record<ProxyName, readonly Edit[]>> => ({
+  nginx: [
+    [
+      `    server 127.0.0.1:${one} max_fails=0;\n`.repeat(2),
+      `hash $vitrine_client consistent; server 127.0.0.1:${one}; server 127.0.0.1:${other};`,
+    ],
+  ],
+  haproxy: [
+    [
+      `server vitrine 127.0.0.1:${one}`,
+      `balance source\n server one 127.0.0.1:${one}\n server other 127.0.0.1:${other}`,
+    ],
+  ],
+});
+for (const name of PROXIES)
+  test(`${name} leads each client to the same of several services, and uses all`, async () => {
+    const backends = [await startBackend(), await startBackend()] as const;
+    const [one, other] = backends;
+    const proxy = await startWebProxy(name, one.port, toBoth(one.port, other.port)[name]);
+    try {
+      await times(60, (at) => ask(proxy, `/${at % 20}/`, { from: `127.0.1.${at % 20}` }));
+      for (const { seen } of backends) {
+        assert.ok(seen.length > 0);
+        for (const path of seen) assert.equal(seen.filter((same) => same === path).length, 3, path);
+      }
+    } finally {
+      await proxy.stop();
+      for (const backend of backends) await backend.close();
+    }
+  });
+
 test('Caddy passes on what the service needs by itself', () => {
   const file = readFileSync(join(REPOSITORY, 'deploy/Caddyfile'), 'utf8');
   assert.match(file, /^\treverse_proxy 127\.0\.0\.1:8000 \{$/m);
