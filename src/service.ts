@@ -131,8 +131,9 @@ export function createService(
   const { throttle, familiars, rateLimit } = counts;
   const inFlight = createInFlight();
   const loadLimits = createLoadLimits(settings, inFlight.count, processes);
+  const passwords = createPasswords();
   const metrics = createMetrics({
-    database,
+    lanes: () => ({ ...database.lanes(), ...passwords.lanes() }),
     replicas: () => replicas.states(),
     logins: throttle.counts,
     loadLimits,
@@ -180,7 +181,6 @@ export function createService(
     });
     for (const message of warnings) logger.warn({ message });
     const routing = replicas;
-    const passwords = createPasswords();
     const history = models.get(HISTORY.model);
     const operationsOn = (one: Database, requester?: Requester): Operations =>
       createOperations(one, served, passwords, requester);

@@ -15,9 +15,12 @@ describe('a client that disconnects before its password is verified', () => {
     service = await startService(resources);
     await service.addUser('ada', { admin: true });
     other = await service.addUser('bea', { admin: true });
-    ada = await logIn(service, 'ada');
     const password = await hash('slow', { memoryCost: 65_536, timeCost: 40, parallelism: 1 });
-    for (const name of ['bob', 'eve', 'joe', 'kim']) await service.addUser(name, { password });
+    await service.addUser('bob', { password });
+    await service.addUser('eve');
+    await service.request('/api/thing/', { user: 'eve', method: 'POST' }); // so that she is known
+    await service.sql`update "user" set password = ${password} where username = 'eve'`;
+    ada = await logIn(service, 'ada');
   });
   after(() => service.close());
 
@@ -26,13 +29,13 @@ describe('a client that disconnects before its password is verified', () => {
       .filter((line) => line['path'] === path && line['method'] === 'POST')
       .map(({ status }) => status);
 
-  async function assertLeavesQueue(path: string, users: readonly string[]): Promise<void> {
+  async function assertLeavesQueue(path: string): Promise<void> {
     const { text } = await ada.get(path);
     const csrf = /name="_csrf" value="([^"]*)"/.exec(text)?.[1] ?? '';
     const before = statusesOf(path).length;
-    // Two slow verifications run at once; the client waits behind them.
+    // Two verifications of clients that have logged in run at once; the form waits behind them.
     let isSlowDone = false;
-    const slow = users.map(async (name) => {
+    const slow = ['bob', 'eve'].map(async (name) => {
       await service.request('/api/thing/', {
         headers: { authorization: basic(name, 'wrong') },
         method: 'POST',
@@ -68,9 +71,8 @@ describe('a client that disconnects before its password is verified', () => {
     await Promise.all(slow);
   }
 
-  test('leaves the queue when it changes its own password', () =>
-    assertLeavesQueue('/admin/-/account/', ['bob', 'eve']));
+  test('leaves the queue when it changes its own password', () => assertLeavesQueue('/admin/-/account/'));
 
   test('leaves the queue when it confirms a change', () =>
-    assertLeavesQueue(`/admin/user/${other}/password/`, ['joe', 'kim']));
+    assertLeavesQueue(`/admin/user/${other}/password/`));
 });

@@ -1,12 +1,10 @@
 import { hash } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
-import { Problem } from '../../src/errors.ts';
-import { createGate, GATE_LIMITS } from '../../src/resources/passwords/password-gate.ts';
 import { CURRENT_COSTS } from '../../src/resources/passwords/hash-costs.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { describe, test } from '../hash-costs.ts';
-import { basic, cheapHash, startService, type Answer } from '../support.ts';
+import { basic, startService, type Answer } from '../support.ts';
 import { assertProblem, eventually, fromNewAddress } from './expect.ts';
 
 describe('many password verifications at once', () => {
@@ -164,27 +162,5 @@ describe('many password verifications at once', () => {
     } finally {
       await service.close();
     }
-  });
-
-  test('run at most 2 hashes at a time', async () => {
-    const gate = createGate(GATE_LIMITS);
-    let running = 0;
-    let most = 0;
-    const hash = async (): Promise<void> => {
-      running += 1;
-      most = Math.max(most, running);
-      await cheapHash('any');
-      running -= 1;
-    };
-    const outcomes = await Promise.allSettled(
-      Array.from({ length: 300 }, () => gate({ client: 'any', priority: 'network' }, hash)),
-    );
-    assert.equal(most, 2);
-    for (const outcome of outcomes)
-      if (outcome.status === 'rejected')
-        assert.ok(outcome.reason instanceof Problem && outcome.reason.status === 503);
-    assert.ok(outcomes.some(({ status }) => status === 'fulfilled'));
-    assert.ok(outcomes.some(({ status }) => status === 'rejected'));
-    await gate({ client: 'any', priority: 'network' }, hash);
   });
 });

@@ -11,7 +11,7 @@ import {
   type ConnectionOptions,
 } from '../../src/db/connection/connections.ts';
 import type { ServerGuard } from '../../src/db/connection/server-guard.ts';
-import { Problem } from '../../src/errors.ts';
+import type { Problem } from '../../src/errors.ts';
 import { eventually } from '../http/expect.ts';
 import type { RawRow, SentStatement } from '../../src/db/rows.ts';
 import { createDatabase, serverUrl } from '../support.ts';

@@ -1,4 +1,5 @@
 // Runs each statement in a lane: short reads pipelined, all others on a connection to themselves.
+import { TOO_MANY } from '../../errors.ts';
 import { connectionLost, isUnanswered, type OpenClient } from './driver.ts';
 import { longWrite, tooLong } from './database-errors.ts';
 import { Connections, NotSent, SessionChanged, type Execution } from './connections.ts';
@@ -105,7 +106,7 @@ export class Runner {
         WorkLane,
         T
       >;
-    this.#lanes = forEach((name) => new Lane(LANES[name]));
+    this.#lanes = forEach((name) => new Lane({ ...LANES[name], own: TOO_MANY.message }));
     this.#durations = forEach(() => new Histogram());
     const sweep = (): void => all().forEach((connections) => connections.sweep(performance.now()));
     this.#sweep = setInterval(sweep, 1_000).unref();

@@ -1,5 +1,5 @@
 // A lane: the connections of one kind of statements (a bulkhead), which clients get in turn.
-import { OVERLOADED, RECORD_BUSY, Refusal, TOO_MANY } from '../../errors.ts';
+import { OVERLOADED, RECORD_BUSY, Refusal } from '../../errors.ts';
 import { increment } from '../counts.ts';
 import { FairQueue } from './fair-queue.ts';
 import { ClientGone, SERVICE, type Requester } from '../scheduling/requester.ts';
@@ -18,7 +18,7 @@ export interface LaneLimits {
   readonly maxOf?: Partial<Record<ClientKind, number>>;
   /** Milliseconds that an entry may wait. */
   readonly maxWait: number;
-  /** The detail of the 429 for a client that waits for its own entries, and of the 503 for another one. */
+  /** The detail of the 429 for a client that waits for its own entries, which else gets the 503, and of the 503. */
   readonly own?: string;
   readonly full?: string;
 }
@@ -31,8 +31,11 @@ export interface Holder {
   readonly end: () => void;
 }
 
+/** The client that waits for a connection. */
+export type LaneClient = Pick<Requester, 'key' | 'clientKind' | 'onGone' | 'pause'>;
+
 interface Entry {
-  readonly requester: Requester;
+  readonly requester: LaneClient;
   /** The record that a write locks: writes of one take turns. */
   readonly lock: string | undefined;
   readonly holder: Holder | undefined;
@@ -72,12 +75,12 @@ export class Lane {
   moved = 0;
 
   constructor(limits: LaneLimits) {
-    const { own = TOO_MANY.message, full = OVERLOADED.message, maxWait } = limits;
+    const { own, full = OVERLOADED.message, maxWait } = limits;
     // Who has waited for so long probably gets a connection after as long again.
     const retry = { headers: { 'Retry-After': String(Math.ceil(maxWait / 1000)) } };
     this.#limits = limits;
-    this.#own = new Refusal(429, own, retry);
     this.#full = new Refusal(503, full, retry);
+    this.#own = own === undefined ? this.#full : new Refusal(429, own, retry);
   }
 
   get state(): LaneState {
@@ -91,7 +94,7 @@ export class Lane {
    * @param holder may be ended for a client that waits
    * @throws Problem 429 or 503 if the wait is too long; ClientGone
    */
-  async enter(requester: Requester, lock?: string, holder?: Holder): Promise<Leave> {
+  async enter(requester: LaneClient, lock?: string, holder?: Holder): Promise<Leave> {
     const { key, clientKind } = requester;
     const queue = clientKind === 'anonymous' ? this.#queues.anonymous : this.#queues.users;
     const demand = { requester, lock, holder };
@@ -160,7 +163,7 @@ export class Lane {
    * Whether the client may have one more connection. One with connections gets another only while more than twice as many are free: so
    * clients whose statements take long, or wait for locks, leave some to those that have none.
    */
-  #isFree({ key, clientKind }: Requester, running = this.#running): boolean {
+  #isFree({ key, clientKind }: LaneClient, running = this.#running): boolean {
     const { connections, maxOf } = this.#limits;
     const free = (maxOf?.[clientKind] ?? connections) - running;
     return 2 * (this.#runningOf.get(key) ?? 0) < free;
@@ -182,14 +185,13 @@ export class Lane {
 
   #startNext(): void {
     const { users, anonymous } = this.#queues;
-    if (users.size + anonymous.size === 0) return;
     const mayRun = (entry: Entry): boolean => this.#mayRun(entry);
-    let next: Entry | undefined;
-    do {
-      this.#isTurnOfUsers = !this.#isTurnOfUsers;
+    while (users.size + anonymous.size > 0) {
       const [first, second] = this.#isTurnOfUsers ? [users, anonymous] : [anonymous, users];
-      next = first.shift(mayRun) ?? second.shift(mayRun);
-      next?.start();
-    } while (next);
+      const next = first.shift(mayRun) ?? second.shift(mayRun);
+      if (!next) return;
+      this.#isTurnOfUsers = next.requester.clientKind === 'anonymous';
+      next.start();
+    }
   }
 }

@@ -2,16 +2,14 @@
 import { hash as digest, randomBytes } from 'node:crypto';
 import type { Fragment } from '../../db/fragment.ts';
 import { MAX_PASSWORD } from '../../db/types/password-text.ts';
-import { isClientGone, type Requester } from '../../db/scheduling/requester.ts';
+import { isClientGone, SERVICE, type Requester } from '../../db/scheduling/requester.ts';
 import { Problem } from '../../errors.ts';
-import type { SlotRequest } from '../../resources/passwords/password-gate.ts';
-import type { Passwords } from '../../resources/passwords/password-hashing.ts';
+import type { HashTurn, Passwords } from '../../resources/passwords/password-hashing.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { User, Users } from '../../resources/users/users.ts';
 import { parseBasic, type Credentials } from './credentials.ts';
 import { createFamiliarClients, type Familiar } from './familiar-clients.ts';
 import { Unauthorized } from '../message/message.ts';
-import { enclosingNetworks } from '../message/client-networks.ts';
 import { RecentEntries } from './recent-entries.ts';
 import { createSingleFlight } from './single-flight.ts';
 import { steadyClock } from './steady-clock.ts';
@@ -79,27 +77,25 @@ export function createAuthentication(
   const isFamiliar = (network: string, user: User | undefined): boolean =>
     user !== undefined && familiars.find(network, user.id) !== undefined;
 
-  /** Where a verification queues: see `PriorityClass`. */
-  function slotRequestOf(network: string, user: User | undefined, signal?: AbortSignal): SlotRequest {
-    const from = { network, widestNetwork: enclosingNetworks(network).at(-1) ?? network };
-    const client = user ? `user ${user.id}` : network;
+  /** In which lane a verification waits, and whose turn it takes there. */
+  function turnOf(network: string, user: User | undefined, onGone: Requester['onGone']): HashTurn {
+    const { pause } = SERVICE;
     // Users who have logged in from the network do not wait behind its other clients. They queue by user id, so that logging in
-    // from many networks gives an account no more slots.
-    if (isFamiliar(network, user)) return { client, priority: 'network', from, signal };
-    // Other clients of such a network share a queue. A user's networks have one together, so that further networks add no queues.
-    const userId = familiars.userAt(network);
-    if (userId !== undefined) return { client: `neighbor of ${userId}`, priority: 'network', from, signal };
-    // A user who has logged in from another network does not wait behind unknown names. All others queue by network.
-    return user && familiars.isKnown(user.id)
-      ? { client, priority: 'name', from, signal }
-      : { client: network, priority: 'unknown', from, signal };
+    // from many networks gives an account no more turns.
+    const own = user && isFamiliar(network, user) ? user.id : undefined;
+    // Other clients of such a network share a turn. A user's networks have one together, so that further networks add no turns.
+    const neighbor = familiars.userAt(network);
+    const key = own ?? (neighbor === undefined ? undefined : `neighbor of ${neighbor}`);
+    return key === undefined
+      ? { client: { key: network, clientKind: 'anonymous', onGone, pause }, lane: 'others' }
+      : { client: { key, clientKind: 'user', onGone, pause }, lane: 'known' };
   }
 
   /** Replaces the stored hash if its argon2 costs are outdated. @returns the hash that is stored afterwards */
-  async function rehash(user: User, password: string, slotRequest: SlotRequest): Promise<string> {
+  async function rehash(user: User, password: string, turn: HashTurn): Promise<string> {
     if (passwords.isCurrent(user.password) || rehashAfter > steadyClock.now()) return user.password;
     try {
-      const hash = await passwords.hash(password, { ...slotRequest, priority: 'network' });
+      const hash = await passwords.hash(password, { ...turn, lane: 'known' });
       return (await users.rehash(user, hash)) ? hash : user.password;
     } catch (error) {
       if (!(error instanceof Problem) && !isClientGone(error)) rehashAfter = steadyClock.now() + REHASH_PAUSE;
@@ -119,15 +115,18 @@ export function createAuthentication(
       attempt = throttle.begin(network, name, isFamiliar(network, user), user?.id);
       return user?.active === true && attempt.maySucceed;
     };
-    const slotRequest = slotRequestOf(network, user, signal);
+    const turn = turnOf(network, user, (callback) => {
+      signal.addEventListener('abort', callback, { once: true });
+      return () => signal.removeEventListener('abort', callback);
+    });
     let isVerified = false;
     await firstSample;
     try {
-      isVerified = await passwords.verify(user?.password, password, { ...slotRequest, admit });
+      isVerified = await passwords.verify(user?.password, password, { turn, admit });
     } finally {
       attempt?.end(!isVerified);
     }
-    return isVerified && user ? rehash(user, password, slotRequest) : undefined;
+    return isVerified && user ? rehash(user, password, turn) : undefined;
   }
 
   function remember(key: string, user: User, verified: Omit<Verified, 'caller'>): Login {

@@ -34,7 +34,6 @@ export function createFamiliarClients(share?: (login: SharedLogin) => void) {
   const clients = new RecentEntries<Familiar>(BOUNDS);
   const names = new RecentEntries<true>(BOUNDS);
   const networks = new RecentEntries<string>(BOUNDS);
-  const users = new RecentEntries<true>(BOUNDS);
 
   function store(familiar: Familiar, age = 0): void {
     const { network, name, userId } = familiar;
@@ -42,7 +41,6 @@ export function createFamiliarClients(share?: (login: SharedLogin) => void) {
     clients.set(userKey(network, userId), userId, familiar, age);
     names.set(nameKey(network, name), userId, true, age);
     networks.set(network, userId, userId, age);
-    users.set(userId, userId, true, age);
   }
 
   function storeAndShare(familiar: Familiar): Familiar {
@@ -59,8 +57,6 @@ export function createFamiliarClients(share?: (login: SharedLogin) => void) {
      * decides whether to read the user from the database.
      */
     hasSimilar: (network: string, name: string): boolean => names.get(nameKey(network, name)) === true,
-    /** Whether the user has logged in from any network. */
-    isKnown: (userId: string): boolean => users.get(userId) === true,
     /** The id of the user who last logged in from the network. */
     userAt: (network: string): string | undefined => networks.get(network),
     add: (network: string, name: string, userId: string): Familiar =>

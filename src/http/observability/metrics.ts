@@ -1,7 +1,7 @@
 // The metrics of the service.
 import { readFileSync } from 'node:fs';
-import type { Database } from '../../db/connection/database.ts';
 import { Histogram } from '../../db/histogram.ts';
+import type { LaneState } from '../../db/lanes/lane.ts';
 import type { ReplicaState } from '../../db/replicas/replica.ts';
 import { watchEventLoop } from './event-loop-delay.ts';
 import { MetricsText, EXPOSITION_TYPE, type Labels, type Metric, type Sample } from './metrics-exposition.ts';
@@ -15,7 +15,7 @@ import type { Throttle } from '../auth/login-throttle.ts';
 
 /** Values that other parts measure. They are read on each request for the metrics. */
 interface MetricSources {
-  readonly database: Pick<Database, 'lanes'>;
+  readonly lanes: () => Readonly<Record<string, LaneState & { readonly durations?: Histogram }>>;
   readonly replicas: () => readonly ReplicaState[];
   readonly logins: Throttle['counts'];
   readonly loadLimits: LoadLimits;
@@ -111,14 +111,16 @@ const LANE_METRICS = [
   ['counter', 'moved_total', 'moved', 'Reads that were not short and went on in another lane.'],
 ] as const;
 
-function writeDatabase(output: MetricsText, database: MetricSources['database']): void {
-  const lanes = Object.entries(database.lanes());
+function writeLanes(
+  output: MetricsText,
+  lanes: [string, ReturnType<MetricSources['lanes']>[string]][],
+): void {
   for (const [type, name, key, help] of LANE_METRICS)
     output.add([type, `vitrine_lane_${name}`, help, lanes.map(([lane, state]) => [{ lane }, state[key]])]);
   output.histogram(
     'vitrine_lane_statement_duration_seconds',
     'Time from sending a statement to its result.',
-    lanes.flatMap(([lane, state]) => ('durations' in state ? [[{ lane }, state.durations] as const] : [])),
+    lanes.flatMap(([lane, state]) => (state.durations ? [[{ lane }, state.durations] as const] : [])),
   );
 }
 
@@ -145,7 +147,7 @@ export type Metrics = ReturnType<typeof createMetrics>;
  * Starts counting, and watching the event loop. Call `close` to stop. Counting is cheap: totals and text are computed only on a
  * request for the metrics.
  */
-export function createMetrics({ database, replicas, logins, loadLimits, siblings }: MetricSources) {
+export function createMetrics({ lanes, replicas, logins, loadLimits, siblings }: MetricSources) {
   const routes = new Map<string, Map<string, RouteCounter>>();
   const unreadable = new Map<number, number>();
   const eventLoop = watchEventLoop();
@@ -202,7 +204,7 @@ export function createMetrics({ database, replicas, logins, loadLimits, siblings
       ['counter', 'vitrine_logins_failed_total', 'Logins with wrong credentials.', failed],
       ['counter', 'vitrine_logins_throttled_total', 'Logins refused after too many failures.', throttled],
     );
-    writeDatabase(output, database);
+    writeLanes(output, Object.entries(lanes()));
     output.add(...replicaMetrics(replicas()));
     const { quantiles, sum, count } = eventLoop.read();
     output.summary('vitrine_event_loop_delay_seconds', 'Delay of the event loop.', {

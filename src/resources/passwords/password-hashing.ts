@@ -1,15 +1,31 @@
 // Hashes and verifies passwords with argon2.
 import { hash, verify } from '@node-rs/argon2';
 import { createHash, randomBytes } from 'node:crypto';
+import { Lane, type LaneClient } from '../../db/lanes/lane.ts';
+import { ClientGone, SERVICE } from '../../db/scheduling/requester.ts';
 import { MAX_PASSWORD } from '../../db/types/password-text.ts';
 import { createEqualWork } from './equal-work.ts';
-import { createGate, GATE_LIMITS, type SlotRequest } from './password-gate.ts';
 import { CURRENT_COSTS, costsOf, isSameCost, type HashCosts } from './hash-costs.ts';
 
-/** The default requester: a command, or the service itself. */
-const SERVICE: SlotRequest = { client: 'service', priority: 'network' };
+const BUSY = 'Too many passwords are being checked. Try again.';
+/**
+ * Argon2 is slow and uses much memory on purpose, so few hashes run at once. Clients that have logged in lately have a lane of their
+ * own, which those that try passwords or set new ones cannot fill.
+ */
+const LANES = {
+  known: { connections: 2, maxWait: 2_000, full: BUSY },
+  others: { connections: 1, maxWait: 2_000, full: BUSY },
+};
 
-interface Verification extends Partial<SlotRequest> {
+/** Whose turn a hash takes, and in which lane. */
+export interface HashTurn {
+  readonly client: LaneClient;
+  readonly lane: keyof typeof LANES;
+}
+
+interface Verification {
+  /** Default: the service itself. */
+  readonly turn?: HashTurn;
   /** Called right before the verification. Throws to skip it. @returns whether the right password succeeds */
   readonly admit?: () => boolean;
 }
@@ -30,11 +46,12 @@ export function saltedDigest(text: string): string {
   return `${salt}:${createHash('sha256').update(`${salt}${text}`).digest('hex')}`;
 }
 
+const OWN_TURN: HashTurn = { client: SERVICE, lane: 'known' };
+
 export type Passwords = ReturnType<typeof createPasswords>;
 
-/** Argon2 is slow and uses much memory on purpose, so a gate limits how many hashes run at once. */
 export function createPasswords() {
-  const gate = createGate(GATE_LIMITS);
+  const lanes = { known: new Lane(LANES.known), others: new Lane(LANES.others) };
   const equalWork = createEqualWork();
 
   /** Whether the text matches the stored PHC string, and may. If not, it takes as long as for the costliest hash. */
@@ -53,24 +70,45 @@ export function createPasswords() {
     return false;
   }
 
+  async function inTurn<T>({ client, lane }: HashTurn, work: () => Promise<T>): Promise<T> {
+    let isGone = false;
+    const stopListening = client.onGone(() => (isGone = true));
+    try {
+      const leave = await lanes[lane].enter(client);
+      try {
+        if (isGone) throw new ClientGone();
+        return await work();
+      } finally {
+        leave();
+      }
+    } finally {
+      stopListening();
+    }
+  }
+
   return {
+    /** The counters of the lanes. */
+    lanes: () => ({ 'known-logins': lanes.known.state, passwords: lanes.others.state }),
+
     /**
      * The PHC string of a password, in its form NFKC.
-     * @param request defaults to a new password that the service sets
+     * @param turn default: that of the service itself
+     * @throws Problem 503 when the wait is too long; ClientGone
      */
-    hash: (password: string, request?: Partial<SlotRequest>): Promise<string> =>
-      gate({ ...SERVICE, priority: 'new', ...request }, () => hash(normalized(password), CURRENT_COSTS)),
+    hash: (password: string, turn: HashTurn = OWN_TURN): Promise<string> =>
+      inTurn(turn, () => hash(normalized(password), CURRENT_COSTS)),
 
     /**
      * Whether the password matches the stored PHC string, as it is or in its form NFKC. If not, if there is none, or if it cannot be
      * verified, all answers for the password take equally long.
+     * @throws Problem 503 when the wait is too long; ClientGone
      */
     verify: (
       stored: string | undefined,
       password: string,
-      { admit, ...request }: Verification = {},
+      { admit, turn = OWN_TURN }: Verification = {},
     ): Promise<boolean> =>
-      gate({ ...SERVICE, ...request }, async () => {
+      inTurn(turn, async () => {
         const isUsable = admit?.() ?? true;
         for (const text of new Set([password, normalized(password)]))
           if (await matches(stored, text, isUsable)) return true;

@@ -1,12 +1,11 @@
 // Replaces the new passwords of a write by their hashes.
 import type { Requester } from '../../db/scheduling/requester.ts';
 import type { Change } from '../../query/statements/change.ts';
-import type { SlotRequest } from '../passwords/password-gate.ts';
-import { saltedDigest, type Passwords } from '../passwords/password-hashing.ts';
+import { saltedDigest, type HashTurn, type Passwords } from '../passwords/password-hashing.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 
 /** The client that waits for a write. */
-export type WaitingClient = Pick<Requester, 'onGone' | 'key' | 'clientKind' | 'workInTurns'>;
+export type WaitingClient = Pick<Requester, 'onGone' | 'key' | 'clientKind' | 'pause' | 'workInTurns'>;
 
 /** The form of password hashes, those of other systems included: `$argon2id$…`, `$2b$…`. */
 const HASH = /^\$[a-z0-9-]+\$/;
@@ -35,26 +34,16 @@ export async function hashMany(
   resource?: ServedResource,
 ): Promise<Change[][]> {
   if (!records.some(hasPassword)) return records.map((changes) => [...changes]);
-  const gone = new AbortController();
-  const stop = client.onGone(() => gone.abort());
-  try {
-    // Anonymous clients share one group, because a single client can have any number of addresses.
-    const group = client.clientKind === 'anonymous' ? 'anonymous' : undefined;
-    const hashed: Change[][] = [];
-    for (const changes of records)
-      hashed.push(
-        await hashAll(changes, passwords, { client: client.key, group, signal: gone.signal }, resource),
-      );
-    return hashed;
-  } finally {
-    stop();
-  }
+  const hashed: Change[][] = [];
+  for (const changes of records)
+    hashed.push(await hashAll(changes, passwords, { client, lane: 'others' }, resource));
+  return hashed;
 }
 
 function hashAll(
   changes: readonly Change[],
   passwords: Passwords,
-  turn: Partial<SlotRequest>,
+  turn: HashTurn,
   resource?: ServedResource,
 ): Promise<Change[]> {
   return Promise.all(
