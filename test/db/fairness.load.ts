@@ -112,30 +112,11 @@ describe('statements of several clients', () => {
     }
   });
 
-  test('a client runs one query of a large table at a time while its cost is unknown', async () => {
-    const queries = ['name__gt=a', 'name__lt=z', 'name__gte=a', 'name__lte=z'];
-    const from3 = (query: string): Promise<Answer> => from('10.0.0.3', `/api/crowded/?${query}`);
-    let most = 0;
-    const watch = setInterval(() => {
-      void service.sql`
-        select count(*)::int as count from pg_stat_activity
-        where application_name = 'vitrine' and state = 'active' and query like 'select%"crowded"%'`.then(
-        ([row]) => {
-          most = Math.max(most, (row as unknown as { count: number }).count);
-        },
-      );
-    }, 5);
-    const answers = await Promise.all(queries.map((query) => from3(query)));
-    clearInterval(watch);
-    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
-    assert.ok(most <= 1, `${most} at once`);
-  });
-
   test('a statement ends in PostgreSQL when its client closes the connection', async () => {
     await whileLocked('busy', async () => {
       for (const operator of ['like', 'ilike', 'gt']) {
         const sockets = [1, 2, 3, 4].map(() => send(`/api/busy/?name__${operator}=y`));
-        await eventually(async () => (await waiting()) === 3, 'the statements of the client');
+        await eventually(async () => (await waiting()) >= 1, 'the statements of the client');
         for (const socket of sockets) socket.destroy();
         // Long before any timeout, and without another statement that uses a free connection.
         await eventually(async () => (await waiting()) === 0, 'the end of the statements');
@@ -187,42 +168,49 @@ describe('statements of several clients', () => {
     }
   });
 
-  /** Asks while the table is locked for so long that the query is known to be costly. */
-  async function makeCostly(ask: () => Promise<Answer>): Promise<void> {
-    assert.equal((await ask()).status, 200);
-    const slow = await whileLocked('guarded', async () => {
-      const response = ask();
-      await eventually(async () => (await waiting()) === 1, 'the statement');
-      await sleep(600); // On a shared connection it is canceled first and starts again.
-      return { response };
+  /** Asks while the table is locked, so that the query takes long. */
+  async function whileSlow(
+    ask: () => Promise<Answer>,
+    asUser: () => Promise<Answer>,
+  ): Promise<readonly [refused: Answer, slow: Answer]> {
+    const { refused, slow } = await whileLocked('guarded', async () => {
+      const running = asUser();
+      return { refused: await ask(), slow: running };
     });
-    assert.equal((await slow.response).status, 200);
+    return [refused, await slow];
   }
 
-  test('a query that is known to be costly needs the level of costly', async () => {
+  test('a query that takes long needs the level of costly', async () => {
     const path = '/api/guarded/?name=x';
-    await makeCostly(() => from('10.0.0.4', path));
-    const refused = await from('10.0.0.4', path);
+    const [refused, slow] = await whileSlow(
+      () => from('10.0.0.4', path),
+      () => service.request(path, { user: 'bob' }),
+    );
     assert.equal(refused.status, 401);
     assert.equal(refused.text, 'Authentication failed');
-    assert.equal((await from('10.0.0.4', '/api/guarded/?name__ne=x')).status, 200, 'another kind of query');
+    assert.equal(slow.status, 200);
+    assert.equal((await from('10.0.0.4', path)).status, 200, 'the same query when it is short');
     const headers = { authorization: basic('bob', 'wrong') };
-    assert.equal((await service.request(path, { headers })).status, 401);
-    assert.equal((await service.request(path, { user: 'bob' })).status, 200);
     const stream = { Accept: 'application/x-ndjson' };
     assert.equal((await service.request('/api/guarded/', { headers: stream })).status, 401);
+    assert.equal(
+      (await service.request('/api/guarded/', { headers: { ...headers, ...stream } })).status,
+      401,
+    );
     assert.equal((await service.request('/api/guarded/', { headers: stream, user: 'bob' })).status, 200);
   });
 
-  test('a browser asks for a login before it shows a query that is known to be costly', async () => {
+  test('a browser asks for a login before it shows a query that takes long', async () => {
     const ask = (address: string, user?: string): Promise<Answer> =>
       service.request('/api/guarded/?name=x', {
         headers: { Accept: 'text/html', 'X-Forwarded-For': address },
         ...(user && { user }),
       });
-    await makeCostly(() => ask('10.0.0.5'));
-    const refused = await ask('10.0.0.5');
+    const [refused, slow] = await whileSlow(
+      () => ask('10.0.0.5'),
+      () => ask('10.0.0.5', 'bob'),
+    );
     assert.deepEqual([refused.status, refused.headers.has('www-authenticate')], [401, true], refused.text);
-    assert.equal((await ask('10.0.0.5', 'bob')).status, 200);
+    assert.equal(slow.status, 200);
   });
 });

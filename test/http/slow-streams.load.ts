@@ -91,45 +91,12 @@ describe('a stream that is slow in PostgreSQL', () => {
       return rows.length > 0 ? rows : undefined;
     }, 'the search for the second batch');
     assert.deepEqual(
-      batches.map(({ query }) => query),
+      batches.map(({ query }) => query.split(';')[0]),
       ['fetch 20 from c'],
     );
     leave.abort();
     await asked;
     await eventually(async () => (await searching()) === 0, 'the end of the search');
-  });
-
-  test('is refused at once after a canceled stream, only for the same client', async () => {
-    await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
-    assert.equal((await ask('10.0.2.1')).status, 503);
-    await service.sql`update kept set content = 'quick'`;
-    for (let round = 0; round < 3; round += 1) {
-      const refused = await ask('10.0.2.1');
-      assert.equal(refused.status, 429);
-      // At least four times the second that the stream took.
-      assert.match(refused.headers.get('retry-after') ?? '', /^[345]$/);
-      assert.match(await refused.text(), /used much database time/);
-    }
-    const other = await ask('10.0.2.2');
-    assert.equal(other.status, 200);
-    await other.text();
-    const page = await service.request('/api/text/', { headers: { 'X-Forwarded-For': '10.0.2.1' } });
-    assert.equal(page.status, 200, 'pages are not streams');
-    await eventually(async () => {
-      const answer = await ask('10.0.2.1');
-      await answer.text();
-      return answer.status === 200;
-    }, 'the end of the pause');
-  });
-
-  test('is refused at once after a stream that the client left before the first records', async () => {
-    await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
-    await assert.rejects(ask('10.0.3.1', AbortSignal.timeout(700)));
-    await service.sql`update kept set content = 'quick'`;
-    await eventually(async () => {
-      const answer = await ask('10.0.3.1');
-      return (await answer.text()).includes('used much database time') && answer.status === 429;
-    }, 'the pause');
   });
 
   test('ends in PostgreSQL when its client leaves', async () => {
@@ -142,59 +109,9 @@ describe('a stream that is slow in PostgreSQL', () => {
     await asked;
     await eventually(async () => (await searching()) === 0, 'the end of the search');
   });
-
-  test('is refused after many short searches that the client left', async () => {
-    await service.sql`update kept set content = case id when 1 then 'slow' else 'quick' end`;
-    let status: number | undefined;
-    for (let round = 0; round < 10 && status === undefined; round += 1) {
-      const leave = new AbortController();
-      const answer = ask('10.0.4.1', leave.signal).then(
-        (refused) => (status = refused.status),
-        () => undefined,
-      );
-      await eventually(async () => status !== undefined || (await searching()) === 1, 'the search');
-      await new Promise((resolve) => setTimeout(resolve, 100));
-      leave.abort();
-      await answer;
-      await eventually(async () => (await searching()) === 0, 'the end of the search');
-    }
-    assert.equal(status, 429);
-  });
 });
 
-describe('a short stream', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([{ model: 'text', columns: { content: { type: 'text' } } }], {
-      trustProxy: 1,
-    });
-  });
-  after(() => service.close());
-
-  const ask = (address: string) =>
-    service.request('/api/text/?id=0', { headers: { ...NDJSON, 'X-Forwarded-For': address } });
-
-  test('is refused after many others, each of which took a new connection to PostgreSQL', async () => {
-    // Each counts 25 ms, and a quarter of the time is free. So slow machines refuse late, and the slowest never.
-    const started = performance.now();
-    let answer = await ask('10.0.1.1');
-    for (let count = 1; count < 100 && answer.status === 200; count += 1) {
-      const excess = 25 * count - 0.25 * (performance.now() - started);
-      assert.ok(excess < 600, `${count} streams`);
-      answer = await ask('10.0.1.1');
-    }
-    if (answer.status === 200) return;
-    assertProblem(answer, 429);
-    assert.equal(answer.headers.get('retry-after'), '1');
-    await eventually(async () => (await ask('10.0.1.1')).status === 200, 'the end of the pause');
-  });
-
-  test('is not refused after a few others', async () => {
-    for (let round = 0; round < 10; round += 1) assert.equal((await ask('10.0.1.2')).status, 200);
-  });
-});
-
-test('streams that got no connection to PostgreSQL do not count: the next one is answered at once', async () => {
+test('a stream is answered as soon as PostgreSQL accepts connections again', async () => {
   const database = await createDatabase();
   const proxy = await startProxy(database.url);
   const vitrine = await createVitrine({

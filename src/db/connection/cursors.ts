@@ -32,9 +32,9 @@ const BEGIN_TIMEOUT = 15_000;
 
 /**
  * While another client waits for a stream, one ends whose client has not taken a batch for this long, or whose search for an
- * anonymous client takes longer than this (milliseconds).
+ * anonymous client takes longer (milliseconds). The buffers of the network take some batches at once.
  */
-const MAX_IDLE = { taking: 500, searching: 2_000 };
+const MAX_IDLE = 2_000;
 
 const setTimeLimit = (milliseconds: number): string => `set local statement_timeout = ${milliseconds}`;
 
@@ -67,11 +67,10 @@ export class Cursors {
     const { open, slowTimeout, guard } = this.#options;
     const { clientKind } = requester;
     const isAnonymous = clientKind === 'anonymous';
-    /** Since when it searches, or the client takes a batch, and how long that may take while others wait. */
-    let since = performance.now();
-    let maxIdle = Infinity;
+    /** Since when it searches for an anonymous client, or its client takes a batch. */
+    let since = Infinity;
     const holder = {
-      mayEnd: () => performance.now() - since > maxIdle,
+      mayEnd: () => performance.now() - since > MAX_IDLE,
       end: () =>
         abort(unavailable('The stream was ended: it was too slow, and other clients wait for one.', 10)),
     };
@@ -105,8 +104,7 @@ export class Cursors {
       await run((sql) => sql.unsafe(`declare c no scroll cursor for ${text}`, values as string[]));
       let isFirst = true;
       for (let count = Math.min(FIRST_ROWS, maxRows); ;) {
-        since = performance.now();
-        maxIdle = isAnonymous ? MAX_IDLE.searching : Infinity;
+        since = isAnonymous ? performance.now() : Infinity;
         // The rows of a batch may have changed the settings.
         const batch = `fetch ${count} from c; ${RESET_IN_TRANSACTION}`;
         const rows: RawRow[] = await run((sql) => sql.unsafe(batch).raw());
@@ -116,7 +114,6 @@ export class Cursors {
         // The next records may be much larger than these.
         count = Math.min(maxRows, 2 * rows.length, Math.max(1, fitting));
         since = performance.now();
-        maxIdle = MAX_IDLE.taking;
         yield decode(rows);
         if (isAnonymous && isFirst) await run((sql) => sql.unsafe(setTimeLimit(BATCH_TIMEOUT[clientKind])));
         isFirst = false;

@@ -132,14 +132,15 @@ export class Lane {
     });
   }
 
-  /** Ends one holder if a client waits that may run once it has left. */
+  /** Ends one holder if a client waits that has no connection, and may have that one. */
   #makeWay(): void {
     const { users, anonymous } = this.#queues;
     if (users.size + anonymous.size === 0) {
       clearInterval(this.#check);
       this.#check = undefined;
     }
-    const isNext = (entry: Entry): boolean => this.#mayRun(entry, this.#running - 1);
+    const isNext = (entry: Entry): boolean =>
+      !this.#runningOf.has(entry.requester.key) && this.#mayRun(entry, this.#running - 1);
     if (!users.has(isNext) && !anonymous.has(isNext)) return;
     for (const holder of this.#holders) if (holder.mayEnd()) return holder.end();
   }
