@@ -100,7 +100,7 @@ export const badBody = (errors: FieldErrors, note = ''): Problem =>
 export const unavailable = (detail: string, retryAfter = 1): Problem =>
   new Problem(503, detail, { headers: { 'Retry-After': String(retryAfter) } });
 
-/** Rejects a request because of overload. `request-handler.ts` delays repeated refusals on one connection. */
+/** Rejects a request because of overload. */
 export class Refusal extends Problem {}
 
 const RETRY = { headers: { 'Retry-After': '1' } };

@@ -48,13 +48,18 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
   ['takes text as markup', /\brawHtml\(/, ['admin/web/html.ts', 'admin/web/layout.ts']],
   ['parses credentials', /\bparseBasic\(/, ['http/auth/']],
   ['hashes and verifies passwords', /@node-rs\/argon2/, ['resources/passwords/']],
-  ['reads and sets cookies', /headers\.cookie\b/, ['admin/web/cookies.ts', 'http/server/compression.ts']],
+  ['reads and sets cookies', /headers\.cookie\b/, ['admin/web/cookies.ts', 'http/message/compression.ts']],
   [
     'starts programs',
     /node:child_process/,
     ['commands/watch.ts', 'db/connection/embedded.ts', 'resources/load-registry.ts'],
   ],
   ['listens on sockets', /\bcreateServer\(/, ['http/server/http-server.ts', 'db/connection/embedded.ts']],
+  [
+    'uses undocumented parts of Node.js, which any release may change',
+    /\._[a-z]|\b_handle\b|\b_httpMessage\b|kOn[A-Z]|HalfOpen|(?<!process)\.listeners\(|\bparser\.on|getOwnPropertySymbols|process\.binding/,
+    ['http/observability/logger.ts'],
+  ],
   ['runs text as code', /\beval\(|new Function\(|node:vm/, []],
 ];
 

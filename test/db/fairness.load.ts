@@ -129,23 +129,6 @@ describe('statements of several clients', () => {
     );
   });
 
-  test('a client that closes only its half of the connection gets its answer', async () => {
-    const chunks: Buffer[] = [];
-    const socket = await whileLocked('note', async () => {
-      const half = send('/api/note/?message=x&limit=1');
-      half.on('data', (chunk: Buffer) => chunks.push(chunk));
-      half.end();
-      await eventually(async () => (await waiting()) === 1, 'the statement');
-      await sleep(200);
-      assert.equal(await waiting(), 1, 'it is not canceled');
-      return half;
-    });
-    await eventually(() => socket.closed, 'the end of the connection');
-    const text = Buffer.concat(chunks).toString();
-    assert.match(text, /^(HTTP\/1\.1 102 Processing\r\n\r\n)+HTTP\/1\.1 200 OK\r\n/);
-    assert.match(text, /"objects":\[\{"id":1,/);
-  });
-
   test('an anonymous query is canceled after SLOW_TIMEOUT, and a query of a user is not', async () => {
     const own = await startService(resources, { slowTimeout: 1 });
     try {

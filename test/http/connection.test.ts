@@ -301,64 +301,83 @@ describe('connections', () => {
     const answer = await absolute.next();
     assert.equal(JSON.parse(answer?.body ?? '').meta.next, '/api/note/?limit=1&page=2');
   });
-});
 
-describe('a half-closed connection', () => {
-  let service: TestService;
-  const open: Wire[] = [];
-  before(async () => {
-    service = await startService([user, note]);
-    await service.addUser('bob');
-    await service.sql`insert into note (message) values ('x')`;
-  });
-  after(async () => {
-    for (const connection of open) connection.destroy();
-    await service.close();
-  });
-  const start = (): Wire => {
-    const connection = wire(service);
-    open.push(connection);
-    return connection;
-  };
-  const bob = { authorization: basic('bob') };
-  const post = (message: string): string =>
-    requestText('POST', '/api/note/', bob, JSON.stringify({ message }));
+  const named = (count: number): Record<string, string> =>
+    Object.fromEntries(Array.from({ length: count }, (_, index) => [`h${index}`, 'x']));
 
-  test('gets all its answers', async () => {
-    for (const texts of [
-      [requestText('GET', '/api/note/1/')],
-      [requestText('GET', '/api/note/?message__like=x%25')],
-      [post('half')],
-      [requestText('GET', '/api/note/1/'), post('half'), requestText('GET', '/api/note/?message=half')],
-      [requestText('GET', '/nowhere'), requestText('GET', '/healthz')],
-    ]) {
-      const connection = start();
-      connection.socket.end(texts.join(''));
-      for (const text of texts) {
-        const status = text.startsWith('POST') ? 201 : text.includes('/nowhere') ? 404 : 200;
-        let answer = await connection.next();
-        // A 102 checks whether the client is still there.
-        while (answer?.status === 102) answer = await connection.next();
-        assert.equal(answer?.status, status, text);
-      }
-      assert.equal(await connection.rest(), '', 'the connection is closed then');
-    }
-    const cut = start();
-    cut.socket.end(post('cut').slice(0, -3));
-    const answer = await cut.next();
-    assert.ok(answer === undefined || answer.status === 400);
-    assert.deepEqual((await service.request('/api/note/?message=cut')).json.objects, []);
-  });
-
-  test('gets the answer of a short request with HTTP/1.0', async () => {
-    for (const [text, status] of [
-      [requestText('GET', '/api/note/?message__like=x%25'), 200],
-      [post('1.0'), 201],
+  test('more than 199 headers are 431', async () => {
+    for (const [count, status] of [
+      [190, 200],
+      [200, 431],
+      [2_000, 431],
     ] as const) {
       const connection = start();
-      connection.socket.end(text.replace('HTTP/1.1', 'HTTP/1.0'));
-      assert.equal((await connection.next())?.status, status);
+      connection.send(requestText('GET', '/healthz', named(count)));
+      const answer = await connection.next();
+      assert.equal(answer?.status, status);
+      if (status === 431)
+        assert.equal(JSON.parse(answer.body).detail, 'The request has too many headers. The maximum is 199.');
+    }
+  });
+
+  test('a URL of more than 32 KiB is 414, and headers of more are 431', async () => {
+    for (const length of [40_000, 200_000])
+      for (const [text, status] of [
+        [requestText('GET', `/${'x'.repeat(length)}`), 414],
+        [requestText('GET', '/healthz', { x: 'y'.repeat(length) }), 431],
+      ] as const) {
+        const connection = start();
+        connection.send(text);
+        assert.equal((await connection.next())?.status, status);
+        assert.equal(await connection.rest(), '');
+      }
+  });
+
+  test('a malformed request is refused after the answers to earlier requests, and closes the connection', async () => {
+    const health = requestText('GET', '/healthz');
+    const chunked = requestText('POST', '/api/note/', { ...noteHeaders, 'transfer-encoding': 'chunked' });
+    for (const malformed of ['nonsense\r\n\r\n', `${chunked}zz\r\n`]) {
+      const connection = start();
+      connection.send(requestText('GET', '/api/note/') + health.repeat(40) + malformed + health);
+      for (let index = 0; index < 41; index += 1) assert.equal((await connection.next())?.status, 200);
+      const answer = await connection.next();
+      assert.equal(answer?.status, 400);
+      assert.equal(answer.headers['content-type'], 'application/problem+json');
       assert.equal(await connection.rest(), '');
+    }
+  });
+
+  test('a request to upgrade is answered as if it did not ask for that', async () => {
+    const upgrade = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABk' };
+    const connection = start();
+    for (const [text, status] of [
+      [requestText('GET', '/healthz', upgrade), 200],
+      [requestText('POST', '/api/note/', { ...noteHeaders, ...upgrade }, json('not upgraded')), 201],
+      [requestText('GET', '/healthz'), 200],
+    ] as const) {
+      connection.send(text);
+      assert.equal((await connection.next())?.status, status);
+    }
+  });
+
+  test('CONNECT is refused after the answers to earlier requests', async () => {
+    const connection = start();
+    connection.send(requestText('GET', '/api/note/') + requestText('CONNECT', 'a:1'));
+    assert.equal((await connection.next())?.status, 200);
+    assert.equal((await connection.next())?.status, 404);
+    assert.equal(await connection.rest(), '');
+  });
+
+  test('a method that Node.js does not know is 405, or 404 for an unknown path', async () => {
+    for (const [path, status] of [
+      ['/api/note/', 405],
+      ['/nowhere', 404],
+    ] as const) {
+      const connection = start();
+      connection.send(requestText('BREW', path));
+      const answer = await connection.next();
+      assert.equal(answer?.status, status);
+      if (status === 405) assert.match(String(answer.headers['allow']), /GET/);
     }
   });
 });

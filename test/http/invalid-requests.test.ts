@@ -81,14 +81,12 @@ describe('invalid HTTP', () => {
       `/healthz HTTP/1.1\r\n${host}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`,
       501,
     ],
-    'an invalid chunk': [`/healthz HTTP/1.1\r\n${host}Transfer-Encoding: chunked\r\n\r\nx\r\n`, 400],
     'too many headers': [`/healthz HTTP/1.1\r\n${host}${headers}\r\n`, 431],
   };
   for (const [name, [rest, status]] of Object.entries(invalidHeads))
     test(`a HEAD with ${name} is ${status} without content, also behind another request`, async () => {
       for (const before of ['', requestText('GET', '/healthz')]) {
-        // An address that has not sent too many headers: its bytes would be parsed in pieces.
-        const connection = wire(service, before === '' ? '127.0.0.74' : '127.0.0.75');
+        const connection = wire(service);
         connection.socket.write(`${before}HEAD ${rest}`, 'latin1');
         if (before !== '') assert.equal((await connection.next())?.status, 200);
         const answer = await connection.next({ head: true });
@@ -99,8 +97,7 @@ describe('invalid HTTP', () => {
     });
 
   test('too many headers are 431 in a request to upgrade, too', async () => {
-    // An address that has not sent too many headers: its bytes would be parsed in pieces.
-    const connection = wire(service, '127.0.0.76');
+    const connection = wire(service);
     connection.send(`GET /healthz HTTP/1.1\r\n${host}Connection: Upgrade\r\nUpgrade: x\r\n${headers}\r\n`);
     assertRefused(await connection.next(), 431);
     assert.equal(await connection.rest(), '');

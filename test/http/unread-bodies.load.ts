@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
-import { eventually } from './expect.ts';
 import { requestText, wire, type Wire } from './wire.ts';
 import { after, before, describe, test } from 'node:test';
 
@@ -123,43 +122,4 @@ describe('bytes behind a request that waits', () => {
     assert.equal(await send('2\r\n{}\r\n0\r\n\r\n'), 200);
     assert.equal((await service.request(path)).status, 404);
   });
-
-  for (const [name, text, status] of [
-    ['Upgrade', requestText('GET', '/healthz', { connection: 'Upgrade', upgrade: 'x' }), 200],
-    ['CONNECT', requestText('CONNECT', 'a:1'), 404],
-  ] as const) {
-    test(`${name} does not stop the stream before it`, async () => {
-      const { socket, send } = start();
-      socket.pause();
-      send(requestText('GET', '/api/note/', { accept: 'application/x-ndjson' }));
-      await sleep(300);
-      send(text);
-      await sleep(100);
-      let end = '';
-      socket.on('data', (part: string) => (end = `${end}${part}`.slice(-1000)));
-      socket.resume();
-      await eventually(
-        () => end.includes(`\n\r\n0\r\n\r\nHTTP/1.1 ${status} `),
-        'the end of the stream, and the next answer',
-      );
-    });
-  }
-
-  // The last one, because it leaves the service much to do.
-  test('count towards the budget of their client until the requests are answered, also after an Upgrade', () =>
-    whileLocked('note', async () => {
-      const upgrade = requestText('GET', '/healthz', { connection: 'Upgrade', upgrade: 'x' });
-      const connections: Wire[] = [];
-      const address = newAddress();
-      const isReset = (): boolean => connections.some(({ socket }) => socket.destroyed);
-      // Far fewer than the connections that may be open at once.
-      for (let round = 0; round < 100 && !isReset(); round += 1) {
-        const more = Array.from({ length: 20 }, () => start(address));
-        for (const { socket } of more) socket.on('error', () => undefined).write(READ.repeat(15) + upgrade);
-        connections.push(...more);
-        await sleep(30);
-      }
-      await eventually(isReset, 'a reset');
-      for (const { socket } of connections) socket.destroy();
-    }));
 });

@@ -251,7 +251,7 @@ for (const behind of [
     };
     const reply = { status: 405, headers: {}, body: '' };
     const server = await listen(
-      createHttpServer(Object.assign(answer, { accepted: () => undefined, refuseMethod: () => reply })),
+      createHttpServer(Object.assign(answer, { refuseMethod: () => reply })),
       '127.0.0.1',
       0,
     );

@@ -148,10 +148,8 @@ export function verifyPassword(
   name: string,
   password: string,
 ): Promise<Login> {
-  const { requester } = request;
-  requester.pause();
   return authentication.logIn({ name, password }, request.client().network, (callback) =>
-    requester.onGone(callback),
+    request.requester.onGone(callback),
   );
 }
 

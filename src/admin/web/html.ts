@@ -1,5 +1,6 @@
 // HTML templates that escape every value. All markup of the pages goes through them.
-import { Turns } from '../../http/load/turns.ts';
+import { SERVICE } from '../../db/scheduling/requester.ts';
+import { loopTurns } from '../../http/load/loop-turns.ts';
 
 /** Text that is already HTML. Only `html` and `rawHtml` create it; all other content is escaped. */
 export class Html {
@@ -48,10 +49,8 @@ export function html(strings: TemplateStringsArray, ...contents: readonly Conten
   return new Html(text);
 }
 
-const turns = new Turns();
-
 /** Lets other requests run before a page goes on. All pages share these turns, so that many large ones do not add up. */
-export const nextTurn = (): Promise<void> => turns.next();
+export const nextTurn = (): Promise<void> => loopTurns.yield(SERVICE);
 
 /** Characters that are escaped in one turn of the event loop. */
 export const PIECE = 65_536;

@@ -32,7 +32,7 @@ export interface Holder {
 }
 
 /** The client that waits for a connection. */
-export type LaneClient = Pick<Requester, 'key' | 'clientKind' | 'onGone' | 'pause'>;
+export type LaneClient = Pick<Requester, 'key' | 'clientKind' | 'onGone'>;
 
 interface Entry {
   readonly requester: LaneClient;
@@ -106,7 +106,6 @@ export class Lane {
       if (!dropped) throw this.#refusal(this.#full);
       dropped.refuse(this.#refusal(this.#own));
     }
-    requester.pause();
     return new Promise((resolve, reject) => {
       const end = (): void => {
         clearTimeout(timer);

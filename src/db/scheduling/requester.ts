@@ -9,13 +9,6 @@ export interface Requester {
    * @returns a function that stops this
    */
   readonly onGone: (callback: () => void) => () => void;
-  /** Reports that the request now waits for something that may take long, so that others need not wait behind it. */
-  readonly pause: () => void;
-  /**
-   * Waits for admission again if the request is a paused read: else all paused requests of a client could read at once.
-   * @returns undefined if it may go on at once
-   */
-  readonly resume: () => Promise<void> | undefined;
   /** Begins work that may block the event loop for long. The work must call the returned function often. */
   readonly workInTurns: () => YieldIfDue;
 }
@@ -33,8 +26,6 @@ export const SERVICE: Requester = {
   key: 'service',
   clientKind: 'admin',
   onGone: () => nothing,
-  pause: nothing,
-  resume: nothing as () => undefined,
   workInTurns: () => () => undefined,
 };
 

@@ -122,9 +122,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     if (resource.read !== 'default') return requireLevel(request, resource.read);
     if (request.headers.authorization === undefined) return undefined;
     if (counting === 'exact' && resource.maxCount !== undefined) return request.authenticate();
-    if (listingFor(request).needsCaller(resource, query)) return request.authenticate();
-    request.queueAsUser();
-    return undefined;
+    return listingFor(request).needsCaller(resource, query) ? request.authenticate() : undefined;
   }
 
   /**
@@ -245,7 +243,6 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
       if (format === undefined) throw notAcceptable(RECORD_FORMATS);
       const isJsonLink = format === 'html' && request.query === pages.jsonQuery;
       if (!isJsonLink) assertNoParameters(request.query);
-      if (!caller && request.headers.authorization !== undefined) request.queueAsUser();
       if (format === 'html' && !isJsonLink) {
         const record = await listingFor(request).preview(resource, id);
         await request.requester.turnForHtml(record.length);

@@ -18,6 +18,20 @@ export type Route =
 
 export const OPENAPI_PATH = '/api/openapi.json';
 
+/** The label `route` of each kind of route. */
+export const ROUTE_PATTERNS: Readonly<Record<Route['kind'], string>> = {
+  health: '/healthz',
+  ready: '/readyz',
+  home: '/',
+  index: '/api/',
+  openapi: '/api/openapi.json',
+  collection: '/api/{model}/',
+  record: '/api/{model}/{id}/',
+  asset: '/api/-/{file}',
+};
+/** The label `route` of unknown paths, and of pages while the service starts. */
+export const OTHER_ROUTE = 'other';
+
 /** The methods that each kind of path allows. */
 const METHODS: Record<Route['kind'], readonly Method[]> = {
   health: ['GET'],

@@ -20,6 +20,48 @@ const UNBUDGETED = 16_384;
 const MANY_CHUNKS = 4_096;
 const MIN_CHUNK = 16;
 
+/** What Node reads at once (bytes). */
+const PACKET = 65_536;
+
+const areTooSmall = (chunks: number, size: number): boolean =>
+  chunks > MANY_CHUNKS && size < chunks * MIN_CHUNK;
+
+/** The beginning of a body that has come with its head, and in how many chunks. */
+interface Beginning {
+  readonly bytes: Buffer;
+  readonly chunks: number;
+}
+const beginnings = new WeakMap<IncomingMessage, Beginning>();
+
+/**
+ * Joins the chunks of a body that come with its head, because Node would keep an object for each, however small.
+ * @returns undefined if the body has no chunks, or was read by another handler
+ */
+export function joinChunks(request: IncomingMessage): Promise<void> | undefined {
+  const { headers, readableDidRead, readableEncoding } = request;
+  if (headers['transfer-encoding'] === undefined || readableDidRead || readableEncoding !== null)
+    return undefined;
+  const bytes = Buffer.allocUnsafe(2 * PACKET);
+  let size = 0;
+  let chunks = 0;
+  const add = (chunk: Buffer): void => {
+    chunks += 1;
+    if (areTooSmall(chunks, size)) return; // It will be refused.
+    size += chunk.copy(bytes, size);
+    if (size >= PACKET) request.pause();
+  };
+  request.on('data', add);
+  request.read(0); // From now on, each chunk is an event, and none is kept.
+  return new Promise((resolve) => {
+    setImmediate(() => {
+      request.off('data', add);
+      request.pause();
+      beginnings.set(request, { bytes: Buffer.from(bytes.subarray(0, size)), chunks });
+      resolve();
+    });
+  });
+}
+
 /** Answers `Expect: 100-continue`, before the first read. An HTTP/1.0 client would take an interim response for the final one. */
 function acceptBody({ httpVersion, headers }: IncomingMessage, response: ServerResponse): void {
   if (httpVersion !== '1.0' && /^100-continue$/i.test(headers.expect ?? '')) response.writeContinue();
@@ -29,25 +71,28 @@ function acceptBody({ httpVersion, headers }: IncomingMessage, response: ServerR
  * Receives a body to its end, and stops as soon as it exceeds the limit.
  * @param take gets each chunk, and the number of bytes up to its end; it may throw a Problem
  */
-function receive(
+async function receive(
   request: IncomingMessage,
   limit: number,
   take: (chunk: Buffer, end: number) => void = () => undefined,
 ): Promise<void> {
+  const beginning = beginnings.get(request);
   let size = 0;
   let chunks = 0;
-  function add(chunk: Buffer): void {
+  function add(chunk: Buffer, count = 1): void {
     size += chunk.length;
-    chunks += 1;
+    chunks += count;
     if (size > limit) throw tooLarge(limit);
-    if (chunks > MANY_CHUNKS && size < chunks * MIN_CHUNK)
+    if (areTooSmall(chunks, size))
       throw new Problem(400, 'The body arrives in too many small chunks.', {
         headers: { Connection: 'close' },
       });
     take(chunk, size);
   }
 
-  return new Promise((resolve, reject) => {
+  if (beginning) add(beginning.bytes, beginning.chunks);
+  if (request.readableEnded) return;
+  await new Promise<void>((resolve, reject) => {
     request.on('data', (chunk: Buffer) => {
       try {
         add(chunk);
@@ -87,9 +132,10 @@ export async function readBody(
   reserve: (bytes: number) => void = () => undefined,
 ): Promise<Buffer> {
   const declared = declaredLength(request, limit);
-  if (request.readableEnded || request.readableDidRead || request.readableEncoding !== null)
+  const wasRead = request.readableEnded || request.readableDidRead || request.readableEncoding !== null;
+  if (wasRead && !beginnings.has(request))
     throw new Error('the request body was already read: call the handler before any body parser');
-  if (request.destroyed) throw new Problem(400, INCOMPLETE); // a destroyed stream emits no more events
+  if (request.destroyed && !request.readableEnded) throw new Problem(400, INCOMPLETE); // it emits no more events
   acceptBody(request, response);
   const maxSize = Number.isNaN(declared) ? limit : declared;
   let bytes: Buffer = Buffer.alloc(0);
@@ -127,8 +173,8 @@ export async function drainBody(
 ): Promise<void> {
   declaredLength(request, limit);
   // A stream that has ended or was destroyed emits no more events.
-  if (request.readableEnded || (request.destroyed && request.complete)) return;
-  if (request.destroyed) throw new Problem(400, INCOMPLETE);
+  if (!beginnings.has(request) && (request.readableEnded || (request.destroyed && request.complete))) return;
+  if (request.destroyed && !request.readableEnded) throw new Problem(400, INCOMPLETE);
   acceptBody(request, response);
   await receive(request, limit);
 }

@@ -2,7 +2,7 @@
 import { hash as digest, randomBytes } from 'node:crypto';
 import type { Fragment } from '../../db/fragment.ts';
 import { MAX_PASSWORD } from '../../db/types/password-text.ts';
-import { isClientGone, SERVICE, type Requester } from '../../db/scheduling/requester.ts';
+import { isClientGone, type Requester } from '../../db/scheduling/requester.ts';
 import { Problem } from '../../errors.ts';
 import type { HashTurn, Passwords } from '../../resources/passwords/password-hashing.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
@@ -79,7 +79,6 @@ export function createAuthentication(
 
   /** In which lane a verification waits, and whose turn it takes there. */
   function turnOf(network: string, user: User | undefined, onGone: Requester['onGone']): HashTurn {
-    const { pause } = SERVICE;
     // Users who have logged in from the network do not wait behind its other clients. They queue by user id, so that logging in
     // from many networks gives an account no more turns.
     const own = user && isFamiliar(network, user) ? user.id : undefined;
@@ -87,8 +86,8 @@ export function createAuthentication(
     const neighbor = familiars.userAt(network);
     const key = own ?? (neighbor === undefined ? undefined : `neighbor of ${neighbor}`);
     return key === undefined
-      ? { client: { key: network, clientKind: 'anonymous', onGone, pause }, lane: 'others' }
-      : { client: { key, clientKind: 'user', onGone, pause }, lane: 'known' };
+      ? { client: { key: network, clientKind: 'anonymous', onGone }, lane: 'others' }
+      : { client: { key, clientKind: 'user', onGone }, lane: 'known' };
   }
 
   /** Replaces the stored hash if its argon2 costs are outdated. @returns the hash that is stored afterwards */

@@ -2,18 +2,19 @@
 import type { ServerResponse } from 'node:http';
 import type { Settings } from '../../config.ts';
 import { OVERLOADED, Problem, unavailable } from '../../errors.ts';
-import { ByteBudget, totalFor } from './byte-budget.ts';
+import { ByteBudget } from './byte-budget.ts';
 import { isStreamed, lengthOf, type HasNetwork, type Reply } from '../message/message.ts';
 import { watchOverload } from './overload.ts';
 import { createUnsent } from './unsent-responses.ts';
 
-/** Minimum budget for all request bodies in the memory of all processes (bytes). */
-const MIN_BODY_BUDGET = 64 * 1024 * 1024;
-/** The largest form of the admin area as a multiple of MAX_BODY. MIN_BODY_BUDGET has room for it if MAX_BODY is small. */
+/** Minimum budget for request bodies, waiting requests and unsent responses in the memory of all processes (bytes). */
+const MIN_BUDGET = 96 * 1024 * 1024;
+/** The largest form of the admin area as a multiple of MAX_BODY. One client may send it, or leave the largest page unread. */
 const FORM_FACTOR = 3;
 
-const UNREAD = 'Too many responses are still unread by their clients. Try again later.';
-const CLOSE_AND_RETRY = { Connection: 'close', 'Retry-After': '1' };
+const CLOSE_AND_RETRY = { headers: { Connection: 'close', 'Retry-After': '1' } };
+const OWN_BODIES = 'Your address is sending too many large request bodies at once. Try again later.';
+const ALL_BODIES = 'The service is receiving too many large request bodies. Try again later.';
 
 export type LoadLimits = ReturnType<typeof createLoadLimits>;
 
@@ -22,36 +23,25 @@ export function createLoadLimits(
   inFlight: () => number,
   processes = 1,
 ) {
-  const total = Math.max(MIN_BODY_BUDGET / processes, totalFor(FORM_FACTOR * maxBody));
-  const bodies = new ByteBudget(total);
-  const unsent = createUnsent(maxPage, processes);
+  const largest = Math.max(FORM_FACTOR * maxBody, maxPage);
+  const budget = new ByteBudget(Math.max(MIN_BUDGET / processes, 2 * largest));
+  const unsent = createUnsent(budget);
   const overload = watchOverload(inFlight, processes);
 
   return {
-    /** How many processes share the machine. */
-    processes,
+    budget,
     unsent,
     overload,
-    /** Bytes of all request bodies in memory. */
-    bodies: (): number => bodies.used,
 
     /** @throws Problem 503 while the process is overloaded, except for assets. Health checks skip this check. */
     assertRoom(isAsset: boolean): void {
       if (overload.shortage() !== undefined && !isAsset) throw OVERLOADED;
     },
 
-    /**
-     * Checks a write before it starts. Refusing its response afterwards would look as if nothing was written.
-     * @throws Problem 503 if the client leaves too many bytes of responses unread
-     */
-    assertWritable(client: HasNetwork): void {
-      if (unsent.isOverdrawn(client)) throw unavailable(UNREAD, 2);
-    },
-
     /** @throws Problem 503 for a large response to a read while clients leave too many bytes of responses unread */
     assertSendable(reply: Reply, client: HasNetwork): void {
-      if (reply.isKept || isStreamed(reply)) return;
-      if (!unsent.fits(client, lengthOf(reply.body))) throw unavailable(UNREAD, 2);
+      if (reply.isKept || isStreamed(reply) || unsent.hasRoom(client, lengthOf(reply.body))) return;
+      throw unavailable('Too many responses are still unread by their clients. Try again later.', 2);
     },
 
     /**
@@ -63,19 +53,11 @@ export function createLoadLimits(
       return (bytes) => {
         if (response.closed) return;
         const { network } = client;
-        const excess = bodies.exceededLimit(network, bytes);
-        if (excess === 'share')
-          throw new Problem(
-            429,
-            'Your address is sending too many large request bodies at once. Try again later.',
-            { headers: CLOSE_AND_RETRY },
-          );
-        if (excess === 'total')
-          throw new Problem(503, 'The service is receiving too many large request bodies. Try again later.', {
-            headers: CLOSE_AND_RETRY,
-          });
-        bodies.take(network, bytes);
-        if (held === 0) response.once('close', () => bodies.release(network, held));
+        const excess = budget.exceededLimit(network, bytes);
+        if (excess === 'share') throw new Problem(429, OWN_BODIES, CLOSE_AND_RETRY);
+        if (excess === 'total') throw new Problem(503, ALL_BODIES, CLOSE_AND_RETRY);
+        budget.take(network, bytes);
+        if (held === 0) response.once('close', () => budget.release(network, held));
         held += bytes;
       };
     },

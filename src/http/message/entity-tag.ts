@@ -1,6 +1,6 @@
 // ETags, and the request headers that compare them.
 import type { IncomingHttpHeaders } from 'node:http';
-import { Refusal } from '../../errors.ts';
+import { Problem } from '../../errors.ts';
 
 /** The strong ETag of a row's version (RFC 9110, section 8.8.3). */
 export const entityTag = (version: string): string => `"${version}"`;
@@ -13,12 +13,12 @@ const TAG = /(W\/)?"([^"]*)"/g;
  */
 const MAX_LENGTH = 2_048;
 
-const tooLong = (name: string): Refusal =>
-  new Refusal(431, `${name} must have at most ${MAX_LENGTH} characters.`);
+const tooLong = (name: string): Problem =>
+  new Problem(431, `${name} must have at most ${MAX_LENGTH} characters.`);
 const LONG_MATCH = tooLong('If-Match');
 const LONG_NONE_MATCH = tooLong('If-None-Match');
 
-/** @throws Refusal 431 if `If-Match` or `If-None-Match` is too long */
+/** @throws Problem 431 if `If-Match` or `If-None-Match` is too long */
 export function assertTagsFit(headers: IncomingHttpHeaders): void {
   if ((headers['if-match']?.length ?? 0) > MAX_LENGTH) throw LONG_MATCH;
   if ((headers['if-none-match']?.length ?? 0) > MAX_LENGTH) throw LONG_NONE_MATCH;

@@ -49,11 +49,6 @@ export interface ApiRequest {
   readonly authenticate: () => Promise<Caller>;
   /** The caller from the cache of verified credentials, if any. The next statement must check the caller's precondition. */
   readonly recall: () => Caller | undefined;
-  /**
-   * For responses that do not depend on the caller: a recently verified user queues as a user, not with the anonymous clients of
-   * the same network. The credentials are not checked, so this neither renews the cache entry nor logs a user name.
-   */
-  readonly queueAsUser: () => void;
   /** Sets the caller that the log names, for requests authenticated in another way, such as by a session. */
   readonly recognize: (caller: Caller) => void;
 }

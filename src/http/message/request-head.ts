@@ -1,6 +1,6 @@
 // Checks the head of a request: its target, Host, transfer coding and number of headers.
 import type { IncomingMessage } from 'node:http';
-import { excerpt, Problem, Refusal } from '../../errors.ts';
+import { excerpt, Problem } from '../../errors.ts';
 
 const HEALTH_CHECKS: ReadonlySet<string> = new Set(['/healthz', '/healthz/', '/readyz', '/readyz/']);
 
@@ -10,7 +10,7 @@ export const isHealthCheck = (path: string): boolean => HEALTH_CHECKS.has(path);
 /** Maximum number of headers of a request. Node must keep at least one more, so that a request with more is noticed. */
 export const MAX_HEADERS = 199;
 
-export const TOO_MANY_HEADERS = new Refusal(
+export const TOO_MANY_HEADERS = new Problem(
   431,
   `The request has too many headers. The maximum is ${MAX_HEADERS}.`,
   {
@@ -53,7 +53,7 @@ export const MAX_HOST = 300;
 
 /**
  * Rejects ambiguous requests that Node's parser accepts.
- * @throws Problem 400 for a missing, long or repeated Host, and for HTTP/1.0 with a transfer coding, 501 for an unsupported transfer coding
+ * @throws Problem 400 for a missing, long or repeated Host, for a transfer coding in HTTP/1.0 or without chunks, 501 for an unsupported transfer coding
  */
 export function assertUnambiguous({ headers, httpVersion, rawHeaders }: IncomingMessage): void {
   const close = { headers: { Connection: 'close' } };
@@ -70,6 +70,8 @@ export function assertUnambiguous({ headers, httpVersion, rawHeaders }: Incoming
   const coding = headers['transfer-encoding'];
   if (coding !== undefined && httpVersion === '1.0')
     throw new Problem(400, 'HTTP/1.0 has no Transfer-Encoding.', close);
+  if (coding !== undefined && !/chunked\s*$/i.test(coding))
+    throw new Problem(400, 'The last Transfer-Encoding must be chunked.', close);
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
     throw new Problem(501, 'The Transfer-Encoding is not supported. Use chunked.', close);
 }

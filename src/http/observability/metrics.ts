@@ -9,7 +9,8 @@ import type { Reply } from '../message/message.ts';
 import { increment } from '../../db/counts.ts';
 import type { Siblings } from '../../processes.ts';
 import type { LoadLimits } from '../load/load-limits.ts';
-import { methodNotAllowed, type Route } from '../api/api-routes.ts';
+import { loopTurns } from '../load/loop-turns.ts';
+import { methodNotAllowed, ROUTE_PATTERNS } from '../api/api-routes.ts';
 import { unavailable } from '../../errors.ts';
 import type { Throttle } from '../auth/login-throttle.ts';
 
@@ -25,21 +26,8 @@ interface MetricSources {
 
 export const METRICS_METHODS = 'GET, HEAD, OPTIONS';
 
-/** The label `route` of each kind of route. */
-export const ROUTE_PATTERNS: Readonly<Record<Route['kind'], string>> = {
-  health: '/healthz',
-  ready: '/readyz',
-  home: '/',
-  index: '/api/',
-  openapi: '/api/openapi.json',
-  collection: '/api/{model}/',
-  record: '/api/{model}/{id}/',
-  asset: '/api/-/{file}',
-};
 /** The label `route` of the files of the admin area. */
 export const ADMIN_ASSET = '/admin/-/{file}';
-/** The label `route` of unknown paths, and of pages while the service starts. */
-export const OTHER_ROUTE = 'other';
 /** All other methods share one label: clients could invent any number of them. */
 const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
@@ -89,17 +77,24 @@ export const restartMetric = (restarts: number): Metric => [
   restarts,
 ];
 
-function loadMetrics({ overload, unsent, bodies }: LoadLimits): Metric[] {
+function loadMetrics({ overload, unsent, budget }: LoadLimits): Metric[] {
   const shortages = (['event-loop', 'memory'] as const).map((resource): Sample => [
     { resource },
     overload.shortage() === resource ? 1 : 0,
   ]);
-  const [memory, waiting] = [overload.memory(), unsent.bytes()];
+  const [memory, unread] = [overload.memory(), unsent.bytes()];
+  const bodies = budget.used - unread;
   return [
     ['gauge', 'vitrine_overload', '1 while requests are refused because this resource is short.', shortages],
     ['gauge', 'vitrine_memory_used_ratio', 'Share of the memory limit that is used.', memory],
-    ['gauge', 'vitrine_request_bodies_bytes', 'Memory reserved for large request bodies.', bodies()],
-    ['gauge', 'vitrine_unsent_answers_bytes', 'Response bytes that clients have not received yet.', waiting],
+    [
+      'gauge',
+      'vitrine_loop_waiting',
+      'Requests and long work that wait for the event loop.',
+      loopTurns.waiting,
+    ],
+    ['gauge', 'vitrine_request_bodies_bytes', 'Memory reserved for bodies and pipelined requests.', bodies],
+    ['gauge', 'vitrine_unsent_answers_bytes', 'Response bytes that clients have not received yet.', unread],
   ];
 }
 

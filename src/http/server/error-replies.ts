@@ -6,7 +6,7 @@ import {
   isRuleError,
   type DatabaseError,
 } from '../../db/connection/database-errors.ts';
-import { notFound, Refusal, type Problem } from '../../errors.ts';
+import { notFound, type Problem } from '../../errors.ts';
 import type { Logger } from '../observability/logger.ts';
 import type { LogFields } from '../observability/log-text.ts';
 import {
@@ -23,18 +23,8 @@ import { ADMIN_METHODS, allowOf, findRoute, methodNotAllowed, STARTING } from '.
 import type { Site } from '../api/site.ts';
 import { isAdminPath } from '../message/request-head.ts';
 
-/** Statuses that depend on the stored records, so that the client cannot know them before. */
-const CONFLICTS: ReadonlySet<number> = new Set([409, 412]);
-
 /** Characters of the calls in the log line: endless recursion makes thousands of them. */
 const MAX_PLACE = 1_000;
-
-/** Whether an error response is delayed if the client repeats such requests. @param isCostly whether the request took much work */
-export function mustPace(error: unknown, isCostly: boolean): boolean {
-  if (error instanceof Refusal) return true;
-  const { status = 500 } = asProblem(error) ?? {};
-  return isCostly && status < 500 && !CONFLICTS.has(status);
-}
 
 /** The area that renders the request's errors as pages; undefined if they are problem documents. */
 export function errorArea(request: ApiRequest, current: Site | undefined): Pick<Area, 'problem'> | undefined {

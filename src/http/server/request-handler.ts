@@ -1,31 +1,29 @@
-// Handles each request from its arrival to the log line: admission, routing, error handling, response.
+// Handles each request from its arrival to the log line: turns, limits, routing, error handling, response.
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { setImmediate as nextIteration } from 'node:timers/promises';
 import type { Settings } from '../../config.ts';
 import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
-import { Refusal } from '../../errors.ts';
-import { Admission, MIN_PACED } from '../load/admission.ts';
-import { Arrivals } from '../load/arrivals.ts';
-import { Turns } from '../load/turns.ts';
-import { compress, isCompressible, withKnownTag } from './compression.ts';
-import { errorArea, errorReply, mustPace, unknownMethod } from './error-replies.ts';
+import { Problem } from '../../errors.ts';
+import { compress, isCompressible, withKnownTag } from '../message/compression.ts';
+import { Connection } from './connection.ts';
+import { errorArea, errorReply, unknownMethod } from './error-replies.ts';
 import { Exchange, type ExchangeServices } from './exchange.ts';
 import type { InFlight } from '../load/in-flight-requests.ts';
+import { loopTurns } from '../load/loop-turns.ts';
 import type { Logger } from '../observability/logger.ts';
 import { withoutBasePath } from '../message/base-path.ts';
 import { assertTagsFit } from '../message/entity-tag.ts';
-import { isRead, isStreamed, problemReply, type Reply } from '../message/message.ts';
+import { isRead, problemReply, type Reply } from '../message/message.ts';
 import { withPosition } from '../message/write-position.ts';
 import type { Metrics } from '../observability/metrics.ts';
+import { dispatch } from '../api/dispatch.ts';
 import { corsHeaders } from '../auth/request-origin.ts';
 import type { LoadLimits } from '../load/load-limits.ts';
 import type { RateLimit } from '../load/rate-limit.ts';
 import { isNegotiated } from '../api/negotiation.ts';
-import { dispatch } from './dispatch.ts';
-import { assertRate } from './rate-check.ts';
-import { needsPieces, send, sendInPieces, sendStream } from './send-response.ts';
+import { joinChunks } from '../api/request-body.ts';
+import { send } from './send-response.ts';
 import type { Site } from '../api/site.ts';
 import {
   assertUnambiguous,
@@ -35,9 +33,6 @@ import {
   TOO_MANY_HEADERS,
   splitTarget,
 } from '../message/request-head.ts';
-
-/** Health checks skip the admission. They take turns among themselves. */
-const healthChecks = new Turns();
 
 interface HandlerOptions {
   readonly settings: Settings;
@@ -55,8 +50,6 @@ interface HandlerOptions {
 /** A request listener for Node's HTTP server. */
 export interface Handler {
   (request: IncomingMessage, response: ServerResponse): void;
-  /** Must be called for each new connection. */
-  readonly accepted: () => void;
   /** The response to a method that Node's parser rejects, so that the listener is not called. */
   readonly refuseMethod: (target: string) => Reply;
 }
@@ -75,20 +68,13 @@ function addVary(headers: Record<string, string>, name: string): void {
   headers['Vary'] = headers['Vary'] === undefined ? name : `${name}, ${headers['Vary']}`;
 }
 
-/** Resolves after a whole iteration of the event loop: Node reads the end of a connection in the one after its last request. */
-async function wholeIteration(): Promise<void> {
-  await nextIteration();
-  await nextIteration();
-}
-
 /** Makes the listener for `http.createServer`. */
 export function createHandler(options: HandlerOptions): Handler {
-  const { settings, logger, metrics, inFlight, loadLimits, site, isClosing } = options;
+  const { settings, logger, metrics, inFlight, loadLimits, rateLimit, site, isClosing } = options;
   const prefix = randomBytes(6).toString('base64url');
-  const arrivals = new Arrivals();
-  const admission = new Admission(arrivals, loadLimits.processes);
+  const isAsset = (path: string): boolean => site()?.pages.isAsset(path) === true;
   const authentication = (): Site['authentication'] => site()?.authentication;
-  const services: ExchangeServices = { prefix, settings, loadLimits, admission, authentication };
+  const services: ExchangeServices = { prefix, settings, loadLimits, authentication };
   const { corsOrigins, logLevel } = settings;
   const isLogged = logLevel === 'info' || logLevel === 'debug';
   let count = 0;
@@ -124,7 +110,7 @@ export function createHandler(options: HandlerOptions): Handler {
 
   /** @param varies a request header that the response depends on */
   function sendReply(exchange: Exchange, reply: Reply, varies?: string): void | Promise<void> {
-    const { incoming, response, method, headers } = exchange;
+    const { method, headers } = exchange;
     const extra: Record<string, string> = { 'X-Content-Type-Options': 'nosniff' };
     if (corsOrigins.length > 0 && !exchange.isInAdminArea)
       Object.assign(extra, corsHeaders(method, headers, corsOrigins));
@@ -133,22 +119,11 @@ export function createHandler(options: HandlerOptions): Handler {
     if (varies !== undefined) addVary(extra, varies);
     if (headers.authorization !== undefined || isShared(reply)) addVary(extra, 'Authorization');
     if (isShared(reply)) addVary(extra, 'Prefer');
-    if (headers.authorization !== undefined) {
-      extra['Cache-Control'] = 'no-store';
-    }
+    if (headers.authorization !== undefined) extra['Cache-Control'] = 'no-store';
     if (isClosing()) extra['Connection'] = 'close';
-    const tracking = { unsent: loadLimits.unsent, client: exchange };
-    if (!isStreamed(reply) && !needsPieces(reply, method))
-      return end(exchange, reply.status, send(incoming, response, reply, extra, tracking));
-    const sent = isStreamed(reply)
-      ? sendStream(incoming, response, reply, extra, tracking)
-      : sendInPieces(incoming, response, reply, extra, tracking);
+    const sent = send(exchange, reply, extra, loadLimits.unsent);
+    if (typeof sent === 'number') return end(exchange, reply.status, sent);
     return sent.then((bytes) => end(exchange, reply.status, bytes));
-  }
-
-  function answer(exchange: Exchange): Reply | Promise<Reply> {
-    assertUnambiguous(exchange.incoming);
-    return dispatch(exchange, site());
   }
 
   function refuse(exchange: Exchange, error: unknown): Reply {
@@ -158,75 +133,38 @@ export function createHandler(options: HandlerOptions): Handler {
     });
   }
 
-  /**
-   * Admits a request.
-   * @returns undefined if it may start at once, else a promise that resolves when it may
-   * @throws Refusal if too many requests wait; ClientGone
-   */
-  function enter(exchange: Exchange): Promise<void> | undefined {
-    const waiting = arrivals.afterBurst();
-    return waiting ? waiting.then(() => checkAndAdmit(exchange)) : checkAndAdmit(exchange);
-  }
-
-  /** Health checks skip admission, but wait for arrivals: otherwise a stream of them on new connections would delay all others. */
-  const enterHealthCheck = (): Promise<void> =>
-    arrivals.afterBurst()?.then(() => healthChecks.next()) ?? healthChecks.next();
-
-  function checkAndAdmit(exchange: Exchange): Promise<void> | undefined {
-    const now = performance.now();
-    const check = arrivals.isBurst(now)
-      ? wholeIteration().then(() => exchange.checkStillReads())
-      : admission.isBusy(now)
-        ? exchange.checkStillReads()
-        : undefined;
-    return check ? check.then(() => admit(exchange)) : admit(exchange);
-  }
-
-  function admit(exchange: Exchange): Promise<void> | undefined {
-    if (exchange.response.closed) throw new ClientGone();
-    loadLimits.assertRoom(site()?.pages.isAsset(exchange.path) === true);
-    return exchange.activity.enter();
-  }
-
-  /** Does work of a request, and charges the client for its synchronous part. */
-  function charged<T>(exchange: Exchange, work: () => T): T {
-    const startedAt = performance.now();
-    try {
-      return work();
-    } finally {
-      const took = performance.now() - startedAt;
-      if (took >= MIN_PACED) exchange.pacesErrors = true;
-      admission.chargeWork(exchange.activity, took);
-    }
+  /** @throws Problem 429 for a client over RATE_LIMIT. Health checks and the files of the pages do not count. */
+  function assertRate({ key, path, method }: Exchange): void {
+    const isUncounted = isRead(method) && (isHealthCheck(path) || isAsset(path));
+    const seconds = rateLimit && !isUncounted ? rateLimit.spend(key) : 0;
+    if (seconds === 0) return;
+    metrics.limited();
+    throw new Problem(429, 'You are sending too many requests. Try again later.', {
+      headers: { 'Retry-After': String(Math.ceil(seconds)) },
+    });
   }
 
   async function makeReply(exchange: Exchange): Promise<Reply> {
+    const { request, method, path, headers } = exchange;
     try {
-      if (hasTooManyHeaders(exchange.incoming)) throw TOO_MANY_HEADERS;
-      const entering = isHealthCheck(exchange.path) ? enterHealthCheck() : enter(exchange);
-      if (entering) await entering;
-      if (exchange.response.closed) throw new ClientGone();
-      assertRate(exchange, options); // after the admission, where clients take turns
-      assertTagsFit(exchange.headers);
-      const mustBeSendable = isRead(exchange.method);
-      if (!mustBeSendable) loadLimits.assertWritable(exchange);
+      if (hasTooManyHeaders(request)) throw TOO_MANY_HEADERS;
+      if (!isHealthCheck(path)) loadLimits.assertRoom(isAsset(path));
+      const start = loopTurns.start(exchange);
+      if (start) await start;
+      assertRate(exchange);
+      assertTagsFit(headers);
       const turn = exchange.turnForQuery();
       if (turn) await turn;
-      const made = await charged(exchange, () => answer(exchange)); // Runs synchronously up to the first SQL statement.
-      if (mustBeSendable) loadLimits.assertSendable(made, exchange);
+      assertUnambiguous(request);
+      const made = await dispatch(exchange, site()); // Runs synchronously up to the first SQL statement.
+      if (isRead(method)) loadLimits.assertSendable(made, exchange);
       return made;
     } catch (error) {
       if (isClientGone(error)) throw error;
-      exchange.pause();
-      // Thousands of requests may be refused in one iteration of the event loop.
-      if (error instanceof Refusal) {
-        await admission.refusals.next();
-        if (exchange.response.closed) throw new ClientGone();
-      }
-      if (mustPace(error, exchange.pacesErrors)) await exchange.peer.pace();
-      return charged(exchange, () => refuse(exchange, error));
-    } finally {
-      exchange.pause();
+      // Thousands of requests may fail at the same moment.
+      const turn = loopTurns.start(exchange);
+      if (turn) await turn;
+      return refuse(exchange, error);
     }
   }
 
@@ -241,50 +179,44 @@ export function createHandler(options: HandlerOptions): Handler {
   /** Not a part of `handle`, which would hold the whole reply in memory while its compressed form is sent. */
   function sendIfConnected(exchange: Exchange, made: Reply): void | Promise<void> {
     if (exchange.response.closed) throw new ClientGone();
-    return charged(exchange, () => compressAndSend(exchange, made));
+    return compressAndSend(exchange, made);
   }
 
   async function handle(exchange: Exchange): Promise<void> {
-    const { response } = exchange;
+    metrics.begin();
     try {
-      const waiting = exchange.peer.waitForPrevious(response);
-      if (waiting && !(await waiting)) throw new ClientGone();
       await makeReply(exchange).then((made) => {
         const complete = positioned(exchange, made);
         const sendComplete = (one: Reply): void | Promise<void> => sendIfConnected(exchange, one);
         return complete instanceof Promise ? complete.then(sendComplete) : sendComplete(complete);
       });
     } catch (error) {
-      if (isClientGone(error)) {
-        if (exchange.activity.hasStarted) admission.abandon(exchange);
-        return end(exchange, CLIENT_GONE, 0);
-      }
-      const { pattern, method, started, id } = exchange;
+      if (isClientGone(error)) return end(exchange, CLIENT_GONE, 0);
+      const { pattern, method, started, id, response } = exchange;
       metrics.end(pattern, method, 500, (performance.now() - started) / 1000);
       const { message, stack } = error as Error;
       // Losing the database during a stream is not an error of the service.
       if (asProblem(error)?.status === 503) logger.warn({ id, message });
       else logger.error({ id, message, stack });
       response.destroy();
-    } finally {
-      exchange.close();
-      inFlight.end();
     }
   }
 
-  const onRequest = (incoming: IncomingMessage, response: ServerResponse): void => {
-    metrics.begin();
-    inFlight.begin();
-    count += 1;
-    if (mayWarn && incoming.headers['x-forwarded-for'] !== undefined) {
+  const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
+    if (request.socket.destroyed) return; // It was in the same packet as a request that was refused.
+    if (mayWarn && request.headers['x-forwarded-for'] !== undefined) {
       mayWarn = false;
       logger.warn({ message: UNTRUSTED_PROXY });
     }
-    void handle(new Exchange(incoming, response, services, count));
+    inFlight.begin();
+    const start = (): Promise<void> => handle(new Exchange(request, response, services, ++count));
+    const chunks = joinChunks(request);
+    const entered = Connection.of(request.socket).enter({ request, response }, loadLimits.budget);
+    const ended = entered || chunks ? Promise.all([entered, chunks]).then(start, () => undefined) : start();
+    void ended.finally(inFlight.end);
   };
 
   return Object.assign(onRequest, {
-    accepted: () => arrivals.accepted(),
     refuseMethod: (target: string): Reply => {
       try {
         throw unknownMethod(withoutBasePath(splitTarget(target)[0]), site());

@@ -1,15 +1,15 @@
 // Answers what Node's parser rejects: malformed requests, unknown methods, headers that are too large or too late.
-import { STATUS_CODES } from 'node:http';
+import { STATUS_CODES, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { Problem } from '../../errors.ts';
 import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
-import type { Reply } from '../message/message.ts';
-import type { RequestAndResponse } from './connection-reader.ts';
-import { isAnswered } from './tracked-connections.ts';
+import { anonymous, loopTurns } from '../load/loop-turns.ts';
+import { problemReply, type Reply } from '../message/message.ts';
+import { Connection } from './connection.ts';
 import { LINGER_TIME } from './send-response.ts';
 
 /** The error of a `clientError` event. */
-export interface ParseError extends Error {
+interface ParseError extends Error {
   readonly code?: string;
   readonly rawPacket?: Buffer;
   /** Offset in the packet at which the parser stopped. */
@@ -17,27 +17,20 @@ export interface ParseError extends Error {
 }
 
 const LATE = 'ERR_HTTP_REQUEST_TIMEOUT';
-/** Errors that Node reports only once for a connection. A late request may still arrive. */
-const FINAL_ERRORS = [LATE, 'ECONNRESET', 'HPE_INVALID_EOF_STATE'];
-
-/** Whether no further error follows, so that the response may wait for its turn. */
-export const isFinalError = ({ code = '' }: ParseError): boolean => FINAL_ERRORS.includes(code);
-
-/** Whether the connection itself has failed, so that no response can be read. */
-export const isConnectionLost = ({ code = '' }: ParseError): boolean =>
-  ['ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT'].includes(code);
+/** The connection itself has failed, so that no response can be read. */
+const LOST = ['ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT'];
 
 /** The rest of a request line, starting inside its method. */
 const REQUEST_LINE = /^[\w!#$%&'*+.^`|~-]* (\S+) HTTP\/1\.[01]\r?\n/;
 
 /** Whether the latest packet shows that the parser stopped in a HEAD request. Its response must not have content. */
-export function isInHead({ rawPacket, bytesParsed = 0 }: ParseError): boolean {
+function isInHead({ rawPacket, bytesParsed = 0 }: ParseError): boolean {
   const text = rawPacket?.toString('latin1', 0, bytesParsed) ?? '';
   return /^[\r\n]*HEAD /.test(text.slice(text.lastIndexOf('\r\n\r\n') + 1));
 }
 
 /** The target of a request that the parser rejected only because of its method. */
-export function targetOf({ code, rawPacket, bytesParsed = 0 }: ParseError): string | undefined {
+function targetOf({ code, rawPacket, bytesParsed = 0 }: ParseError): string | undefined {
   const text = rawPacket?.toString('latin1') ?? '';
   let start = bytesParsed;
   // The parser knows the methods of RTSP, so for these it stops only after the target.
@@ -46,39 +39,31 @@ export function targetOf({ code, rawPacket, bytesParsed = 0 }: ParseError): stri
   return REQUEST_LINE.exec(text.slice(start))?.[1];
 }
 
-/**
- * The problem for any other request that the parser rejected.
- * @param isRequestLine whether it certainly stopped in the request line
- */
-export function parseProblem({ code, rawPacket }: ParseError, isRequestLine: boolean): Problem {
+/** The problem for any other request that the parser rejected. */
+function parseProblem({ code, rawPacket }: ParseError): Problem {
   if (code === LATE) return new Problem(408, 'The request did not arrive in time.');
   if (code !== 'HPE_HEADER_OVERFLOW') return new Problem(400, 'The request is not valid HTTP.');
   // This is only the latest packet. Its first line may be a part of the URL, or a header, which has a colon.
   const firstLine = (rawPacket?.toString('latin1') ?? '').split('\n', 1)[0] ?? '';
-  return isRequestLine || (firstLine.length > MAX_QUERY_BYTES && !/^[\w-]+:/.test(firstLine))
+  return firstLine.length > MAX_QUERY_BYTES && !/^[\w-]+:/.test(firstLine)
     ? new Problem(414, 'The URL is too long.')
     : new Problem(431, 'The URL and headers must be smaller than 32 KiB in total.');
 }
 
 /**
- * @param latest the latest request that the parser accepted on the connection
- * @param isHead whether the refused request, which comes after it, is a HEAD
- */
-type Refuse = (
-  reply: Reply,
-  socket: Socket,
-  latest: RequestAndResponse | undefined,
-  isHead?: boolean,
-) => void;
-
-/**
- * Makes a function that sends a last reply on a connection and closes it. It waits for responses that are still in progress.
+ * Answers the unreadable requests of a server, after the responses to earlier requests, and closes their connections.
+ * @param refuseMethod makes the response to a method that Node does not know
  * @param onRefused receives the status, for the log
  */
-export function createRefuse(onRefused: (status: number) => void): Refuse {
+export function answerUnreadable(
+  server: Server,
+  refuseMethod: (target: string) => Reply,
+  onRefused: (status: number) => void,
+): void {
   const refused = new WeakSet<Socket>();
 
   function end({ status, headers, body }: Reply, socket: Socket, isHead: boolean): void {
+    if (!socket.writable) return void socket.destroy();
     const content = isHead ? '' : (body as string);
     const allHeaders: Reply['headers'] = {
       // The request may contain credentials that the parser did not reach.
@@ -90,29 +75,49 @@ export function createRefuse(onRefused: (status: number) => void): Refuse {
       Connection: 'close',
     };
     const lines = Object.entries(allHeaders).map(([name, value]) => `${name}: ${String(value)}\r\n`);
-    refused.add(socket);
-    socket.resume(); // It may be paused, see `discardInput`.
-    socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${content}`);
-    // Closing at once would reset the connection of a client that is still sending, and it would lose the reply.
-    setTimeout(() => socket.destroy(), LINGER_TIME).unref();
+    close(socket, `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${content}`);
     onRefused(status);
   }
 
-  const refuse: Refuse = (reply, socket, latest, isHead = false) => {
+  /** Closing at once would reset the connection of a client that is still sending, and it would lose the reply. */
+  function close(socket: Socket, last = ''): void {
+    socket.end(last);
+    socket.resume();
+    setTimeout(() => socket.destroy(), LINGER_TIME).unref();
+  }
+
+  function refuse(reply: () => Reply, socket: Socket, isHead = false): void {
     if (refused.has(socket)) return;
-    if (!socket.writable) {
-      socket.destroy();
-    } else if (!latest || isAnswered(latest)) {
-      end(reply, socket, isHead);
-    } else if (latest.request.complete) {
-      latest.response.once('close', () => refuse(reply, socket, undefined, isHead));
-    } else if (!latest.response.socket) {
-      latest.response.once('socket', () => refuse(reply, socket, latest)); // Earlier requests are not answered yet.
-    } else if (latest.response.headersSent) {
-      socket.destroy();
-    } else {
-      end(reply, socket, latest.request.method === 'HEAD'); // The body of the latest request is late or malformed.
-    }
-  };
-  return refuse;
+    refused.add(socket);
+    socket.pause(); // Node would report each further packet.
+    const connection = Connection.of(socket);
+    // Thousands of requests may be late at the same moment.
+    void loopTurns.yield(anonymous(connection.network)).then(() =>
+      connection.onceAnswered((late) => {
+        if (late?.response.headersSent) late.response.once('close', () => close(socket));
+        else end(reply(), socket, late ? late.request.method === 'HEAD' : isHead);
+      }),
+    );
+  }
+
+  server.on('clientError', (error: ParseError, duplex) => {
+    const socket = duplex as Socket;
+    const { code = '' } = error;
+    if (LOST.includes(code)) return void socket.destroy();
+    // A request that waits behind another one is not read, so it is not late.
+    if (code === LATE && Connection.of(socket).latest?.request.complete) return;
+    const target = targetOf(error);
+    const problem = parseProblem(error);
+    refuse(
+      () => (target === undefined ? problemReply(problem, '') : refuseMethod(target)),
+      socket,
+      isInHead(error),
+    );
+  });
+  // After CONNECT, Node no longer handles the connection.
+  server.on('connect', ({ url = '' }, duplex) => {
+    const socket = duplex as Socket;
+    socket.on('error', () => socket.destroy());
+    refuse(() => refuseMethod(url), socket);
+  });
 }

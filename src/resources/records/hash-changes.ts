@@ -5,7 +5,7 @@ import { saltedDigest, type HashTurn, type Passwords } from '../passwords/passwo
 import type { ServedResource } from '../serve/served-resource.ts';
 
 /** The client that waits for a write. */
-export type WaitingClient = Pick<Requester, 'onGone' | 'key' | 'clientKind' | 'pause' | 'workInTurns'>;
+export type WaitingClient = Pick<Requester, 'onGone' | 'key' | 'clientKind' | 'workInTurns'>;
 
 /** The form of password hashes, those of other systems included: `$argon2id$…`, `$2b$…`. */
 const HASH = /^\$[a-z0-9-]+\$/;

@@ -2,9 +2,8 @@
 import { notFound, unavailable } from '../../errors.ts';
 import { json, type ApiRequest, type Reply } from '../message/message.ts';
 import { isHealthCheck } from '../message/request-head.ts';
-import { OTHER_ROUTE, ROUTE_PATTERNS } from '../observability/metrics.ts';
-import { allowOf, assertAllowed, findRoute, STARTING } from '../api/api-routes.ts';
-import type { Site } from '../api/site.ts';
+import { allowOf, assertAllowed, findRoute, OTHER_ROUTE, ROUTE_PATTERNS, STARTING } from './api-routes.ts';
+import type { Site } from './site.ts';
 
 interface RoutedRequest extends ApiRequest {
   readonly isInAdminArea: boolean;

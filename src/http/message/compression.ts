@@ -4,15 +4,8 @@ import { pipeline as pipe, Readable, type Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, createBrotliCompress, createGzip, gzip } from 'node:zlib';
-import { piecesOfBytes } from '../message/body-pieces.ts';
-import {
-  joinBody,
-  isStreamed,
-  lengthOf,
-  type ApiRequest,
-  type Reply,
-  type WholeBody,
-} from '../message/message.ts';
+import { piecesOfBytes } from './body-pieces.ts';
+import { joinBody, isStreamed, lengthOf, type ApiRequest, type Reply, type WholeBody } from './message.ts';
 
 /** Minimum size (bytes). Compressing smaller responses saves too little. */
 const MIN_BYTES = 1_024;
@@ -20,9 +13,7 @@ const MIN_BYTES = 1_024;
 const MAX_RUNNING = 2;
 
 const TYPES = /^(?:application\/json|application\/x-ndjson|text\/csv)(?:;|$)/;
-/** Maximum occurrences of a coding's name in `Accept-Encoding` that are examined: other words may contain it very often. */
-const MAX_OTHERS = 100;
-/** The weight of a coding in `Accept-Encoding`. */
+/** The parameters of a coding in `Accept-Encoding` with its weight. */
 const WEIGHT = /;\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*$/;
 
 const GZIP = { level: 5 };
@@ -49,32 +40,16 @@ const CODERS = {
 } as const;
 type Coding = keyof typeof CODERS;
 
-/**
- * The weight of a coding, from the last element that names it; 0 if none does. It finds the name without splitting the list, which
- * can have tens of thousands of elements.
- */
-function weightIn(accepted: string, coding: string): number {
-  let at = accepted.length;
-  for (let others = 0; others < MAX_OTHERS && at > 0; others += 1) {
-    at = accepted.lastIndexOf(coding, at - 1);
-    if (at < 0) return 0;
-    let before = at - 1;
-    while (accepted[before] === ' ' || accepted[before] === '\t') before -= 1;
-    if (before >= 0 && accepted[before] !== ',') continue;
-    const end = accepted.indexOf(',', at);
-    const parameters = accepted.slice(at + coding.length, end < 0 ? undefined : end).trim();
-    if (parameters === '' || parameters.startsWith(';')) return Number(WEIGHT.exec(parameters)?.[1] ?? 1);
-  }
-  return 0;
-}
-
 /** The accepted coding with the highest weight; undefined if there is none, or if the client prefers no coding. */
-function codingOf(header: string): Coding | undefined {
-  const accepted = header.toLowerCase();
-  const [br, gzip] = [weightIn(accepted, 'br'), weightIn(accepted, 'gzip')];
-  const weight = Math.max(br, gzip);
-  if (weight === 0 || weight < weightIn(accepted, 'identity')) return undefined;
-  return br === weight ? 'br' : 'gzip';
+function codingOf(accepted: string): Coding | undefined {
+  const weights = new Map<string, number>();
+  for (const element of accepted.toLowerCase().split(',')) {
+    const [name = ''] = element.split(';', 1);
+    weights.set(name.trim(), Number(name === element ? 1 : (WEIGHT.exec(element)?.[1] ?? 1)));
+  }
+  const [br = 0, gzip = 0, identity = 0] = ['br', 'gzip', 'identity'].map((name) => weights.get(name));
+  if (Math.max(br, gzip) === 0 || Math.max(br, gzip) < identity) return undefined;
+  return br >= gzip ? 'br' : 'gzip';
 }
 
 const mayCompress = ({ authorization, cookie }: ApiRequest['headers']): boolean =>
@@ -82,13 +57,11 @@ const mayCompress = ({ authorization, cookie }: ApiRequest['headers']): boolean 
 
 /** Whether the response is compressed for clients that accept it, so that it varies with `Accept-Encoding`. */
 export function isCompressible({ headers }: ApiRequest, reply: Reply): boolean {
-  const {
-    status,
-    headers: { 'Content-Type': type },
-  } = reply;
-  if (!mayCompress(headers) || status !== 200) return false;
-  const isSmall = !isStreamed(reply) && lengthOf(reply.body) < MIN_BYTES;
-  return !isSmall && typeof type === 'string' && TYPES.test(type);
+  const type = reply.headers['Content-Type'];
+  const isLong = isStreamed(reply) || lengthOf(reply.body) >= MIN_BYTES;
+  return (
+    mayCompress(headers) && reply.status === 200 && isLong && typeof type === 'string' && TYPES.test(type)
+  );
 }
 
 let running = 0;
