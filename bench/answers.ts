@@ -1,20 +1,15 @@
 // Records what a build answers to thousands of requests, so that two builds can be compared after a change of form:
 // `node --import tsx bench/answers.ts DIRECTORY FILE` for each, then `diff` the files. Needs BENCH_DATABASE_URL.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import postgres from 'postgres';
-import ts from 'typescript';
-import { freePort } from '../src/db/connection/embedded.ts';
-import { encode } from './siege/connection.ts';
+import { join } from 'node:path';
+import { basic, encode, type Request } from './client.ts';
+import { createDatabase } from './postgres.ts';
+import { addUser, createService, programOf } from './service.ts';
 
 const [directory = '.', file = 'answers.txt'] = process.argv.slice(2);
 const PASSWORD = 'correct horse battery';
-const NAME = 'vitrine_answers';
 
 /** Tables, views and rules that the service finds in the database. */
 const TABLES = `
@@ -50,27 +45,15 @@ const FURTHER = `
     { model: 'short', table: 'message', methods: ['GET'], columns: { content: { type: 'text' } } },
   ];`;
 
-const folder = mkdtempSync(join(tmpdir(), 'vitrine-answers-'));
-const registry = join(folder, 'registry.mjs');
-/** The compiled service reads no TypeScript on every release of Node. */
-const siege = ts.transpile(readFileSync('bench/siege/registry.ts', 'utf8'), {
-  module: ts.ModuleKind.ESNext,
-  target: ts.ScriptTarget.ES2022,
-});
-writeFileSync(join(folder, 'siege.mjs'), siege);
-writeFileSync(registry, `import siege from './siege.mjs';\n${FURTHER}`);
+const registry = join(mkdtempSync(join(tmpdir(), 'vitrine-answers-')), 'registry.mjs');
+const siege = new URL('siege/registry.mjs', import.meta.url).href;
+writeFileSync(registry, `import siege from '${siege}';\n${FURTHER}`);
 
-interface Request {
-  readonly method?: string;
-  readonly path: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string;
-}
-
-const as = (name: string, password = PASSWORD): { Authorization: string } => ({
-  Authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`,
-});
-const CALLERS = { nobody: {}, user: as('bob'), admin: as('ada') };
+const CALLERS = {
+  nobody: {},
+  user: { Authorization: basic('bob', PASSWORD) },
+  admin: { Authorization: basic('ada', PASSWORD) },
+};
 const JSON_TYPE = { 'Content-Type': 'application/json' };
 
 /** Values of each column of `value`: good ones, odd ones and bad ones. */
@@ -99,37 +82,8 @@ const VALUES: Readonly<Record<string, readonly unknown[]>> = {
   uuid: ['00000000-0000-0000-0000-00000000000A', 'x', '', null, 7],
   json: [{ b: 1, a: [1, null] }, [], 'text', 0, false, null, { a: '\u0000' }],
 };
-const OPERATORS = [
-  '',
-  'eq',
-  'ne',
-  'lt',
-  'lte',
-  'gt',
-  'gte',
-  'in',
-  'like',
-  'ilike',
-  'is_null',
-  'regexp',
-  'contains',
-  'between',
-];
-const MODELS = [
-  'user',
-  'message',
-  'value',
-  'diary',
-  'team',
-  'member',
-  'shelf',
-  'item',
-  'light',
-  'names',
-  'score',
-  'short',
-  'missing',
-];
+const OPERATORS = ['', ...'eq ne lt lte gt gte in like ilike is_null regexp contains between'.split(' ')];
+const MODELS = 'user message value diary team member shelf item light names score short missing'.split(' ');
 
 function* filters(): Generator<Request> {
   for (const [column, values] of Object.entries(VALUES)) {
@@ -147,14 +101,14 @@ function* filters(): Generator<Request> {
   }
 }
 
-const PREFERENCES = [
-  'count=exact',
-  'count=estimated',
-  'count=capped',
-  'paging=cursor',
-  'paging=none',
-  'handling=strict',
-];
+const PREFERENCES =
+  'count=exact count=estimated count=capped paging=cursor paging=none handling=strict'.split(' ');
+const KEYS = '1|2|999|0|x|-1|1.0||%31|1%2F2|01| 1|1,1|2,20|1,|1,x'.split('|');
+const CONDITIONS = 'If-None-Match If-Match If-Modified-Since If-Unmodified-Since Range Expect Prefer'.split(
+  ' ',
+);
+const TAGS = '*|"x"|W/"x"|x||"a", "b"|bytes=0-1|100-continue|paging=none|return=minimal'.split('|');
+const CREDENTIALS = 'Basic|Basic x|Basic !!!|Bearer x|Basic Og==|Basic YWRh|Digest a=b|basic   x'.split('|');
 
 function* reads(): Generator<Request> {
   const queries = [
@@ -171,25 +125,7 @@ function* reads(): Generator<Request> {
   for (const model of MODELS) {
     for (const headers of Object.values(CALLERS)) {
       for (const query of queries) yield { path: `/api/${model}/${query}`, headers };
-      for (const key of [
-        '1',
-        '2',
-        '999',
-        '0',
-        'x',
-        '-1',
-        '1.0',
-        '',
-        '%31',
-        '1%2F2',
-        '01',
-        ' 1',
-        '1,1',
-        '2,20',
-        '1,',
-        '1,x',
-      ])
-        yield { path: `/api/${model}/${key}/`, headers };
+      for (const key of KEYS) yield { path: `/api/${model}/${key}/`, headers };
     }
     for (const preference of PREFERENCES) {
       for (const path of [
@@ -218,41 +154,10 @@ function* reads(): Generator<Request> {
     for (const headers of Object.values(CALLERS))
       for (const method of ['GET', 'HEAD', 'OPTIONS', 'PUT']) yield { method, path, headers };
   } // prettier-ignore
-  for (const condition of [
-    'If-None-Match',
-    'If-Match',
-    'If-Modified-Since',
-    'If-Unmodified-Since',
-    'Range',
-    'Expect',
-    'Prefer',
-  ]) {
-    for (const value of [
-      '*',
-      '"x"',
-      'W/"x"',
-      'x',
-      '',
-      '"a", "b"',
-      'bytes=0-1',
-      '100-continue',
-      'paging=none',
-      'return=minimal',
-    ])
-      yield { path: '/api/value/1/', headers: { [condition]: value } };
-  }
-  for (const header of [
-    'Basic',
-    'Basic x',
-    'Basic !!!',
-    'Bearer x',
-    'Basic Og==',
-    'Basic YWRh',
-    'Digest a=b',
-    'basic   x',
-  ]) {
+  for (const condition of CONDITIONS)
+    for (const value of TAGS) yield { path: '/api/value/1/', headers: { [condition]: value } };
+  for (const header of CREDENTIALS)
     for (const model of MODELS) yield { path: `/api/${model}/`, headers: { Authorization: header } };
-  }
 }
 
 function* writes(): Generator<Request> {
@@ -407,28 +312,8 @@ async function walkAdmin(send: (request: Request) => Promise<string>): Promise<v
   }
 }
 
-function run(
-  words: readonly string[],
-  settings: Record<string, string>,
-  input = '',
-): ReturnType<typeof spawn> {
-  const child = spawn(process.execPath, [resolve(directory, 'dist/main.js'), ...words], {
-    cwd: directory,
-    stdio: ['pipe', 'ignore', 'inherit'],
-    env: {
-      PATH: process.env['PATH'],
-      NODE_ENV: 'production',
-      LOG_LEVEL: 'error',
-      RESOURCES: registry,
-      ...settings,
-    },
-  });
-  child.stdin?.end(input);
-  return child;
-}
-
 /** All that comes back on a connection of its own; empty where it is refused. */
-async function ask(port: number, request: Request): Promise<string> {
+async function ask(request: Request): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port });
   const chunks: Buffer[] = [];
   socket.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', () => undefined);
@@ -452,52 +337,44 @@ function normalizer(): (text: string) => string {
       .replace(/^x-request-id: .*$/gim, 'x-request-id: some')
       .replace(/20(2[5-9]|3\d)-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?/g, 'now')
       .replace(/127\.0\.0\.1:\d+/g, 'host')
-      .replace(/(nonce-|name="(?:token|_csrf|_once|_version)" value=")[\w+/=:,-]+/g, '$1some')
+      .replace(/(nonce-|name="(?:token|_csrf|_once|_version|_form)" value=")[\w+/=:,-]+/g, '$1some')
       .replace(/^(set-cookie: [^=]+=)[^;]*/gim, '$1some')
       .replace(/\b(style|script)-[0-9a-f]+/g, '$1-some')
       .replace(/cursor=[\w-]+/g, 'cursor=some')
       .replace(/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'uuid');
 }
 
-const server = postgres(process.env['BENCH_DATABASE_URL'] ?? '', { max: 1, onnotice: () => undefined });
-await server.unsafe(`drop database if exists ${NAME} with (force)`);
-await server.unsafe(`create database ${NAME} template template0 encoding 'UTF8'`);
-const url = new URL(process.env['BENCH_DATABASE_URL'] ?? '');
-url.pathname = `/${NAME}`;
-const settings = { DATABASE_URL: url.href };
-const sql = postgres(url.href, { max: 1, onnotice: () => undefined });
+const database = await createDatabase(process.env['BENCH_DATABASE_URL'] ?? '');
+const { sql } = database;
+const program = programOf(directory);
+const settings = { DATABASE_URL: database.url, RESOURCES: registry, LOG_LEVEL: 'error' };
 await sql.unsafe(TABLES);
-for (const words of [['ada', '--admin'], ['bob']]) {
-  const [code] = (await once(run(['user', 'add', ...words], settings, PASSWORD), 'exit')) as [number];
-  if (code !== 0) throw new Error(`user add ${words.join(' ')} failed`);
-}
+for (const words of [['ada', '--admin'], ['bob']]) await addUser(words, PASSWORD, settings, program);
 await sql`insert into value (string, text, integer, datetime, json) select 'n' || n, 'text', n, timestamp '2024-01-01' + n * interval '1 day', '{"a":1}' from generate_series(1, 30) n`;
 await sql`insert into diary (entry) values ('a'), ('b'), ('c')`;
 await sql`insert into team (name) values ('one'), ('two'), ('three')`;
 await sql`insert into member (nickname, code, team_id) values ('first', 'code-of-first', 1), ('second', 'code-of-second', null)`;
 await sql`insert into message (user_id, content, pub_date) select 1 + n % 2, 'Message ' || n, timestamp '2024-01-01' from generate_series(1, 30) n`;
-await sql.end();
 
-const port = await freePort();
-const service = run(['serve'], {
-  ...settings,
-  PORT: String(port),
-  HOST: '127.0.0.1',
-  TRUST_PROXY: '1',
-  SECRET: 's'.repeat(40),
+const service = await createService({
+  databaseUrl: database.url,
+  program: [program, 'serve'],
+  readyPath: '/readyz',
+  settings: { ...settings, HOST: '127.0.0.1', TRUST_PROXY: '1', SECRET: 's'.repeat(40) },
 });
+const { port } = service;
 const lines: string[] = [];
 const normalize = normalizer();
 try {
-  while (!(await ask(port, { path: '/readyz' })).startsWith('HTTP/1.1 200')) await sleep(50);
+  await service.start();
   let n = 0;
   const record = async (request: Request): Promise<string> => {
     n += 1;
     // Failed logins of one address must not change what others get.
     const headers = { 'X-Forwarded-For': `2001:db8:${(n % 60_000).toString(16)}::1`, ...request.headers };
-    const answer = await ask(port, { ...request, headers });
+    const answer = await ask({ ...request, headers });
     const shown = { ...request.headers, Cookie: undefined };
-    const asked = `${request.method ?? 'GET'} ${request.path} ${JSON.stringify(shown)} ${request.body ?? ''}`;
+    const asked = `${request.method ?? 'GET'} ${request.path} ${JSON.stringify(shown)} ${String(request.body ?? '')}`;
     lines.push(normalize(`>>> ${n} ${asked.replace(/_csrf=[\w-]+/, '').slice(0, 400)}\n${answer}\n`));
     return answer;
   };
@@ -505,7 +382,7 @@ try {
   await walkAdmin(record);
   process.stdout.write(`${n} requests\n`);
 } finally {
-  service.kill('SIGKILL');
+  await service.kill();
   writeFileSync(file, lines.join('\n'));
-  await server.end();
+  await database.drop();
 }

@@ -1,178 +1,644 @@
-// Attacks a compiled service and holds it to its limits: npm run siege -- [--short] [--json] [--part 1/2] [--workers N]
-// [--replica] [name of an attack ...].
-// BENCH_DATABASE_URL names a server; else an embedded one is started.
-import { execFile } from 'node:child_process';
-import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+// Attacks a compiled service, serves honest crowds, and holds it to its limits: npm run siege. See --help.
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs, promisify } from 'node:util';
-import { watchHost } from './host.ts';
-import { HEAD, isHeld, lines, report, summary, type Result } from './report.ts';
-import type { Scenario } from './scenario.ts';
-import { admins } from './scenarios/admins.ts';
-import { bodies } from './scenarios/bodies.ts';
-import { database } from './scenarios/database.ts';
-import { details } from './scenarios/details.ts';
-import { disclosure } from './scenarios/disclosure.ts';
-import { fairness } from './scenarios/fairness.ts';
-import { guessing } from './scenarios/guessing.ts';
-import { logins } from './scenarios/logins.ts';
-import { neighbors } from './scenarios/neighbors.ts';
-import { pages } from './scenarios/pages.ts';
-import { parsing } from './scenarios/parsing.ts';
-import { connections } from './scenarios/connections.ts';
-import { heavyStatements } from './scenarios/heavy-statements.ts';
-import { repeatedWork } from './scenarios/repeated-work.ts';
-import { transport } from './scenarios/transport.ts';
-import { createStage, type Stage, type StageOptions } from './stage.ts';
-import { createReplication, type Replication } from '../replicas/replication.ts';
-import { until } from '../faults/processes.ts';
-import { createWorld, type World } from './world.ts';
+import { parseArgs } from 'node:util';
+import { askOnce, loop, PASSWORD, prepare, type Sample } from '../client.ts';
+import { addMessages, MESSAGES, OWNED, removeMessages, USERS } from '../messages.ts';
+import { createCluster, createDatabase, openServer, sessions, type Database } from '../postgres.ts';
+import { processorTime, residentMemory, until } from '../processes.ts';
+import { addUser, createService, type Service, type Settings } from '../service.ts';
+import { machine, markdown, median, quantile, short, sum } from '../table.ts';
+import type { AttackReport, Job, LoadReport, Measured } from '../worker.ts';
+import { ATTACKS, times, type Attack, type Limits, type Neighbor } from './attacks.ts';
+import { CROWDED, CROWDS, live, type Crowd } from './crowds.ts';
+import { hostileTexts } from './texts.ts';
 
-const SCENARIOS: readonly Scenario[] = [
-  ...fairness,
-  ...neighbors,
-  ...logins,
-  ...guessing,
-  ...parsing,
-  ...pages,
-  ...bodies,
-  ...repeatedWork,
-  ...heavyStatements,
-  ...connections,
-  ...transport,
-  ...disclosure,
-  ...database,
-  ...details,
-  ...admins,
-];
-/** How often a scenario that is over a limit is tried: the speed of a shared machine can change between two measurements. */
-const TRIES = 3;
-/** Seconds after which a scenario counts as failed. */
-const LIMIT = 120;
+const TEXTS = 'texts';
+const NAMES = [...ATTACKS.map(([name]) => name), TEXTS, ...CROWDS.map(({ name }) => name)];
+const USAGE = `Usage: npm run siege -- [NAME...] [--seconds N] [--workers N] [--replica] [--postgres VERSION]
 
+Runs attacks and honest crowds against a fresh, compiled service each, and measures what an honest client notices. Exit code 1 if
+a value exceeds its limit. A run of all of them also writes bench/siege.md.
+
+  --seconds N   how long an attack is measured, where it does not say so itself (12)
+  --workers N   processes of the service (1)
+  --replica     a standby answers reads
+  --postgres V  a version of Debian's PostgreSQL, or the folder of its programs; else the embedded one, or BENCH_DATABASE_URL
+
+Names: ${NAMES.join(', ')}
+`;
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    short: { type: 'boolean', default: false },
-    json: { type: 'boolean', default: false },
+    seconds: { type: 'string', default: '12' },
     workers: { type: 'string', default: '1' },
     replica: { type: 'boolean', default: false },
-    part: { type: 'string', default: '1/1' },
+    postgres: { type: 'string' },
+    help: { type: 'boolean', default: false },
   },
 });
-const unknown = positionals.filter((name) => !SCENARIOS.some((scenario) => scenario.name === name));
-if (unknown.length > 0) {
-  const names = SCENARIOS.map(({ name }) => name).join(', ');
-  throw new Error(`no attack is named ${unknown.join(', ')}; there are ${names}`);
+const isWanted = (name: string): boolean => positionals.length === 0 || positionals.includes(name);
+if (values.help || !positionals.every((name) => NAMES.includes(name))) {
+  process.stdout.write(USAGE);
+  process.exit(values.help ? 0 : 1);
 }
-/** `--part 2/3` performs every third attack, from the second on. */
-const [part = NaN, parts = NaN] = values.part.split('/').map(Number);
-if (![part, parts].every(Number.isInteger) || part < 1 || part > parts)
-  throw new Error('--part must be two numbers such as 1/2');
-const chosen = SCENARIOS.filter(({ name }, index) =>
-  positionals.length === 0 ? index % parts === part - 1 : positionals.includes(name),
-);
-const isShort = values.short;
+
+/** How often an attack that exceeds a limit is tried: the speed of a shared machine can change between two measurements. */
+const TRIES = 3;
+/** Seconds of the reference, and after the attack until the second one. */
+const [REFERENCE, SETTLING] = [3, 1];
+/** Milliseconds until the slowest refusal: `MAX_WAIT` of costly reads, and a little. */
+const REFUSAL = 12_000;
+const MEMORY = 300;
+const HONEST = '198.51.100.10';
+const NEIGHBOR = '198.51.100.20';
+const REGISTRY = resolve('bench/siege/registry.mjs');
+const GAUGE = resolve('bench/siege/gauge.mjs');
+
+const say = (text: string): void => void process.stderr.write(`${text}\n`);
+
+/** One measured value and the limit that it must keep. */
+interface Row {
+  readonly what: string;
+  readonly bound: 'at most' | 'at least';
+  readonly limit: number;
+  readonly value: number;
+  /** Such as `ms`; `×` for a multiple of the reference. */
+  readonly unit: string;
+}
+const atMost = (what: string, limit: number, value: number, unit = ''): Row => ({
+  what,
+  bound: 'at most',
+  limit,
+  value,
+  unit,
+});
+/** Without a value (NaN) the limit is not kept. */
+const isKept = ({ bound, limit, value }: Row): boolean =>
+  bound === 'at most' ? value <= limit : value >= limit;
+
+/** What a run has: its database, its settings, and processes that send requests. */
+interface World {
+  readonly database: Database;
+  readonly settings: Settings;
+  readonly directory: string;
+}
+
+async function createWorld(serverUrl: string, directory: string, settings: Settings): Promise<World> {
+  const database = await createDatabase(serverUrl);
+  const { sql, url } = database;
+  const registry = { DATABASE_URL: url, RESOURCES: REGISTRY };
+  await sql`create extension citext`;
+  await sql`create table folded (id integer generated by default as identity primary key, body citext, tags citext[])`;
+  await addUser(['user1'], PASSWORD, registry);
+  await addMessages(sql, 0, MESSAGES);
+  await sql`insert into document (body) select repeat('0123456789abcdef', 65536) from generate_series(1, 640)`;
+  await sql`insert into measure (station, day) values (1, '2026-01-01')`;
+  await sql`insert into diary (entry) select repeat('a line ', 200) from generate_series(1, 1200)`;
+  const columns = times(80, (n) => `column${n}`);
+  const made = columns.map((_, n) => (n < 60 ? `now() - n * interval '1 day'` : 'random() * n'));
+  await sql.unsafe(
+    `insert into report (${columns.join()}) select ${made.join()} from generate_series(1, 1200) n`,
+  );
+  await sql`insert into value (string) values ('a')`;
+  return { database, settings, directory };
+}
+
+/** Takes away what an attack has left. */
+async function restore({ database: { sql } }: World, messages: number): Promise<void> {
+  await sql`drop function if exists slow cascade`;
+  await sql`select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and application_name = 'vitrine'`;
+  await sql`truncate value, folded, vitrine_history restart identity`;
+  await sql`insert into value (string) values ('a')`;
+  await sql`delete from diary where id > 1200`;
+  await sql`delete from document where id > 640`;
+  await sql`delete from measure where station > 1`;
+  await removeMessages(sql, messages);
+}
+
+const workers: ChildProcess[] = [];
+/** Seconds after which a process that was told to stop is killed. */
+const MAX_STOP = 5;
+
+/** Gives a job to a process of its own. @returns ends it */
+function start<Report>(job: Job): {
+  readonly report: Promise<Report>;
+  readonly stop: () => Promise<Report | undefined>;
+} {
+  const worker = workers.pop() ?? fork(new URL('../worker.ts', import.meta.url));
+  const report = once(worker, 'message').then(([message]) => {
+    workers.push(worker);
+    return message as Report;
+  });
+  worker.send(job);
+  return {
+    report,
+    stop: async () => {
+      worker.send('stop');
+      const late = sleep(MAX_STOP * 1000, undefined, { ref: false });
+      const done = await Promise.race([report, late]);
+      if (!done) worker.kill('SIGKILL');
+      return done;
+    },
+  };
+}
+
+interface Probed {
+  readonly reads: Measured;
+  readonly writes: Measured;
+}
+
+/** The honest client: it reads records by id over 8 connections, and edits records of its own over 4. */
+async function probe({ port }: Service, seconds: number, parts = 1): Promise<Probed> {
+  const headers = { 'X-Forwarded-For': HONEST };
+  const reads = times(8, () =>
+    times(500, () => ({ path: `/api/message/${1 + Math.floor(Math.random() * MESSAGES)}/`, headers })),
+  );
+  const writes = times(4, (user) =>
+    times(OWNED, (n) => ({
+      method: 'PUT',
+      path: `/api/message/${1 + user + n * USERS}/`,
+      as: `user${1 + user}`,
+      headers,
+      body: '{"content":"Written {n} in the siege"}',
+    })),
+  );
+  const groups = [
+    { requests: reads, status: 200, parts },
+    { requests: writes, status: 200, pause: 30 },
+  ];
+  const { report } = start<LoadReport>({ kind: 'load', port, seconds, groups });
+  const [first, second] = (await report).groups;
+  return { reads: first!, writes: second! };
+}
+
+/** A service behind one trusted proxy, which reports how long its event loop was held. */
+async function startService({ database, settings, directory }: World, more: Settings = {}): Promise<Service> {
+  const service = await createService({
+    databaseUrl: database.url,
+    flags: ['--import', GAUGE],
+    settings: {
+      LOG_LEVEL: 'error',
+      RESOURCES: REGISTRY,
+      TRUST_PROXY: '1',
+      SIEGE_HOLDS: join(directory, 'holds'),
+      ...settings,
+      ...more,
+    },
+  });
+  await service.start();
+  return service;
+}
+
+interface Watched {
+  /** The longest that the event loop was held, milliseconds of processor time. */
+  readonly hold: number;
+  /** The most resident memory of a process, megabytes. */
+  readonly memory: number;
+}
+
+/** Begins to watch a service. @returns ends it */
+function watch(service: Service, { directory }: World): () => Promise<Watched> {
+  const from = Date.now();
+  const pid = service.pid();
+  let memory = 0;
+  const sample = async (): Promise<void> => {
+    // A search through all processes would slow down the service.
+    const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
+    for (const one of [pid, ...children.split(' ').filter(Boolean).map(Number)])
+      memory = Math.max(memory, (await residentMemory(one)) || 0);
+  };
+  void sample();
+  const timer = setInterval(() => void sample(), 100);
+  return async () => {
+    // A hold is reported when it is over, and the answer shows that.
+    const asked = Date.now();
+    const isFree = await askOnce(service.port, { path: '/healthz' }).then(() => true, () => false); // prettier-ignore
+    await sleep(100);
+    clearInterval(timer);
+    const lines = (await readFile(join(directory, 'holds'), 'utf8'))
+      .split('\n')
+      .map((line) => line.split(' '));
+    const holds = lines.filter(([at]) => Number(at) >= from).map(([, busy]) => Number(busy));
+    return { hold: Math.max(0, ...holds, isFree ? 0 : Date.now() - asked), memory };
+  };
+}
+
+/** Milliseconds of a statement that counts. */
+const LONG_STATEMENT = 30;
+
+/** Looks at all statements of the service: how long they occupy PostgreSQL, and how many at once. @returns ends it */
+function watchStatements({ database: { sql } }: World): () => Promise<{ longest: number; atOnce: number }> {
+  /** Of each backend: its statement, and its processor time when that began, or less. */
+  const seen = new Map<number, { readonly begun: string; readonly from: number; readonly last: number }>();
+  let [longest, atOnce, isOver] = [0, 0, false];
+  const look = async (): Promise<void> => {
+    const rows = await sql<{ pid: number; begun: string; ms: number; active: boolean }[]>`
+      select pid, query_start::text as begun, state = 'active' as active,
+        (extract(epoch from clock_timestamp() - query_start) * 1000)::float8 as ms
+      from pg_stat_activity
+      where datname = current_database() and application_name = 'vitrine' and query_start is not null`;
+    let count = 0;
+    for (const { pid, begun, ms, active } of rows) {
+      const busy = (await processorTime(pid, 'postgres')) / 1000;
+      const before = seen.get(pid);
+      // What the backend did between two looks counts as part of the later statement.
+      const from = before?.begun === begun ? before.from : (before?.last ?? 0);
+      seen.set(pid, { begun, from, last: busy });
+      // Processor time, as others may only wait for a processor.
+      const took = active ? Math.min(Number.isNaN(busy) ? ms : busy - from, ms) : 0;
+      longest = Math.max(longest, took);
+      if (took > LONG_STATEMENT) count += 1;
+    }
+    atOnce = Math.max(atOnce, count);
+  };
+  const looks = (async () => {
+    for (; !isOver; await sleep(50)) await look();
+  })();
+  return async () => {
+    isOver = true;
+    await looks;
+    return { longest: longest < LONG_STATEMENT ? 0 : longest, atOnce };
+  };
+}
+
+/** Milliseconds that a condition takes when nothing else runs. */
+async function timeAlone(
+  { database: { sql } }: World,
+  { table, condition }: Limits['statement'] & {},
+): Promise<number> {
+  const started = performance.now();
+  await sql.unsafe(`select 1 from ${table} where id = 1000 and ${condition}`);
+  return performance.now() - started;
+}
+
+/** A neighbor asks for some time. */
+async function ask(
+  { port }: Service,
+  { requests, from = [NEIGHBOR], pause = 40 }: Neighbor,
+  seconds: number,
+): Promise<Sample[]> {
+  const samples: Sample[] = [];
+  const prepared = requests.map(prepare);
+  const next = (): Buffer => prepared[samples.length % prepared.length]!(from[samples.length % from.length]);
+  await loop({
+    port,
+    next,
+    pause,
+    took: (sample) => samples.push(sample),
+    until: performance.now() + seconds * 1000,
+  });
+  return samples.filter(({ isCutOff, time }) => !isCutOff || time > 5000);
+}
+
+/** The rows of a neighbor. */
+function rowsOf(neighbor: Neighbor, before: readonly Sample[], during: readonly Sample[]): Row[] {
+  const timesOf = (samples: readonly Sample[]): number[] => samples.map(({ time }) => time);
+  const middle = median(timesOf(during));
+  const refused = during.filter(({ answer }) => answer?.status !== 200).length / during.length;
+  const { times: most, median: limit, slowest } = neighbor;
+  const reference = median(timesOf(before));
+  const note = `${short(middle)} ms, reference ${short(reference)} ms`;
+  return [
+    ...(most === undefined
+      ? []
+      : [atMost(`median of the neighbor (${note})`, most, middle / reference, '×')]),
+    ...(limit === undefined ? [] : [atMost('median of the neighbor', limit, middle, 'ms')]),
+    ...(slowest === undefined
+      ? []
+      : [atMost('slowest of the neighbor', slowest, Math.max(...timesOf(during)), 'ms')]),
+    atMost(`not 200 for the neighbor (of ${during.length})`, neighbor.refused, 100 * refused, '%'),
+  ];
+}
+
+/** Measures a fresh service without an attack and under one. */
+async function runAttack(world: World, [name, jobs, limits, more = {}]: Attack): Promise<Row[]> {
+  const { neighbors = [], setup, locks, settings, ramp = 1500, ignoresEnd = false } = more;
+  const { sql } = world.database;
+  if (setup) await sql.unsafe(setup);
+  const alone = limits.statement ? await timeAlone(world, limits.statement) : NaN;
+  const service = await startService(world, settings);
+  const locker = locks ? await sql.reserve() : undefined;
+  if (locker) await locker.unsafe(`begin; ${locks}`).simple();
+  try {
+    const seconds = more.seconds ?? Number(values.seconds);
+    const isProbed = [limits.read, limits.readRate, limits.write].some((limit) => limit !== undefined);
+    const probeFor = (time: number, parts?: number) =>
+      isProbed ? probe(service, time, parts) : Promise.resolve(undefined);
+    const askFor = (time: number) => Promise.all(neighbors.map((one) => ask(service, one, time)));
+    await probeFor(1); // verifies the writers' passwords and warms up
+    for (const request of neighbors.flatMap(({ before = [] }) => before))
+      await askOnce(service.port, prepare(request)(NEIGHBOR));
+    await askFor(1);
+    const before = await askFor(REFERENCE);
+    const reference = await probeFor(REFERENCE);
+    const end = watch(service, world);
+    const endStatements = limits.statement ? watchStatements(world) : undefined;
+    const attacks = [jobs]
+      .flat()
+      .map((job) => start<AttackReport>({ kind: 'flood', port: service.port, ...job }));
+    await sleep(ramp);
+    const [during, after] = await Promise.all([probeFor(seconds, 3), askFor(seconds)]);
+    const snapshot = limits.snapshot === undefined ? NaN : await oldestSnapshot(world);
+    const early = ignoresEnd ? await end() : undefined;
+    const reports = (await Promise.all(attacks.map((attack) => attack.stop()))).filter(
+      (one) => one !== undefined,
+    );
+    const watched = early ?? (await end());
+    // The attackers have left. What PostgreSQL cannot cancel runs on.
+    if (limits.statement)
+      await until(
+        'the statements to end',
+        async () => (await sessions(sql, "state = 'active'")).length === 0,
+      );
+    const statements = await endStatements?.();
+    let readRate = reference?.reads.rate ?? NaN;
+    if (limits.readRate !== undefined) {
+      await sleep(SETTLING * 1000);
+      readRate = (readRate + (await probe(service, REFERENCE)).reads.rate) / 2; // the machine's speed changes
+    }
+    const rows: Row[] = neighbors.flatMap((one, index) => rowsOf(one, before[index]!, after[index]!));
+    if (reference && during) rows.push(...probedRows(limits, reference, during, readRate));
+    if (limits.hold !== undefined) rows.push(atMost('event loop held', limits.hold, watched.hold, 'ms'));
+    rows.push(
+      atMost('memory', limits.memory ?? MEMORY, watched.memory, 'MB'),
+      ...attackedRows(limits, reports),
+    );
+    if (limits.snapshot !== undefined) rows.push(atMost('oldest snapshot', limits.snapshot, snapshot, 'ms'));
+    if (limits.statement && statements) {
+      const { times: most, atOnce } = limits.statement;
+      rows.push(
+        atMost(`longest statement (alone ${short(alone)} ms)`, most, statements.longest / alone, '×'),
+        atMost('such statements at once', atOnce * Number(values.workers), statements.atOnce),
+      );
+    }
+    if (!service.isAlive()) rows.push(atMost(`ends of the service under ${name}`, 0, 1));
+    return rows;
+  } finally {
+    if (locker) await locker`rollback`;
+    locker?.release();
+    await service.kill();
+  }
+}
+
+async function oldestSnapshot({ database: { sql } }: World): Promise<number> {
+  const [row] = await sql<{ age: number }[]>`
+    select coalesce(max(extract(epoch from now() - xact_start)), 0)::float * 1000 as age from pg_stat_activity
+    where datname = current_database() and application_name = 'vitrine' and backend_xmin is not null`;
+  return row?.age ?? NaN;
+}
+
+/** What the honest client noticed. */
+function probedRows(limits: Limits, reference: Probed, during: Probed, readRate: number): Row[] {
+  const { reads, writes } = during;
+  const rows: Row[] = [];
+  const ratio = (what: string, unit: string, limit: number, value: number, before: number): Row =>
+    atMost(`${what} (${short(value)} ${unit}, reference ${short(before)})`, limit, value / before, '×');
+  const rate = (what: string, limit: number, value: number, before: number): Row => ({
+    ...ratio(what, 'per second', limit, value, before),
+    bound: 'at least',
+  });
+  if (limits.read !== undefined)
+    rows.push(ratio('by-id p99', 'ms', limits.read, reads.p99, reference.reads.p99));
+  if (limits.readRate !== undefined) rows.push(rate('reads by id', limits.readRate, reads.rate, readRate));
+  if (limits.write !== undefined)
+    rows.push(
+      atMost(`median write (reference ${short(reference.writes.p50)} ms)`, limits.write, writes.p50, 'ms'),
+      atMost(`writes that failed (of ${writes.count})`, limits.failures ?? 0, 100 * writes.failures, '%'),
+    );
+  // Some writes may get a connection at once and others wait for long, which the median does not show.
+  if (limits.writeRate !== undefined)
+    rows.push(rate('writes', limits.writeRate, writes.rate, reference.writes.rate));
+  return rows;
+}
+
+/** What the attackers were told. */
+function attackedRows(limits: Limits, reports: readonly AttackReport[]): Row[] {
+  const refusals = reports.flatMap((report) => report.refusals);
+  const rows: Row[] = [];
+  const of = `of ${refusals.length}`;
+  if (refusals.length > 0) rows.push(atMost(`slowest refusal (${of})`, REFUSAL, quantile(refusals, 1), 'ms'));
+  if (limits.refusals !== undefined)
+    rows.push(atMost(`refusals, 95 % within (${of})`, limits.refusals, quantile(refusals, 0.95), 'ms'));
+  if (limits.granted !== undefined)
+    rows.push(
+      atMost('answers of 200', limits.granted, sum(reports.map(({ statuses }) => statuses['200'] ?? 0))),
+    );
+  if (limits.largest !== undefined)
+    rows.push(
+      atMost(
+        'largest answer',
+        limits.largest,
+        Math.max(...reports.map(({ largest }) => largest)) / 1000,
+        'KB',
+      ),
+    );
+  return rows;
+}
+
+/** Sends every hostile text to every place. A place after which the service does not answer is frozen. */
+async function runTexts(world: World): Promise<Row[]> {
+  const service = await startService(world);
+  const end = watch(service, world);
+  const frozen = new Set<string>();
+  let count = 0;
+  try {
+    for (const [place, request] of hostileTexts()) {
+      count += 1;
+      // A refused body may end in a reset.
+      const isAnswered = await askOnce(service.port, request).then(() => true, () => false); // prettier-ignore
+      const isUp = isAnswered || (await askOnce(service.port, { path: '/healthz' }).then(() => true, () => false)); // prettier-ignore
+      if (!isUp) frozen.add(place);
+      if (frozen.size > 0) break;
+    }
+    const { hold, memory } = await end();
+    return [
+      atMost(`places that freeze the service (${[...frozen].join() || `of ${count} texts`})`, 0, frozen.size),
+      atMost('event loop held', 50, hold, 'ms'),
+      atMost('memory', MEMORY, memory, 'MB'),
+    ];
+  } finally {
+    await service.kill();
+  }
+}
+
+/** Serves an honest crowd. */
+async function runCrowd(world: World, { people, beside, disconnects = 0, limits }: Crowd): Promise<Row[]> {
+  const service = await startService(world);
+  const { sql } = world.database;
+  const { port } = service;
+  try {
+    if (people.requests.some(({ as }) => as)) await live(port, { ...people, count: 1, each: 1 }); // logs in
+    const apart =
+      limits.sameAsApart === undefined ? undefined : await live(port, { ...people, from: undefined });
+    if (limits.read !== undefined) await probe(service, 1);
+    const reference = limits.read === undefined ? undefined : await probe(service, REFERENCE);
+    const others = beside ? live(port, beside) : Promise.resolve();
+    const living = live(port, people);
+    const probed = reference ? await probe(service, Number(values.seconds), 3) : undefined;
+    for (let count = 0; count < disconnects; count += 1) {
+      await sleep(500);
+      await sql`select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and application_name = 'vitrine'`;
+    }
+    const lived = await living;
+    const middle = median(lived.times);
+    const told = [...new Set(lived.failures)].slice(0, 3).join(', ') || `of ${lived.times.length}`;
+    const rows = [
+      atMost(`answers other than 200 (${told})`, 0, lived.failures.length),
+      atMost('slowest answer', people.slowFor ? 600_000 : 60_000, Math.max(...lived.times), 'ms'),
+    ];
+    if (limits.slowest !== undefined)
+      rows.push(
+        atMost(
+          `slowest answer (median ${short(middle)} ms)`,
+          limits.slowest,
+          Math.max(...lived.times) / middle,
+          '×',
+        ),
+      );
+    if (apart)
+      rows.push(
+        atMost('median, to that from 200 addresses', limits.sameAsApart!, middle / median(apart.times), '×'),
+      );
+    if (limits.refusals !== undefined)
+      rows.push(atMost('refusals before a success', limits.refusals, lived.refusals));
+    if (reference && probed) rows.push(...probedRows({ read: limits.read! }, reference, probed, NaN));
+    await others;
+    return rows;
+  } finally {
+    await service.kill();
+  }
+}
+
+interface Result {
+  readonly name: string;
+  readonly rows: readonly Row[];
+  readonly tries: number;
+}
+const isHeld = ({ rows }: Result): boolean => rows.length > 0 && rows.every(isKept);
+
+const HEAD = ['attack or crowd', 'measured', 'limit', 'value', ''];
+const lines = ({ name, rows, tries }: Result): string[][] =>
+  rows.map((row, index) => {
+    const quantity = (value: number): string =>
+      `${short(value)}${row.unit === '×' ? '×' : ` ${row.unit}`}`.trim();
+    const first = `${name}${tries > 1 ? `, try ${tries}` : ''}`;
+    const verdict = isKept(row) ? 'ok' : '**over**';
+    return [
+      index === 0 ? first : '',
+      row.what,
+      `${row.bound} ${quantity(row.limit)}`,
+      quantity(row.value),
+      verdict,
+    ];
+  });
+
+function summary(results: readonly Result[]): string {
+  const over = results.filter((result) => !isHeld(result)).map(({ name }) => name);
+  return over.length === 0
+    ? 'Every limit is kept.'
+    : `${over.length} of ${results.length} exceed a limit: ${over.join(', ')}.`;
+}
+
+/** The page of a full run. */
+const report = (results: readonly Result[], postgres: string): string => `# Under siege
+
+\`npm run siege\` writes this page. Each attack runs in processes of its own against a fresh, compiled service with ${MESSAGES.toLocaleString('en')} rows; the requests of each are in [attacks.ts](siege/attacks.ts). Meanwhile an honest client at another address reads records by id over 8 connections and edits records over 4.
+The honest crowds, which must all be answered, have ${CROWDED.toLocaleString('en')} rows: ${CROWDS.map(({ name, title }) => `${title} (${name})`).join('; ')}.
+
+- "×" compares with the same client on the same service just before the attack, for rates before and after it. Values under attack are the median of three rounds.
+- "event loop held" is processor time of the main thread between two turns of the loop, so waiting for a core does not count.
+- "longest statement" is processor time of one process of PostgreSQL, for the same reason.
+- Attackers, client, service and PostgreSQL share the cores of one machine. Its speed changes, so an attack over a limit is repeated up to twice; its row says so.
+
+${summary(results)} ${machine(postgres)}.
+
+${markdown(HEAD, results.flatMap(lines), 3)}
+`;
 
 /** Ctrl-C ends the run; the database and every process are still cleaned up. */
 const interruption = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => interruption.abort());
 
-const say = (text: string): void => void process.stderr.write(`${text}\n`);
-const print = (text: string): void => void (values.json || process.stdout.write(`${text}\n`));
-
-async function perform(scenario: Scenario, stage: Stage, tries: number): Promise<Result> {
-  const stolen = watchHost();
-  const limit = new AbortController();
-  const signal = AbortSignal.any([limit.signal, interruption.signal]);
-  try {
-    const late = sleep(LIMIT * 1000, undefined, { signal }).then(() => {
-      throw new Error(`did not end within ${LIMIT} s`);
-    });
-    const rows = await Promise.race([scenario.run(stage), late]);
-    return { scenario, rows, stolen: stolen(), tries };
-  } catch (error) {
-    return { scenario, rows: [], fault: (error as Error).message, stolen: stolen(), tries };
-  } finally {
-    limit.abort();
-    await stage.clear();
+async function perform(
+  world: World,
+  name: string,
+  run: () => Promise<Row[]>,
+  messages: number,
+): Promise<Result[]> {
+  if (!isWanted(name) || interruption.signal.aborted) return [];
+  for (let tries = 1; ; tries += 1) {
+    const started = performance.now();
+    let rows: Row[];
+    try {
+      rows = await run();
+    } catch (error) {
+      rows = [atMost(String((error as Error).message), 0, NaN)];
+    }
+    await restore(world, messages);
+    const result = { name, rows, tries };
+    say(`${name}: ${((performance.now() - started) / 1000).toFixed(1)} s`);
+    for (const line of lines(result)) process.stdout.write(`| ${line.join(' | ')} |\n`);
+    if (isHeld(result) || tries === TRIES || interruption.signal.aborted) return [result];
   }
 }
 
-async function siege(options: Omit<StageOptions, 'isShort'>): Promise<readonly Result[]> {
+async function runAll(world: World): Promise<Result[]> {
   const results: Result[] = [];
-  for (const line of HEAD) print(line);
-  for (const scenario of chosen) {
-    if (interruption.signal.aborted) break;
-    let result: Result;
-    for (let tries = 1; ; tries += 1) {
-      const started = performance.now();
-      result = await perform(scenario, createStage({ ...options, isShort }), tries);
-      const share = (100 * result.stolen).toFixed(0);
-      const seconds = ((performance.now() - started) / 1000).toFixed(1);
-      say(`${scenario.name}: ${seconds} s, ${share} % of the processor time taken by the host`);
-      for (const line of lines(result, isShort)) print(line);
-      const isOver = !isHeld(result, isShort);
-      if (!isOver || tries === TRIES || interruption.signal.aborted) break;
-      say(`${scenario.name}: once more`);
-    }
-    results.push(result);
-  }
+  for (const attack of ATTACKS)
+    results.push(...(await perform(world, attack[0], () => runAttack(world, attack), MESSAGES)));
+  results.push(...(await perform(world, TEXTS, () => runTexts(world), MESSAGES)));
+  if (CROWDS.some(({ name }) => isWanted(name))) await addMessages(world.database.sql, MESSAGES, CROWDED);
+  for (const crowd of CROWDS)
+    results.push(...(await perform(world, crowd.name, () => runCrowd(world, crowd), CROWDED)));
   return results;
 }
 
-/** The address of the siege's database on the standby, once it is there. */
-async function replicaOf(world: World, { primary, standbys: [standby] }: Replication): Promise<string> {
-  await until('the standby', async () => {
-    const [row] = await primary.sql`
-      select bool_and(replay_lsn >= pg_current_wal_lsn()) as done from pg_stat_replication`;
-    return row?.['done'] === true;
-  });
-  const url = new URL(standby?.superuserUrl ?? '');
-  url.pathname = new URL(world.url).pathname;
-  return url.href;
-}
-
 const directory = await mkdtemp(join(tmpdir(), 'vitrine-siege-'));
-let replication: Replication | undefined;
-await chmod(directory, 0o755); // the embedded server runs as another user when this is root
+let close = (): Promise<void> => Promise.resolve();
 try {
-  for (const name of ['package.json', 'node_modules']) await symlink(resolve(name), join(directory, name));
-  // Attackers that run TypeScript through tsx would be slower than the service.
-  const flags = ['-p', '.', '--noEmit', 'false', '--noCheck', '--rootDir', '.', '--outDir', directory];
-  await promisify(execFile)(join('node_modules', '.bin', 'tsc'), flags);
-  const programs = join(directory, 'bench/siege');
+  let settings: Settings = { WORKERS: values.workers };
+  let serverUrl: string;
+  let replica: URL | undefined;
   if (values.replica) {
     await mkdir(join(directory, 'servers'));
-    replication = await createReplication(join(directory, 'servers'), 1);
-    process.env['BENCH_DATABASE_URL'] = replication.primary.superuserUrl;
-  }
+    const options = { standbys: 1, postgres: values.postgres, settings: { wal_keep_size: '4GB' } };
+    const cluster = await createCluster(join(directory, 'servers'), options);
+    close = cluster.close;
+    serverUrl = cluster.primary.superuserUrl;
+    replica = new URL(cluster.standbys[0]!.superuserUrl);
+  } else ({ url: serverUrl, close } = await openServer(directory, { postgres: values.postgres }));
   say('filling the database ...');
-  const world = await createWorld(directory, join(programs, 'registry.js'));
+  const created = await createWorld(serverUrl, directory, settings);
   try {
-    const settings = {
-      WORKERS: values.workers,
-      ...(replication ? { DATABASE_READ_URL: await replicaOf(world, replication) } : {}),
-    };
-    const results = await siege({ world, programs, settings });
-    print('');
-    // Last, so that it is there where only the end of a long output is kept.
-    for (const result of results.filter((one) => !isHeld(one, isShort)))
-      for (const line of lines(result, isShort)) print(line);
-    print(`${summary(results, isShort)}.`);
-    if (values.json) process.stdout.write(`${JSON.stringify(results, undefined, 2)}\n`);
-    const isPlain = values.workers === '1' && !values.replica && parts === 1;
-    const isWhole = isPlain && positionals.length === 0 && !isShort && !interruption.signal.aborted;
-    if (isWhole) await writeFile(new URL('../siege.md', import.meta.url), report(results, world.version));
-    if (!results.every((result) => isHeld(result, isShort))) process.exitCode = 1;
+    if (replica) {
+      replica.pathname = new URL(created.database.url).pathname;
+      settings = { ...settings, DATABASE_READ_URL: replica.href };
+      await until('the standby', async () => {
+        const [row] = await created.database.sql`
+          select bool_and(replay_lsn >= pg_current_wal_lsn()) as done from pg_stat_replication`;
+        return row?.['done'] === true;
+      });
+    }
+    const world = { ...created, settings };
+    const results = await runAll(world);
+    process.stdout.write(`\n${summary(results)}\n`);
+    const isWhole = process.argv.length === 2 && !interruption.signal.aborted;
+    if (isWhole)
+      await writeFile(new URL('../siege.md', import.meta.url), report(results, created.database.version));
+    if (!results.every(isHeld)) process.exitCode = 1;
   } finally {
-    await world.drop();
+    await created.database.drop();
   }
 } finally {
-  await replication?.close();
+  for (const worker of workers) worker.kill();
+  await close();
   await rm(directory, { recursive: true, force: true });
 }
-// A scenario that did not end may still wait for something.
 process.exit();

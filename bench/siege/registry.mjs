@@ -1,8 +1,5 @@
-// The resources of the besieged service: the shipped ones, and one for each kind of data that an attack aims at. The service
-// loads this file on its own, so it imports nothing. SIEGE_LATER puts a column out of the admin area's sight.
-const isLater = process.env['SIEGE_LATER'] === '1';
-
-export const user = {
+// The resources of the besieged service: the shipped ones, and one for each kind of data that an attack aims at.
+const user = {
   model: 'user',
   columns: {
     username: { type: 'string', unique: true },
@@ -17,7 +14,7 @@ export const user = {
   admin: { search: ['username', 'email'] },
 };
 
-export const message = {
+const message = {
   model: 'message',
   columns: {
     user: { type: 'foreignKey', references: 'user' },
@@ -71,7 +68,6 @@ const member = {
   },
   access: 'user',
   exclude: ['code'],
-  ...(isLater && { admin: { exclude: ['nickname'] } }),
 };
 
 /** A key of two columns, and as many arrays as fit into a body. */
