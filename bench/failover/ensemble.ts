@@ -3,14 +3,11 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmod, chown, mkdir, open, readFile, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
-import postgres from 'postgres';
+import type postgres from 'postgres';
 import { freePort, serverOwner } from '../../src/db/connection/embedded.ts';
-import { childrenOf } from '../faults/cluster.ts';
-import { ended, hasEnded, until } from '../faults/processes.ts';
+import { binariesOf, connect, HOST, ROLE } from '../postgres.ts';
+import { ended, familyOf, hasEnded, signal, until } from '../processes.ts';
 
-const HOST = '127.0.0.1';
-const DATABASE = 'vitrine';
-const BINARIES = process.env['FAILOVER_POSTGRES_BIN'] ?? '/usr/lib/postgresql/15/bin';
 /** Debian has HAProxy and PgBouncer where only root looks. */
 const PATH = [process.env['PATH'], '/usr/sbin'].join(delimiter);
 
@@ -21,14 +18,6 @@ export type Route = (typeof ROUTES)[number];
 /** What dies with the primary. */
 export const DEATHS = ['PostgreSQL', 'PostgreSQL and Patroni'] as const;
 export type Death = (typeof DEATHS)[number];
-
-interface Member {
-  readonly name: string;
-  readonly role: string;
-  readonly state: string;
-}
-
-const isLeader = ({ role }: Member): boolean => /^(leader|master)$/.test(role);
 
 interface Node {
   readonly name: string;
@@ -46,63 +35,50 @@ export interface Ensemble {
   readonly url: (route: Route) => string;
   /** Waits until there is a primary, and each other node follows it, one of them synchronously. */
   readonly healthy: () => Promise<void>;
-  /** Kills the primary with SIGKILL. Gives its name. */
-  readonly kill: (death: Death) => Promise<string>;
+  /** Kills the primary with SIGKILL. */
+  readonly kill: (death: Death) => Promise<void>;
   /** Starts each Patroni that has died. */
   readonly revive: () => void;
   readonly close: () => Promise<void>;
 }
 
-/** Makes the nodes, and waits until they are in step. */
-export async function createEnsemble(directory: string, count: number): Promise<Ensemble> {
+/** Makes the nodes, and waits until they are in step. @param version of Debian's PostgreSQL */
+export async function createEnsemble(directory: string, count: number, version: string): Promise<Ensemble> {
   const owner = await serverOwner();
   const password = randomBytes(12).toString('hex');
   const log = await open(join(directory, 'ensemble.log'), 'a');
   const children: ChildProcess[] = [];
   const start = (command: string, words: readonly string[]): ChildProcess => {
-    const child = spawn(command, words, {
-      ...owner,
-      cwd: '/',
-      env: { PATH, HOME: directory },
-      stdio: ['ignore', log.fd, log.fd],
-    });
+    const options = { ...owner, cwd: '/', env: { PATH, HOME: directory } };
+    const child = spawn(command, words, { ...options, stdio: ['ignore', log.fd, log.fd] });
     child.on('error', () => undefined); // it is missing: `until` reports that it does not answer
     children.push(child);
     return child;
+  };
+  const give = async (path: string): Promise<string> => {
+    if (owner) await chown(path, owner.uid, owner.gid);
+    return path;
   };
   const folder = async (name: string): Promise<string> => {
     const path = join(directory, name);
     await mkdir(path);
     await chmod(path, 0o700);
-    if (owner) await chown(path, owner.uid, owner.gid);
-    return path;
+    return give(path);
   };
   const configure = async (name: string, text: string): Promise<string> => {
-    const path = join(directory, name);
-    await writeFile(path, text, { mode: 0o600 });
-    if (owner) await chown(path, owner.uid, owner.gid);
-    return path;
+    await writeFile(join(directory, name), text, { mode: 0o600 });
+    return give(join(directory, name));
   };
 
-  const etcd = await freePort();
-  const peer = await freePort();
+  const [etcd, peer] = [`${HOST}:${await freePort()}`, `http://${HOST}:${await freePort()}`];
+  const listening = { client: `http://${etcd}`, peer };
   start('etcd', [
     ...['--data-dir', await folder('etcd'), '--name', 'etcd', '--log-level', 'error'],
-    ...[
-      '--listen-client-urls',
-      `http://${HOST}:${etcd}`,
-      '--advertise-client-urls',
-      `http://${HOST}:${etcd}`,
-    ],
-    ...[
-      '--listen-peer-urls',
-      `http://${HOST}:${peer}`,
-      '--initial-advertise-peer-urls',
-      `http://${HOST}:${peer}`,
-    ],
-    ...['--initial-cluster', `etcd=http://${HOST}:${peer}`],
+    ...['--listen-client-urls', listening.client, '--advertise-client-urls', listening.client],
+    ...['--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer],
+    ...['--initial-cluster', `etcd=${peer}`],
   ]);
-  await until('etcd', async () => (await fetch(`http://${HOST}:${etcd}/health`)).ok);
+  await until('etcd', async () => (await fetch(`http://${etcd}/health`)).ok);
 
   const nodes: Node[] = [];
   for (let index = 1; index <= count; index += 1) {
@@ -114,7 +90,7 @@ export async function createEnsemble(directory: string, count: number): Promise<
       scope: 'vitrine',
       name,
       restapi: { listen: `${HOST}:${api}`, connect_address: `${HOST}:${api}` },
-      etcd3: { host: `${HOST}:${etcd}` },
+      etcd3: { host: etcd },
       bootstrap: {
         dcs: {
           ttl: 5,
@@ -130,13 +106,13 @@ export async function createEnsemble(directory: string, count: number): Promise<
           },
         },
         initdb: [{ encoding: 'UTF8' }, { locale: 'C' }],
-        pg_hba: [`host replication all ${HOST}/32 scram-sha-256`, `host all all ${HOST}/32 scram-sha-256`],
+        pg_hba: ['replication', 'all'].map((name) => `host ${name} all ${HOST}/32 scram-sha-256`),
       },
       postgresql: {
         listen: `${HOST}:${port}`,
         connect_address: `${HOST}:${port}`,
         data_dir: data,
-        bin_dir: BINARIES,
+        bin_dir: binariesOf(version),
         pgpass: join(home, 'pgpass'),
         parameters: { unix_socket_directories: home },
         authentication: {
@@ -149,12 +125,24 @@ export async function createEnsemble(directory: string, count: number): Promise<
     nodes.push({ name, port, api, data, config, patroni: start('patroni', [config]) });
   }
 
-  const members = async (): Promise<readonly Member[]> => {
-    const answers = nodes.map(async ({ api }) => {
-      const answer = await fetch(`http://${HOST}:${api}/cluster`, { signal: AbortSignal.timeout(2000) });
-      return ((await answer.json()) as { readonly members: readonly Member[] }).members;
-    });
-    return Promise.any(answers);
+  interface Member {
+    readonly name: string;
+    readonly role: string;
+    readonly state: string;
+  }
+  const members = async (): Promise<readonly Member[]> =>
+    Promise.any(
+      nodes.map(async ({ api }) => {
+        const answer = await fetch(`http://${HOST}:${api}/cluster`, { signal: AbortSignal.timeout(2000) });
+        return ((await answer.json()) as { readonly members: readonly Member[] }).members;
+      }),
+    );
+  const isLeader = ({ role }: Member): boolean => /^(leader|master)$/.test(role);
+  const primary = async (): Promise<Node> => {
+    const { name } = (await members()).find(isLeader) ?? {};
+    const node = nodes.find((one) => one.name === name);
+    if (!node) throw new Error('there is no primary');
+    return node;
   };
   async function healthy(): Promise<void> {
     const isHealthy = async (): Promise<boolean> => {
@@ -166,7 +154,7 @@ export async function createEnsemble(directory: string, count: number): Promise<
     await until('a primary and its synchronous standby', isHealthy, 180);
   }
 
-  const proxy = await freePort();
+  const [proxy, pooler] = [await freePort(), await freePort()];
   const servers = nodes.map(({ name, port, api }) => `  server ${name} ${HOST}:${port} check port ${api}`);
   const haproxy = await configure(
     'haproxy.cfg',
@@ -185,12 +173,11 @@ listen primary
 ${servers.join('\n')}
 `,
   );
-  const pooler = await freePort();
-  const users = await configure('users.txt', `"vitrine" "${password}"\n`);
+  const users = await configure('users.txt', `"${ROLE}" "${password}"\n`);
   const pgbouncer = await configure(
     'pgbouncer.ini',
     `[databases]
-${DATABASE} = host=${HOST} port=${proxy} dbname=${DATABASE}
+${ROLE} = host=${HOST} port=${proxy} dbname=${ROLE}
 [pgbouncer]
 listen_addr = ${HOST}
 listen_port = ${pooler}
@@ -205,9 +192,9 @@ server_login_retry = 1
 `,
   );
 
-  const address = (role: string, hosts: string, database: string, query = ''): string =>
-    `postgres://${role}:${password}@${hosts}/${database}${query}`;
-  const target = '?target_session_attrs=read-write';
+  const address = (role: string, hosts: string, name: string, query = ''): string =>
+    `postgres://${role}:${password}@${hosts}/${name}${query}`;
+  let sql: postgres.Sql | undefined;
   const close = async (): Promise<void> => {
     await sql?.end({ timeout: 1 });
     for (const { patroni } of nodes) patroni.kill('SIGKILL');
@@ -216,52 +203,38 @@ server_login_retry = 1
     await Promise.all(children.filter(({ pid }) => pid !== undefined).map(ended));
     await log.close();
   };
-  let sql: postgres.Sql | undefined;
   try {
     await healthy();
     start('haproxy', ['-db', '-f', haproxy]);
     start('pgbouncer', [pgbouncer]);
-    const options = { max: 4, onnotice: () => undefined, max_lifetime: null, backoff: () => 0.1 };
     // HAProxy leads to any node until its first checks.
-    const { name: leader } = (await members()).find(isLeader) ?? {};
-    const primary = nodes.find((node) => node.name === leader);
-    const first = postgres(address('postgres', `${HOST}:${primary?.port}`, 'postgres'), {
-      ...options,
-      max: 1,
-    });
-    await first.unsafe(`create role vitrine login password '${password}'`);
+    const first = connect(address('postgres', `${HOST}:${(await primary()).port}`, 'postgres'), 1);
+    await first.unsafe(`create role ${ROLE} login password '${password}'`);
     // PgBouncer drops the timeouts that the service sets.
     for (const [name, value] of Object.entries({ statement_timeout: '10s', lock_timeout: '5s' }))
-      await first.unsafe(`alter role vitrine set ${name} = '${value}'`);
-    await first.unsafe(`create database ${DATABASE} owner vitrine`);
+      await first.unsafe(`alter role ${ROLE} set ${name} = '${value}'`);
+    await first.unsafe(`create database ${ROLE} owner ${ROLE}`);
     await first.end();
-    sql = postgres(address('postgres', `${HOST}:${proxy}`, DATABASE), options);
+    sql = connect(address('postgres', `${HOST}:${proxy}`, ROLE), 4);
   } catch (error) {
     await close();
     throw error;
   }
+  const target = '?target_session_attrs=read-write';
+  const all = nodes.map(({ port }) => `${HOST}:${port}`).join();
   const routes: Readonly<Record<Route, string>> = {
-    'several servers': address(
-      'vitrine',
-      nodes.map(({ port }) => `${HOST}:${port}`).join(),
-      DATABASE,
-      target,
-    ),
-    HAProxy: address('vitrine', `${HOST}:${proxy}`, DATABASE, target),
-    'HAProxy and PgBouncer': address('vitrine', `${HOST}:${pooler}`, DATABASE, '?prepare=false'),
+    'several servers': address(ROLE, all, ROLE, target),
+    HAProxy: address(ROLE, `${HOST}:${proxy}`, ROLE, target),
+    'HAProxy and PgBouncer': address(ROLE, `${HOST}:${pooler}`, ROLE, '?prepare=false'),
   };
   return {
     sql,
     url: (route) => routes[route],
     healthy,
     kill: async (death) => {
-      const all = await members();
-      const { name } = all.find(isLeader) ?? {};
-      const node = nodes.find((one) => one.name === name);
-      if (!node) throw new Error('there is no primary');
+      const node = await primary();
       if (death === 'PostgreSQL and Patroni') node.patroni.kill('SIGKILL');
       await killPostgres(node.data);
-      return node.name;
     },
     revive: () => {
       for (const node of nodes) if (hasEnded(node.patroni)) node.patroni = start('patroni', [node.config]);
@@ -277,12 +250,5 @@ async function killPostgres(data: string): Promise<void> {
   if (!(pid > 1)) return;
   // The number of a server that is gone may belong to another process.
   const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
-  if (!command.includes(data)) return;
-  for (const one of [pid, ...(await childrenOf(pid))]) {
-    try {
-      process.kill(one, 'SIGKILL');
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
-    }
-  }
+  if (command.includes(data)) for (const one of await familyOf(pid)) signal(one, 'SIGKILL');
 }

@@ -1,31 +1,125 @@
 // Causes faults under load and checks what is left: npm run faults. See --help.
-import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { freePort } from '../../src/db/connection/embedded.ts';
-import { createCluster } from './cluster.ts';
-import { isIsolated, runIsolated } from './isolation.ts';
-import { FAULTS } from './kinds/index.ts';
-import { createNetwork } from './network.ts';
-import { parseOptions, type Options } from './options.ts';
-import { report, table, type Results } from './report.ts';
-import { runRound, type Round } from './round.ts';
-import { createService } from './service.ts';
-import { populate, type Stage } from './stage.ts';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import {
+  clear,
+  COLUMNS,
+  createLedger,
+  noCounts,
+  populate,
+  read,
+  settle,
+  slowDown,
+  verify,
+  type Counts,
+  type Ledger,
+} from '../ledger.ts';
+import { createCluster } from '../postgres.ts';
+import { createService } from '../service.ts';
+import { machine, markdown, whole } from '../table.ts';
+import { startLoad } from '../writers.ts';
+import { FAULTS, MAX_CONNECTIONS, type Fault, type Stage, type Variant } from './kinds.ts';
+import { createNetwork, isIsolated, runIsolated } from './network.ts';
 
+const USAGE = `Usage: npm run faults -- [FAULT...] [--rounds N] [--seconds N] [--workers N] [--replica] [--postgres VERSION] [--short] [--json]
+
+Runs the service under load, causes faults, and checks that no acknowledged write is lost. Without the name of a fault it runs
+all of them, and writes the table to bench/faults.md. Exit code 1 where an invariant does not hold.
+
+  --rounds N    rounds of each fault (3)
+  --seconds N   how long a fault lasts (2)
+  --workers N   processes of the service (1)
+  --replica     a standby answers reads
+  --postgres V  a version of Debian's PostgreSQL, or the folder of its programs; else the embedded one
+  --short       one round of the faults that are quick to cause; prints counts only
+  --json        prints the result as JSON
+
+Faults: ${FAULTS.map(({ name }) => name).join(', ')}
+`;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    rounds: { type: 'string' },
+    seconds: { type: 'string' },
+    workers: { type: 'string', default: '1' },
+    replica: { type: 'boolean', default: false },
+    postgres: { type: 'string' },
+    short: { type: 'boolean', default: false },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+});
+const rounds = Number(values.rounds ?? (values.short ? 1 : 3));
+const seconds = Number(values.seconds ?? (values.short ? 1 : 2));
+
+/** Milliseconds of load before the fault, and after the recovery. */
+const [BEFORE, AFTER] = [500, 300];
 /** How many violations of a round are printed. */
 const SHOWN = 10;
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 
-async function runAll(stage: Stage, { faults, rounds, seconds }: Options): Promise<Round[]> {
+interface Round {
+  /** The fault and its variant. */
+  readonly name: string;
+  readonly counts: Counts;
+  /** Seconds from the end of the fault to the first acknowledged write, and until every client had one. */
+  readonly first: number;
+  readonly all: number | undefined;
+  readonly violations: readonly string[];
+}
+
+/** Before a fault every client has to succeed. */
+const disturbances = ({ operations }: Ledger, from: number): string[] =>
+  operations
+    .slice(from)
+    .filter(({ failure }) => failure && failure !== 'conflict' && failure !== 'left')
+    .map(({ token, answer }) => `unexpected: before the fault ${token} was answered with ${answer}`);
+
+/** One round: load, fault, recovery, load, verification. */
+async function runRound(stage: Stage, name: string, variant: Variant, mark: string): Promise<Round> {
+  const { sql, service } = stage;
+  const violations: string[] = [];
+  await variant.prepare?.(stage);
+  try {
+    await clear(sql);
+    const ledger = createLedger(mark);
+    const load = startLoad({ ports: [service.port] }, ledger);
+    // The service may still be busy with what the last round has left behind.
+    await load.recovered();
+    const calm = ledger.operations.length;
+    await sleep(BEFORE);
+    violations.push(...disturbances(ledger, calm));
+    const hits = await variant.strike(stage, variant.seconds ?? seconds, ledger);
+    if (hits === 0) violations.push('unexpected: the fault did not strike');
+    const { first, all } = await load.recovered();
+    if (all === undefined) violations.push('unexpected: not every client can write again');
+    await sleep(AFTER);
+    await load.stop();
+    // A packet that was lost may still arrive. The end of the session makes sure that it does not.
+    if (variant.leavesStatements)
+      await sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'vitrine'`;
+    await settle(sql, service);
+    const verdict = verify(ledger, await read(sql), new Set(variant.allows));
+    violations.push(...verdict.violations);
+    const unexpected = violations.filter((text) => text.startsWith('unexpected: ')).length;
+    return { name, counts: { ...verdict.counts, unexpected }, first, all, violations };
+  } finally {
+    await variant.restore?.(stage);
+  }
+}
+
+async function runAll(stage: Stage, faults: readonly Fault[]): Promise<Round[]> {
   const done: Round[] = [];
-  for (const fault of faults) {
-    if (fault.obstacle?.() !== undefined) continue;
-    for (let index = 0; index < Math.max(rounds, fault.variants.length); index += 1) {
-      const variant = fault.variants[index % fault.variants.length];
-      if (!variant) continue;
-      say(`${fault.name}: ${variant.name} ...`);
-      const round = await runRound(stage, fault, variant, seconds, `${done.length}`);
+  for (const { name, variants, obstacle } of faults) {
+    if (obstacle?.() !== undefined) continue;
+    for (let index = 0; index < Math.max(rounds, variants.length); index += 1) {
+      const variant = variants[index % variants.length]!;
+      say(`${name}: ${variant.name} ...`);
+      const round = await runRound(stage, `${name}: ${variant.name}`, variant, String(done.length));
       for (const text of round.violations.slice(0, SHOWN)) say(`  ${text}`);
       if (round.violations.length > SHOWN) say(`  and ${round.violations.length - SHOWN} more`);
       done.push(round);
@@ -34,6 +128,54 @@ async function runAll(stage: Stage, { faults, rounds, seconds }: Options): Promi
   return done;
 }
 
+/** The table: one row for each way in which a fault strikes, and the sum. */
+function table(all: readonly Round[], skipped: readonly string[]): string {
+  const longest = (times: readonly (number | undefined)[]): string =>
+    times.every((time) => time !== undefined && time >= 0)
+      ? Math.max(...(times as number[])).toFixed(1)
+      : 'never';
+  const rowOf = (name: string, of: readonly Round[]): string[] => {
+    const total = noCounts();
+    for (const { counts } of of) for (const [key] of COLUMNS) total[key] += counts[key];
+    const times = [longest(of.map((round) => round.first)), longest(of.map((round) => round.all))];
+    return [name, String(of.length), ...COLUMNS.map(([key]) => whole(total[key])), ...times];
+  };
+  const names = [...new Set(all.map(({ name }) => name))];
+  const body = names.map((name) => rowOf(name, all.filter((round) => round.name === name))); // prettier-ignore
+  const times = values.short ? [] : ['first success s', 'all clients s'];
+  const head = ['fault', 'rounds', ...COLUMNS.map(([, title]) => title), ...times];
+  return [markdown(head, [...body, rowOf('all', all)], 1), ...skipped].join('\n\n');
+}
+
+/** The file that is kept in the repository. */
+const report = (text: string, postgres: string, network: string): string => `# Faults
+
+A compiled service under load on a PostgreSQL of its own, which has \`fsync\` on. Clients record every write that they send and what they are told of it.
+After each round the harness compares this with the tables and the history.
+
+${text}
+
+| column | meaning |
+| --- | --- |
+| acknowledged | writes with a success: each has to be there exactly once, with the values that were sent |
+| unknown | writes whose client closed its connection, lost it, or got the 503 that says that the outcome is not known: made completely, or not at all |
+| lost | acknowledged writes that are not there |
+| torn | records that no single write can have left like this |
+| doubled | writes that were made more than once |
+| history | entries of the history that are missing, superfluous, wrong or out of order |
+| wrong 503 | errors that mean "not made" for a write that was made, and "not known" where the fault leaves no doubt |
+| unexpected | answers that the fault does not explain, or that belong to another request |
+| first success, all clients | seconds from the end of the fault until the first write succeeds, and until each of the clients that stay has had a success; the longest of the rounds |
+
+- Eight clients create, change, read back and delete records of their own. Four clients increment two shared counters with \`If-Match\`. Three clients close their connections in the middle of their writes, in every round.
+- After an unknown outcome of a write with \`If-Match\`, the client sends it again and relies on the 412, as [Writing](../docs/writing.md#when-the-answer-is-lost) says.
+- A trigger makes each write last some milliseconds, so that faults strike in the middle of it.
+- A fault lasts ${seconds} s where its name does not say otherwise. Packets get lost in a ${network}.
+- ${machine(postgres)}.
+
+\`npm run faults\` writes this file. See [Contributing](../CONTRIBUTING.md#faults).
+`;
+
 /** Ends the run after Ctrl-C; what it has started is stopped all the same. */
 const interrupted = new Promise<never>((_, reject) => {
   for (const signal of ['SIGINT', 'SIGTERM'])
@@ -41,34 +183,52 @@ const interrupted = new Promise<never>((_, reject) => {
 });
 interrupted.catch(() => undefined);
 
-/** Makes the cluster and the service, and runs the rounds. */
-async function run(options: Options, directory: string): Promise<Results> {
-  const cluster = await createCluster(join(directory, 'postgres'), options.hasReplica);
+/** Makes the cluster and the service, and runs the rounds. Gives the exit code. */
+async function run(faults: readonly Fault[], directory: string): Promise<number> {
+  const cluster = await createCluster(directory, {
+    standbys: values.replica ? 1 : 0,
+    postgres: values.postgres,
+    settings: {
+      max_connections: MAX_CONNECTIONS,
+      deadlock_timeout: '100ms',
+      wal_keep_size: '256MB', // for the standby
+      max_wal_size: '64MB',
+      min_wal_size: '32MB',
+    },
+  });
+  const { primary, standbys } = cluster;
   try {
-    const network = await createNetwork(cluster);
-    const log = join(directory, 'service.log');
+    const network = await createNetwork(primary);
     const settings = {
-      WORKERS: String(options.workers),
-      ...(cluster.replicaUrl === undefined ? {} : { DATABASE_READ_URL: cluster.replicaUrl }),
+      RESOURCES: resolve('bench/ledger-registry.mjs'),
+      WORKERS: values.workers,
+      ...(values.replica && { DATABASE_READ_URL: standbys[0]!.url }),
     };
-    const [port, metricsPort] = [await freePort(), await freePort()];
-    const serviceOptions = { port, metricsPort, databaseUrl: network.url, log, settings };
-    const service = createService(serviceOptions);
+    const service = await createService({ databaseUrl: network.url, settings });
     try {
       await service.start();
-      await populate(cluster);
-      const stage = { cluster, network, service, serviceOptions };
-      const rounds = await Promise.race([runAll(stage, options), interrupted]);
-      const skipped = options.faults.flatMap(({ name, obstacle }) => {
+      await populate(primary.sql);
+      await slowDown(primary.sql);
+      const stage = { cluster, server: primary, sql: primary.sql, network, service };
+      const all = await Promise.race([runAll(stage, faults), interrupted]);
+      const skipped = faults.flatMap(({ name, obstacle }) => {
         const reason = obstacle?.();
-        return reason === undefined ? [] : [{ fault: name, reason }];
+        return reason === undefined ? [] : [`${name}: not run, ${reason}`];
       });
-      return { rounds, skipped, postgres: cluster.version, network: network.kind, seconds: options.seconds };
+      const text = table(all, skipped);
+      process.stdout.write(`${values.json ? JSON.stringify({ rounds: all, skipped }, null, 2) : text}\n`);
+      const isFull = process.argv.length === 2;
+      if (isFull)
+        await writeFile(
+          new URL('../faults.md', import.meta.url),
+          report(text, cluster.version, network.kind),
+        );
+      return all.some(({ violations }) => violations.length > 0) ? 1 : 0;
     } catch (error) {
-      say(await readFile(log, 'utf8').then((text) => text.slice(-2000), String));
+      say(service.log());
       throw error;
     } finally {
-      await service.close();
+      await service.kill();
       await network.close();
     }
   } finally {
@@ -78,24 +238,21 @@ async function run(options: Options, directory: string): Promise<Results> {
 
 /** Gives the exit code. */
 async function main(): Promise<number> {
-  const options = parseOptions(process.argv.slice(2), FAULTS);
-  if (typeof options === 'string') {
-    process.stdout.write(options);
+  if (values.help) {
+    process.stdout.write(USAGE);
     return 0;
   }
+  const unknown = positionals.filter((name) => !FAULTS.some((fault) => fault.name === name));
+  if (unknown.length > 0 || !(rounds > 0) || !(seconds > 0)) throw new Error(USAGE);
   const code = await runIsolated();
   if (code !== undefined) return code;
   if (!isIsolated()) say('no network namespace here: a proxy loses the packets');
   const directory = await mkdtemp(join(tmpdir(), 'vitrine-faults-'));
-  await chmod(directory, 0o755); // PostgreSQL runs as another user when this is root
   try {
-    await mkdir(join(directory, 'postgres'));
-    await chmod(join(directory, 'postgres'), 0o755);
-    const results = await run(options, directory);
-    const text = options.isJson ? JSON.stringify(results, null, 2) : table(results, !options.isShort);
-    process.stdout.write(`${text}\n`);
-    if (options.isFull) await writeFile(new URL('../faults.md', import.meta.url), report(results));
-    return results.rounds.some(({ violations }) => violations.length > 0) ? 1 : 0;
+    await mkdir(join(directory, 'servers'));
+    const isChosen = ({ name, isShort }: Fault): boolean =>
+      positionals.length > 0 ? positionals.includes(name) : isShort || !values.short;
+    return await run(FAULTS.filter(isChosen), directory);
   } finally {
     await rm(directory, { recursive: true, force: true });
   }

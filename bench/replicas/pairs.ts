@@ -1,228 +1,70 @@
 // Clients that write a record and read it at once, while others read, and while the standbys lag, pause and restart.
-import { hash } from '@node-rs/argon2';
-import { Agent, request as send } from 'node:http';
+import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort } from '../../src/db/connection/embedded.ts';
-import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
-import type { Replication } from './replication.ts';
-
-const RESOURCES = [
-  {
-    model: 'user',
-    columns: {
-      username: { type: 'string', unique: true },
-      password: { type: 'password' },
-      active: { type: 'boolean', default: true },
-      admin: { type: 'boolean', default: false },
-    },
-    exclude: ['password'],
-  },
-  { model: 'counter', columns: { value: { type: 'integer' } }, access: 'user' },
-] satisfies Resource[];
-
-const basic = (client: number): string =>
-  `Basic ${Buffer.from(`client-${client}:password`).toString('base64')}`;
+import { clear, createLedger, populate, read, settle, verify, type Values } from '../ledger.ts';
+import type { Cluster } from '../postgres.ts';
+import { until } from '../processes.ts';
+import { createService, type Service } from '../service.ts';
+import { sum } from '../table.ts';
+import { Session, startLoad } from '../writers.ts';
 
 export interface PairOptions {
+  /** Reads of the client's own write. */
   readonly pairs: number;
   readonly clients: number;
   /** Whether a standby pauses and restarts again and again. */
   readonly hasFaults: boolean;
 }
 
-export interface PairCounts {
-  readonly pairs: number;
-  /** Reads with the position of the write that did not show it. */
-  readonly stale: number;
-  readonly failed: number;
-  /** Requests that were refused with 429 or 503 because the machine is busy. */
-  readonly refused: number;
-  /** The statuses of failed requests, and how many had each. */
-  readonly failures: Readonly<Record<string, number>>;
-  /** Reads with a position that a standby has answered. */
-  readonly onStandby: number;
-  /** Reads without the position, right after the write, and how many did not show it. */
-  readonly control: number;
-  readonly controlStale: number;
-  /** Reads of others, and how many of them a standby has answered. */
-  readonly others: number;
-  readonly othersOnStandby: number;
-  readonly pauses: number;
-  readonly restarts: number;
-  readonly seconds: number;
-}
-
-interface Answer {
-  readonly status: number;
-  readonly text: string;
-  readonly position: string | undefined;
-}
-
-/** Each client has an address and a connection to each service. */
-function createSender(client: number) {
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  const fetchText = (
-    url: string,
-    options: { method?: string; headers?: Record<string, string>; body?: string } = {},
-  ): Promise<Answer> =>
-    new Promise((resolve, reject) => {
-      const { method = 'GET', headers = {}, body } = options;
-      const sent = { 'X-Forwarded-For': `10.0.${client >> 8}.${client & 255}`, ...headers };
-      const outgoing = send(url, { method, headers: sent, agent }, (incoming) => {
-        let text = '';
-        incoming.setEncoding('utf8');
-        incoming.on('data', (chunk: string) => (text += chunk));
-        incoming.on('error', reject);
-        incoming.on('end', () => {
-          const position = incoming.headers['vitrine-position'];
-          resolve({
-            status: incoming.statusCode ?? 0,
-            text,
-            position: typeof position === 'string' ? position : undefined,
-          });
-        });
-      });
-      outgoing.on('error', reject);
-      outgoing.end(body);
-    });
-  return { fetchText, close: () => agent.destroy() };
-}
-
-/** The reads that the standbys of a service have answered. @param port that of its metrics */
-async function standbyReads(port = 0): Promise<number> {
-  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-  return [...text.matchAll(/^vitrine_replica_reads_total\S* (\d+)/gm)].reduce(
-    (sum, [, digits]) => sum + Number(digits),
-    0,
-  );
-}
-
-/** The value of the record, by its key, by a filter, or as a stream. A client may have only one stream. */
-async function readValue(
-  { fetchText }: ReturnType<typeof createSender>,
-  base: string,
-  id: number,
-  turn: number,
-  headers: Record<string, string>,
-  mayStream = false,
-): Promise<number | string> {
-  const paths = [`/${id}/`, `/?id=${id}`, `/?value__gte=0&ordering=-value&id=${id}`];
-  const isStream = turn % 50 === 49 && mayStream;
-  const accept: Record<string, string> = isStream ? { Accept: 'application/x-ndjson' } : {};
-  const path = isStream ? `/?id=${id}` : paths[turn % paths.length];
-  const { status, text } = await fetchText(`${base}/api/counter${path}`, {
-    headers: { ...headers, ...accept },
-  });
-  const digits = /"value": ?(\d+)/.exec(text)?.[1];
-  return status === 200 && digits !== undefined ? Number(digits) : `${status} ${text.slice(0, 200)}`;
-}
+/** What others read. */
+const PATHS = [
+  '/api/counter/1/',
+  '/api/entry/?number__gte=0&ordering=-number&limit=5',
+  '/api/entry/?limit=3',
+];
+/** Refusals because the machine is busy. */
+const BUSY = /^(429|503) /;
 
 /** Runs the pairs on three services: two for those who write, and one for the others. */
-export async function runPairs(replication: Replication, options: PairOptions): Promise<PairCounts> {
-  const { primary, standbys } = replication;
-  const services: Vitrine[] = [];
-  const bases: string[] = [];
-  const metricsPorts: number[] = [];
-  for (let index = 0; index < 3; index += 1) {
-    const port = await freePort();
-    metricsPorts.push(port);
-    const vitrine = await createVitrine({
-      databaseUrl: primary.url,
-      databaseReadUrl: standbys.map(({ url }) => url),
-      resources: RESOURCES,
-      port: 0,
-      metrics: `127.0.0.1:${port}`,
-      logLevel: 'error',
-      trustProxy: 1,
-    });
-    services.push(vitrine);
-    bases.push((await vitrine.start()).url);
-  }
-  const [first = '', second = '', third = ''] = bases;
-  const database = createDatabase(replication);
-  const ids = await database.prepare(options.clients);
-  let done = 0;
+export async function runPairs({ primary, standbys }: Cluster, options: PairOptions) {
+  const settings = {
+    RESOURCES: resolve('bench/ledger-registry.mjs'),
+    DATABASE_READ_URL: standbys.map(({ url }) => url).join(),
+    LOG_LEVEL: 'error',
+  };
+  const services: Service[] = [];
+  const counts = { control: 0, controlStale: 0, others: 0, pauses: 0, restarts: 0 };
+  const failures: string[] = [];
+  const ledger = createLedger('pairs');
   let isOver = false;
-  const failures: Record<string, number> = {};
-  const fail = (reason: string): void => {
-    if (/overloaded|already waiting/.test(reason)) {
-      counts.refused += 1;
-      return;
-    }
-    counts.failed += 1;
-    failures[reason] = (failures[reason] ?? 0) + 1;
-  };
-  const counts = {
-    stale: 0,
-    failed: 0,
-    refused: 0,
-    control: 0,
-    controlStale: 0,
-    others: 0,
-    pauses: 0,
-    restarts: 0,
-  };
 
-  async function writer(id: number): Promise<void> {
-    const sender = createSender(id);
-    const authorization = { Authorization: basic(id) };
-    for (let value = 1; done < options.pairs; value += 1) {
-      done += 1;
-      const [writing, reading] = value % 2 === 0 ? [first, second] : [second, first];
-      const written = await sender.fetchText(`${writing}/api/counter/${id}/`, {
-        method: 'PUT',
-        headers: { ...authorization, 'Content-Type': 'application/json' },
-        body: JSON.stringify({ value }),
-      });
-      if (written.status !== 200 || written.position === undefined) {
-        fail(`${written.status} ${written.text.slice(0, 200)}`);
-        continue;
-      }
-      // Some clients take their time, so that a standby may answer them.
-      if (value % 4 === 0) await sleep((value * 37) % 400);
-      const headers = { 'Vitrine-Position': written.position };
-      const found = await readValue(sender, reading, id, value, headers, id === ids[0]);
-      if (typeof found === 'string') fail(found);
-      else if (found < value) counts.stale += 1;
-      if (value % 10 === 0) {
-        counts.control += 1;
-        const shown = await readValue(sender, third, id, value, {});
-        if (typeof shown === 'number' && shown < value) counts.controlStale += 1;
-      }
-    }
-    sender.close();
-  }
-
-  /** Verifies the passwords one after the other, because many at once are refused. */
-  async function logIn(): Promise<void> {
-    for (const id of ids) {
-      const sender = createSender(id);
-      for (const base of [first, second]) {
-        const headers = { Authorization: basic(id), 'Content-Type': 'application/json' };
-        const body = JSON.stringify({ value: 0 });
-        await sender.fetchText(`${base}/api/counter/${id}/`, { method: 'PUT', headers, body });
-      }
-      sender.close();
-    }
+  /** Some clients take their time, so that a standby may answer them. Some read without the position, which may miss the write. */
+  async function beforeRead(id: string, expected: Values): Promise<void> {
+    if (Math.random() < 0.25) await sleep(400 * Math.random());
+    if (Math.random() > 0.1) return;
+    const session = new Session([services[2]!.port]);
+    const { status, text } = await session.send({ method: 'GET', path: `/api/entry/${id}/` });
+    session.close();
+    counts.control += 1;
+    const found = status === 200 ? (JSON.parse(text) as Values) : {};
+    if (found['token'] !== expected['token']) counts.controlStale += 1;
   }
 
   async function other(turn: number): Promise<void> {
-    const sender = createSender(60_000 + turn);
+    const session = new Session([services[2]!.port]);
     for (let index = turn; !isOver; index += 1) {
-      const found = await readValue(sender, third, ids[index % ids.length] ?? 0, index % 49, {});
-      if (typeof found === 'string') fail(found);
+      const { status, text } = await session.send({ method: 'GET', path: PATHS[index % PATHS.length]! });
+      if (status !== 200) failures.push(`${status} ${text.slice(0, 200)}`);
       counts.others += 1;
       await sleep(2);
     }
-    sender.close();
+    session.close();
   }
 
   async function trouble(): Promise<void> {
     const standby = standbys.at(-1);
-    if (!standby || !options.hasFaults) return;
-    for (let turn = 0; !isOver; turn += 1) {
+    for (let turn = 0; standby && options.hasFaults && !isOver; turn += 1) {
       await sleep(700);
-      if (isOver) return;
       if (turn % 5 === 4) {
         counts.restarts += 1;
         await standby.stop(turn % 2 === 0 ? 'immediate' : 'fast');
@@ -237,37 +79,50 @@ export async function runPairs(replication: Replication, options: PairOptions): 
   }
 
   try {
-    await logIn();
+    for (let index = 0; index < 3; index += 1) {
+      services.push(await createService({ databaseUrl: primary.url, settings }));
+      await services[index]!.start();
+    }
+    const { sql } = primary;
+    await populate(sql);
+    await clear(sql);
+    await sleep(1000); // until the standbys have them
     const started = performance.now();
+    const ports = services.slice(0, 2).map(({ port }) => port);
+    const load = startLoad(
+      { ports, writers: options.clients, incrementers: 2, leavers: 0, beforeRead },
+      ledger,
+    );
     const disturbing = trouble();
     const others = Array.from({ length: 4 }, (_, turn) => other(turn));
-    await Promise.all(ids.map(writer));
+    await until('the pairs', () => ledger.reads >= options.pairs, 3600);
     isOver = true;
-    await Promise.all([disturbing, ...others]);
+    await Promise.all([load.stop(), disturbing, ...others]);
     const seconds = (performance.now() - started) / 1000;
-    const onStandby = (await standbyReads(metricsPorts[0])) + (await standbyReads(metricsPorts[1]));
-    const othersOnStandby = await standbyReads(metricsPorts[2]);
-    const { control, others: read } = counts;
-    // The control reads are on the service of the others.
-    return { ...counts, failures, pairs: done, onStandby, others: read + control, othersOnStandby, seconds };
+    const [first, second, third] = await Promise.all(
+      services.map((service) => service.metric('vitrine_replica_reads_total')),
+    );
+    for (const service of services) await settle(sql, service);
+    const { violations } = verify(ledger, await read(sql), new Set(['busy']));
+    const all = [...failures, ...ledger.failedReads];
+    const failed = all.filter((text) => !BUSY.test(text));
+    return {
+      ...counts,
+      pairs: ledger.reads,
+      stale: ledger.mixups.length,
+      violations,
+      refused:
+        all.length -
+        failed.length +
+        sum(ledger.operations.map(({ failure }) => (failure === 'busy' ? 1 : 0))),
+      failed,
+      onStandby: first! + second!,
+      // The control reads are on the service of the others.
+      others: counts.others + counts.control,
+      othersOnStandby: third!,
+      seconds,
+    };
   } finally {
-    await database.close();
-    await Promise.all(services.map((vitrine) => vitrine.close()));
+    for (const service of services) await service.kill();
   }
-}
-
-/** Makes the user and a record for each client. */
-function createDatabase({ primary }: Replication) {
-  const sql = primary.open();
-  return {
-    prepare: async (clients: number): Promise<number[]> => {
-      const password = await hash('password');
-      await sql`insert into "user" (username, password) select 'client-' || n, ${password} from generate_series(1, ${clients}) n`;
-      const rows = await sql<{ id: number }[]>`
-        insert into counter (value) select 0 from generate_series(1, ${clients}) returning id`;
-      await sleep(1_000); // until the standbys have them
-      return rows.map(({ id }) => Number(id));
-    },
-    close: () => sql.end(),
-  };
 }

@@ -1,16 +1,20 @@
 // The verification of `npm run faults` finds each kind of damage.
 import assert from 'node:assert/strict';
-import { outcomeOf } from '../../bench/faults/client.ts';
 import {
   createLedger,
   payloadOf,
+  USER,
+  verify,
+  type Counts,
   type Failure,
+  type Found,
+  type HistoryEntry,
   type Ledger,
   type Operation,
+  type Row,
   type Values,
-} from '../../bench/faults/ledger.ts';
-import { USER, type HistoryEntry } from '../../bench/faults/replay.ts';
-import { verify, type Counts, type Found, type Row } from '../../bench/faults/verify.ts';
+} from '../../bench/ledger.ts';
+import { outcomeOf } from '../../bench/writers.ts';
 import { describe, test } from 'node:test';
 
 interface Round {

@@ -1,9 +1,9 @@
 // A commit whose wait for a synchronous standby was canceled: PostgreSQL reports success, and a failover may undo it.
 import assert from 'node:assert/strict';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createCluster } from '../../bench/faults/cluster.ts';
+import { createCluster } from '../../bench/postgres.ts';
 import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, cheapHash, request, type Answer } from '../support.ts';
@@ -12,11 +12,10 @@ import { test } from 'node:test';
 
 test('a write whose commit did not wait for its standby is no success', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'vitrine-unreplicated-'));
-  await chmod(directory, 0o755); // PostgreSQL runs as another user when this is root
   const cluster = await createCluster(directory);
-  const { sql } = cluster;
+  const { sql, url } = cluster.primary;
   const log = (): void => undefined;
-  const vitrine = await createVitrine({ databaseUrl: cluster.url, resources: [user, note], port: 0, log });
+  const vitrine = await createVitrine({ databaseUrl: url, resources: [user, note], port: 0, log });
   try {
     const { url: base } = await vitrine.start();
     await sql`insert into "user" (username, password, email)

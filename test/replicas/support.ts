@@ -2,7 +2,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createReplication, type Replication, type Server } from '../../bench/replicas/replication.ts';
+import { createCluster, type Cluster, type Server } from '../../bench/postgres.ts';
 import { createVitrine, type Resource, type VitrineOptions } from '../../src/index.ts';
 import { cheapHash, metricsAddress, request, type Answer, type RequestOptions } from '../support.ts';
 
@@ -30,7 +30,7 @@ export interface ReplicatedService {
   readonly close: () => Promise<void>;
 }
 
-export interface ReplicatedDatabase extends Replication {
+export interface ReplicatedDatabase extends Cluster {
   /** The log of the first standby. */
   readonly standbyLog: () => Promise<string>;
   readonly serve: (options?: Partial<VitrineOptions>) => Promise<ReplicatedService>;
@@ -51,8 +51,9 @@ export const resumeReplay = (server: Server): Promise<unknown> =>
 /** @param count of standbys */
 export async function createReplicatedDatabase(count: number): Promise<ReplicatedDatabase> {
   const directory = await mkdtemp(join(tmpdir(), 'vitrine-replicas-'));
-  const replication = await createReplication(directory, count);
-  const { primary, standbys } = replication;
+  const settings = { fsync: 'off', max_connections: 150 };
+  const cluster = await createCluster(directory, { standbys: count, settings });
+  const { primary, standbys } = cluster;
   let hasUsers = false;
 
   async function serve(options: Partial<VitrineOptions> = {}): Promise<ReplicatedService> {
@@ -98,10 +99,10 @@ export async function createReplicatedDatabase(count: number): Promise<Replicate
 
   return {
     standbyLog: () => readFile(join(directory, 'server-1.log'), 'utf8'),
-    ...replication,
+    ...cluster,
     serve,
     drop: async () => {
-      await replication.close();
+      await cluster.close();
       await rm(directory, { recursive: true, force: true });
     },
   };
