@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { askOnce, loop, PASSWORD, prepare, type Sample } from '../client.ts';
+import { askOnce, loop, PASSWORD, prepare, type Request, type Sample } from '../client.ts';
 import { addMessages, MESSAGES, OWNED, removeMessages, USERS } from '../messages.ts';
 import { createCluster, createDatabase, openServer, sessions, type Database } from '../postgres.ts';
 import { processorTime, residentMemory, until } from '../processes.ts';
@@ -49,11 +49,10 @@ if (values.help || !positionals.every((name) => NAMES.includes(name))) {
 
 /** How often an attack that exceeds a limit is tried: the speed of a shared machine can change between two measurements. */
 const TRIES = 3;
-/** Seconds of the reference, and after the attack until the second one. */
-const [REFERENCE, SETTLING] = [3, 1];
-/** Milliseconds until the slowest refusal: `MAX_WAIT` of costly reads, and a little. */
-const REFUSAL = 12_000;
-const MEMORY = 300;
+/** Seconds of the reference. */
+const REFERENCE = 3;
+/** Limits of all: megabytes, and milliseconds until the slowest refusal (`MAX_WAIT` of costly reads, and a little). */
+const ALL: Limits = { memory: 300, refusal: 12_000 };
 const HONEST = '198.51.100.10';
 const NEIGHBOR = '198.51.100.20';
 const REGISTRY = resolve('bench/siege/registry.mjs');
@@ -64,22 +63,79 @@ const say = (text: string): void => void process.stderr.write(`${text}\n`);
 /** One measured value and the limit that it must keep. */
 interface Row {
   readonly what: string;
-  readonly bound: 'at most' | 'at least';
   readonly limit: number;
   readonly value: number;
   /** Such as `ms`; `×` for a multiple of the reference. */
   readonly unit: string;
+  readonly isLeast?: boolean;
 }
-const atMost = (what: string, limit: number, value: number, unit = ''): Row => ({
-  what,
-  bound: 'at most',
-  limit,
-  value,
-  unit,
-});
 /** Without a value (NaN) the limit is not kept. */
-const isKept = ({ bound, limit, value }: Row): boolean =>
-  bound === 'at most' ? value <= limit : value >= limit;
+const isKept = ({ isLeast, limit, value }: Row): boolean => (isLeast ? value >= limit : value <= limit);
+
+/** All that is measured under an attack. */
+interface Siege {
+  readonly reference?: Probed | undefined;
+  readonly during?: Probed | undefined;
+  readonly readRate?: number;
+  readonly watched: Watched;
+  readonly reports: readonly AttackReport[];
+  readonly snapshot?: number;
+  /** Milliseconds of the longest statement, of one that runs alone, and the most at once. */
+  readonly statements?: { readonly longest: number; readonly alone: number; readonly atOnce: number };
+}
+
+const refusalsOf = ({ reports }: Siege): number[] => reports.flatMap(({ refusals }) => refusals);
+const times100 = (part = NaN): number => 100 * part;
+const ratio = (siege: Siege, of: (probed: Probed) => number): number =>
+  siege.during && siege.reference ? of(siege.during) / of(siege.reference) : NaN;
+
+/** What each limit is about. */
+const MEASURES: readonly (readonly [keyof Limits, what: string, unit: string, (siege: Siege) => number])[] = [
+  ['read', 'by-id p99', '×', (siege) => ratio(siege, ({ reads }) => reads.p99)],
+  [
+    'readRate',
+    'reads per second',
+    '×',
+    ({ during, readRate = NaN }) => (during?.reads.rate ?? NaN) / readRate,
+  ],
+  ['write', 'median write', 'ms', ({ during }) => during?.writes.p50 ?? NaN],
+  ['failures', 'writes that failed', '%', ({ during }) => times100(during?.writes.failures)],
+  // Some writes may get a connection at once and others wait for long, which the median does not show.
+  ['writeRate', 'writes per second', '×', (siege) => ratio(siege, ({ writes }) => writes.rate)],
+  ['hold', 'event loop held', 'ms', ({ watched }) => watched.hold],
+  ['memory', 'memory', 'MB', ({ watched }) => watched.memory],
+  ['refusal', 'slowest refusal', 'ms', (siege) => Math.max(0, ...refusalsOf(siege))],
+  ['refusals', 'refusals, 95 % within', 'ms', (siege) => quantile(refusalsOf(siege), 0.95)],
+  [
+    'granted',
+    'answers of 200',
+    '',
+    ({ reports }) => sum(reports.map(({ statuses }) => statuses['200'] ?? 0)),
+  ],
+  [
+    'largest',
+    'largest answer',
+    'KB',
+    ({ reports }) => Math.max(...reports.map(({ largest }) => largest)) / 1000,
+  ],
+  ['snapshot', 'oldest snapshot', 'ms', ({ snapshot = NaN }) => snapshot],
+  [
+    'statement',
+    'longest statement',
+    '×',
+    ({ statements: one }) => (one?.longest ?? NaN) / (one?.alone ?? NaN),
+  ],
+  ['atOnce', 'such statements at once', '', ({ statements: one }) => one?.atOnce ?? NaN],
+];
+const LEAST: readonly (keyof Limits)[] = ['readRate', 'writeRate'];
+
+const rowsOf = (limits: Limits, siege: Siege): Row[] =>
+  MEASURES.flatMap(([key, what, unit, value]) => {
+    const limit = limits[key];
+    return limit === undefined
+      ? []
+      : [{ what, limit, unit, value: value(siege), isLeast: LEAST.includes(key) }];
+  });
 
 /** What a run has: its database, its settings, and processes that send requests. */
 interface World {
@@ -108,11 +164,15 @@ async function createWorld(serverUrl: string, directory: string, settings: Setti
   return { database, settings, directory };
 }
 
-/** Takes away what an attack has left. */
-async function restore({ database: { sql } }: World, messages: number): Promise<void> {
-  await sql`drop function if exists slow cascade`;
-  await sql`select pg_terminate_backend(pid) from pg_stat_activity
+const endSessions = ({ database: { sql } }: World): Promise<unknown> =>
+  sql`select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and application_name = 'vitrine'`;
+
+/** Takes away what an attack has left. */
+async function restore(world: World, messages: number): Promise<void> {
+  const { sql } = world.database;
+  await endSessions(world);
+  await sql`drop function if exists slow cascade`;
   await sql`truncate value, folded, vitrine_history restart identity`;
   await sql`insert into value (string) values ('a')`;
   await sql`delete from diary where id > 1200`;
@@ -267,16 +327,6 @@ function watchStatements({ database: { sql } }: World): () => Promise<{ longest:
   };
 }
 
-/** Milliseconds that a condition takes when nothing else runs. */
-async function timeAlone(
-  { database: { sql } }: World,
-  { table, condition }: Limits['statement'] & {},
-): Promise<number> {
-  const started = performance.now();
-  await sql.unsafe(`select 1 from ${table} where id = 1000 and ${condition}`);
-  return performance.now() - started;
-}
-
 /** A neighbor asks for some time. */
 async function ask(
   { port }: Service,
@@ -296,40 +346,44 @@ async function ask(
   return samples.filter(({ isCutOff, time }) => !isCutOff || time > 5000);
 }
 
-/** The rows of a neighbor. */
-function rowsOf(neighbor: Neighbor, before: readonly Sample[], during: readonly Sample[]): Row[] {
+/** What a neighbor noticed. */
+function neighborRows(limits: Neighbor, before: readonly Sample[], during: readonly Sample[]): Row[] {
   const timesOf = (samples: readonly Sample[]): number[] => samples.map(({ time }) => time);
   const middle = median(timesOf(during));
   const refused = during.filter(({ answer }) => answer?.status !== 200).length / during.length;
-  const { times: most, median: limit, slowest } = neighbor;
-  const reference = median(timesOf(before));
-  const note = `${short(middle)} ms, reference ${short(reference)} ms`;
+  const values = {
+    times: middle / median(timesOf(before)),
+    median: middle,
+    slowest: Math.max(...timesOf(during)),
+  };
+  const rows = (['times', 'median', 'slowest'] as const).flatMap((key) => {
+    const limit = limits[key];
+    const what = `${key === 'slowest' ? key : 'median'} of the neighbor`;
+    return limit === undefined
+      ? []
+      : [{ what, limit, value: values[key], unit: key === 'times' ? '×' : 'ms' }];
+  });
   return [
-    ...(most === undefined
-      ? []
-      : [atMost(`median of the neighbor (${note})`, most, middle / reference, '×')]),
-    ...(limit === undefined ? [] : [atMost('median of the neighbor', limit, middle, 'ms')]),
-    ...(slowest === undefined
-      ? []
-      : [atMost('slowest of the neighbor', slowest, Math.max(...timesOf(during)), 'ms')]),
-    atMost(`not 200 for the neighbor (of ${during.length})`, neighbor.refused, 100 * refused, '%'),
+    ...rows,
+    { what: 'not 200 for the neighbor', limit: limits.refused, value: 100 * refused, unit: '%' },
   ];
 }
 
 /** Measures a fresh service without an attack and under one. */
-async function runAttack(world: World, [name, jobs, limits, more = {}]: Attack): Promise<Row[]> {
-  const { neighbors = [], setup, locks, settings, ramp = 1500, ignoresEnd = false } = more;
+async function runAttack(world: World, [, jobs, limits, more = {}]: Attack): Promise<Row[]> {
+  const { neighbors = [], setup, alone, locks, settings, ramp = 1500, ignoresEnd = false } = more;
   const { sql } = world.database;
   if (setup) await sql.unsafe(setup);
-  const alone = limits.statement ? await timeAlone(world, limits.statement) : NaN;
+  const started = performance.now();
+  if (alone) await sql.unsafe(alone);
+  const timeAlone = performance.now() - started;
   const service = await startService(world, settings);
   const locker = locks ? await sql.reserve() : undefined;
   if (locker) await locker.unsafe(`begin; ${locks}`).simple();
   try {
     const seconds = more.seconds ?? Number(values.seconds);
-    const isProbed = [limits.read, limits.readRate, limits.write].some((limit) => limit !== undefined);
-    const probeFor = (time: number, parts?: number) =>
-      isProbed ? probe(service, time, parts) : Promise.resolve(undefined);
+    const isProbed = 'read' in limits || 'readRate' in limits || 'write' in limits;
+    const probeFor = async (time: number, parts = 1) => (isProbed ? probe(service, time, parts) : undefined);
     const askFor = (time: number) => Promise.all(neighbors.map((one) => ask(service, one, time)));
     await probeFor(1); // verifies the writers' passwords and warms up
     for (const request of neighbors.flatMap(({ before = [] }) => before))
@@ -338,47 +392,44 @@ async function runAttack(world: World, [name, jobs, limits, more = {}]: Attack):
     const before = await askFor(REFERENCE);
     const reference = await probeFor(REFERENCE);
     const end = watch(service, world);
-    const endStatements = limits.statement ? watchStatements(world) : undefined;
-    const attacks = [jobs]
-      .flat()
-      .map((job) => start<AttackReport>({ kind: 'flood', port: service.port, ...job }));
+    const endStatements = alone ? watchStatements(world) : undefined;
+    const { port } = service;
+    const attacks = [jobs].flat().map((job) => start<AttackReport>({ ...job, port }));
     await sleep(ramp);
     const [during, after] = await Promise.all([probeFor(seconds, 3), askFor(seconds)]);
-    const snapshot = limits.snapshot === undefined ? NaN : await oldestSnapshot(world);
+    const snapshot = await oldestSnapshot(world);
     const early = ignoresEnd ? await end() : undefined;
     const reports = (await Promise.all(attacks.map((attack) => attack.stop()))).filter(
       (one) => one !== undefined,
     );
     const watched = early ?? (await end());
     // The attackers have left. What PostgreSQL cannot cancel runs on.
-    if (limits.statement)
+    if (alone)
       await until(
         'the statements to end',
         async () => (await sessions(sql, "state = 'active'")).length === 0,
       );
-    const statements = await endStatements?.();
+    const found = await endStatements?.();
+    const statements = found && { ...found, alone: timeAlone };
     let readRate = reference?.reads.rate ?? NaN;
-    if (limits.readRate !== undefined) {
-      await sleep(SETTLING * 1000);
+    if ('readRate' in limits) {
+      await sleep(1000);
       readRate = (readRate + (await probe(service, REFERENCE)).reads.rate) / 2; // the machine's speed changes
     }
-    const rows: Row[] = neighbors.flatMap((one, index) => rowsOf(one, before[index]!, after[index]!));
-    if (reference && during) rows.push(...probedRows(limits, reference, during, readRate));
-    if (limits.hold !== undefined) rows.push(atMost('event loop held', limits.hold, watched.hold, 'ms'));
-    rows.push(
-      atMost('memory', limits.memory ?? MEMORY, watched.memory, 'MB'),
-      ...attackedRows(limits, reports),
-    );
-    if (limits.snapshot !== undefined) rows.push(atMost('oldest snapshot', limits.snapshot, snapshot, 'ms'));
-    if (limits.statement && statements) {
-      const { times: most, atOnce } = limits.statement;
-      rows.push(
-        atMost(`longest statement (alone ${short(alone)} ms)`, most, statements.longest / alone, '×'),
-        atMost('such statements at once', atOnce * Number(values.workers), statements.atOnce),
-      );
-    }
-    if (!service.isAlive()) rows.push(atMost(`ends of the service under ${name}`, 0, 1));
-    return rows;
+    const siege = {
+      reference,
+      during,
+      readRate,
+      watched,
+      reports,
+      snapshot,
+      ...(statements && { statements }),
+    };
+    return [
+      ...neighbors.flatMap((one, index) => neighborRows(one, before[index]!, after[index]!)),
+      ...rowsOf({ ...ALL, ...('write' in limits && { failures: 0 }), ...limits }, siege),
+      ...(service.isAlive() ? [] : [{ what: 'ends of the service', limit: 0, value: 1, unit: '' }]),
+    ];
   } finally {
     if (locker) await locker`rollback`;
     locker?.release();
@@ -393,75 +444,24 @@ async function oldestSnapshot({ database: { sql } }: World): Promise<number> {
   return row?.age ?? NaN;
 }
 
-/** What the honest client noticed. */
-function probedRows(limits: Limits, reference: Probed, during: Probed, readRate: number): Row[] {
-  const { reads, writes } = during;
-  const rows: Row[] = [];
-  const ratio = (what: string, unit: string, limit: number, value: number, before: number): Row =>
-    atMost(`${what} (${short(value)} ${unit}, reference ${short(before)})`, limit, value / before, '×');
-  const rate = (what: string, limit: number, value: number, before: number): Row => ({
-    ...ratio(what, 'per second', limit, value, before),
-    bound: 'at least',
-  });
-  if (limits.read !== undefined)
-    rows.push(ratio('by-id p99', 'ms', limits.read, reads.p99, reference.reads.p99));
-  if (limits.readRate !== undefined) rows.push(rate('reads by id', limits.readRate, reads.rate, readRate));
-  if (limits.write !== undefined)
-    rows.push(
-      atMost(`median write (reference ${short(reference.writes.p50)} ms)`, limits.write, writes.p50, 'ms'),
-      atMost(`writes that failed (of ${writes.count})`, limits.failures ?? 0, 100 * writes.failures, '%'),
-    );
-  // Some writes may get a connection at once and others wait for long, which the median does not show.
-  if (limits.writeRate !== undefined)
-    rows.push(rate('writes', limits.writeRate, writes.rate, reference.writes.rate));
-  return rows;
-}
-
-/** What the attackers were told. */
-function attackedRows(limits: Limits, reports: readonly AttackReport[]): Row[] {
-  const refusals = reports.flatMap((report) => report.refusals);
-  const rows: Row[] = [];
-  const of = `of ${refusals.length}`;
-  if (refusals.length > 0) rows.push(atMost(`slowest refusal (${of})`, REFUSAL, quantile(refusals, 1), 'ms'));
-  if (limits.refusals !== undefined)
-    rows.push(atMost(`refusals, 95 % within (${of})`, limits.refusals, quantile(refusals, 0.95), 'ms'));
-  if (limits.granted !== undefined)
-    rows.push(
-      atMost('answers of 200', limits.granted, sum(reports.map(({ statuses }) => statuses['200'] ?? 0))),
-    );
-  if (limits.largest !== undefined)
-    rows.push(
-      atMost(
-        'largest answer',
-        limits.largest,
-        Math.max(...reports.map(({ largest }) => largest)) / 1000,
-        'KB',
-      ),
-    );
-  return rows;
-}
+const isAnswered = ({ port }: Service, request: Request): Promise<boolean> =>
+  askOnce(port, request).then(() => true, () => false); // prettier-ignore
 
 /** Sends every hostile text to every place. A place after which the service does not answer is frozen. */
 async function runTexts(world: World): Promise<Row[]> {
   const service = await startService(world);
   const end = watch(service, world);
-  const frozen = new Set<string>();
-  let count = 0;
+  let frozen: string | undefined;
   try {
     for (const [place, request] of hostileTexts()) {
-      count += 1;
       // A refused body may end in a reset.
-      const isAnswered = await askOnce(service.port, request).then(() => true, () => false); // prettier-ignore
-      const isUp = isAnswered || (await askOnce(service.port, { path: '/healthz' }).then(() => true, () => false)); // prettier-ignore
-      if (!isUp) frozen.add(place);
-      if (frozen.size > 0) break;
+      if ((await isAnswered(service, request)) || (await isAnswered(service, { path: '/healthz' }))) continue;
+      frozen = place;
+      break;
     }
-    const { hold, memory } = await end();
-    return [
-      atMost(`places that freeze the service (${[...frozen].join() || `of ${count} texts`})`, 0, frozen.size),
-      atMost('event loop held', 50, hold, 'ms'),
-      atMost('memory', MEMORY, memory, 'MB'),
-    ];
+    const what = `places that freeze the service (${frozen ?? 'none'})`;
+    const rows = rowsOf({ hold: 50, memory: 300 }, { watched: await end(), reports: [] });
+    return [{ what, limit: 0, value: frozen === undefined ? 0 : 1, unit: '' }, ...rows];
   } finally {
     await service.kill();
   }
@@ -470,47 +470,40 @@ async function runTexts(world: World): Promise<Row[]> {
 /** Serves an honest crowd. */
 async function runCrowd(world: World, { people, beside, disconnects = 0, limits }: Crowd): Promise<Row[]> {
   const service = await startService(world);
-  const { sql } = world.database;
   const { port } = service;
+  const end = watch(service, world);
   try {
-    if (people.requests.some(({ as }) => as)) await live(port, { ...people, count: 1, each: 1 }); // logs in
-    const apart =
-      limits.sameAsApart === undefined ? undefined : await live(port, { ...people, from: undefined });
-    if (limits.read !== undefined) await probe(service, 1);
-    const reference = limits.read === undefined ? undefined : await probe(service, REFERENCE);
-    const others = beside ? live(port, beside) : Promise.resolve();
+    await live(port, { ...people, each: 1, count: 1, rate: undefined }); // logs in and warms up
+    const apart = limits.sameAsApart && (await live(port, { ...people, from: undefined }));
+    const reference = 'read' in limits ? await probe(service, REFERENCE) : undefined;
+    const others = beside && live(port, beside);
     const living = live(port, people);
-    const probed = reference ? await probe(service, Number(values.seconds), 3) : undefined;
+    const during = reference && (await probe(service, Number(values.seconds), 3));
     for (let count = 0; count < disconnects; count += 1) {
       await sleep(500);
-      await sql`select pg_terminate_backend(pid) from pg_stat_activity
-        where datname = current_database() and application_name = 'vitrine'`;
+      await endSessions(world);
     }
-    const lived = await living;
-    const middle = median(lived.times);
-    const told = [...new Set(lived.failures)].slice(0, 3).join(', ') || `of ${lived.times.length}`;
-    const rows = [
-      atMost(`answers other than 200 (${told})`, 0, lived.failures.length),
-      atMost('slowest answer', people.slowFor ? 600_000 : 60_000, Math.max(...lived.times), 'ms'),
-    ];
-    if (limits.slowest !== undefined)
-      rows.push(
-        atMost(
-          `slowest answer (median ${short(middle)} ms)`,
-          limits.slowest,
-          Math.max(...lived.times) / middle,
-          '×',
-        ),
-      );
-    if (apart)
-      rows.push(
-        atMost('median, to that from 200 addresses', limits.sameAsApart!, middle / median(apart.times), '×'),
-      );
-    if (limits.refusals !== undefined)
-      rows.push(atMost('refusals before a success', limits.refusals, lived.refusals));
-    if (reference && probed) rows.push(...probedRows({ read: limits.read! }, reference, probed, NaN));
+    const { times: taken, failures, refusals } = await living;
+    const told = [...new Set(failures)].slice(0, 3).join(', ') || `of ${taken.length}`;
+    const row = (what: string, limit: number | undefined, value: number, unit = ''): Row[] =>
+      limit === undefined ? [] : [{ what, limit, value, unit }];
     await others;
-    return rows;
+    return [
+      ...row(`answers other than 200 (${told})`, 0, failures.length),
+      ...row('slowest answer', limits.slowest, Math.max(...taken), 'ms'),
+      ...row('slowest answer, to the median', limits.steady, Math.max(...taken) / median(taken), '×'),
+      ...row(
+        'median, to that from addresses of their own',
+        limits.sameAsApart,
+        median(taken) / median(apart ? apart.times : []),
+        '×',
+      ),
+      ...row('refusals before a success', limits.refusals, refusals),
+      ...rowsOf(
+        { memory: 300, ...(limits.read && { read: limits.read }) },
+        { reference, during, watched: await end(), reports: [] },
+      ),
+    ];
   } finally {
     await service.kill();
   }
@@ -530,10 +523,11 @@ const lines = ({ name, rows, tries }: Result): string[][] =>
       `${short(value)}${row.unit === '×' ? '×' : ` ${row.unit}`}`.trim();
     const first = `${name}${tries > 1 ? `, try ${tries}` : ''}`;
     const verdict = isKept(row) ? 'ok' : '**over**';
+    const bound = row.isLeast ? 'at least' : 'at most';
     return [
       index === 0 ? first : '',
       row.what,
-      `${row.bound} ${quantity(row.limit)}`,
+      `${bound} ${quantity(row.limit)}`,
       quantity(row.value),
       verdict,
     ];
@@ -579,7 +573,7 @@ async function perform(
     try {
       rows = await run();
     } catch (error) {
-      rows = [atMost(String((error as Error).message), 0, NaN)];
+      rows = [{ what: (error as Error).message, limit: 0, value: NaN, unit: '' }];
     }
     await restore(world, messages);
     const result = { name, rows, tries };
