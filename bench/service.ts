@@ -89,8 +89,9 @@ export interface Service {
   readonly stop: () => Promise<void>;
   /** Kills all of its processes. */
   readonly kill: () => Promise<void>;
-  /** The end of what it has logged. */
+  /** The end of what it has logged, and of its errors alone. */
   readonly log: () => string;
+  readonly errors: () => string;
   /** A sample of the metrics; NaN if there is none of this name. Labels are summed up. */
   readonly metric: (name: string) => Promise<number>;
   /** Megabytes of resident memory, of the process and those that it started. */
@@ -129,7 +130,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
     ...options.settings,
   });
   let child: ChildProcess | undefined;
-  let log = '';
+  let [log, errors] = ['', ''];
   /** What is in the log since the start: with several processes it says so once all of them serve. */
   let isListening = false;
 
@@ -139,11 +140,15 @@ export async function createService(options: ServiceOptions): Promise<Service> {
       env,
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    for (const stream of [started.stdout, started.stderr])
-      stream.setEncoding('utf8').on('data', (text: string) => {
-        isListening ||= text.includes('listening on ');
-        log = (log + text).slice(-MAX_LOG);
-      });
+    const note = (text: string): void => {
+      isListening ||= text.includes('listening on ');
+      log = (log + text).slice(-MAX_LOG);
+    };
+    started.stdout.setEncoding('utf8').on('data', note);
+    started.stderr.setEncoding('utf8').on('data', (text: string) => {
+      errors = (errors + text).slice(-MAX_LOG);
+      note(text);
+    });
     return started;
   }
   const isReady = async (started: ChildProcess): Promise<boolean> => {
@@ -178,6 +183,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
       await service.ended();
     },
     log: () => log,
+    errors: () => errors,
     metric: async (name) => {
       const text = await fetch(`http://127.0.0.1:${metricsPort}/metrics`).then((answer) => answer.text());
       return metricIn(text, name);

@@ -62,7 +62,7 @@ export function report(trials: readonly Trial[], version: string): string {
   const refused = trials.flatMap(refusals);
   return `# Schemas of other programs
 
-\`npm run schemas\` takes the schemas of ${trials.length} programs from packages of Debian, loads each into an empty database, and serves it as \`vitrine introspect\` prints it: to everyone, and with users and \`ACCESS=admin\`. Nothing is written by hand for a schema except the values and settings in [schemas/by-hand.ts](schemas/by-hand.ts).
+\`npm run schemas\` takes the schemas of ${trials.length} programs from packages of Debian, loads each into an empty database, and serves it as \`vitrine introspect\` prints it: to everyone, and with users and \`ACCESS=admin\`. Nothing is written by hand for a schema except the values and settings in [by-hand.ts](../test/schemas/by-hand.ts).
 With PostgreSQL ${version}.
 
 ## What is served

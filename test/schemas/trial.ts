@@ -9,9 +9,9 @@ import { browse, read } from './browse.ts';
 import { openAdmin, openApi } from './doors.ts';
 import { accepts, fill, mayAdd, type Filled } from './fill.ts';
 import { BY_HAND, SETUP } from './by-hand.ts';
-import { command, startService, USER, type Settings } from './service.ts';
+import { createService, runCommand, type Ended, type Service, type Settings } from '../../bench/service.ts';
 import { load, unpack, type Source } from './sources.ts';
-import { inOrder, readSchema } from './values.ts';
+import { inOrder, readSchema, USER } from './values.ts';
 
 export interface Trial {
   readonly name: string;
@@ -32,6 +32,17 @@ export interface Trial {
   readonly admin: Filled;
   readonly pages: number;
   readonly faults: readonly string[];
+}
+
+const ENVIRONMENT = { SCHEMA: 'check', LOG_LEVEL: 'error' };
+const command = (words: readonly string[], settings: Settings, input?: string): Promise<Ended> =>
+  runCommand(words, { ...ENVIRONMENT, ...settings }, input);
+
+async function startService(settings: Settings): Promise<Service> {
+  const databaseUrl = settings['DATABASE_URL'] ?? '';
+  const service = await createService({ databaseUrl, settings: { ...ENVIRONMENT, ...settings } });
+  await service.start();
+  return service;
 }
 
 /** The users of the admin area. No schema has a table of this name. */
@@ -142,7 +153,7 @@ async function serveToAll(settings: Settings, text: string, file: string): Promi
   const service = await startService(all);
   try {
     faults.push(...(await read(service.base, resources)));
-    if (service.log() !== '') faults.push(`the service logged ${service.log().slice(0, 1000)}`);
+    if (service.errors() !== '') faults.push(`the service logged ${service.errors().slice(0, 1000)}`);
   } finally {
     await service.stop();
   }
@@ -203,7 +214,7 @@ async function writeAll(
     const api = await finish();
     const admin = await (await fill({ ...common, door: await openAdmin(service.base), other: door }))();
     const errors = [...api.refused, ...admin.refused].filter(({ status }) => status >= 500).length;
-    const lines = service.log().split('\n').filter(Boolean);
+    const lines = service.errors().split('\n').filter(Boolean);
     // An answer of 500 has a line.
     if (lines.length > errors) faults = [...faults, `the service logged ${lines.join('\n').slice(0, 3000)}`];
     return { api, admin, pages, faults };

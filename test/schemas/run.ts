@@ -1,12 +1,12 @@
 // Serves schemas of Debian packages with the compiled Vitrine: npm run schemas -- [--json] [name of a schema ...].
 // BENCH_DATABASE_URL names a server; else an embedded one is started. Needs apt-get, dpkg-deb, psql and Chromium.
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import postgres from 'postgres';
-import { startEmbedded } from '../../src/db/connection/embedded.ts';
-import { launchChromium } from '../../test/browser/chromium.ts';
+import { openServer } from '../../bench/postgres.ts';
+import { launchChromium } from '../browser/chromium.ts';
 import { report, unexplained } from './report.ts';
 import { SOURCES } from './sources.ts';
 import { tryOut, type Trial } from './trial.ts';
@@ -24,10 +24,8 @@ const chosen = SOURCES.filter(({ name }) => positionals.length === 0 || position
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 
 const directory = await mkdtemp(join(tmpdir(), 'vitrine-schemas-'));
-await chmod(directory, 0o755); // the embedded server runs as another user when this is root
-const given = process.env['BENCH_DATABASE_URL'];
-const embedded = given ? undefined : await startEmbedded(join(directory, 'postgres'));
-const url = new URL(given ?? embedded?.url ?? '');
+const opened = await openServer(directory);
+const url = new URL(opened.url);
 const server = postgres(url.href, { max: 1, onnotice: () => undefined });
 const databases: string[] = [];
 const chromium = await launchChromium();
@@ -55,11 +53,11 @@ try {
   const text = report(trials, row?.version ?? '');
   if (values.json) process.stdout.write(`${JSON.stringify(trials, undefined, 2)}\n`);
   else process.stdout.write(text);
-  if (positionals.length === 0) await writeFile(new URL('../schemas.md', import.meta.url), text);
+  if (positionals.length === 0) await writeFile(new URL('../../bench/schemas.md', import.meta.url), text);
 } finally {
   await chromium.close();
   for (const name of databases) await server.unsafe(`drop database if exists ${name} with (force)`);
   await server.end();
-  await embedded?.stop();
+  await opened.close();
   await rm(directory, { recursive: true, force: true });
 }

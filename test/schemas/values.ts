@@ -2,8 +2,13 @@
 import { tableOf, type ColumnDefinition } from '../../src/db/schema/model-definition.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
 import type { Sql } from 'postgres';
+import { basic } from '../../bench/client.ts';
 
 export type Values = Record<string, unknown>;
+
+/** The admin, and the header that authenticates it. */
+export const USER = { name: 'jo', password: 'a password of the bench' };
+export const CREDENTIALS = { authorization: basic(USER.name, USER.password) };
 
 /** What the catalog says of a column. */
 export interface StoredColumn {

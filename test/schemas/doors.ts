@@ -1,7 +1,6 @@
 // Two ways to write records: the API, and the forms of the admin area.
-import { fieldsOf, hiddenFields, logIn, readable, type AdminAnswer } from '../../test/admin/support.ts';
-import { CREDENTIALS, USER } from './service.ts';
-import type { Values } from './values.ts';
+import { fieldsOf, hiddenFields, logIn, readable, type AdminAnswer } from '../admin/support.ts';
+import { CREDENTIALS, USER, type Values } from './values.ts';
 
 /** The id of the record, or why the write was refused. */
 export type Written = { readonly id: string } | { readonly status: number; readonly text: string };

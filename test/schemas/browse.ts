@@ -2,7 +2,7 @@
 import type { Browser } from 'playwright-core';
 import type { Resource } from '../../src/resources/definition/resource.ts';
 import { accepts, mayAdd } from './fill.ts';
-import { CREDENTIALS, USER } from './service.ts';
+import { CREDENTIALS, USER } from './values.ts';
 
 /** Widths of the window, in CSS pixels. */
 const WIDE = { width: 1280, height: 800 };
