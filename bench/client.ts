@@ -106,7 +106,7 @@ export function encode({ method = 'GET', path, headers = {}, body = '' }: Reques
 
 const NOTHING: Buffer = Buffer.alloc(0);
 const HEAD_END = '\r\n\r\n';
-const LAST_CHUNK = Buffer.from('0\r\n\r\n');
+const LAST_CHUNK = Buffer.from('\r\n0\r\n\r\n');
 const HEAD_METHOD = Buffer.from('HEAD ');
 
 /** Reads answers from the chunks of a socket. */
@@ -152,7 +152,7 @@ class Reader {
     const isEmpty = !this.#hasBody || status === '204' || status === '304';
     this.#missing = isEmpty ? 0 : length === undefined ? undefined : Number(length);
     const rest = this.#held.subarray(end + HEAD_END.length);
-    this.#held = NOTHING;
+    this.#held = LAST_CHUNK.subarray(0, 2); // as if a chunk had been before the first one
     return rest;
   }
 

@@ -5,7 +5,7 @@ import { askOnce } from './client.ts';
 import type { Database } from './postgres.ts';
 import { CONNECTIONS, type Row } from './rows.ts';
 import type { Service } from './service.ts';
-import { median } from './table.ts';
+import { median, whole } from './table.ts';
 import type { Load, LoadReport } from './worker.ts';
 
 export interface Measurement {
@@ -24,11 +24,20 @@ export interface Measurement {
 
 export const HEAD = ['requests/s', 'p50 ms', 'p99 ms', 'server µs', 'PostgreSQL µs'];
 
-/** The medians of some measurements. */
+/** The median of some measurements. */
 export const medianOf = (
   measured: readonly Measurement[],
   key: Exclude<keyof Measurement, 'row' | 'server'>,
 ): number => median(measured.map((one) => one[key]));
+
+/** The medians as cells of a table with this head. */
+export const cellsOf = (measured: readonly Measurement[]): string[] => [
+  whole(medianOf(measured, 'rate')),
+  medianOf(measured, 'p50').toFixed(2),
+  medianOf(measured, 'p99').toFixed(2),
+  whole(medianOf(measured, 'cpu')),
+  whole(medianOf(measured, 'databaseCpu')),
+];
 
 /** Ctrl-C ends the measuring; what was started and made is still stopped and dropped. */
 export const interruption = new AbortController();

@@ -31,6 +31,6 @@ export async function addMessages(sql: Sql, from: number, to: number): Promise<v
 export async function removeMessages(sql: Sql, after: number): Promise<void> {
   await sql.unsafe('alter table message set (autovacuum_enabled = false)');
   await sql.unsafe(`delete from message where id > ${after}`);
-  await sql.unsafe(`select setval(pg_get_serial_sequence('message', 'id'), ${after})`);
+  await sql.unsafe(`select setval(pg_get_serial_sequence('message', 'id'), ${Math.max(1, after)})`);
   await sql.unsafe('vacuum (analyze)');
 }

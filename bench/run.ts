@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import ts from 'typescript';
 import { askOnce, headerOf, PASSWORD, prepare, type Shape } from './client.ts';
-import { endGenerator, HEAD, interruption, measure, medianOf, type Measurement } from './measure.ts';
+import { cellsOf, endGenerator, HEAD, interruption, measure, medianOf, type Measurement } from './measure.ts';
 import { addMessages, MESSAGES, removeMessages, USERS } from './messages.ts';
 import { createDatabase, openServer, type Database } from './postgres.ts';
 import {
@@ -223,14 +223,6 @@ async function measurePairs(database: Database, directory: string): Promise<Meas
   }
 }
 
-const cells = (measured: readonly Measurement[]): string[] => [
-  whole(medianOf(measured, 'rate')),
-  medianOf(measured, 'p50').toFixed(2),
-  medianOf(measured, 'p99').toFixed(2),
-  whole(medianOf(measured, 'cpu')),
-  whole(medianOf(measured, 'databaseCpu')),
-];
-
 /** The median of the ratios of the rates of each round. */
 const ratio = (measured: readonly Measurement[], base: readonly Measurement[], work = 1): string =>
   base.length === 0
@@ -246,7 +238,7 @@ function rateTable(measurements: readonly Measurement[], servers: readonly Serve
     servers.flatMap((server) => {
       const measured = of(row, server.name);
       const ratios = yardsticks.map((name) => ratio(measured, of(row, name)));
-      return measured.length === 0 ? [] : [[row.name, server.name, ...cells(measured), ...ratios]];
+      return measured.length === 0 ? [] : [[row.name, server.name, ...cellsOf(measured), ...ratios]];
     }),
   );
   return markdown(['row', 'server', ...HEAD, ...yardsticks.map((name) => `to ${name}`)], body, 2);
@@ -268,8 +260,8 @@ const startTable = (servers: readonly Server[]): string =>
 function pairTable(measurements: readonly Measurement[]): string {
   const of = ({ name }: Row): Measurement[] => measurements.filter((one) => one.row === name);
   const body = pairs.flatMap(({ row, base, work, goal }) => [
-    [base.name, '', ...cells(of(base)), '1.00'],
-    [row.name, goal, ...cells(of(row)), ratio(of(row), of(base), work)],
+    [base.name, '', ...cellsOf(of(base)), '1.00'],
+    [row.name, goal, ...cellsOf(of(row)), ratio(of(row), of(base), work)],
   ]);
   return markdown(['row', 'goal', ...HEAD, 'ratio'], body, 2);
 }

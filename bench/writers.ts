@@ -2,15 +2,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { headerOf, openConnection, type NoAnswer } from './client.ts';
 import { AUTHORIZATION, COUNTERS, payloadOf, type Ledger, type Operation, type Values } from './ledger.ts';
-import { sum } from './table.ts';
 
 const LOST = /not known whether the change was made/;
 /** Milliseconds between a failure and the next try. */
 const PAUSE = 40;
 /** The service answers any request within 15 s; a client that hears nothing for this long reports it (milliseconds). */
 const SILENCE = 40_000;
-/** How long the service may take until every client can write again (seconds). */
-const RECOVERY = 45;
 
 /** How the clients reach the service, and how many they are. */
 export interface Reach {
@@ -19,6 +16,10 @@ export interface Reach {
   readonly writers?: number;
   readonly incrementers?: number;
   readonly leavers?: number;
+  /** What one further client each reads over and over. */
+  readonly paths?: readonly string[];
+  /** How long the service may take until every client can write again (45 seconds). */
+  readonly patience?: number;
   /** What a writer does between a write and the read of the record. */
   readonly beforeRead?: (id: string, expected: Values) => Promise<void>;
 }
@@ -95,8 +96,7 @@ const METHODS = { create: 'POST', update: 'PUT', delete: 'DELETE' } as const;
 
 /** One client: what it lives on, and what all kinds of clients have in common. */
 class Client {
-  /** Acknowledged writes, and when (`performance.now()`) the last of them was sent. */
-  acknowledged = 0;
+  /** When (`performance.now()`) the last acknowledged write was sent. */
   sent = 0;
   readonly ledger: Ledger;
   readonly session: Session;
@@ -119,7 +119,6 @@ class Client {
     const outcome = outcomeOf(reply, operation);
     this.ledger.end(operation, outcome);
     if (outcome.belief === 'made') {
-      this.acknowledged += 1;
       this.sent = started;
       if (action !== 'delete') this.#assertSame(operation, reply.text);
       if (action === 'create') operation.record = String((JSON.parse(reply.text) as Values)['id']);
@@ -254,7 +253,7 @@ export interface Load {
 
 /** Starts clients, which work until they are stopped. */
 export function startLoad(reach: Reach, ledger: Ledger): Load {
-  const { ports, writers = 8, incrementers = 4, leavers = 3 } = reach;
+  const { ports, writers = 8, incrementers = 4, leavers = 3, paths = [], patience = 45 } = reach;
   let isOver = false;
   const running: Promise<void>[] = [];
   const start = (
@@ -271,18 +270,21 @@ export function startLoad(reach: Reach, ledger: Ledger): Load {
       return client;
     });
   const staying = [...start(writers, writeEntry), ...start(incrementers, increment)];
-  const clients = [...staying, ...start(leavers, leaveEntry)];
-  const acknowledged = (): number => sum(clients.map((client) => client.acknowledged));
+  start(leavers, leaveEntry);
+  for (const path of paths)
+    start(1, async (client) => {
+      const { status } = await client.read(path);
+      if (status !== 200) await sleep(PAUSE);
+    });
   return {
     recovered: async () => {
       const started = performance.now();
-      const known = acknowledged();
       let first = NaN;
       for (;;) {
         const seconds = (performance.now() - started) / 1000;
-        if (Number.isNaN(first) && acknowledged() > known) first = seconds;
+        if (Number.isNaN(first) && staying.some(({ sent }) => sent >= started)) first = seconds;
         if (staying.every(({ sent }) => sent >= started)) return { first, all: seconds };
-        if (seconds > RECOVERY) return { first, all: undefined };
+        if (seconds > patience) return { first, all: undefined };
         await sleep(5);
       }
     },

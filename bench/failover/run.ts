@@ -2,25 +2,12 @@
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import {
-  clear,
-  COLUMNS,
-  createLedger,
-  noCounts,
-  populate,
-  read,
-  settle,
-  slowDown,
-  verify,
-  type Counts,
-} from '../ledger.ts';
-import { until } from '../processes.ts';
-import { createService, type Service } from '../service.ts';
-import { machine, markdown, median, sum, whole } from '../table.ts';
-import { Session, startLoad } from '../writers.ts';
-import { createEnsemble, DEATHS, ROUTES, type Death, type Ensemble, type Route } from './ensemble.ts';
+import { populate, slowDown } from '../ledger.ts';
+import { exitWith, runRound, say, table, type Column, type Round } from '../rounds.ts';
+import { createService } from '../service.ts';
+import { machine, median, sum, whole } from '../table.ts';
+import { createEnsemble, DEATHS, ROUTES, type Ensemble, type Route } from './ensemble.ts';
 
 const USAGE = `Usage: npm run failover -- [--kills N] [--nodes N] [--postgres VERSION] [--json]
 
@@ -46,101 +33,37 @@ const { values } = parseArgs({
 });
 const [kills, nodes] = [Number(values.kills), Number(values.nodes)];
 
-/** How many violations of a round are printed. */
-const SHOWN = 10;
-/** Milliseconds of load before the primary is killed, and after all clients can write again. */
-const AROUND = 1000;
 const PATHS = [
   '/api/entry/?limit=20&ordering=-id',
   '/api/counter/1/',
   '/api/entry/?number__gt=500000000&limit=5',
-  '/api/entry/?limit=20&ordering=-id',
 ];
 /** Statuses that are no errors: after a repeated write, 412 or 404 means that the first one was made. */
 const EXPECTED = /^(200|201|404|412|429|503)$/;
-const say = (text: string): void => void process.stderr.write(`${text}\n`);
-
-interface Round {
-  readonly name: string;
-  readonly counts: Counts;
-  /** Answers with each status, of writes and reads. */
-  readonly statuses: Readonly<Record<string, number>>;
-  /** Seconds from the kill until the first success of a write that was sent after it. */
-  readonly first: number;
-  readonly violations: readonly string[];
-}
-
-/** Kills the primary under load, and compares the answers that clients got with the records of the next primary. */
-async function runRound(
-  ensemble: Ensemble,
-  service: Service,
-  name: string,
-  death: Death,
-  mark: string,
-): Promise<Round> {
-  const { sql } = ensemble;
-  await ensemble.healthy();
-  await clear(sql);
-  const ledger = createLedger(mark);
-  const ports = [service.port];
-  const load = startLoad({ ports }, ledger);
-  const statuses: Record<string, number> = {};
-  const count = (status: string): void => void (statuses[status] = (statuses[status] ?? 0) + 1);
-  let isOver = false;
-  const readers = PATHS.map(async (path) => {
-    const session = new Session(ports);
-    while (!isOver) {
-      const { status, reason } = await session.send({ method: 'GET', path });
-      count(reason ?? String(status));
-      if (status !== 200) await sleep(40);
-    }
-    session.close();
-  });
-  await load.recovered();
-  await sleep(AROUND);
-  const started = performance.now();
-  await ensemble.kill(death);
-  const { operations } = ledger;
-  const from = operations.length;
-  await until('a write', () => operations.slice(from).some(({ belief }) => belief === 'made'), 120);
-  const first = (performance.now() - started) / 1000;
-  const { all } = await load.recovered();
-  await sleep(AROUND);
-  isOver = true;
-  await Promise.all([load.stop(), ...readers]);
-  ensemble.revive();
-  await settle(sql, service);
-  const { counts, violations } = verify(ledger, await read(sql), new Set(['busy', 'lost']));
-  for (const { answer, failure } of operations) if (failure !== 'left') count(answer.split(' ', 1)[0] ?? '');
-  const unexpected = Object.keys(statuses).filter((status) => !EXPECTED.test(status));
-  return {
-    name,
-    counts,
-    statuses,
-    first,
-    violations: [
-      ...(all === undefined ? ['unexpected: not every client can write again'] : []),
-      ...unexpected.map((status) => `unexpected: status ${status}`),
-      ...violations,
-    ],
-  };
-}
 
 /** Runs the rounds of one route to the database. */
 async function runRoute(ensemble: Ensemble, route: Route, share: number): Promise<Round[]> {
+  const { sql } = ensemble;
   const settings = { RESOURCES: resolve('bench/ledger-registry.mjs') };
   const service = await createService({ databaseUrl: ensemble.url(route), settings });
   const rounds: Round[] = [];
   try {
     await service.start();
-    if (route === ROUTES[0]) await populate(ensemble.sql);
-    if (route === ROUTES[0]) await slowDown(ensemble.sql);
+    if (route === ROUTES[0]) await populate(sql).then(() => slowDown(sql));
     for (let index = 0; index < share; index += 1) {
       const death = DEATHS[index % DEATHS.length]!;
-      const name = `${route}; ${death}`;
-      const round = await runRound(ensemble, service, name, death, `${route.length}${index}`);
-      say(`${name}: ${round.first.toFixed(1)} s ${JSON.stringify(round.statuses)}`);
-      for (const text of round.violations.slice(0, SHOWN)) say(`  ${text}`);
+      await ensemble.healthy();
+      const round = await runRound({
+        sql,
+        service,
+        name: `${route}; ${death}`,
+        mark: `${route.length}${index}`,
+        allows: ['busy', 'lost'],
+        reach: { paths: PATHS, patience: 120 },
+        strike: () => ensemble.kill(death).then(() => 1),
+        after: () => Promise.resolve(ensemble.revive()),
+      });
+      say(`  ${round.first.toFixed(1)} s ${JSON.stringify(round.statuses)}`);
       rounds.push(round);
     }
     return rounds;
@@ -152,31 +75,16 @@ async function runRoute(ensemble: Ensemble, route: Route, share: number): Promis
   }
 }
 
-/** One row for each route and each kind of death, and the sum. */
-function table(rounds: readonly Round[]): string {
-  const columns = COLUMNS.filter(([key]) => key !== 'unexpected');
-  const rowOf = (name: string, of: readonly Round[]): string[] => {
-    const total = noCounts();
-    for (const { counts } of of) for (const [key] of columns) total[key] += counts[key];
-    const answers = (isMeant: (status: string) => boolean): string =>
-      whole(sum(of.flatMap(({ statuses }) => Object.entries(statuses).filter(([one]) => isMeant(one)).map(([, n]) => n)))); // prettier-ignore
-    const firsts = of.map(({ first }) => first);
-    return [
-      name,
-      String(of.length),
-      ...columns.map(([key]) => whole(total[key])),
-      ...['503', '429'].map((status) => answers((one) => one === status)),
-      answers((one) => !EXPECTED.test(one)),
-      median(firsts).toFixed(1),
-      Math.max(...firsts).toFixed(1),
-    ];
-  };
-  const names = [...new Set(rounds.map(({ name }) => name))];
-  const body = names.map((name) => rowOf(name, rounds.filter((round) => round.name === name))); // prettier-ignore
-  const titles = ['503', '429', 'other errors', 'first success s: median', 'longest'];
-  const head = ['route; killed', 'kills', ...columns.map(([, title]) => title), ...titles];
-  return markdown(head, [...body, rowOf('all', rounds)], 1);
-}
+const answers = (rounds: readonly Round[], isMeant: (status: string) => boolean): number =>
+  sum(rounds.flatMap(({ statuses }) => Object.entries(statuses).map(([one, count]) => (isMeant(one) ? count : 0)))); // prettier-ignore
+const others = (rounds: readonly Round[]): number => answers(rounds, (status) => !EXPECTED.test(status));
+const MORE: readonly Column[] = [
+  ['503', (of) => whole(answers(of, (status) => status === '503'))],
+  ['429', (of) => whole(answers(of, (status) => status === '429'))],
+  ['other errors', (of) => whole(others(of))],
+  ['first success s: median', (of) => median(of.map(({ first }) => first)).toFixed(1)],
+  ['longest', (of) => Math.max(...of.map(({ first }) => first)).toFixed(1)],
+];
 
 /** The text of bench/failover.md. */
 const report = (text: string, postgres: string): string => `# Failover
@@ -216,11 +124,11 @@ async function main(): Promise<number> {
     } finally {
       await ensemble.close();
     }
-    const text = table(rounds);
+    const text = table('route; killed', rounds, MORE);
     process.stdout.write(`${values.json ? JSON.stringify(rounds, null, 2) : text}\n`);
     if (kills >= 20)
       await writeFile(new URL('../failover.md', import.meta.url), report(text, values.postgres));
-    return rounds.some(({ violations }) => violations.length > 0) ? 1 : 0;
+    return others(rounds) > 0 || rounds.some(({ violations }) => violations.length > 0) ? 1 : 0;
   } catch (error) {
     say((await readFile(join(directory, 'ensemble.log'), 'utf8').catch(() => '')).slice(-3000));
     throw error;
@@ -229,10 +137,4 @@ async function main(): Promise<number> {
   }
 }
 
-// Clients of a round that was interrupted would keep the process.
-process.exit(
-  await main().catch((error: unknown) => {
-    say(String((error as Error).stack ?? error));
-    return 1;
-  }),
-);
+await exitWith(main());

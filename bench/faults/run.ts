@@ -1,27 +1,14 @@
 // Causes faults under load and checks what is left: npm run faults. See --help.
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import {
-  clear,
-  COLUMNS,
-  createLedger,
-  noCounts,
-  populate,
-  read,
-  settle,
-  slowDown,
-  verify,
-  type Counts,
-  type Ledger,
-} from '../ledger.ts';
+import { populate, slowDown } from '../ledger.ts';
 import { createCluster } from '../postgres.ts';
+import { exitWith, runRound, say, table, type Column, type Round } from '../rounds.ts';
 import { createService } from '../service.ts';
-import { machine, markdown, whole } from '../table.ts';
-import { startLoad } from '../writers.ts';
-import { FAULTS, MAX_CONNECTIONS, type Fault, type Stage, type Variant } from './kinds.ts';
+import { machine } from '../table.ts';
+import { FAULTS, MAX_CONNECTIONS, type Fault, type Stage } from './kinds.ts';
 import { createNetwork, isIsolated, runIsolated } from './network.ts';
 
 const USAGE = `Usage: npm run faults -- [FAULT...] [--rounds N] [--seconds N] [--workers N] [--replica] [--postgres VERSION] [--short] [--json]
@@ -56,96 +43,45 @@ const { values, positionals } = parseArgs({
 const rounds = Number(values.rounds ?? (values.short ? 1 : 3));
 const seconds = Number(values.seconds ?? (values.short ? 1 : 2));
 
-/** Milliseconds of load before the fault, and after the recovery. */
-const [BEFORE, AFTER] = [500, 300];
-/** How many violations of a round are printed. */
-const SHOWN = 10;
-const say = (text: string): void => void process.stderr.write(`${text}\n`);
-
-interface Round {
-  /** The fault and its variant. */
-  readonly name: string;
-  readonly counts: Counts;
-  /** Seconds from the end of the fault to the first acknowledged write, and until every client had one. */
-  readonly first: number;
-  readonly all: number | undefined;
-  readonly violations: readonly string[];
-}
-
-/** Before a fault every client has to succeed. */
-const disturbances = ({ operations }: Ledger, from: number): string[] =>
-  operations
-    .slice(from)
-    .filter(({ failure }) => failure && failure !== 'conflict' && failure !== 'left')
-    .map(({ token, answer }) => `unexpected: before the fault ${token} was answered with ${answer}`);
-
-/** One round: load, fault, recovery, load, verification. */
-async function runRound(stage: Stage, name: string, variant: Variant, mark: string): Promise<Round> {
-  const { sql, service } = stage;
-  const violations: string[] = [];
-  await variant.prepare?.(stage);
-  try {
-    await clear(sql);
-    const ledger = createLedger(mark);
-    const load = startLoad({ ports: [service.port] }, ledger);
-    // The service may still be busy with what the last round has left behind.
-    await load.recovered();
-    const calm = ledger.operations.length;
-    await sleep(BEFORE);
-    violations.push(...disturbances(ledger, calm));
-    const hits = await variant.strike(stage, variant.seconds ?? seconds, ledger);
-    if (hits === 0) violations.push('unexpected: the fault did not strike');
-    const { first, all } = await load.recovered();
-    if (all === undefined) violations.push('unexpected: not every client can write again');
-    await sleep(AFTER);
-    await load.stop();
-    // A packet that was lost may still arrive. The end of the session makes sure that it does not.
-    if (variant.leavesStatements)
-      await sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'vitrine'`;
-    await settle(sql, service);
-    const verdict = verify(ledger, await read(sql), new Set(variant.allows));
-    violations.push(...verdict.violations);
-    const unexpected = violations.filter((text) => text.startsWith('unexpected: ')).length;
-    return { name, counts: { ...verdict.counts, unexpected }, first, all, violations };
-  } finally {
-    await variant.restore?.(stage);
-  }
-}
-
 async function runAll(stage: Stage, faults: readonly Fault[]): Promise<Round[]> {
+  const { sql, service } = stage;
   const done: Round[] = [];
-  for (const { name, variants, obstacle } of faults) {
+  for (const { name: fault, variants, obstacle } of faults) {
     if (obstacle?.() !== undefined) continue;
     for (let index = 0; index < Math.max(rounds, variants.length); index += 1) {
-      const variant = variants[index % variants.length]!;
-      say(`${name}: ${variant.name} ...`);
-      const round = await runRound(stage, `${name}: ${variant.name}`, variant, String(done.length));
-      for (const text of round.violations.slice(0, SHOWN)) say(`  ${text}`);
-      if (round.violations.length > SHOWN) say(`  and ${round.violations.length - SHOWN} more`);
-      done.push(round);
+      const { name, allows, leavesStatements, prepare, restore, ...variant } =
+        variants[index % variants.length]!;
+      await prepare?.(stage);
+      try {
+        const round = await runRound({
+          sql,
+          service,
+          name: `${fault}: ${name}`,
+          mark: String(done.length),
+          allows,
+          strike: (ledger) => variant.strike(stage, variant.seconds ?? seconds, ledger),
+          // A packet that was lost may still arrive. The end of the session makes sure that it does not.
+          after: async () =>
+            leavesStatements &&
+            (await sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'vitrine'`),
+        });
+        done.push(round);
+      } finally {
+        await restore?.(stage);
+      }
     }
   }
   return done;
 }
 
-/** The table: one row for each way in which a fault strikes, and the sum. */
-function table(all: readonly Round[], skipped: readonly string[]): string {
-  const longest = (times: readonly (number | undefined)[]): string =>
-    times.every((time) => time !== undefined && time >= 0)
-      ? Math.max(...(times as number[])).toFixed(1)
-      : 'never';
-  const rowOf = (name: string, of: readonly Round[]): string[] => {
-    const total = noCounts();
-    for (const { counts } of of) for (const [key] of COLUMNS) total[key] += counts[key];
-    const times = [longest(of.map((round) => round.first)), longest(of.map((round) => round.all))];
-    return [name, String(of.length), ...COLUMNS.map(([key]) => whole(total[key])), ...times];
-  };
-  const names = [...new Set(all.map(({ name }) => name))];
-  const body = names.map((name) => rowOf(name, all.filter((round) => round.name === name))); // prettier-ignore
-  const times = values.short ? [] : ['first success s', 'all clients s'];
-  const head = ['fault', 'rounds', ...COLUMNS.map(([, title]) => title), ...times];
-  return [markdown(head, [...body, rowOf('all', all)], 1), ...skipped].join('\n\n');
-}
+const longest = (times: readonly (number | undefined)[]): string =>
+  times.every((time) => time !== undefined && time >= 0)
+    ? Math.max(...(times as number[])).toFixed(1)
+    : 'never';
+const TIMES: readonly Column[] = [
+  ['first success s', (of) => longest(of.map(({ first }) => first))],
+  ['all clients s', (of) => longest(of.map(({ all }) => all))],
+];
 
 /** The file that is kept in the repository. */
 const report = (text: string, postgres: string, network: string): string => `# Faults
@@ -215,7 +151,7 @@ async function run(faults: readonly Fault[], directory: string): Promise<number>
         const reason = obstacle?.();
         return reason === undefined ? [] : [`${name}: not run, ${reason}`];
       });
-      const text = table(all, skipped);
+      const text = [table('fault', all, values.short ? [] : TIMES), ...skipped].join('\n\n');
       process.stdout.write(`${values.json ? JSON.stringify({ rounds: all, skipped }, null, 2) : text}\n`);
       const isFull = process.argv.length === 2;
       if (isFull)
@@ -249,7 +185,6 @@ async function main(): Promise<number> {
   if (!isIsolated()) say('no network namespace here: a proxy loses the packets');
   const directory = await mkdtemp(join(tmpdir(), 'vitrine-faults-'));
   try {
-    await mkdir(join(directory, 'servers'));
     const isChosen = ({ name, isShort }: Fault): boolean =>
       positionals.length > 0 ? positionals.includes(name) : isShort || !values.short;
     return await run(FAULTS.filter(isChosen), directory);
@@ -258,10 +193,4 @@ async function main(): Promise<number> {
   }
 }
 
-// Clients of a round that was interrupted would keep the process.
-process.exit(
-  await main().catch((error: unknown) => {
-    say(String((error as Error).stack ?? error));
-    return 1;
-  }),
-);
+await exitWith(main());

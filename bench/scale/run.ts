@@ -4,14 +4,15 @@ import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import type { Sql } from 'postgres';
 import { message, user } from '../../src/resources/registry.ts';
-import { askOnce, PASSWORD } from '../client.ts';
-import { endGenerator, HEAD, interruption, measure, medianOf, type Measurement } from '../measure.ts';
+import { askOnce, PASSWORD, type Shape } from '../client.ts';
+import { endGenerator, HEAD, interruption, measure, cellsOf, type Measurement } from '../measure.ts';
 import { addMessages, OWNED, removeMessages } from '../messages.ts';
 import { createDatabase, openServer, type Database } from '../postgres.ts';
 import { watchPeak } from '../processes.ts';
-import { BASE, byId, FIRST_PAGE, numbers, POST, PUT, reading, writing, type Row } from '../rows.ts';
-import { addUser, withService, type Settings } from '../service.ts';
+import { BASE, byId, FIRST_PAGE, numbers, POST, reading, writing, type Row } from '../rows.ts';
+import { addUser, withService, type Service, type Settings } from '../service.ts';
 import { machine, markdown, whole } from '../table.ts';
 
 /** One thing that grows. */
@@ -21,10 +22,10 @@ interface Growth {
   readonly text: string;
   readonly sizes: readonly number[];
   readonly shortSizes: readonly number[];
-  readonly registry: (size: number) => readonly object[];
-  /** SQL, or a function, that fills the tables up to a size; they hold the one before. */
-  readonly fill: (database: Database, size: number, before: number) => Promise<unknown>;
-  readonly rows: (size: number, first: number) => readonly Row[];
+  readonly registry?: (size: number) => readonly object[];
+  /** Fills the tables up to a size. They hold what belongs to the one before. */
+  readonly fill: (sql: Sql, size: number, before: number) => Promise<unknown>;
+  readonly rows: (size: number) => readonly Row[];
   readonly settings?: (size: number) => Settings;
 }
 
@@ -43,56 +44,54 @@ const loadBefore = loadavg()[0] ?? NaN;
 const started = performance.now();
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 
-/** Messages of the measurements whose tables do not grow. */
-const SIZE = short ? 1000 : 100_000;
-const EXPORTED = short ? 10_000 : 500_000;
-const WRITERS = 16;
-const COLUMN = { type: 'string' };
+/** Messages where the table does not grow, and of an export. */
+const [SIZE, EXPORTED] = short ? [5000, 10_000] : [100_000, 500_000];
+const STRING = { type: 'string' };
 const times = <T>(count: number, make: (n: number) => T): T[] =>
   Array.from({ length: count }, (_, n) => make(n));
+const fixed = (sql: Sql, _: number, before: number): Promise<unknown> =>
+  before === 0 ? addMessages(sql, 0, SIZE) : removeMessages(sql, SIZE);
 
-const messages = async ({ sql }: Database, size: number, before: number): Promise<void> => {
-  if (size > before) await addMessages(sql, before, size);
-};
+const columnsOf = <T>(count: number, value: T): Record<string, T> =>
+  Object.fromEntries(times(count, (n) => [`column_${n}`, value]));
 
-/** Requests of records that are chosen at random, of models that are. */
-function records(
-  path: (n: number) => string,
-  count: number,
-  fields: (n: number, connection: number) => object,
-): Row[] {
-  const ids = (connection: number): number[] => numbers(connection + 1000, count);
-  const write = (method: 'POST' | 'PUT', status: number, pathOf: (n: number, id: number) => string): Row => ({
-    name: method,
-    status,
-    requests: (connection) =>
-      ids(connection).map((id, n) =>
-        writing(
-          method,
-          1 + (connection % WRITERS),
-          pathOf(numbers(connection, 1e6)[n]!, id),
-          fields(n, connection),
-        ),
-      ),
-  });
-  const model = (connection: number, n: number): number => numbers(connection, 1e6)[n]!;
+/** Reads and writes of random records of random models. */
+function requestsOf(models: readonly string[], records: number, fields: (text: string) => object): Row[] {
+  const each =
+    (make: (path: string, id: number, connection: number, n: number) => Shape): Row['requests'] =>
+    (connection) => {
+      const ids = numbers(connection + 1000, records);
+      return numbers(connection, models.length).map((model, n) =>
+        make(`/api/${models[model - 1]}/`, ids[n]!, connection, n),
+      );
+    };
+  const written = (n: number, connection: number): object => fields(`written ${n} over ${connection}`);
   return [
-    reading('by id', (connection) => ids(connection).map((id, n) => `${path(model(connection, n))}${id}/`)),
-    reading('first page', (connection) => ids(connection).map((_, n) => path(model(connection, n)))),
-    write('POST', 201, (n) => path(n)),
-    write('PUT', 200, (n, id) => `${path(n)}${id}/`),
+    { name: 'by id', status: 200, requests: each((path, id) => ({ path: `${path}${id}/` })) },
+    { name: 'first page', status: 200, requests: each((path) => ({ path })) },
+    {
+      name: 'POST',
+      status: 201,
+      requests: each((path, _, c, n) => writing('POST', 1 + c, path, written(n, c))),
+    },
+    {
+      name: 'PUT',
+      status: 200,
+      requests: each((path, id, c, n) => writing('PUT', 1 + c, `${path}${id}/`, written(n, c))),
+    },
   ];
 }
+/** Many connections write as a few users. */
+const COMMON = [byId(SIZE), FIRST_PAGE, { ...POST, requests: (c: number) => POST.requests(c % 16, '') }];
 
 const GROWTHS: Readonly<Record<string, Growth>> = {
   rows: {
     title: 'Rows of a table',
-    text: `One table of messages, ${OWNED} of each user, in a database that grows. 16 connections read random records and pages of 20 records, and write with credentials and history. The 8,000 records of a measurement are in PostgreSQL's cache after the warm-up.`,
+    text: `One table of messages, ${OWNED} of each user, in a database that grows. 16 connections read random records and pages of 20 records, and create records with credentials and history. The 8,000 records of a measurement are in PostgreSQL's cache after the warm-up.`,
     sizes: [10_000, 100_000, 1_000_000, 10_000_000],
     shortSizes: [1000, 10_000],
-    registry: () => [user, message],
-    fill: messages,
-    rows: (size, first) => [
+    fill: (sql, size, before) => removeMessages(sql, before).then(() => addMessages(sql, before, size)),
+    rows: (size) => [
       byId(size),
       FIRST_PAGE,
       {
@@ -101,80 +100,51 @@ const GROWTHS: Readonly<Record<string, Growth>> = {
         linkOn: `${BASE}?id__gt=${size / 2}`,
         requests: (_, link) => [{ path: link, headers: { Prefer: 'paging=cursor' } }],
       },
-      reading('by foreign key', (connection) =>
-        numbers(connection, size / OWNED).map((id) => `${BASE}?user=${id}`),
-      ),
+      reading('by foreign key', (c) => numbers(c, size / OWNED).map((id) => `${BASE}?user=${id}`)),
       POST,
-      {
-        ...PUT,
-        requests: (connection) =>
-          times(OWNED, (n) =>
-            writing('PUT', 1 + connection, `${BASE}${1 + connection + n * (first / OWNED)}/`, {
-              content: `Edited {n} over connection ${connection}`,
-            }),
-          ),
-      },
     ],
   },
   models: {
     title: 'Models',
-    text: 'A generated registry: the users, and models with 4 columns and 100 records each. 16 connections go to random models, and write with credentials and history.',
+    text: 'A generated registry: the users, and models with 3 columns and 100 records each. 16 connections go to random models, and write with credentials and history.',
     sizes: [1, 10, 100, 1000],
     shortSizes: [1, 10],
-    registry: (size) => [
-      user,
-      ...times(size, (n) => ({
+    registry: (size) =>
+      times(size, (n) => ({
         model: `model_${n}`,
-        columns: {
-          name: COLUMN,
-          number: { type: 'integer', index: true },
-          note: { type: 'text' },
-          created: { type: 'datetime', default: 'now' },
-        },
+        columns: { name: STRING, number: { type: 'integer', index: true }, note: { type: 'text' } },
         access: 'user',
       })),
-    ],
-    fill: ({ sql }, size, before) =>
+    fill: (sql, size, before) =>
       sql.unsafe(`do $$ begin for n in ${before}..${size - 1} loop execute format(
-        'insert into model_%s (name, number, note) select ''Name '' || n, n, ''a note'' from generate_series(1, 100) n', n);
+        'insert into model_%s (name, number, note) select ''Name'', n, ''a note'' from generate_series(1, 100) n', n);
       end loop; end $$`),
     rows: (size) =>
-      records((n) => `/api/model_${n % size}/`, 100, (n, connection) => ({
-        name: `Written ${n} over ${connection}`,
-        number: n,
-        note: 'a note',
-      })), // prettier-ignore
+      requestsOf(
+        times(size, (n) => `model_${n}`),
+        100,
+        (text) => ({ name: text, number: 1, note: text }),
+      ),
   },
   columns: {
     title: 'Columns of a model',
     text: 'Models of string columns, each with 10,000 records and about 20 characters in each column. 16 connections; POST and PUT send every column.',
     sizes: [1, 2, 4, 8, 16, 32, 64],
     shortSizes: [1, 8],
-    registry: (size) => [
-      user,
-      {
-        model: `width_${size}`,
-        columns: Object.fromEntries(times(size, (n) => [`column_${n}`, COLUMN])),
-        access: 'user',
-      },
-    ],
-    fill: ({ sql }, size) =>
-      sql.unsafe(`insert into width_${size} (${times(size, (n) => `column_${n}`).join()})
+    registry: (size) => [{ model: `width_${size}`, columns: columnsOf(size, STRING), access: 'user' }],
+    fill: (sql, size) =>
+      sql.unsafe(`insert into width_${size} (${Object.keys(columnsOf(size, '')).join()})
         select ${times(size, (n) => `'value ' || n || ' column_${n}'`).join()} from generate_series(1, 10000) n`),
-    rows: (size) =>
-      records(() => `/api/width_${size}/`, 10_000, (n, connection) =>
-        Object.fromEntries(times(size, (column) => [`column_${column}`, `written ${n} over ${connection}`])),
-      ), // prettier-ignore
+    rows: (size) => requestsOf([`width_${size}`], 10_000, (text) => columnsOf(size, text)),
   },
   connections: {
     title: 'Connections',
     text: `Each connection sends its next request as soon as the last one is answered, so the latency grows with the number of connections that wait for the same processors. Flat "server µs" mean that waiting costs nothing. One table of ${whole(SIZE)} messages; POST with credentials and history.`,
     sizes: [1, 4, 16, 64, 256, 1000, 2000],
     shortSizes: [1, 64],
-    registry: () => [user, message],
-    fill: (database, _, before) => messages(database, SIZE, before === 0 ? 0 : SIZE),
+    fill: fixed,
     rows: (size) =>
-      [byId(SIZE), FIRST_PAGE, POST].map((row) => ({
+      COMMON.map((row) => ({
         ...row,
         connections: size,
         requests: (connection, link) => row.requests(connection, link).slice(0, Math.ceil(16_000 / size)),
@@ -185,9 +155,8 @@ const GROWTHS: Readonly<Record<string, Growth>> = {
     text: '`WORKERS` processes serve one port over 64 connections. The load generator, PostgreSQL and the workers share the processors of the machine, so workers beyond the free processors make each request dearer and add nothing. "server µs" and the memory are sums over all processes of the service.',
     sizes: [1, 2, 4],
     shortSizes: [1, 2],
-    registry: () => [user, message],
-    fill: (database, _, before) => messages(database, SIZE, before === 0 ? 0 : SIZE),
-    rows: () => [byId(SIZE), FIRST_PAGE, POST].map((row) => ({ ...row, connections: 64 })),
+    fill: fixed,
+    rows: () => COMMON.map((row) => ({ ...row, connections: 64 })),
     settings: (size) => ({ WORKERS: String(size) }),
   },
 };
@@ -199,39 +168,34 @@ if (unknown.length > 0 || !(rounds > 0) || !(seconds > 0))
 const isWanted = (name: string): boolean => positionals.length === 0 || positionals.includes(name);
 
 /** Measures one row at one size: the medians of the rounds, or why it is left out. */
-async function measureRow(run: () => Promise<Measurement>): Promise<readonly string[]> {
+async function measureRow(database: Database, row: Row, service: Service): Promise<readonly string[]> {
   const measured: Measurement[] = [];
   try {
-    for (let round = -1; round < rounds; round += 1) {
-      const one = await run();
-      if (round >= 0) measured.push(one);
-    }
+    for (let round = -1; round < rounds; round += 1)
+      measured.push(await measure(database, row, service, row.name, seconds));
   } catch (error) {
     if (interruption.signal.aborted) throw error;
     return [(error as Error).message];
   }
-  const middle = (key: 'rate' | 'p50' | 'p99' | 'cpu' | 'databaseCpu'): number => medianOf(measured, key);
-  return [
-    whole(middle('rate')),
-    middle('p50').toFixed(2),
-    middle('p99').toFixed(2),
-    whole(middle('cpu')),
-    whole(middle('databaseCpu')),
-  ];
+  return cellsOf(measured.slice(1));
 }
 
-async function withDatabase<T>(work: (database: Database) => Promise<T>): Promise<T> {
+/** Makes a database for some work, with a user who writes. */
+async function withDatabase<T>(
+  work: (database: Database, settings: (more: readonly object[]) => Promise<Settings>) => Promise<T>,
+): Promise<T> {
   const database = await createDatabase(server.url);
-  return work(database).finally(() => database.drop());
-}
-
-/** Writes a registry, and creates its tables and its users. Gives the settings. */
-async function prepareTables({ url, sql }: Database, resources: readonly object[]): Promise<Settings> {
-  const settings = { DATABASE_URL: url, RESOURCES: join(directory, 'registry.mjs') };
-  await writeFile(settings.RESOURCES, `export default ${JSON.stringify(resources)};\n`);
-  const [known] = await sql`select to_regclass('"user"') as found`;
-  if (known?.['found'] === null) await addUser(['user1'], PASSWORD, settings);
-  return settings;
+  const file = join(directory, 'registry.mjs');
+  const settings = async (more: readonly object[]): Promise<Settings> => {
+    await writeFile(file, `export default ${JSON.stringify([user, message, ...more])};\n`);
+    return { RESOURCES: file };
+  };
+  try {
+    await addUser(['user1'], PASSWORD, { ...(await settings([])), DATABASE_URL: database.url });
+    return await work(database, settings);
+  } finally {
+    await database.drop();
+  }
 }
 
 /** The section of one thing that grows. */
@@ -239,29 +203,25 @@ async function grow(name: string, growth: Growth): Promise<string> {
   say(`${growth.title} ...`);
   const body: (readonly string[])[] = [];
   const facts: (readonly string[])[] = [];
-  const sizes = short ? growth.shortSizes : growth.sizes;
-  await withDatabase(async (database) => {
+  await withDatabase(async (database, settingsOf) => {
+    const { url, sql } = database;
     let before = 0;
-    for (const size of sizes) {
-      const settings = await prepareTables(database, growth.registry(size));
-      const options = { databaseUrl: database.url, settings: { ...settings, ...growth.settings?.(size) } };
+    for (const size of short ? growth.shortSizes : growth.sizes) {
+      const settings = { ...(await settingsOf(growth.registry?.(size) ?? [])), ...growth.settings?.(size) };
+      const options = { databaseUrl: url, settings };
       await withService(options, () => Promise.resolve()); // creates the tables
-      await growth.fill(database, size, before);
-      if (before === 0) await addWriters(database);
-      await database.sql.unsafe('vacuum (analyze)');
+      if (growth.registry && before === 0) await addMessages(sql, 0, 16 * OWNED); // for the users
+      await growth.fill(sql, size, before);
+      await sql.unsafe('vacuum (analyze)');
       await withService(options, async (service, start) => {
         await sleep(short ? 0 : 3000); // long enough for the garbage of the start to be collected
         const idle = await service.memory();
-        for (const row of growth.rows(size, sizes[0]!)) {
+        for (const row of growth.rows(size)) {
           say(`  ${whole(size)}: ${row.name}`);
-          const cells = await measureRow(() => measure(database, row, service, name, seconds));
-          body.push([row.name, whole(size), ...cells]);
+          body.push([row.name, whole(size), ...(await measureRow(database, row, service))]);
         }
-        const memory = [await service.memory(), await database.memory()];
-        facts.push([whole(size), whole(start), whole(idle), ...memory.map(whole)]);
+        facts.push([size, start, idle, await service.memory(), await database.memory()].map(whole));
       });
-      if (name in { rows: 0, connections: 0, workers: 0 })
-        await removeMessages(database.sql, name === 'rows' ? size : SIZE);
       before = size;
     }
   });
@@ -274,12 +234,6 @@ async function grow(name: string, growth: Growth): Promise<string> {
   ].join('\n\n');
 }
 
-/** The users that write, where the tables have no messages. */
-const addWriters = ({ sql }: Database): Promise<unknown> =>
-  sql.unsafe(`insert into "user" (username, password, email)
-    select 'user' || n, password, '' from "user", generate_series(2, ${WRITERS}) n where username = 'user1'
-    on conflict do nothing`);
-
 const NDJSON = { Accept: 'application/x-ndjson' };
 /** The goal for the extra memory of an export, megabytes. */
 const GOAL = 50;
@@ -288,9 +242,9 @@ const GOAL = 50;
 async function measureExports(): Promise<string> {
   say('Exports ...');
   const body: string[][] = [];
-  await withDatabase(async (database) => {
-    const settings = await prepareTables(database, [user, message]);
-    await messages(database, EXPORTED, 0);
+  await withDatabase(async (database, settingsOf) => {
+    const settings = await settingsOf([]);
+    await addMessages(database.sql, 0, EXPORTED);
     for (const [name, headers, rate] of [
       ['NDJSON', NDJSON, undefined],
       ['CSV', { Accept: 'text/csv', Prefer: 'paging=none' }, undefined],
