@@ -111,18 +111,10 @@ export const USER = 'faults';
 
 export const AUTHORIZATION = basic(USER);
 
-interface Replayed {
-  /** How often each write was made, by its token; deletes by `delete <model> <record>`. */
-  readonly made: ReadonlyMap<string, number>;
-  /** The last state of each record, by `<model> <record>`. */
-  readonly states: ReadonlyMap<string, Values>;
-}
-
 /** The state of a counter before a round. */
 const initialCounter = (id: string): Values => ({ id: Number(id), token: `start ${id}`, value: 0 });
 
-const parse = (text: string | null): Values | undefined =>
-  text === null ? undefined : (JSON.parse(text) as Values);
+const parse = (text: string | null) => (text === null ? undefined : (JSON.parse(text) as Values));
 
 const isPart = (part: Values, whole: Values): boolean =>
   Object.entries(part).every(([key, value]) => whole[key] === value);
@@ -130,12 +122,13 @@ const isPart = (part: Values, whole: Values): boolean =>
 /**
  * Applies the history from its beginning, and checks each entry against the write that it belongs to.
  * @param fault takes what is wrong with the history
+ * @returns how often each write was made, by its token (deletes by `delete <model> <record>`), and the last state of each record
  */
 function replay(
   operations: readonly Operation[],
   history: readonly HistoryEntry[],
   fault: (text: string) => void,
-): Replayed {
+) {
   const byToken = new Map(operations.map((operation) => [operation.token, operation]));
   const made = new Map<string, number>();
   const states = new Map<string, Values>();
@@ -205,46 +198,27 @@ export interface Found {
   readonly history: readonly HistoryEntry[];
 }
 
-export interface Counts {
-  acknowledged: number;
+/** What is counted, with its name in tables. */
+const TITLES = {
+  acknowledged: 'acknowledged',
   /** Writes with an unknown outcome that were made, and that were not. */
-  unknownMade: number;
-  unknownNotMade: number;
+  unknownMade: 'unknown, made',
+  unknownNotMade: 'unknown, not made',
   /** Acknowledged writes that are gone. */
-  lost: number;
+  lost: 'lost',
   /** Records that no single write can have left like this. */
-  torn: number;
+  torn: 'torn',
   /** Writes that were made more than once. */
-  doubled: number;
+  doubled: 'doubled',
   /** History entries that are missing, superfluous, wrong or out of order. */
-  history: number;
+  history: 'history',
   /** Errors that mean "not made" after a write that was made, and "not known" where the outcome is known. */
-  wrong503: number;
+  wrong503: 'wrong 503',
   /** Answers that the fault does not explain, or that belong to another request. */
-  unexpected: number;
-}
-
-export interface Verdict {
-  readonly counts: Counts;
-  /** One line for each broken invariant. */
-  readonly violations: readonly string[];
-}
-
-export const noCounts = (): Counts =>
-  Object.fromEntries(COLUMNS.map(([key]) => [key, 0])) as unknown as Counts;
-
-/** The counts, and their names in tables. */
-export const COLUMNS: readonly (readonly [key: keyof Counts, title: string])[] = [
-  ['acknowledged', 'acknowledged'],
-  ['unknownMade', 'unknown, made'],
-  ['unknownNotMade', 'unknown, not made'],
-  ['lost', 'lost'],
-  ['torn', 'torn'],
-  ['doubled', 'doubled'],
-  ['history', 'history'],
-  ['wrong503', 'wrong 503'],
-  ['unexpected', 'unexpected'],
-];
+  unexpected: 'unexpected',
+};
+export type Counts = Record<keyof typeof TITLES, number>;
+export const COLUMNS = Object.entries(TITLES) as [keyof Counts, string][];
 
 /** These follow from what a client itself does. */
 const ALWAYS_ALLOWED: ReadonlySet<Failure> = new Set(['conflict', 'left']);
@@ -262,9 +236,13 @@ function groupBy<T>(all: readonly T[], keyOf: (one: T) => string): Map<string, T
   return groups;
 }
 
-/** Compares what the clients were told with what the database has. */
-export function verify(ledger: Ledger, found: Found, allowed: ReadonlySet<Failure>): Verdict {
-  const counts = noCounts();
+/** Compares what the clients were told with what the database has. A violation is one line for each broken invariant. */
+export function verify(
+  ledger: Ledger,
+  found: Found,
+  allowed: ReadonlySet<Failure>,
+): { readonly counts: Counts; readonly violations: readonly string[] } {
+  const counts = Object.fromEntries(COLUMNS.map(([key]) => [key, 0])) as Counts;
   const violations: string[] = [];
   const note = (kind: keyof Counts, text: string): void => {
     counts[kind] += 1;

@@ -5,7 +5,6 @@ import {
   clear,
   COLUMNS,
   createLedger,
-  noCounts,
   read,
   settle,
   verify,

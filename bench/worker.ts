@@ -50,6 +50,8 @@ interface Attack {
   readonly connections: number;
   /** The client addresses, which the requests of a flood take in turn. */
   readonly from?: readonly string[];
+  /** Milliseconds after which refusals are timed: until then, making connections takes processor time. */
+  readonly timedAfter?: number;
 }
 
 /** Connections that each send the next request after the answer to the one before. */
@@ -102,7 +104,7 @@ export interface AttackReport {
 
 export const ATTACKER = '203.0.113.1';
 /** Connections that are opened at once, and the milliseconds until the next ones. */
-const [ROUND, PAUSE] = [100, 25];
+const [ROUND, PAUSE] = [64, 25];
 /** Milliseconds for which the last bytes are withheld, and for which the answers are awaited. */
 const [WITHHELD, ANSWERED] = [500, 1500];
 /** Milliseconds between two reads of a slow reader, and after the service has closed a connection of a flood. */
@@ -168,17 +170,23 @@ const MAX_WAIT = 5000;
 
 /** Counts what happens to the requests of an attack. */
 class Tally {
+  readonly #timedAfter: number;
   sent = 0;
   closed = 0;
   largest = 0;
   readonly statuses: Record<string, number> = {};
   readonly refusals: number[] = [];
 
+  constructor(timedAfter = 0) {
+    this.#timedAfter = performance.now() + timedAfter;
+  }
+
   answered({ status, size }: Pick<Answer, 'status' | 'size'>, milliseconds = 0): void {
     this.statuses[status] = (this.statuses[status] ?? 0) + 1;
     this.largest = Math.max(this.largest, size);
     const isRefused = status === 429 || status === 503;
-    if (isRefused && this.refusals.length < MAX_TIMES) this.refusals.push(milliseconds);
+    const isTimed = performance.now() - milliseconds >= this.#timedAfter && this.refusals.length < MAX_TIMES;
+    if (isRefused && isTimed) this.refusals.push(milliseconds);
   }
 }
 
@@ -297,7 +305,7 @@ async function beSlow(job: SlowClients, tally: Tally, stopped: AbortSignal): Pro
 
 async function run(job: Job, stopped: AbortSignal): Promise<LoadReport | AttackReport> {
   if (job.kind === 'load') return load(job, stopped);
-  const tally = new Tally();
+  const tally = new Tally(job.timedAfter);
   await (job.kind === 'slow' ? beSlow(job, tally, stopped) : flood(job, tally, stopped));
   return { ...tally };
 }

@@ -1,6 +1,7 @@
 // The attacks of `npm run siege`, with the limits that an honest client and the service must keep meanwhile.
 import type { Shape } from '../client.ts';
 import type { Flood, SlowClients } from '../worker.ts';
+import type { People } from './people.ts';
 
 export interface Limits {
   /** By-id p99 of the honest client, as a multiple of the reference. */
@@ -29,25 +30,14 @@ export interface Limits {
   readonly atOnce?: number;
 }
 
-/** An honest client with requests of its own. Its requests and addresses take turns. */
-export interface Neighbor {
-  readonly requests: readonly Shape[];
-  readonly from?: readonly string[];
-  /** What it has sent before. */
-  readonly before?: readonly Shape[];
-  /** Milliseconds between two requests (40). */
-  readonly pause?: number;
-  /** Of its median, as a multiple of the reference or in milliseconds; of its slowest answer; the percentage of other answers than 200. */
-  readonly times?: number;
-  readonly median?: number;
-  readonly slowest?: number;
-  readonly refused: number;
-}
-
-export type Job = Omit<Flood, 'port'> | Omit<SlowClients, 'port'>;
+type Given = 'port' | 'timedAfter';
+export type Job = Omit<Flood, Given> | Omit<SlowClients, Given>;
 
 export interface More {
-  readonly neighbors?: readonly Neighbor[];
+  /** Honest people meanwhile. */
+  readonly people?: readonly People[];
+  /** How often every connection to PostgreSQL is ended meanwhile. */
+  readonly disconnects?: number;
   /** SQL that prepares the database. All records but those of the world are deleted afterwards. */
   readonly setup?: string;
   /** SQL of a statement whose time alone is compared. */
@@ -72,7 +62,11 @@ const networks = (count: number): string[] =>
 export const times = <T>(count: number, make: (n: number) => T): T[] =>
   Array.from({ length: count }, (_, n) => make(n));
 
-const flood = (connections: number, requests: Shape | readonly Shape[], more: Partial<Flood> = {}): Job => ({
+export const flood = (
+  connections: number,
+  requests: Shape | readonly Shape[],
+  more: Partial<Flood> = {},
+): Job => ({
   connections,
   requests: [requests].flat(),
   ...more,
@@ -86,16 +80,16 @@ const slow = (connections: number, request: Shape | string, more: Partial<SlowCl
 /** From so many addresses, each of which keeps its connections; and by requests that take addresses in turn. */
 const from = (count: number) => ({ from: addresses(count), keepsAddress: true });
 const among = (count: number) => ({ from: addresses(count) });
-/** A neighbor whose median may be so many times the reference. */
-const beside = (request: Shape, most: number, more: Partial<Neighbor> = {}): More => ({
-  neighbors: [{ requests: [request], times: most, refused: 25, ...more }],
+/** A client whose median may be so many times the reference. */
+const beside = (request: Shape, most: number, more: Partial<People> = {}): More => ({
+  people: [{ requests: [request], times: most, refused: 25, ...more }],
 });
 
 // Requests that are as costly for PostgreSQL as an anonymous client can make them.
 /** Patterns that are tried at every place of every text and match none. Together they fit the budget. */
 const PATTERNS = times(12, (n) => `${encodeURIComponent(`%e%a%o%i%e%z${n.toString(36)}`)}{n}%25`);
 const any = (parameter: string): string => PATTERNS.map((pattern) => `${parameter}=${pattern}`).join('&');
-const message = (query: string, headers = {}): Shape => ({ path: `/api/message/?${query}`, headers });
+export const message = (query: string, headers = {}): Shape => ({ path: `/api/message/?${query}`, headers });
 const HEAVY: readonly Shape[] = [
   any('content__ilike'),
   any('content__like'),
@@ -254,7 +248,7 @@ const UNREAD = { rate: 0, ...among(20) };
 /** Each client of others asks for a short stream. */
 const SHORT_STREAMS: More = {
   seconds: 80,
-  neighbors: [
+  people: [
     {
       requests: [message('id__lte=50', NDJSON)],
       from: times(60, (n) => `198.51.100.${20 + n}`),
@@ -263,11 +257,10 @@ const SHORT_STREAMS: More = {
     },
   ],
 };
-const NEW_CONNECTIONS: Neighbor = {
+const NEW_CONNECTIONS: People = {
   requests: [{ path: '/healthz', headers: { Connection: 'close' } }],
   pause: 100,
   median: 300,
-  refused: 0,
 };
 const WRONG_LOGIN: Shape = { path: '/api/diary/', as: 'user{n}:wrong {n}' };
 const GRADUAL = { pause: 1000, stagger: 1 };
@@ -291,7 +284,7 @@ const STREAMED = HEAVY.map((shape) => ({ ...shape, headers: NDJSON }));
 const ENDLESS = 'POST /api/message/ HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000000\r\n\r\n';
 const HEAD = `GET /healthz HTTP/1.1\r\nHost: x\r\n${`X: ${'x'.repeat(280)}\r\n`.repeat(100)}`;
 const login = (n: number): Shape => ({ path: '/api/diary/', as: `user${n}` });
-const LOGINS = { pause: 250, slowest: 1000, refused: 0 };
+const LOGINS = { pause: 250, slowest: 1000 };
 
 /** In the order of the page of results. */
 export const ATTACKS: readonly Attack[] = [
@@ -473,12 +466,7 @@ export const ATTACKS: readonly Attack[] = [
     { readRate: 0.5, write: 500, failures: 5, refusals: 100, hold: 50 },
     { ignoresEnd: true, ramp: 5_000 },
   ],
-  [
-    'churn',
-    flood(30, message('limit=100', HTML), { abandonAfter: 40 }),
-    {},
-    { neighbors: [NEW_CONNECTIONS] },
-  ],
+  ['churn', flood(30, message('limit=100', HTML), { abandonAfter: 40 }), {}, { people: [NEW_CONNECTIONS] }],
   ['pipelining', slow(1, { path: '/healthz' }, { first: SEARCH, times: 100_000 }), { read: 5, hold: 100 }],
   [
     'many-pipelines',
@@ -499,7 +487,7 @@ export const ATTACKS: readonly Attack[] = [
     flood(200, WRONG_LOGIN, { ...among(4_000), pause: 100 }),
     { read: 5 },
     {
-      neighbors: [
+      people: [
         { ...LOGINS, requests: times(60, (n) => login(600 + n)), before: times(8, (n) => login(500 + n)) },
         {
           ...LOGINS,

@@ -25,23 +25,14 @@ const message = {
   owner: 'user',
 };
 
+const TYPES = 'string text integer bigint float decimal boolean datetime date time uuid json'.split(' ');
+const columns = (names, columnOf) => Object.fromEntries(names.map((name, n) => [name, columnOf(name, n)]));
+const numbered = (count, name) => Array.from({ length: count }, (_, n) => `${name}${n}`);
+
 /** One column of each type. */
 const value = {
   model: 'value',
-  columns: {
-    string: { type: 'string', null: true },
-    text: { type: 'text', null: true },
-    integer: { type: 'integer', null: true },
-    bigint: { type: 'bigint', null: true },
-    float: { type: 'float', null: true },
-    decimal: { type: 'decimal', null: true },
-    boolean: { type: 'boolean', null: true },
-    datetime: { type: 'datetime', null: true },
-    date: { type: 'date', null: true },
-    time: { type: 'time', null: true },
-    uuid: { type: 'uuid', null: true },
-    json: { type: 'json', null: true },
-  },
+  columns: columns(TYPES, (type) => ({ type, null: true })),
   access: 'user',
 };
 
@@ -77,12 +68,7 @@ const measure = {
   columns: {
     station: { type: 'integer' },
     day: { type: 'date' },
-    ...Object.fromEntries(
-      Array.from({ length: 20 }, (_, index) => [
-        `values${index}`,
-        { type: 'array', of: 'decimal', null: true },
-      ]),
-    ),
+    ...columns(numbered(20, 'values'), () => ({ type: 'array', of: 'decimal', null: true })),
   },
   access: 'user',
 };
@@ -90,17 +76,13 @@ const measure = {
 /** As many columns as a page may offer to filter by. */
 const wide = {
   model: 'wide',
-  columns: Object.fromEntries(
-    Array.from({ length: 100 }, (_, index) => [`column${index}`, { type: 'string', null: true }]),
-  ),
+  columns: columns(numbered(100, 'column'), () => ({ type: 'string', null: true })),
 };
 
 /** Records whose output takes PostgreSQL longer than that of others: a page of 100 takes some milliseconds. */
 const report = {
   model: 'report',
-  columns: Object.fromEntries(
-    Array.from({ length: 80 }, (_, index) => [`column${index}`, { type: index < 60 ? 'datetime' : 'float' }]),
-  ),
+  columns: columns(numbered(80, 'column'), (_, n) => ({ type: n < 60 ? 'datetime' : 'float' })),
 };
 
 /** Texts that PostgreSQL copies to lower case for each comparison: its columns are `citext`. */

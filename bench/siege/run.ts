@@ -6,19 +6,20 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { askOnce, loop, PASSWORD, prepare, type Request, type Sample } from '../client.ts';
+import { askOnce, PASSWORD, prepare, type Request } from '../client.ts';
 import { addMessages, MESSAGES, OWNED, removeMessages, USERS } from '../messages.ts';
 import { createCluster, createDatabase, openServer, sessions, type Database } from '../postgres.ts';
 import { processorTime, residentMemory, until } from '../processes.ts';
 import { addUser, createService, type Service, type Settings } from '../service.ts';
-import { machine, markdown, median, quantile, short, sum } from '../table.ts';
+import { machine, markdown, quantile, short, sum } from '../table.ts';
 import type { AttackReport, Job, LoadReport, Measured } from '../worker.ts';
-import { ATTACKS, times, type Attack, type Limits, type Neighbor } from './attacks.ts';
-import { CROWDED, CROWDS, live, type Crowd } from './crowds.ts';
+import { ATTACKS, times, type Attack, type Limits } from './attacks.ts';
+import { CROWDED, CROWDS } from './crowds.ts';
+import { live, rowsOf, type Lived, type Row } from './people.ts';
 import { hostileTexts } from './texts.ts';
 
 const TEXTS = 'texts';
-const NAMES = [...ATTACKS.map(([name]) => name), TEXTS, ...CROWDS.map(({ name }) => name)];
+const NAMES = [...ATTACKS.map(([name]) => name), TEXTS, ...CROWDS.map(([name]) => name)];
 const USAGE = `Usage: npm run siege -- [NAME...] [--seconds N] [--workers N] [--replica] [--postgres VERSION]
 
 Runs attacks and honest crowds against a fresh, compiled service each, and measures what an honest client notices. Exit code 1 if
@@ -60,15 +61,6 @@ const GAUGE = resolve('bench/siege/gauge.mjs');
 
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 
-/** One measured value and the limit that it must keep. */
-interface Row {
-  readonly what: string;
-  readonly limit: number;
-  readonly value: number;
-  /** Such as `ms`; `×` for a multiple of the reference. */
-  readonly unit: string;
-  readonly isLeast?: boolean;
-}
 /** Without a value (NaN) the limit is not kept. */
 const isKept = ({ isLeast, limit, value }: Row): boolean => (isLeast ? value >= limit : value <= limit);
 
@@ -129,7 +121,7 @@ const MEASURES: readonly (readonly [keyof Limits, what: string, unit: string, (s
 ];
 const LEAST: readonly (keyof Limits)[] = ['readRate', 'writeRate'];
 
-const rowsOf = (limits: Limits, siege: Siege): Row[] =>
+const limitRows = (limits: Limits, siege: Siege): Row[] =>
   MEASURES.flatMap(([key, what, unit, value]) => {
     const limit = limits[key];
     return limit === undefined
@@ -327,51 +319,10 @@ function watchStatements({ database: { sql } }: World): () => Promise<{ longest:
   };
 }
 
-/** A neighbor asks for some time. */
-async function ask(
-  { port }: Service,
-  { requests, from = [NEIGHBOR], pause = 40 }: Neighbor,
-  seconds: number,
-): Promise<Sample[]> {
-  const samples: Sample[] = [];
-  const prepared = requests.map(prepare);
-  const next = (): Buffer => prepared[samples.length % prepared.length]!(from[samples.length % from.length]);
-  await loop({
-    port,
-    next,
-    pause,
-    took: (sample) => samples.push(sample),
-    until: performance.now() + seconds * 1000,
-  });
-  return samples.filter(({ isCutOff, time }) => !isCutOff || time > 5000);
-}
-
-/** What a neighbor noticed. */
-function neighborRows(limits: Neighbor, before: readonly Sample[], during: readonly Sample[]): Row[] {
-  const timesOf = (samples: readonly Sample[]): number[] => samples.map(({ time }) => time);
-  const middle = median(timesOf(during));
-  const refused = during.filter(({ answer }) => answer?.status !== 200).length / during.length;
-  const values = {
-    times: middle / median(timesOf(before)),
-    median: middle,
-    slowest: Math.max(...timesOf(during)),
-  };
-  const rows = (['times', 'median', 'slowest'] as const).flatMap((key) => {
-    const limit = limits[key];
-    const what = `${key === 'slowest' ? key : 'median'} of the neighbor`;
-    return limit === undefined
-      ? []
-      : [{ what, limit, value: values[key], unit: key === 'times' ? '×' : 'ms' }];
-  });
-  return [
-    ...rows,
-    { what: 'not 200 for the neighbor', limit: limits.refused, value: 100 * refused, unit: '%' },
-  ];
-}
-
 /** Measures a fresh service without an attack and under one. */
 async function runAttack(world: World, [, jobs, limits, more = {}]: Attack): Promise<Row[]> {
-  const { neighbors = [], setup, alone, locks, settings, ramp = 1500, ignoresEnd = false } = more;
+  const { people = [], setup, alone, locks, settings, disconnects = 0, ignoresEnd = false } = more;
+  const { ramp = [jobs].flat().length > 0 ? 1500 : 0, seconds = Number(values.seconds) } = more;
   const { sql } = world.database;
   if (setup) await sql.unsafe(setup);
   const started = performance.now();
@@ -381,22 +332,26 @@ async function runAttack(world: World, [, jobs, limits, more = {}]: Attack): Pro
   const locker = locks ? await sql.reserve() : undefined;
   if (locker) await locker.unsafe(`begin; ${locks}`).simple();
   try {
-    const seconds = more.seconds ?? Number(values.seconds);
     const isProbed = 'read' in limits || 'readRate' in limits || 'write' in limits;
     const probeFor = async (time: number, parts = 1) => (isProbed ? probe(service, time, parts) : undefined);
-    const askFor = (time: number) => Promise.all(neighbors.map((one) => ask(service, one, time)));
+    const { port } = service;
+    const livedBefore: Lived[] = [];
+    const livedApart: Lived[] = [];
     await probeFor(1); // verifies the writers' passwords and warms up
-    for (const request of neighbors.flatMap(({ before = [] }) => before))
-      await askOnce(service.port, prepare(request)(NEIGHBOR));
-    await askFor(1);
-    const before = await askFor(REFERENCE);
+    for (const [index, one] of people.entries()) {
+      for (const request of one.before ?? []) await askOnce(port, prepare(request)(NEIGHBOR));
+      if (one.times !== undefined) livedBefore[index] = await live(port, one, REFERENCE);
+      if (one.asApart !== undefined) livedApart[index] = await live(port, one, REFERENCE, true);
+    }
     const reference = await probeFor(REFERENCE);
     const end = watch(service, world);
     const endStatements = alone ? watchStatements(world) : undefined;
-    const { port } = service;
-    const attacks = [jobs].flat().map((job) => start<AttackReport>({ ...job, port }));
+    const attacks = [jobs].flat().map((job) => start<AttackReport>({ ...job, port, timedAfter: ramp }));
     await sleep(ramp);
-    const [during, after] = await Promise.all([probeFor(seconds, 3), askFor(seconds)]);
+    const living = Promise.all(people.map((one) => live(port, one, seconds)));
+    const during = await probeFor(seconds, 3);
+    for (let count = 0; count < disconnects; count += 1) await sleep(500).then(() => endSessions(world));
+    const lived = await living;
     const snapshot = await oldestSnapshot(world);
     const early = ignoresEnd ? await end() : undefined;
     const reports = (await Promise.all(attacks.map((attack) => attack.stop()))).filter(
@@ -426,8 +381,8 @@ async function runAttack(world: World, [, jobs, limits, more = {}]: Attack): Pro
       ...(statements && { statements }),
     };
     return [
-      ...neighbors.flatMap((one, index) => neighborRows(one, before[index]!, after[index]!)),
-      ...rowsOf({ ...ALL, ...('write' in limits && { failures: 0 }), ...limits }, siege),
+      ...people.flatMap((one, index) => rowsOf(one, lived[index]!, livedBefore[index], livedApart[index])),
+      ...limitRows({ ...ALL, ...('write' in limits && { failures: 0 }), ...limits }, siege),
       ...(service.isAlive() ? [] : [{ what: 'ends of the service', limit: 0, value: 1, unit: '' }]),
     ];
   } finally {
@@ -460,50 +415,8 @@ async function runTexts(world: World): Promise<Row[]> {
       break;
     }
     const what = `places that freeze the service (${frozen ?? 'none'})`;
-    const rows = rowsOf({ hold: 50, memory: 300 }, { watched: await end(), reports: [] });
+    const rows = limitRows({ hold: 50, memory: 300 }, { watched: await end(), reports: [] });
     return [{ what, limit: 0, value: frozen === undefined ? 0 : 1, unit: '' }, ...rows];
-  } finally {
-    await service.kill();
-  }
-}
-
-/** Serves an honest crowd. */
-async function runCrowd(world: World, { people, beside, disconnects = 0, limits }: Crowd): Promise<Row[]> {
-  const service = await startService(world);
-  const { port } = service;
-  const end = watch(service, world);
-  try {
-    await live(port, { ...people, each: 1, count: 1, rate: undefined }); // logs in and warms up
-    const apart = limits.sameAsApart && (await live(port, { ...people, from: undefined }));
-    const reference = 'read' in limits ? await probe(service, REFERENCE) : undefined;
-    const others = beside && live(port, beside);
-    const living = live(port, people);
-    const during = reference && (await probe(service, Number(values.seconds), 3));
-    for (let count = 0; count < disconnects; count += 1) {
-      await sleep(500);
-      await endSessions(world);
-    }
-    const { times: taken, failures, refusals } = await living;
-    const told = [...new Set(failures)].slice(0, 3).join(', ') || `of ${taken.length}`;
-    const row = (what: string, limit: number | undefined, value: number, unit = ''): Row[] =>
-      limit === undefined ? [] : [{ what, limit, value, unit }];
-    await others;
-    return [
-      ...row(`answers other than 200 (${told})`, 0, failures.length),
-      ...row('slowest answer', limits.slowest, Math.max(...taken), 'ms'),
-      ...row('slowest answer, to the median', limits.steady, Math.max(...taken) / median(taken), '×'),
-      ...row(
-        'median, to that from addresses of their own',
-        limits.sameAsApart,
-        median(taken) / median(apart ? apart.times : []),
-        '×',
-      ),
-      ...row('refusals before a success', limits.refusals, refusals),
-      ...rowsOf(
-        { memory: 300, ...(limits.read && { read: limits.read }) },
-        { reference, during, watched: await end(), reports: [] },
-      ),
-    ];
   } finally {
     await service.kill();
   }
@@ -544,7 +457,7 @@ function summary(results: readonly Result[]): string {
 const report = (results: readonly Result[], postgres: string): string => `# Under siege
 
 \`npm run siege\` writes this page. Each attack runs in processes of its own against a fresh, compiled service with ${MESSAGES.toLocaleString('en')} rows; the requests of each are in [attacks.ts](siege/attacks.ts). Meanwhile an honest client at another address reads records by id over 8 connections and edits records over 4.
-The honest crowds, which must all be answered, have ${CROWDED.toLocaleString('en')} rows: ${CROWDS.map(({ name, title }) => `${title} (${name})`).join('; ')}.
+The honest crowds of [crowds.ts](siege/crowds.ts), which must all be answered, have ${CROWDED.toLocaleString('en')} rows.
 
 - "×" compares with the same client on the same service just before the attack, for rates before and after it. Values under attack are the median of three rounds.
 - "event loop held" is processor time of the main thread between two turns of the loop, so waiting for a core does not count.
@@ -588,9 +501,9 @@ async function runAll(world: World): Promise<Result[]> {
   for (const attack of ATTACKS)
     results.push(...(await perform(world, attack[0], () => runAttack(world, attack), MESSAGES)));
   results.push(...(await perform(world, TEXTS, () => runTexts(world), MESSAGES)));
-  if (CROWDS.some(({ name }) => isWanted(name))) await addMessages(world.database.sql, MESSAGES, CROWDED);
+  if (CROWDS.some(([name]) => isWanted(name))) await addMessages(world.database.sql, MESSAGES, CROWDED);
   for (const crowd of CROWDS)
-    results.push(...(await perform(world, crowd.name, () => runCrowd(world, crowd), CROWDED)));
+    results.push(...(await perform(world, crowd[0], () => runAttack(world, crowd), CROWDED)));
   return results;
 }
 

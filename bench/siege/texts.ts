@@ -42,100 +42,65 @@ const COLUMNS = 'string text integer bigint float decimal boolean datetime date 
 const HEADERS =
   'Accept Accept-Encoding Authorization Content-Type Cookie If-Match If-None-Match Origin Prefer X-Forwarded-For X-Forwarded-Proto User-Agent'.split(' '); // prettier-ignore
 
-/** The most of a query string, of a header, of a body and of a form that gets through. */
-const [QUERY, HEADER, BODY, FORM] = [8000, 30_000, 1_000_000, 60_000];
+/** The most of a query string, of a header and of a body that gets through. */
+const [QUERY, HEADER, BODY] = [8000, 30_000, 1_000_000];
 
 const CLIENT = { 'X-Forwarded-For': '203.0.113.1' };
 const USER = { 'X-Forwarded-For': '203.0.113.2', Authorization: basic('user77') };
-const URLENCODED = 'application/x-www-form-urlencoded';
-const MULTIPART = 'multipart/form-data; boundary=';
-const PART = '--b\r\nContent-Disposition: form-data; name="';
 
 /** As much of a text, encoded, as fits; and what of it a header may hold. */
 const encoded = (make: (size: number) => string): string =>
   encodeURIComponent(make(QUERY).toWellFormed()).slice(0, QUERY).replace(/%.?$/, '');
 const latin = (text: string): string => text.replace(/[^\t -~]/g, '~').trim();
 
-type Place = readonly [name: string, request: (make: (size: number) => string) => Request];
+type Make = (size: number) => string;
+type Place = readonly [name: string, request: (make: Make) => Request];
 
-const get = (name: string, path: (text: string) => string): Place => [
+const get = (name: string, path: (text: string) => string, header?: string): Place => [
   name,
-  (make) => ({ path: path(encoded(make)), headers: CLIENT }),
+  (make) => ({
+    path: path(encoded(make)),
+    headers: { ...CLIENT, ...(header && { [header]: latin(make(HEADER)) }) },
+  }),
 ];
-const send = (
-  name: string,
-  method: string,
-  path: string,
-  type: string,
-  body: (make: (size: number) => string) => string,
-): Place => [
+/** A body of this type, in which `…` is the text. */
+const send = (name: string, type: string, body: string, path = '/api/value/', size = BODY): Place => [
   name,
-  (make) => ({ method, path, headers: { ...USER, 'Content-Type': type }, body: body(make) }),
+  (make) => ({
+    method: path === '/api/value/1/' ? 'PUT' : 'POST',
+    path,
+    headers: { ...USER, 'Content-Type': latin(type.replace('…', make(HEADER))) },
+    // Between quotes of JSON, the text is escaped.
+    body: body
+      .replace('"…"', (text) => (type === JSON_TYPE ? JSON.stringify(make(size)) : text))
+      .replaceAll('…', () => make(size)),
+  }),
 ];
 const JSON_TYPE = 'application/json';
+const [URLENCODED, MULTIPART] = ['application/x-www-form-urlencoded', 'multipart/form-data; boundary='];
+const PART = '--b\r\nContent-Disposition: form-data; name="';
 
 const PLACES: readonly Place[] = [
-  ...COLUMNS.flatMap((column) =>
-    ['', '__in', '__like', '__gte'].map((operator) =>
+  ...COLUMNS.flatMap((column) => [
+    ...['', '__in', '__like', '__gte'].map((operator) =>
       get(`filter ${column}${operator}`, (text) => `/api/value/?${column}${operator}=${text}`),
     ),
-  ),
-  ...HEADERS.map((name): Place => [
-    `header ${name}`,
-    (make) => ({ path: '/api/message/1/', headers: { ...CLIENT, [name]: latin(make(HEADER)) } }),
+    send(`text in a body, ${column}`, JSON_TYPE, `{"${column}":"…"}`, '/api/value/1/', BODY / 2),
+    send(`value in a body, ${column}`, JSON_TYPE, `{"${column}":…}`, '/api/value/1/'),
   ]),
-  ...COLUMNS.flatMap((column) => [
-    send(`text in a body, ${column}`, 'PUT', '/api/value/1/', JSON_TYPE, (make) =>
-      JSON.stringify({ [column]: make(BODY / 2) }),
-    ),
-    send(`value in a body, ${column}`, 'PUT', '/api/value/1/', JSON_TYPE, (make) =>
-      `{"${column}":${make(BODY)}}`.slice(0, BODY),
-    ),
-  ]),
+  ...HEADERS.map((name) => get(`header ${name}`, () => '/api/message/1/', name)),
+  get('Host of a page', () => '/api/', 'Host'),
   get('name of a filter', (text) => `/api/value/?${text}=1`),
   get('ordering', (text) => `/api/value/?ordering=${text}`),
   get('key of a record', (text) => `/api/value/${text}/`),
   get('path', (text) => `/${text}/`),
   get('path of the admin area', (text) => `/admin/${text}`),
-  send('whole body', 'POST', '/api/value/', JSON_TYPE, (make) => make(BODY)),
-  send('form of a record', 'POST', '/api/value/', URLENCODED, (make) => `data=${make(BODY)}`),
-  send(
-    'part of a form',
-    'POST',
-    '/api/value/',
-    `${MULTIPART}b`,
-    (make) => `${PART}data"\r\n\r\n${make(BODY)}\r\n--b--\r\n`,
-  ),
-  send(
-    'head of a part',
-    'POST',
-    '/api/value/',
-    `${MULTIPART}b`,
-    (make) => `${PART}${make(BODY)}"\r\n\r\nx\r\n--b--\r\n`,
-  ),
-  send(
-    'login form',
-    'POST',
-    '/admin/-/login/',
-    URLENCODED,
-    (make) => `username=${make(FORM / 2)}&password=${make(FORM / 2)}`,
-  ),
-  [
-    'boundary',
-    (make) => ({
-      method: 'POST',
-      path: '/api/value/',
-      headers: { ...USER, 'Content-Type': `${MULTIPART}${latin(make(HEADER))}` },
-      body: '-'.repeat(BODY),
-    }),
-  ],
-  [
-    'Host of a page',
-    (make) => ({
-      path: '/api/message/',
-      headers: { ...CLIENT, Accept: 'text/html', Host: latin(make(HEADER)) },
-    }),
-  ],
+  send('whole body', JSON_TYPE, '…'),
+  send('form of a record', URLENCODED, 'data=…'),
+  send('login form', URLENCODED, 'username=…&password=…', '/admin/-/login/', 30_000),
+  send('part of a form', `${MULTIPART}b`, `${PART}data"\r\n\r\n…\r\n--b--\r\n`),
+  send('head of a part', `${MULTIPART}b`, `${PART}…"\r\n\r\nx\r\n--b--\r\n`),
+  send('boundary', `${MULTIPART}…`, '-'.repeat(BODY)),
 ];
 
 /** A request for every text at every place. */
