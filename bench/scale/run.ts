@@ -1,4 +1,4 @@
-// Measures how costs grow with rows, models, columns, connections and processes: npm run bench:scale. See --help.
+// Measures how costs grow with rows, models, connections and processes: npm run bench:scale. See --help.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { Sql } from 'postgres';
 import { message, user } from '../../src/resources/registry.ts';
-import { askOnce, PASSWORD, type Shape } from '../client.ts';
+import { askOnce, PASSWORD } from '../client.ts';
 import { endGenerator, HEAD, interruption, measure, cellsOf, type Measurement } from '../measure.ts';
 import { addMessages, OWNED, removeMessages } from '../messages.ts';
 import { createDatabase, openServer, type Database } from '../postgres.ts';
@@ -46,41 +46,11 @@ const say = (text: string): void => void process.stderr.write(`${text}\n`);
 
 /** Messages where the table does not grow, and of an export. */
 const [SIZE, EXPORTED] = short ? [5000, 10_000] : [100_000, 500_000];
-const STRING = { type: 'string' };
 const times = <T>(count: number, make: (n: number) => T): T[] =>
   Array.from({ length: count }, (_, n) => make(n));
 const fixed = (sql: Sql, _: number, before: number): Promise<unknown> =>
   before === 0 ? addMessages(sql, 0, SIZE) : removeMessages(sql, SIZE);
 
-const columnsOf = <T>(count: number, value: T): Record<string, T> =>
-  Object.fromEntries(times(count, (n) => [`column_${n}`, value]));
-
-/** Reads and writes of random records of random models. */
-function requestsOf(models: readonly string[], records: number, fields: (text: string) => object): Row[] {
-  const each =
-    (make: (path: string, id: number, connection: number, n: number) => Shape): Row['requests'] =>
-    (connection) => {
-      const ids = numbers(connection + 1000, records);
-      return numbers(connection, models.length).map((model, n) =>
-        make(`/api/${models[model - 1]}/`, ids[n]!, connection, n),
-      );
-    };
-  const written = (n: number, connection: number): object => fields(`written ${n} over ${connection}`);
-  return [
-    { name: 'by id', status: 200, requests: each((path, id) => ({ path: `${path}${id}/` })) },
-    { name: 'first page', status: 200, requests: each((path) => ({ path })) },
-    {
-      name: 'POST',
-      status: 201,
-      requests: each((path, _, c, n) => writing('POST', 1 + c, path, written(n, c))),
-    },
-    {
-      name: 'PUT',
-      status: 200,
-      requests: each((path, id, c, n) => writing('PUT', 1 + c, `${path}${id}/`, written(n, c))),
-    },
-  ];
-}
 /** Many connections write as a few users. */
 const COMMON = [byId(SIZE), FIRST_PAGE, { ...POST, requests: (c: number) => POST.requests(c % 16, '') }];
 
@@ -112,30 +82,34 @@ const GROWTHS: Readonly<Record<string, Growth>> = {
     registry: (size) =>
       times(size, (n) => ({
         model: `model_${n}`,
-        columns: { name: STRING, number: { type: 'integer', index: true }, note: { type: 'text' } },
+        columns: {
+          name: { type: 'string' },
+          number: { type: 'integer', index: true },
+          note: { type: 'text' },
+        },
         access: 'user',
       })),
     fill: (sql, size, before) =>
       sql.unsafe(`do $$ begin for n in ${before}..${size - 1} loop execute format(
         'insert into model_%s (name, number, note) select ''Name'', n, ''a note'' from generate_series(1, 100) n', n);
       end loop; end $$`),
-    rows: (size) =>
-      requestsOf(
-        times(size, (n) => `model_${n}`),
-        100,
-        (text) => ({ name: text, number: 1, note: text }),
-      ),
-  },
-  columns: {
-    title: 'Columns of a model',
-    text: 'Models of string columns, each with 10,000 records and about 20 characters in each column. 16 connections; POST and PUT send every column.',
-    sizes: [1, 2, 4, 8, 16, 32, 64],
-    shortSizes: [1, 8],
-    registry: (size) => [{ model: `width_${size}`, columns: columnsOf(size, STRING), access: 'user' }],
-    fill: (sql, size) =>
-      sql.unsafe(`insert into width_${size} (${Object.keys(columnsOf(size, '')).join()})
-        select ${times(size, (n) => `'value ' || n || ' column_${n}'`).join()} from generate_series(1, 10000) n`),
-    rows: (size) => requestsOf([`width_${size}`], 10_000, (text) => columnsOf(size, text)),
+    rows: (size) => {
+      const path = (c: number, n: number): string => `/api/model_${numbers(c, size)[n]! - 1}/`;
+      const record = (c: number): readonly string[] => numbers(c, 100).map((id, n) => `${path(c, n)}${id}/`);
+      const list = (c: number): readonly string[] => numbers(c, 100).map((_, n) => path(c, n));
+      const fields = { name: 'written {n}', number: 1, note: 'a note' };
+      const write = (method: 'POST' | 'PUT', status: number, paths: typeof list): Row => ({
+        name: method,
+        status,
+        requests: (c) => paths(c).map((one) => writing(method, 1 + c, one, fields)),
+      });
+      return [
+        reading('by id', record),
+        reading('first page', list),
+        write('POST', 201, list),
+        write('PUT', 200, record),
+      ];
+    },
   },
   connections: {
     title: 'Connections',
@@ -273,7 +247,7 @@ async function measureExports(): Promise<string> {
 /** The whole page. */
 const report = (sections: readonly string[], postgres: string): string => `# Scale
 
-How the cost of a request grows with rows, models, columns, connections and processes. Each rate, latency and processor time is the median of ${rounds} rounds of ${seconds} s after a warm-up; times of starts, memory and exports are single readings. "server µs" and "PostgreSQL µs" are the processor time of one request, of the service and of its PostgreSQL sessions; other work on the machine disturbs them less than the rates and latencies. "sessions MB" is the private memory of PostgreSQL's sessions, most of it prepared statements.
+How the cost of a request grows with rows, models, connections and processes. Each rate, latency and processor time is the median of ${rounds} rounds of ${seconds} s after a warm-up; times of starts, memory and exports are single readings. "server µs" and "PostgreSQL µs" are the processor time of one request, of the service and of its PostgreSQL sessions; other work on the machine disturbs them less than the rates and latencies. "sessions MB" is the private memory of PostgreSQL's sessions, most of it prepared statements.
 
 ${sections.join('\n\n')}
 

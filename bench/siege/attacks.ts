@@ -54,11 +54,9 @@ export interface More {
 
 export type Attack = readonly [name: string, jobs: Job | readonly Job[], limits: Limits, more?: More];
 
-/** So many client addresses, each in a network of its own; the networks of one customer (a /56), or more than are ever used. */
+/** So many client addresses, each in a network of its own. */
 export const addresses = (count: number): string[] =>
   times(count, (n) => `10.${(n >> 8) & 255}.${n & 255}.1`);
-const networks = (count: number): string[] =>
-  times(count, (n) => `2001:db8:${(n >> 8).toString(16)}:${(n & 255).toString(16)}::1`);
 export const times = <T>(count: number, make: (n: number) => T): T[] =>
   Array.from({ length: count }, (_, n) => make(n));
 
@@ -97,11 +95,7 @@ const HEAVY: readonly Shape[] = [
   `user__username__ilike=%25r%25&${any('content__ilike')}`,
   `${any('content__ilike')}&pub_date__gte=2024-01-01&ordering=user__username`,
 ].map((query) => message(query));
-/** Statements that are cheap at first, and costly with other values. */
-const WARMED = ['zz{n}%25', '%25e%25a%25o%25i%25e%25z{n}%25'].flatMap((pattern) =>
-  times(20, (n) => message(`content__like=${pattern}&limit=${n + 1}`)),
-);
-/** The same by the range of the search, in shapes that no client has asked for before. */
+/** Searches that are cheap by their range, and then costly, in shapes that no client has asked for before. */
 const DECEIVING = times(200, (n) =>
   [1, 1, 1, 500_000].map((last) =>
     message(`id__lte=${last}&${any('content__ilike')}&limit=${1 + n}&ordering=${n % 2 ? '-id' : 'id'}`),
@@ -113,18 +107,12 @@ const CHEAP_SEARCH = message('content__ilike=Message%201%25');
 const COSTLY_SEARCH = message('content__ilike=%25zz_z%25q{n}%25');
 
 const TEN_MILLISECONDS = message('id__lt=6000&content__ilike=%25zz_z%25q{n}%25&limit=7');
-const LONG_PAGE = { ...message('limit=1000&id__gt={n}'), as: 'user7' };
-const NEW = { from: networks(50_000) };
 
 const NDJSON = { Accept: 'application/x-ndjson' };
 const HTML = { Accept: 'text/html' };
 const STREAM = { path: '/api/message/', headers: NDJSON };
 const ONE: Shape = { path: '/api/message/1/' };
 const document = (limit: number): Shape => ({ path: `/api/document/?limit=${limit}` });
-const HTML_PAGES = ['value/?ordering=-id&limit=7', 'document/?limit=7'].map((path) => ({
-  path: `/api/${path}`,
-  headers: HTML,
-}));
 const asUser = (requests: readonly Shape[]): Shape[] => requests.map((one) => ({ ...one, as: 'user7' }));
 /** Pages of up to 100 records, of many sizes, which never share a statement. */
 const pagesOf = (model: string, as?: string): Shape[] =>
@@ -172,7 +160,6 @@ const SLOWED = { read: 5, write: 50, writeRate: 0.6 };
 const LOCKS = 'select from message where id in (101, 102, 103) for update';
 const changeLocked = (filler = ''): Shape[] =>
   [101, 102, 103].map((n) => put(`/api/message/${n}/`, `{"content":"{n}${filler}"}`, `user${n}`));
-const LEAVING = { ...among(3), abandonAfter: 450, stagger: 40 };
 
 /** Filters on a value of a megabyte, whose comparison PostgreSQL cannot cancel. */
 const pattern = (length: number, around = '%25'): string => `${around}${'a'.repeat(length - 3)}b${around}`;
@@ -208,9 +195,6 @@ const KEYS = [
   `values0__contains=${Array(890).fill('1e131071').join()}`,
   `cursor=${'A'.repeat(8_000)}`,
 ].map((query) => ({ path: `/api/measure/?${query}`, headers: { Prefer: 'paging=cursor' } }));
-const DIGITS = ['integer', 'bigint', 'float', 'decimal'].flatMap((column) =>
-  ['', 'x'].map((end) => ({ path: `/api/value/?${column}=${'1'.repeat(8_100)}${end}` })),
-);
 /** As many parameters as fit into a query: of one name, and of many. */
 const PARAMETERS = ['a&'.repeat(4_000), times(1_800, (n) => n.toString(36)).join('&')];
 const ERRORS: readonly Shape[] = [
@@ -238,11 +222,6 @@ const SMALL_HEAP = { settings: { NODE_OPTIONS: '--max-old-space-size=300' }, ign
 const CHUNKED = 'POST /api/note/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n';
 const TINY_CHUNKS = `${CHUNKED}${'1\r\nx\r\n'.repeat(16_000)}0\r\n\r\n`;
 const MANY_HEADERS = Object.fromEntries(times(3_500, (n) => [`h${n.toString(36)}`, '']));
-const UPGRADE = {
-  path: '/healthz',
-  headers: { Connection: 'upgrade', Upgrade: 'x', X: 'x'.repeat(28_000), 'Transfer-Encoding': 'chunked' },
-  body: '0\r\n\r\n',
-};
 const FROM_66 = { reopens: true, localAddress: '127.0.0.66' };
 const UNREAD = { rate: 0, ...among(20) };
 /** Each client of others asks for a short stream. */
@@ -297,7 +276,6 @@ export const ATTACKS: readonly Attack[] = [
   ['heavy-many', flood(250, HEAVY), { read: 10, write: 200 }],
   ['heavy-spread', flood(64, HEAVY, from(64)), MANY],
   ['heavy-deceiving', flood(60, DECEIVING, from(60)), MANY],
-  ['heavy-warmed', flood(3, WARMED), FIRST],
   ['heavy-counted', flood(20, COUNTED), FIRST],
   // Comparisons with a value of 1 MB, which PostgreSQL cannot cancel.
   ['patterns', flood(20, ofLarge('document', patterns), from(20)), UNCANCELABLE, LARGE_TEXT],
@@ -305,11 +283,8 @@ export const ATTACKS: readonly Attack[] = [
   // A client with cheap requests beside others whose requests of the same kind are costly.
   ['costly-values', flood(20, COSTLY_SEARCH, from(20)), {}, beside(CHEAP_SEARCH, 30)],
   ['alternating-values', flood(20, [CHEAP_SEARCH, COSTLY_SEARCH], from(20)), {}, beside(CHEAP_SEARCH, 30)],
-  ['new-searches', flood(40, COSTLY_SEARCH, { from: networks(256) }), {}, beside(CHEAP_SEARCH, 60)],
   ['longer-reads', flood(60, TEN_MILLISECONDS, from(60)), {}, beside(message('user=77'), 60)],
   ['browser-pages', flood(60, message('limit=300', HTML), from(60)), {}, beside(message('', HTML), 60)],
-  ['new-clients', flood(20, message('limit=300', HTML), NEW), {}, beside(message('', HTML), 60)],
-  ['rare-requests', flood(20, LONG_PAGE), {}, beside(ONE, 10, { pause: 1100 })],
   ['wide-pages', flood(64, pagesOf('report'), among(4)), {}, beside(ONE, 30)],
   [
     'user-searches',
@@ -339,7 +314,6 @@ export const ATTACKS: readonly Attack[] = [
     FIRST,
     { setup: LARGE_VALUES },
   ],
-  ['html-pages', flood(8, HTML_PAGES), { read: 5, hold: 50 }, { setup: LARGE_VALUES }],
   [
     'full-pages',
     flood(
@@ -395,12 +369,6 @@ export const ATTACKS: readonly Attack[] = [
     slowed('insert', 250),
   ],
   ['locked-rows', flood(12, changeLocked(), among(3)), { write: 500 }, { locks: LOCKS }],
-  [
-    'locked-large-rows',
-    flood(12, changeLocked('x'.repeat(16_500)), LEAVING),
-    {},
-    { ...beside(change('user2', 'x'.repeat(3_000)), 20), locks: LOCKS },
-  ],
   ['forbidden-changes', flood(20, [BULK, BULK, change('user7')]), {}, beside(change('user2'), 10)],
   ['large-posts', flood(20, post('value', MEGABYTE)), { read: 6, write: 50 }],
   [
@@ -434,7 +402,6 @@ export const ATTACKS: readonly Attack[] = [
   ['unstorable-json', flood(5, value(`{"json":[${String.raw`"\ud800",`.repeat(110_000)}1]}`)), WRITTEN],
   ['user-bodies', flood(20, FAULTY_BODIES), { ...WRITTEN, hold: 50 }],
   ['keys', flood(20, KEYS), PARSED],
-  ['digits', flood(1, DIGITS, { pause: 66 }), { read: 5, hold: 50 }],
   [
     'orderings',
     flood(20, asUser([{ path: `/api/diary/?ordering=${','.repeat(8_000)}` }])),
@@ -476,9 +443,8 @@ export const ATTACKS: readonly Attack[] = [
   ],
   ['tiny-chunks', slow(32, TINY_CHUNKS, { reopens: true }), ALL],
   ['many-headers', flood(32, { path: '/healthz', headers: MANY_HEADERS }), { ...ALL, hold: 50 }],
-  ['upgrades', flood(4, UPGRADE), { read: 20 }, SMALL_HEAP],
-  ['slow-heads', slow(1_000, message('limit=1'), { withheld: 1 }), { ...ALL, hold: 50 }, SMALL_HEAP],
-  ['slow-bodies', slow(1_000, value(UNKNOWN_FIELDS), { withheld: 1 }), { ...ALL, hold: 50 }, SMALL_HEAP],
+  ['withheld-heads', slow(1_000, message('limit=1'), { withheld: 1 }), { ...ALL, hold: 50 }, SMALL_HEAP],
+  ['withheld-bytes', slow(1_000, value(UNKNOWN_FIELDS), { withheld: 1 }), { ...ALL, hold: 50 }, SMALL_HEAP],
   ['unfinished-heads', times(2, () => slow(6_000, HEAD, FROM_66)), { ...ALL, memory: 400 }, SMALL_HEAP],
 
   // Wrong logins from everywhere; meanwhile, new names log in from a known address, and known names from new addresses.

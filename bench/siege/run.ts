@@ -20,12 +20,13 @@ import { hostileTexts } from './texts.ts';
 
 const TEXTS = 'texts';
 const NAMES = [...ATTACKS.map(([name]) => name), TEXTS, ...CROWDS.map(([name]) => name)];
-const USAGE = `Usage: npm run siege -- [NAME...] [--seconds N] [--workers N] [--replica] [--postgres VERSION]
+const USAGE = `Usage: npm run siege -- [NAME...] [--seconds N] [--tries N] [--workers N] [--replica] [--postgres VERSION]
 
 Runs attacks and honest crowds against a fresh, compiled service each, and measures what an honest client notices. Exit code 1 if
 a value exceeds its limit. A run of all of them also writes bench/siege.md.
 
   --seconds N   how long an attack is measured, where it does not say so itself (12)
+  --tries N     how often an attack that exceeds a limit is tried, as the speed of a shared machine changes (3)
   --workers N   processes of the service (1)
   --replica     a standby answers reads
   --postgres V  a version of Debian's PostgreSQL, or the folder of its programs; else the embedded one, or BENCH_DATABASE_URL
@@ -36,6 +37,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     seconds: { type: 'string', default: '12' },
+    tries: { type: 'string', default: '3' },
     workers: { type: 'string', default: '1' },
     replica: { type: 'boolean', default: false },
     postgres: { type: 'string' },
@@ -48,8 +50,6 @@ if (values.help || !positionals.every((name) => NAMES.includes(name))) {
   process.exit(values.help ? 0 : 1);
 }
 
-/** How often an attack that exceeds a limit is tried: the speed of a shared machine can change between two measurements. */
-const TRIES = 3;
 /** Seconds of the reference. */
 const REFERENCE = 3;
 /** Limits of all: megabytes, and milliseconds until the slowest refusal (`MAX_WAIT` of costly reads, and a little). */
@@ -492,7 +492,7 @@ async function perform(
     const result = { name, rows, tries };
     say(`${name}: ${((performance.now() - started) / 1000).toFixed(1)} s`);
     for (const line of lines(result)) process.stdout.write(`| ${line.join(' | ')} |\n`);
-    if (isHeld(result) || tries === TRIES || interruption.signal.aborted) return [result];
+    if (isHeld(result) || tries === Number(values.tries) || interruption.signal.aborted) return [result];
   }
 }
 
