@@ -223,11 +223,16 @@ async function measurePairs(database: Database, directory: string): Promise<Meas
   }
 }
 
-/** The median of the ratios of the rates of each round. */
-const ratio = (measured: readonly Measurement[], base: readonly Measurement[], work = 1): string =>
+/** The median of the ratios of each round. */
+const ratio = (
+  measured: readonly Measurement[],
+  base: readonly Measurement[],
+  work = 1,
+  key: 'rate' | 'cpu' = 'rate',
+): string =>
   base.length === 0
     ? ''
-    : median(measured.map(({ rate }, round) => (rate * work) / (base[round]?.rate ?? NaN))).toFixed(2);
+    : median(measured.map((one, round) => (one[key] * work) / (base[round]?.[key] ?? NaN))).toFixed(2);
 
 /** The rates of all servers, with their ratios to those that they are compared with. */
 function rateTable(measurements: readonly Measurement[], servers: readonly Server[]): string {
@@ -238,10 +243,13 @@ function rateTable(measurements: readonly Measurement[], servers: readonly Serve
     servers.flatMap((server) => {
       const measured = of(row, server.name);
       const ratios = yardsticks.map((name) => ratio(measured, of(row, name)));
+      // Other work on the machine disturbs processor times less than rates.
+      if (against) ratios.push(ratio(measured, of(row, BEFORE), 1, 'cpu'));
       return measured.length === 0 ? [] : [[row.name, server.name, ...cellsOf(measured), ...ratios]];
     }),
   );
-  return markdown(['row', 'server', ...HEAD, ...yardsticks.map((name) => `to ${name}`)], body, 2);
+  const titles = [...yardsticks.map((name) => `to ${name}`), ...(against ? ['server µs, to before'] : [])];
+  return markdown(['row', 'server', ...HEAD, ...titles], body, 2);
 }
 
 const startTable = (servers: readonly Server[]): string =>
@@ -330,7 +338,8 @@ try {
     const [compared, servers] = rows.length > 0 ? await measureServers(database, directory) : [[], []];
     const ofPairs = pairs.length > 0 ? await measurePairs(database, directory) : [];
     const tables = [rateTable(compared, servers), startTable(servers), pairTable(ofPairs)];
-    process.stdout.write(`${tables.join('\n\n')}\n`);
+    const hasRows = [rows.length > 0, rows.length > 0, pairs.length > 0];
+    process.stdout.write(`${tables.filter((_, index) => hasRows[index]).join('\n\n')}\n`);
     const generator = medianOf(compared, 'generatorCpu');
     if (positionals.length === 0 && !against)
       await writeFile(new URL('results.md', import.meta.url), report(tables, generator, database.version));
