@@ -1,5 +1,5 @@
 // The same endpoints, written by hand with Fastify and postgres.js. Like a service that trusts its network it does not
-// authenticate: a header tells who the caller is. With DUTIES=1 it serves only POST and PUT, and has the duties that Vitrine has:
+// authenticate: a header names the caller. With DUTIES=1 it serves only POST and PUT, and has the duties that Vitrine has:
 // credentials, the caller's state at each request, ownership, a history entry in the same statement and an ETag.
 // It runs compiled, on its own, and so imports nothing from here.
 import { verify } from '@node-rs/argon2';

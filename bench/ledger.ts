@@ -1,4 +1,4 @@
-// What clients were told of each of their writes, and its comparison with the tables and the history.
+// A ledger of writes and their answers, and its comparison with the tables and the history.
 import { hash } from '@node-rs/argon2';
 import type { Sql } from 'postgres';
 import { basic, PASSWORD } from './client.ts';
@@ -236,7 +236,7 @@ function groupBy<T>(all: readonly T[], keyOf: (one: T) => string): Map<string, T
   return groups;
 }
 
-/** Compares what the clients were told with what the database has. A violation is one line for each broken invariant. */
+/** Compares the answers with what the database has. A violation is one line for each broken invariant. */
 export function verify(
   ledger: Ledger,
   found: Found,

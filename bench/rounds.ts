@@ -1,4 +1,4 @@
-// Rounds under load: something happens while clients write, and what they were told is compared with what is left.
+// Rounds under load: a fault strikes while clients write, and their answers are compared with what is left.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
 import {

@@ -112,6 +112,8 @@ const [STEP, AFTER_CLOSE] = [250, 100];
 /** The part of a load that comes before the measured time: connections are made, credentials verified, code compiled. */
 const WARM_UP = 0.15;
 const MAX_TIMES = 50_000;
+/** Milliseconds after which a request that was cut off counts as failed. */
+const MAX_WAIT = 5000;
 const STATUS = Buffer.from('HTTP/1.1 ');
 
 async function load(
@@ -164,9 +166,6 @@ async function load(
   const { user, system } = process.cpuUsage(cpu);
   return { groups: measured, cpu: user + system };
 }
-
-/** Milliseconds after which a request that was cut off counts as failed. */
-const MAX_WAIT = 5000;
 
 /** Counts what happens to the requests of an attack. */
 class Tally {
@@ -256,7 +255,7 @@ async function beSlow(job: SlowClients, tally: Tally, stopped: AbortSignal): Pro
   function noteStatuses(chunk: Buffer): void {
     for (let at = chunk.indexOf(STATUS); at >= 0; at = chunk.indexOf(STATUS, at + 1)) {
       const status = Number(chunk.toString('latin1', at + STATUS.length, at + STATUS.length + 3));
-      tally.answered({ status, size: 0 }, performance.now() - sentAt);
+      tally.answered({ status, size: 0 }, withheld > 0 ? performance.now() - sentAt : 0);
     }
   }
 

@@ -1,4 +1,4 @@
-// Clients that write through the service, and note in a ledger what they were told.
+// Clients that write through the service, and note each answer in a ledger.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { headerOf, openConnection, type NoAnswer } from './client.ts';
 import { AUTHORIZATION, COUNTERS, payloadOf, type Ledger, type Operation, type Values } from './ledger.ts';

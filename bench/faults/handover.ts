@@ -33,7 +33,7 @@ export async function createHandover({ port, environment }: Service): Promise<Ha
   shell.stdout?.setEncoding('utf8').on('data', (text: string) => (said += text));
   const timesReady = (): number => (said.match(/listening on /g) ?? []).length;
   let launched = 0;
-  const tell = async (line: string, mark: RegExp): Promise<number> => {
+  const run = async (line: string, mark: RegExp): Promise<number> => {
     shell.stdin?.write(`${line}\n`);
     return Number(await until('the shell', () => mark.exec(said)?.[1]));
   };
@@ -43,13 +43,13 @@ export async function createHandover({ port, environment }: Service): Promise<Ha
       launched += 1;
       const start = 'export LISTEN_FDS=1 LISTEN_PID=$$; exec "$NODE" "$PROGRAM" serve';
       const mark = new RegExp(`^launched ${launched} (\\d+)$`, 'm');
-      const pid = await tell(`sh -c '${start}' & echo "launched ${launched} $!"`, mark);
+      const pid = await run(`sh -c '${start}' & echo "launched ${launched} $!"`, mark);
       await until('the next service to listen', () => timesReady() > known);
       return pid;
     },
     stop: (pid) => {
       const mark = new RegExp(`^ended ${pid} (\\d+)$`, 'm');
-      return tell(`kill -TERM ${pid}; wait ${pid}; echo "ended ${pid} $?"`, mark);
+      return run(`kill -TERM ${pid}; wait ${pid}; echo "ended ${pid} $?"`, mark);
     },
     close: async () => {
       if (shell.pid !== undefined && !hasEnded(shell)) signal(-shell.pid, 'SIGKILL');

@@ -86,7 +86,7 @@ const TIMES: readonly Column[] = [
 /** The file that is kept in the repository. */
 const report = (text: string, postgres: string, network: string): string => `# Faults
 
-A compiled service under load on a PostgreSQL of its own, which has \`fsync\` on. Clients record every write that they send and what they are told of it.
+A compiled service under load on a PostgreSQL of its own, which has \`fsync\` on. Clients record every write that they send and its answer.
 After each round the harness compares this with the tables and the history.
 
 ${text}

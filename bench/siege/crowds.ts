@@ -33,7 +33,7 @@ const crowd = (
 export const CROWDS: readonly Attack[] = [
   // One reader, one search after the other.
   ['reader', [], {}, { people: [crowd(1, 20, [SEARCH], { steady: 2 })] }],
-  // Eight people behind one address, six searches each; nobody else notices.
+  // Eight people behind one address, six searches each; another client does not notice.
   ['office-searches', [], { read: 5 }, { people: [crowd(8, 6, [SEARCH], { from: OFFICE })] }],
   ['crawler', [], {}, { people: [crowd(16, 22, DEEP, { from: OFFICE })] }],
   // 12 filtered lists at once, every 10 s, as a user.

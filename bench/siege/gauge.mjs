@@ -13,7 +13,7 @@ const buffer = Buffer.alloc(64);
 /** The times of the main thread, opened once, since a look must cost next to nothing. */
 const times = openSync('/proc/thread-self/schedstat', 'r');
 
-/** Processor time of the main thread, milliseconds: it tells work that holds the loop from a thread that waits for a core. */
+/** Processor time of the main thread, milliseconds: waiting for a core does not count. */
 const processorTime = () =>
   Number.parseInt(buffer.toString('latin1', 0, readSync(times, buffer, 0, 64, 0)), 10) / 1e6;
 

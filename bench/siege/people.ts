@@ -106,9 +106,9 @@ export function rowsOf(
   const row = (limit: number | undefined, what: string, value: number, unit: string): Row[] =>
     limit === undefined ? [] : [{ what, limit, value, unit }];
   const before = median(reference?.times ?? []);
-  const told = [...new Set(failures)].slice(0, 3).join(', ') || `of ${times.length}`;
+  const reasons = [...new Set(failures)].slice(0, 3).join(', ') || `of ${times.length}`;
   return [
-    ...row(people.refused ?? 0, `not 200 for them (${told})`, (100 * failures.length) / times.length, '%'),
+    ...row(people.refused ?? 0, `not 200 for them (${reasons})`, (100 * failures.length) / times.length, '%'),
     ...row(
       people.times,
       `their median (${short(middle)} ms, reference ${short(before)})`,

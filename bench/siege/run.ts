@@ -174,7 +174,7 @@ async function restore(world: World, messages: number): Promise<void> {
 }
 
 const workers: ChildProcess[] = [];
-/** Seconds after which a process that was told to stop is killed. */
+/** Seconds after which a process that was asked to stop is killed. */
 const MAX_STOP = 5;
 
 /** Gives a job to a process of its own. @returns ends it */
