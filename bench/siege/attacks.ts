@@ -222,6 +222,8 @@ const SMALL_HEAP = { settings: { NODE_OPTIONS: '--max-old-space-size=300' }, ign
 const CHUNKED = 'POST /api/note/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n';
 const TINY_CHUNKS = `${CHUNKED}${'1\r\nx\r\n'.repeat(16_000)}0\r\n\r\n`;
 const MANY_HEADERS = Object.fromEntries(times(3_500, (n) => [`h${n.toString(36)}`, '']));
+/** Once all connections are there. */
+const STEADY = { ...SMALL_HEAP, ramp: 4_000 };
 const FROM_66 = { reopens: true, localAddress: '127.0.0.66' };
 const UNREAD = { rate: 0, ...among(20) };
 /** Each client of others asks for a short stream. */
@@ -445,7 +447,7 @@ export const ATTACKS: readonly Attack[] = [
   ['many-headers', flood(32, { path: '/healthz', headers: MANY_HEADERS }), { ...ALL, hold: 50 }],
   ['withheld-heads', slow(1_000, message('limit=1'), { withheld: 1 }), { ...ALL, hold: 50 }, SMALL_HEAP],
   ['withheld-bytes', slow(1_000, value(UNKNOWN_FIELDS), { withheld: 1 }), { ...ALL, hold: 50 }, SMALL_HEAP],
-  ['unfinished-heads', times(2, () => slow(6_000, HEAD, FROM_66)), { ...ALL, memory: 400 }, SMALL_HEAP],
+  ['unfinished-heads', times(2, () => slow(6_000, HEAD, FROM_66)), { ...ALL, memory: 400 }, STEADY],
 
   // Wrong logins from everywhere; meanwhile, new names log in from a known address, and known names from new addresses.
   [

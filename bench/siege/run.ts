@@ -1,7 +1,7 @@
 // Attacks a compiled service, serves honest crowds, and holds it to its limits: npm run siege. See --help.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -76,48 +76,29 @@ interface Siege {
   readonly statements?: { readonly longest: number; readonly alone: number; readonly atOnce: number };
 }
 
-const refusalsOf = ({ reports }: Siege): number[] => reports.flatMap(({ refusals }) => refusals);
-const times100 = (part = NaN): number => 100 * part;
+const refusals = ({ reports }: Siege): number[] => reports.flatMap((report) => report.refusals);
+const granted = ({ reports }: Siege): number => sum(reports.map(({ statuses }) => statuses['200'] ?? 0));
+const largest = ({ reports }: Siege): number => Math.max(...reports.map((report) => report.largest)) / 1000;
 const ratio = (siege: Siege, of: (probed: Probed) => number): number =>
   siege.during && siege.reference ? of(siege.during) / of(siege.reference) : NaN;
 
 /** What each limit is about. */
 const MEASURES: readonly (readonly [keyof Limits, what: string, unit: string, (siege: Siege) => number])[] = [
   ['read', 'by-id p99', '×', (siege) => ratio(siege, ({ reads }) => reads.p99)],
-  [
-    'readRate',
-    'reads per second',
-    '×',
-    ({ during, readRate = NaN }) => (during?.reads.rate ?? NaN) / readRate,
-  ],
-  ['write', 'median write', 'ms', ({ during }) => during?.writes.p50 ?? NaN],
-  ['failures', 'writes that failed', '%', ({ during }) => times100(during?.writes.failures)],
+  ['readRate', 'reads per second', '×', ({ during, readRate = NaN }) => during!.reads.rate / readRate],
+  ['write', 'median write', 'ms', ({ during }) => during!.writes.p50],
+  ['failures', 'writes that failed', '%', ({ during }) => 100 * during!.writes.failures],
   // Some writes may get a connection at once and others wait for long, which the median does not show.
   ['writeRate', 'writes per second', '×', (siege) => ratio(siege, ({ writes }) => writes.rate)],
   ['hold', 'event loop held', 'ms', ({ watched }) => watched.hold],
   ['memory', 'memory', 'MB', ({ watched }) => watched.memory],
-  ['refusal', 'slowest refusal', 'ms', (siege) => Math.max(0, ...refusalsOf(siege))],
-  ['refusals', 'refusals, 95 % within', 'ms', (siege) => quantile(refusalsOf(siege), 0.95)],
-  [
-    'granted',
-    'answers of 200',
-    '',
-    ({ reports }) => sum(reports.map(({ statuses }) => statuses['200'] ?? 0)),
-  ],
-  [
-    'largest',
-    'largest answer',
-    'KB',
-    ({ reports }) => Math.max(...reports.map(({ largest }) => largest)) / 1000,
-  ],
+  ['refusal', 'slowest refusal', 'ms', (siege) => Math.max(0, ...refusals(siege))],
+  ['refusals', 'refusals, 95 % within', 'ms', (siege) => quantile(refusals(siege), 0.95)],
+  ['granted', 'answers of 200', '', granted],
+  ['largest', 'largest answer', 'KB', largest],
   ['snapshot', 'oldest snapshot', 'ms', ({ snapshot = NaN }) => snapshot],
-  [
-    'statement',
-    'longest statement',
-    '×',
-    ({ statements: one }) => (one?.longest ?? NaN) / (one?.alone ?? NaN),
-  ],
-  ['atOnce', 'such statements at once', '', ({ statements: one }) => one?.atOnce ?? NaN],
+  ['statement', 'longest statement', '×', ({ statements: one }) => one!.longest / one!.alone],
+  ['atOnce', 'such statements at once', '', ({ statements: one }) => one!.atOnce],
 ];
 const LEAST: readonly (keyof Limits)[] = ['readRate', 'writeRate'];
 
@@ -514,9 +495,8 @@ try {
   let serverUrl: string;
   let replica: URL | undefined;
   if (values.replica) {
-    await mkdir(join(directory, 'servers'));
     const options = { standbys: 1, postgres: values.postgres, settings: { wal_keep_size: '4GB' } };
-    const cluster = await createCluster(join(directory, 'servers'), options);
+    const cluster = await createCluster(directory, options);
     close = cluster.close;
     serverUrl = cluster.primary.superuserUrl;
     replica = new URL(cluster.standbys[0]!.superuserUrl);
