@@ -352,6 +352,7 @@ async function runAttack(world: World, [, jobs, limits, more = {}]: Attack): Pro
       await sleep(1000);
       readRate = (readRate + (await probe(service, REFERENCE)).reads.rate) / 2; // the machine's speed changes
     }
+    const atOnce = limits.atOnce && { atOnce: limits.atOnce * Number(values.workers) };
     const siege = {
       reference,
       during,
@@ -363,7 +364,7 @@ async function runAttack(world: World, [, jobs, limits, more = {}]: Attack): Pro
     };
     return [
       ...people.flatMap((one, index) => rowsOf(one, lived[index]!, livedBefore[index], livedApart[index])),
-      ...limitRows({ ...ALL, ...('write' in limits && { failures: 0 }), ...limits }, siege),
+      ...limitRows({ ...ALL, ...('write' in limits && { failures: 0 }), ...limits, ...atOnce }, siege),
       ...(service.isAlive() ? [] : [{ what: 'ends of the service', limit: 0, value: 1, unit: '' }]),
     ];
   } finally {
