@@ -252,6 +252,14 @@ async function deadlock({ sql }: Stage): Promise<void> {
   });
 }
 
+/** Writes a new version of each counter, while the service waits to write one. */
+async function touch({ sql }: Stage): Promise<void> {
+  await sql.begin(async (transaction) => {
+    await transaction`update counter set value = value`;
+    await sleep(50);
+  });
+}
+
 /** Repeats a step until the statistics, which PostgreSQL writes with a delay, have counted a collision. Gives how many. */
 const collide =
   (statistic: 'deadlocks' | 'xact_rollback', step: (stage: Stage) => Promise<unknown>): Variant['strike'] =>
@@ -485,7 +493,7 @@ export const FAULTS: readonly Fault[] = [
   ]),
   fault('collisions', SHORT, [
     variant('deadlocks', BUSY, collide('deadlocks', deadlock)),
-    variant('serialization failures', BUSY, collide('xact_rollback', () => sleep(100)), {
+    variant('serialization failures', BUSY, collide('xact_rollback', touch), {
       prepare: isolate('repeatable read'),
       restore: isolate(),
     }), // prettier-ignore
