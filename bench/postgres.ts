@@ -73,7 +73,9 @@ export const connect = (url: string, max: number): postgres.Sql =>
 export async function createCluster(directory: string, options: ClusterOptions = {}): Promise<Cluster> {
   const { standbys: count = 0, postgres: version } = options;
   const bin = version === undefined ? undefined : binariesOf(version);
-  const programs = bin ? { initdb: join(bin, 'initdb'), postgres: join(bin, 'postgres') } : await findBinaries(); // prettier-ignore
+  const programs = bin
+    ? { initdb: join(bin, 'initdb'), postgres: join(bin, 'postgres') }
+    : await findBinaries();
   const owner = await serverOwner();
   const give = async (path: string): Promise<void> => {
     if (owner) await chown(path, owner.uid, owner.gid);

@@ -76,7 +76,11 @@ async function runRoute(ensemble: Ensemble, route: Route, share: number): Promis
 }
 
 const answers = (rounds: readonly Round[], isMeant: (status: string) => boolean): number =>
-  sum(rounds.flatMap(({ statuses }) => Object.entries(statuses).map(([one, count]) => (isMeant(one) ? count : 0)))); // prettier-ignore
+  sum(
+    rounds.flatMap(({ statuses }) =>
+      Object.entries(statuses).map(([status, count]) => (isMeant(status) ? count : 0)),
+    ),
+  );
 const others = (rounds: readonly Round[]): number => answers(rounds, (status) => !EXPECTED.test(status));
 const MORE: readonly Column[] = [
   ['503', (of) => whole(answers(of, (status) => status === '503'))],

@@ -488,7 +488,11 @@ export const FAULTS: readonly Fault[] = [
     variant(BETWEEN, BUSY_OR_LOST, strikeCommitted('pg_cancel_backend')),
   ]),
   fault('clients-gone', SHORT, [
-    variant('while statements run', [], leave(() => sleep(100))), // prettier-ignore
+    variant(
+      'while statements run',
+      [],
+      leave(() => sleep(100)),
+    ),
     variant('while statements wait for a lock', [], leave(lockCounter)),
   ]),
   fault('collisions', SHORT, [
@@ -496,7 +500,7 @@ export const FAULTS: readonly Fault[] = [
     variant('serialization failures', BUSY, collide('xact_rollback', touch), {
       prepare: isolate('repeatable read'),
       restore: isolate(),
-    }), // prettier-ignore
+    }),
   ]),
   fault('rows-locked', SHORT, [
     variant('for a moment', BUSY, LOCK_ROWS),
