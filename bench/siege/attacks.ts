@@ -19,12 +19,11 @@ export interface Limits {
   /** Milliseconds until the slowest refusal (that of `MAX_WAIT`, and a little), and until 95 % of them. */
   readonly refusal?: number;
   readonly refusals?: number;
-  /** Answers of the attackers with 200. */
-  readonly granted?: number;
   /** Kilobytes of the largest answer. */
   readonly largest?: number;
-  /** Milliseconds of the oldest snapshot at the end. */
+  /** Milliseconds of the oldest snapshot at the end, and how many there are: one for each stream. */
   readonly snapshot?: number;
+  readonly snapshots?: number;
   /** The longest statement, as a multiple of the time that it takes alone, and how many such statements run at once. */
   readonly statement?: number;
   readonly atOnce?: number;
@@ -340,7 +339,7 @@ export const ATTACKS: readonly Attack[] = [
   ['left-streams', flood(20, STREAMED, { ...among(6), abandonAfter: 300 }), FIRST],
   ['fast-streams', flood(12, message('id__lte=20000', NDJSON), among(5_000)), FIRST],
   ['streams-and-filters', [USER_STREAM, flood(2, asUser(HEAVY))], { read: 6, write: 50 }],
-  ['streams-of-one', slow(3, STREAM, { rate: 32_768 }), { granted: 1 }, { seconds: 2 }],
+  ['streams-of-one', slow(3, STREAM, { rate: 32_768 }), { snapshots: 1 }, { seconds: 2 }],
   ['slow-streams', slow(3, STREAM, { rate: 32_768, ...among(3) }), { snapshot: 70_000 }, SHORT_STREAMS],
   ['unread-pages', slow(10, LARGE_PAGE, { rate: 0 }), { read: 5, hold: 50 }],
   ['unread-small-pages', slow(40, document(20), { rate: 0 }), { read: 5, hold: 50, memory: 500 }],
@@ -447,7 +446,7 @@ export const ATTACKS: readonly Attack[] = [
   ['many-headers', flood(32, { path: '/healthz', headers: MANY_HEADERS }), { ...ALL, hold: 50 }],
   ['withheld-heads', slow(1_000, message('limit=1'), { withheld: 1 }), { ...ALL, hold: 50 }, SMALL_HEAP],
   ['withheld-bytes', slow(1_000, value(UNKNOWN_FIELDS), { withheld: 1 }), { ...ALL, hold: 50 }, SMALL_HEAP],
-  ['unfinished-heads', times(2, () => slow(6_000, HEAD, FROM_66)), { ...ALL, memory: 400 }, STEADY],
+  ['unfinished-heads', times(2, () => slow(6_000, HEAD, FROM_66)), { ...ALL, hold: 50, memory: 400 }, STEADY],
 
   // Wrong logins from everywhere; meanwhile, new names log in from a known address, and known names from new addresses.
   [

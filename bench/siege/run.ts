@@ -11,7 +11,7 @@ import { addMessages, MESSAGES, OWNED, removeMessages, USERS } from '../messages
 import { createCluster, createDatabase, openServer, sessions, type Database } from '../postgres.ts';
 import { processorTime, residentMemory, until } from '../processes.ts';
 import { addUser, createService, type Service, type Settings } from '../service.ts';
-import { machine, markdown, quantile, short, sum } from '../table.ts';
+import { machine, markdown, quantile, short } from '../table.ts';
 import type { AttackReport, Job, LoadReport, Measured } from '../worker.ts';
 import { ATTACKS, times, type Attack, type Limits } from './attacks.ts';
 import { CROWDED, CROWDS } from './crowds.ts';
@@ -71,13 +71,13 @@ interface Siege {
   readonly readRate?: number;
   readonly watched: Watched;
   readonly reports: readonly AttackReport[];
-  readonly snapshot?: number;
+  /** Of the service, at the end: the age of the oldest in milliseconds. */
+  readonly snapshots?: { readonly oldest: number; readonly count: number };
   /** Milliseconds of the longest statement, of one that runs alone, and the most at once. */
   readonly statements?: { readonly longest: number; readonly alone: number; readonly atOnce: number };
 }
 
 const refusals = ({ reports }: Siege): number[] => reports.flatMap((report) => report.refusals);
-const granted = ({ reports }: Siege): number => sum(reports.map(({ statuses }) => statuses['200'] ?? 0));
 const largest = ({ reports }: Siege): number => Math.max(...reports.map((report) => report.largest)) / 1000;
 const ratio = (siege: Siege, of: (probed: Probed) => number): number =>
   siege.during && siege.reference ? of(siege.during) / of(siege.reference) : NaN;
@@ -94,9 +94,9 @@ const MEASURES: readonly (readonly [keyof Limits, what: string, unit: string, (s
   ['memory', 'memory', 'MB', ({ watched }) => watched.memory],
   ['refusal', 'slowest refusal', 'ms', (siege) => Math.max(0, ...refusals(siege))],
   ['refusals', 'refusals, 95 % within', 'ms', (siege) => quantile(refusals(siege), 0.95)],
-  ['granted', 'answers of 200', '', granted],
   ['largest', 'largest answer', 'KB', largest],
-  ['snapshot', 'oldest snapshot', 'ms', ({ snapshot = NaN }) => snapshot],
+  ['snapshot', 'oldest snapshot', 'ms', ({ snapshots: one }) => one!.oldest],
+  ['snapshots', 'snapshots', '', ({ snapshots: one }) => one!.count],
   ['statement', 'longest statement', '×', ({ statements: one }) => one!.longest / one!.alone],
   ['atOnce', 'such statements at once', '', ({ statements: one }) => one!.atOnce],
 ];
@@ -333,7 +333,7 @@ async function runAttack(world: World, [, jobs, limits, more = {}]: Attack): Pro
     const during = await probeFor(seconds, 3);
     for (let count = 0; count < disconnects; count += 1) await sleep(500).then(() => endSessions(world));
     const lived = await living;
-    const snapshot = await oldestSnapshot(world);
+    const snapshots = await snapshotsOf(world);
     const early = ignoresEnd ? await end() : undefined;
     const reports = (await Promise.all(attacks.map((attack) => attack.stop()))).filter(
       (one) => one !== undefined,
@@ -359,7 +359,7 @@ async function runAttack(world: World, [, jobs, limits, more = {}]: Attack): Pro
       readRate,
       watched,
       reports,
-      snapshot,
+      snapshots,
       ...(statements && { statements }),
     };
     return [
@@ -374,11 +374,12 @@ async function runAttack(world: World, [, jobs, limits, more = {}]: Attack): Pro
   }
 }
 
-async function oldestSnapshot({ database: { sql } }: World): Promise<number> {
-  const [row] = await sql<{ age: number }[]>`
-    select coalesce(max(extract(epoch from now() - xact_start)), 0)::float * 1000 as age from pg_stat_activity
+async function snapshotsOf({ database: { sql } }: World): Promise<Siege['snapshots'] & {}> {
+  const [row] = await sql<{ oldest: number; count: number }[]>`
+    select coalesce(max(extract(epoch from now() - xact_start)), 0)::float * 1000 as oldest, count(*)::int
+    from pg_stat_activity
     where datname = current_database() and application_name = 'vitrine' and backend_xmin is not null`;
-  return row?.age ?? NaN;
+  return row!;
 }
 
 const isAnswered = ({ port }: Service, request: Request): Promise<boolean> =>
