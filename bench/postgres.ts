@@ -5,7 +5,7 @@ import { appendFile, chmod, chown, mkdir, open, writeFile } from 'node:fs/promis
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import postgres from 'postgres';
-import { findBinaries, freePort, serverOwner } from '../src/db/connection/embedded.ts';
+import { findBinaries, freePort, serverOwner } from '../src/commands/embedded.ts';
 import { ended, familyOf, hasEnded, privateMemory, processorTime, signal, until } from './processes.ts';
 import { sum } from './table.ts';
 

@@ -2,7 +2,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join, resolve } from 'node:path';
-import { freePort } from '../src/db/connection/embedded.ts';
+import { freePort } from '../src/commands/embedded.ts';
 import { openConnection } from './client.ts';
 import {
   ended,

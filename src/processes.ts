@@ -20,3 +20,9 @@ export interface Siblings {
   /** Sets the function that answers the questions of other processes. It must be quick, and its answer small. */
   readonly onQuestion: (topic: Topic, answer: (data: string) => unknown) => void;
 }
+
+export interface EmbeddedDatabase {
+  readonly url: string;
+  /** Stops the server, unless another process still uses it. */
+  stop: () => Promise<void>;
+}

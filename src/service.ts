@@ -5,7 +5,7 @@ import { createApiPages } from './admin/api-browser/api-browser.ts';
 import { openDatabase, type Database } from './db/connection/database.ts';
 import { createProbe } from './db/replicas/primary-probe.ts';
 import { onlyPrimary, openReplicas } from './db/replicas/replicas.ts';
-import type { Requester } from './db/scheduling/requester.ts';
+import type { Requester } from './db/lanes/requester.ts';
 import { missingSchema, renameWarnings, summarizeChanges } from './db/schema/missing-schema.ts';
 import { addressHint, databaseFault, isTemporarilyUnavailable } from './db/connection/database-errors.ts';
 import { startError } from './errors.ts';

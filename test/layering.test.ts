@@ -18,7 +18,6 @@ const ROOMS = [
   'db',
   'db/types',
   'db/schema',
-  'db/scheduling',
   'db/lanes',
   'db/connection',
   'db/replicas',
@@ -165,7 +164,7 @@ describe('the layers of the source', () => {
 
   test('only the registry file and the embedded PostgreSQL are imported by a computed name', () => {
     const computed = imports.filter(({ target }) => target === undefined).map(({ file }) => file);
-    assert.deepEqual(computed, ['db/connection/embedded.ts', 'resources/load-registry.ts']);
+    assert.deepEqual(computed, ['commands/embedded.ts', 'resources/load-registry.ts']);
   });
 
   test('package.json has only these two packages at run time', () => {

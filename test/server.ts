@@ -5,7 +5,7 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import postgres from 'postgres';
-import { startEmbedded } from '../src/db/connection/embedded.ts';
+import { startEmbedded } from '../src/commands/embedded.ts';
 import { REPOSITORY } from './paths.ts';
 
 /** The data need not survive a crash, and each test file creates and drops databases. */

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { chmod, chown, mkdir, open, readFile, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import type postgres from 'postgres';
-import { freePort, serverOwner } from '../../src/db/connection/embedded.ts';
+import { freePort, serverOwner } from '../../src/commands/embedded.ts';
 import { binariesOf, connect, HOST, ROLE } from '../postgres.ts';
 import { ended, familyOf, hasEnded, signal, until } from '../processes.ts';
 

@@ -1,6 +1,6 @@
 // Opens and closes the service for `vitrine serve` and `vitrine user`.
 import type { Settings } from '../config.ts';
-import type { EmbeddedDatabase } from '../db/connection/embedded.ts';
+import type { EmbeddedDatabase } from '../processes.ts';
 import { isDatabaseError, reasonOf } from '../db/connection/database-errors.ts';
 import { StartError } from '../errors.ts';
 import { createLogger, type Logger } from '../http/observability/logger.ts';

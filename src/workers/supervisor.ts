@@ -2,8 +2,8 @@
 import cluster from 'node:cluster';
 import { randomBytes } from 'node:crypto';
 import type { Settings } from '../config.ts';
-import type { EmbeddedDatabase } from '../db/connection/embedded.ts';
 import { StartError } from '../errors.ts';
+import type { EmbeddedDatabase } from '../processes.ts';
 import type { Logger } from '../http/observability/logger.ts';
 import { createHub } from './hub.ts';
 import { Worker, type Ending } from './worker.ts';

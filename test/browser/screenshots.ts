@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { chromium, type Browser, type Page } from 'playwright-core';
 import postgres from 'postgres';
-import { startEmbedded } from '../../src/db/connection/embedded.ts';
+import { startEmbedded } from '../../src/commands/embedded.ts';
 import { REPOSITORY } from '../paths.ts';
 
 const ROOT = REPOSITORY;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startEmbedded } from '../../src/db/connection/embedded.ts';
+import { startEmbedded } from '../../src/commands/embedded.ts';
 import { StartError } from '../../src/errors.ts';
 import { test } from 'node:test';
 

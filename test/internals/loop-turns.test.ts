@@ -1,7 +1,7 @@
 // Clients take turns at the event loop.
 import assert from 'node:assert/strict';
 import { setImmediate as nextIteration } from 'node:timers/promises';
-import { ClientGone } from '../../src/db/scheduling/requester.ts';
+import { ClientGone } from '../../src/db/lanes/requester.ts';
 import { LoopTurns } from '../../src/http/load/loop-turns.ts';
 import { describe, test } from 'node:test';
 

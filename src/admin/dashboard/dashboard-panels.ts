@@ -1,5 +1,5 @@
 // Shows the panels that the registry adds to the start page.
-import { isClientGone } from '../../db/scheduling/requester.ts';
+import { isClientGone } from '../../db/lanes/requester.ts';
 import type { Logger } from '../../http/observability/logger.ts';
 import type { Panel, PanelTable } from '../../resources/definition/panel.ts';
 import { PanelFault, TimeoutError } from '../../resources/serve/panels.ts';

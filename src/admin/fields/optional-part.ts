@@ -1,5 +1,5 @@
 // Loads parts of a page without which the page is still of use.
-import { isClientGone } from '../../db/scheduling/requester.ts';
+import { isClientGone } from '../../db/lanes/requester.ts';
 import { Problem } from '../../errors.ts';
 import { withTimeout } from '../../resources/serve/panels.ts';
 import type { AdminContext } from '../web/admin-context.ts';

@@ -1,6 +1,6 @@
 // Parses an imported CSV file and checks its form, but not its values.
 import { findColumn, type Column } from '../../db/schema/model.ts';
-import type { YieldIfDue } from '../../db/scheduling/requester.ts';
+import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { decodeUtf8 } from '../../http/message/text-decoding.ts';
 import { findSeparator, parseCsvInTurns, type CsvRow, type Separator } from '../../query/csv/csv-parser.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';

@@ -1,5 +1,5 @@
 // HTML templates that escape every value. All markup of the pages goes through them.
-import { SERVICE } from '../../db/scheduling/requester.ts';
+import { SERVICE } from '../../db/lanes/requester.ts';
 import { loopTurns } from '../../http/load/loop-turns.ts';
 
 /** Text that is already HTML. Only `html` and `rawHtml` create it; all other content is escaped. */

@@ -3,7 +3,7 @@ import type postgres from 'postgres';
 import { unavailable } from '../../errors.ts';
 import { Lane, type LaneState } from '../lanes/lane.ts';
 import { type RawRow, type Statement } from '../rows.ts';
-import { ClientGone, type Requester } from '../scheduling/requester.ts';
+import { ClientGone, type Requester } from '../lanes/requester.ts';
 import { RESET_IN_TRANSACTION } from '../session-state.ts';
 import { openDedicated, type OpenClient } from './driver.ts';
 import { assertReached, type ServerGuard } from './server-guard.ts';

@@ -11,7 +11,7 @@ import {
 import type { DIRECT_SETTINGS, SESSION_SETTINGS } from '../../setting-values.ts';
 import { type Statement } from '../rows.ts';
 import { SESSION } from '../session-state.ts';
-import { SERVICE, type Requester } from '../scheduling/requester.ts';
+import { SERVICE, type Requester } from '../lanes/requester.ts';
 import type { RunOptions, StatementKind } from '../statement-kinds.ts';
 import { Runner, PIPELINED_TIMEOUT, type LaneName, type RunnerState } from './runner.ts';
 import type { LaneState } from '../lanes/lane.ts';

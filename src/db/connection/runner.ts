@@ -8,7 +8,7 @@ import { Exclusions } from '../exclusions.ts';
 import { Histogram } from '../histogram.ts';
 import { RecentMap } from '../recent-map.ts';
 import type { RawRow, SentStatement } from '../rows.ts';
-import { cancelWhenGone, type Requester } from '../scheduling/requester.ts';
+import { cancelWhenGone, type Requester } from '../lanes/requester.ts';
 import { CostlyStatement, type RunOptions, type StatementKind } from '../statement-kinds.ts';
 import { MAX_TEXT, StatementTexts } from '../statement-texts.ts';
 import { Lane, type LaneState } from '../lanes/lane.ts';

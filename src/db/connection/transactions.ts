@@ -9,7 +9,7 @@ import {
 import { type BoundSql } from '../fragment.ts';
 import { type Statement } from '../rows.ts';
 import { RESET_IN_TRANSACTION } from '../session-state.ts';
-import { ClientGone, isClientGone, type Requester } from '../scheduling/requester.ts';
+import { ClientGone, isClientGone, type Requester } from '../lanes/requester.ts';
 import { Lane } from '../lanes/lane.ts';
 import { isConnectionError, isDatabaseError, LostWrite } from './database-errors.ts';
 

@@ -2,7 +2,7 @@
 import { OVERLOADED, RECORD_BUSY, Refusal } from '../../errors.ts';
 import { increment } from '../counts.ts';
 import { FairQueue } from './fair-queue.ts';
-import { ClientGone, SERVICE, type Requester } from '../scheduling/requester.ts';
+import { ClientGone, SERVICE, type Requester } from './requester.ts';
 
 /** Maximum waiting entries of each kind of client together, and of one client. */
 const MAX_WAITING = 1_000;

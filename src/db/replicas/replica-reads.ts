@@ -4,7 +4,7 @@ import type { RunOptions, StatementKind } from '../statement-kinds.ts';
 import type { Reached } from '../connection/server-guard.ts';
 import type { Transaction, TransactionLimits } from '../connection/transactions.ts';
 import type { Statement } from '../rows.ts';
-import type { Requester } from '../scheduling/requester.ts';
+import type { Requester } from '../lanes/requester.ts';
 import { ReplicaFailed, type Replica } from './replica.ts';
 
 /** A replica that may answer now, and what its server must have reached when it does. */

@@ -3,7 +3,7 @@ import { startError } from '../../errors.ts';
 import type { Database } from '../connection/database.ts';
 import { isDatabaseError } from '../connection/database-errors.ts';
 import type { Reached } from '../connection/server-guard.ts';
-import type { Requester } from '../scheduling/requester.ts';
+import type { Requester } from '../lanes/requester.ts';
 import { createPositionTokens, type WrittenPosition } from './position-token.ts';
 import { PrimaryPositions } from './primary-positions.ts';
 import { ReplicaReads, type Choice } from './replica-reads.ts';

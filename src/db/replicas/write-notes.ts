@@ -1,6 +1,6 @@
 // Notes which requests have run statements that may write, or that decide whether to write.
 import type { Database } from '../connection/database.ts';
-import { SERVICE, type Requester } from '../scheduling/requester.ts';
+import { SERVICE, type Requester } from '../lanes/requester.ts';
 
 export class WriteNotes {
   readonly #writers = new WeakSet<Requester>();

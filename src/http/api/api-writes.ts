@@ -1,7 +1,7 @@
 // POST, PUT and DELETE of the JSON API: decides who writes, and answers.
 import type { Settings } from '../../config.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
-import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
+import { ClientGone, type Requester } from '../../db/lanes/requester.ts';
 import { Problem, unavailable } from '../../errors.ts';
 import { MAX_RECORDS } from '../../resources/records/create-many.ts';
 import {

@@ -1,6 +1,6 @@
 // Parses multipart/form-data (RFC 7578), with every part header that the RFC allows. Node's own parser accepts only what
 // browsers send.
-import type { YieldIfDue } from '../../db/scheduling/requester.ts';
+import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { Problem } from '../../errors.ts';
 import { decodeBody, parameterOf } from '../message/text-decoding.ts';
 

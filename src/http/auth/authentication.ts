@@ -2,7 +2,7 @@
 import { hash as digest, randomBytes } from 'node:crypto';
 import type { Fragment } from '../../db/fragment.ts';
 import { MAX_PASSWORD } from '../../db/types/password-text.ts';
-import { isClientGone, type Requester } from '../../db/scheduling/requester.ts';
+import { isClientGone, type Requester } from '../../db/lanes/requester.ts';
 import { Problem } from '../../errors.ts';
 import type { HashTurn, Passwords } from '../../resources/passwords/password-hashing.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
@@ -115,6 +115,7 @@ export function createAuthentication(
       return user?.active === true && attempt.maySucceed;
     };
     const turn = turnOf(network, user, (callback) => {
+      if (signal.aborted) queueMicrotask(callback);
       signal.addEventListener('abort', callback, { once: true });
       return () => signal.removeEventListener('abort', callback);
     });

@@ -1,6 +1,6 @@
 // Lets clients take turns at the event loop, so that the work for one does not delay the others.
 import { FairQueue } from '../../db/lanes/fair-queue.ts';
-import { ClientGone, type Requester } from '../../db/scheduling/requester.ts';
+import { ClientGone, type Requester } from '../../db/lanes/requester.ts';
 import { OVERLOADED } from '../../errors.ts';
 
 /** Milliseconds of short work in one iteration of the event loop. The rest waits for the next one, in fair order. */

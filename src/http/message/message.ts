@@ -1,6 +1,6 @@
 // A request and a reply as plain values, independent of Node's HTTP classes.
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Requester } from '../../db/scheduling/requester.ts';
+import type { Requester } from '../../db/lanes/requester.ts';
 import { Problem, problemDocument } from '../../errors.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 

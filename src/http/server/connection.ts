@@ -1,7 +1,7 @@
 // What the service knows about a connection: its client's network, and the requests that are not answered yet.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { ClientGone } from '../../db/scheduling/requester.ts';
+import { ClientGone } from '../../db/lanes/requester.ts';
 import type { ByteBudget } from '../load/byte-budget.ts';
 import { clientNetwork } from '../message/client-networks.ts';
 

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { Problem } from '../../errors.ts';
 import { hasMoreParameters } from '../../query/parse/grammar.ts';
 import type { Settings } from '../../config.ts';
-import type { Requester, YieldIfDue } from '../../db/scheduling/requester.ts';
+import type { Requester, YieldIfDue } from '../../db/lanes/requester.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { LoadLimits } from '../load/load-limits.ts';
 import { loopTurns } from '../load/loop-turns.ts';

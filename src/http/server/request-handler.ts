@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Settings } from '../../config.ts';
-import { ClientGone, isClientGone } from '../../db/scheduling/requester.ts';
+import { ClientGone, isClientGone } from '../../db/lanes/requester.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { Problem } from '../../errors.ts';
 import { compress, isCompressible, withKnownTag } from '../message/compression.ts';

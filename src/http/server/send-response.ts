@@ -1,7 +1,7 @@
 // Writes a reply to the connection: whole, in pieces, or as a stream.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import type { Requester } from '../../db/scheduling/requester.ts';
+import type { Requester } from '../../db/lanes/requester.ts';
 import { loopTurns } from '../load/loop-turns.ts';
 import type { Unsent } from '../load/unsent-responses.ts';
 import { piecesOf } from '../message/body-pieces.ts';

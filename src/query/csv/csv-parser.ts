@@ -1,5 +1,5 @@
 // Parses CSV. Large files are parsed in turns, so that other requests are served in between.
-import type { YieldIfDue } from '../../db/scheduling/requester.ts';
+import type { YieldIfDue } from '../../db/lanes/requester.ts';
 
 export interface CsvRow {
   /** The line where the row starts, from 1. */

@@ -2,7 +2,7 @@
 import { hash, verify } from '@node-rs/argon2';
 import { createHash, randomBytes } from 'node:crypto';
 import { Lane, type LaneClient } from '../../db/lanes/lane.ts';
-import { ClientGone, SERVICE } from '../../db/scheduling/requester.ts';
+import { ClientGone, SERVICE } from '../../db/lanes/requester.ts';
 import { MAX_PASSWORD } from '../../db/types/password-text.ts';
 import { createEqualWork } from './equal-work.ts';
 import { CURRENT_COSTS, costsOf, isSameCost, type HashCosts } from './hash-costs.ts';

@@ -1,5 +1,5 @@
 // Checks the JSON body of a write against the columns of its resource.
-import { SERVICE, type YieldIfDue } from '../../db/scheduling/requester.ts';
+import { SERVICE, type YieldIfDue } from '../../db/lanes/requester.ts';
 import type { Parsed } from '../../db/types/column-type.ts';
 import { hasNaturalKey, isKeyPart, isWholeKey, type Column, type Model } from '../../db/schema/model.ts';
 import { checkChoice } from '../../db/types/choices.ts';

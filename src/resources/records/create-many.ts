@@ -1,6 +1,6 @@
 // Creates several records with one statement: all of them, or none.
 import type { Database } from '../../db/connection/database.ts';
-import type { YieldIfDue } from '../../db/scheduling/requester.ts';
+import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { valueList, type Fragment } from '../../db/fragment.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { DigitBudget } from '../../db/types/exponents.ts';

@@ -1,5 +1,5 @@
 // Replaces the new passwords of a write by their hashes.
-import type { Requester } from '../../db/scheduling/requester.ts';
+import type { Requester } from '../../db/lanes/requester.ts';
 import type { Change } from '../../query/statements/change.ts';
 import { saltedDigest, type HashTurn, type Passwords } from '../passwords/password-hashing.ts';
 import type { ServedResource } from '../serve/served-resource.ts';

@@ -1,5 +1,5 @@
 // Splits JSON into fields that keep their text, so that numbers lose no digits.
-import type { YieldIfDue } from '../../db/scheduling/requester.ts';
+import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import {
   isShortJson,
   jsonErrorAt,

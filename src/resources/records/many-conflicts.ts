@@ -8,7 +8,7 @@ import {
   isRuleError,
   type DatabaseError,
 } from '../../db/connection/database-errors.ts';
-import type { YieldIfDue } from '../../db/scheduling/requester.ts';
+import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import { addError, badBody, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';

@@ -2,7 +2,7 @@
 import type { Database } from '../../db/connection/database.ts';
 import { sql } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
-import { SERVICE } from '../../db/scheduling/requester.ts';
+import { SERVICE } from '../../db/lanes/requester.ts';
 import { isKeyPart, type Model } from '../../db/schema/model.ts';
 import { dependsOnPresent, isRolledBack } from '../../query/statements/check-statements.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';

@@ -2,7 +2,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Database } from '../../db/connection/database.ts';
 import { text } from '../../db/rows.ts';
-import { ClientGone, SERVICE, type Requester } from '../../db/scheduling/requester.ts';
+import { ClientGone, SERVICE, type Requester } from '../../db/lanes/requester.ts';
 import { isObject } from '../definition/check-keys.ts';
 import type { Panel, PanelContent, PanelContext, PanelSeries, PanelTable } from '../definition/panel.ts';
 

@@ -6,7 +6,7 @@ import type { Transaction } from '../../db/connection/transactions.ts';
 import { EMPTY, identifier, raw, sql, table, value, type Fragment } from '../../db/fragment.ts';
 import { type RawRow, type Statement, createStatement, isTrue, text } from '../../db/rows.ts';
 import { reference, type Model } from '../../db/schema/model.ts';
-import { SERVICE, type Requester } from '../../db/scheduling/requester.ts';
+import { SERVICE, type Requester } from '../../db/lanes/requester.ts';
 import { unavailable } from '../../errors.ts';
 import type { Caller } from '../serve/served-resource.ts';
 import { requiredColumn } from './users.ts';

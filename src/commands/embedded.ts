@@ -10,16 +10,11 @@ import { join, resolve, sep } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type postgres from 'postgres';
-import { StartError } from '../../errors.ts';
-import { openPostgres } from './driver.ts';
+import { StartError } from '../errors.ts';
+import type { EmbeddedDatabase } from '../processes.ts';
+import { openPostgres } from '../db/connection/driver.ts';
 
 const run = promisify(execFile);
-
-export interface EmbeddedDatabase {
-  readonly url: string;
-  /** Stops the server, unless another process still uses it. */
-  stop: () => Promise<void>;
-}
 
 export interface Binaries {
   readonly initdb: string;
