@@ -44,6 +44,17 @@ test('every threat has a test or an attack that shows it', () => {
   assert.deepEqual(without, []);
 });
 
+test('no cell of a table is too long to be read at a glance', () => {
+  const cells = readPage(PAGE)
+    .split('\n')
+    .filter((line) => line.startsWith('| '))
+    .flatMap((line) => line.slice(1, -1).split('|'));
+  assert.deepEqual(
+    cells.filter((cell) => cell.trim().length > 200),
+    [],
+  );
+});
+
 test('every test that the threat model cites exists', () => {
   const cited = [...readPage(PAGE).matchAll(/`(test\/[\w./-]+\.ts)`: "([^"]+)"/g)];
   assert.ok(cited.length > 30);
