@@ -324,7 +324,7 @@ generator, the servers and PostgreSQL share its processors.
 - ${machine(postgres, ['fastify', 'postgres', '@node-rs/argon2'])}
 - load average before the run: ${loadBefore.toFixed(1)} (a machine with other work to do gives noisy numbers)
 
-\`npm run bench\` writes this file. See [Contributing](../CONTRIBUTING.md#benchmarks).
+\`npm run bench\` writes this file. See *Benchmarks* in CONTRIBUTING.md.
 `;
 
 const directory = await mkdtemp(join(tmpdir(), 'vitrine-bench-'));
