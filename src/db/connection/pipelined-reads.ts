@@ -40,6 +40,9 @@ export interface PipelinedOptions extends ConnectionOptions {
 const isLeftOut = ({ isPage, small }: SentStatement, rows: readonly RawRow[]): boolean =>
   (isPage === true || small !== undefined) && rows[0]?.[0] === null;
 
+/** Whether the connection is the reason for an error, or the server behind it. */
+const isLost = (error: unknown): boolean => !isDatabaseError(error) || isConnectionError(error);
+
 /** Why a read behind a transaction pooler was canceled. */
 const LATE = new Error('late');
 
@@ -157,7 +160,7 @@ export class PipelinedReads {
       .catch((error: unknown) => {
         // The record of one reader may be the reason: the others must not fail with it.
         for (const { resolve, reject } of readers) {
-          if (readers.length > 1) resolve(undefined);
+          if (readers.length > 1 && !isLost(error)) resolve(undefined);
           else reject(error);
         }
       })
@@ -190,10 +193,12 @@ export class PipelinedReads {
         this.#texts.noteDelay(text);
         if (key !== undefined) this.#clients.noteDelay(key);
       }
-      const isLost = error instanceof SessionChanged || !isDatabaseError(error) || isConnectionError(error);
-      if (!isLate && !isLost) throw error;
+      // A read may run again; if a replica has lost it, on the primary.
+      const isUnharmed = error instanceof SessionChanged || error instanceof NotSent;
+      const mayRunAgain = isUnharmed || (isLost(error) && !this.#options.guard);
+      if (!isLate && !mayRunAgain) throw error;
       this.#moved += 1;
-      return undefined; // a read may run again
+      return undefined;
     }
   }
 
