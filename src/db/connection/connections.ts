@@ -279,6 +279,7 @@ export class Connection {
       job.retries -= 1;
       return this.#send(job);
     }
+    this.#jobs.delete(job);
     // The driver would pass the server's last message to the next statement, and could lose that statement.
     if (isConnectionError(error)) {
       if (query.state) noteUnanswered(error);
@@ -360,6 +361,7 @@ export class Connection {
     this.#isEnded = true;
     void this.#sql.end({ timeout: 0 });
     this.#events.onEnded(this);
+    this.#abandonAll();
     this.#reportFree();
   }
 
@@ -369,12 +371,16 @@ export class Connection {
     job.reject(error);
   }
 
+  #lose(): void {
+    this.retire(true);
+    this.#abandonAll();
+  }
+
   /**
    * Handles the statements of a lost connection, because the driver does not report its end to every one. Those that were not sent
    * are taken back, or the driver would connect again for them.
    */
-  #lose(): void {
-    this.retire(true);
+  #abandonAll(): void {
     for (const job of [...this.#jobs]) {
       const { query } = job;
       const isSent = query?.state !== null;
