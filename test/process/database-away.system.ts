@@ -54,7 +54,7 @@ async function underLoad(base: string, work: () => Promise<void>): Promise<void>
   assert.deepEqual([...statuses], [200]);
 }
 
-describe('a database that goes away', { concurrency: 4 }, () => {
+describe('a database that goes away', { concurrency: 1 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();
