@@ -54,10 +54,7 @@ async function underLoad(base: string, work: () => Promise<void>): Promise<void>
   assert.deepEqual([...statuses], [200]);
 }
 
-/** A request of a service whose connections went silent may wait for minutes: run these again when that is mended. */
-const SILENT = { skip: 'requests can wait for minutes' };
-
-describe('a database that goes away', { concurrency: 1 }, () => {
+describe('a database that goes away', { concurrency: 4 }, () => {
   let database: TestDatabase;
   before(async () => {
     database = await createDatabase();
@@ -149,33 +146,25 @@ describe('a database that goes away', { concurrency: 1 }, () => {
     }
   });
 
-  test(
-    'into a black hole: every request is answered with 503, and all comes back with the network',
-    SILENT,
-    () =>
-      behindProxy(async ({ base }, proxy) => {
-        proxy.swallow();
-        for (const answer of await requests(base)) assertUnavailable(answer);
-        await proxy.open();
-        await until('everything to be served', () => allServed(base));
-      }),
-  );
-
-  test(
-    'into a black hole before the first request: 503, and the signal still ends the service',
-    SILENT,
-    async () => {
-      const proxy = await startProxy(database.url);
-      const service = await serve({ env: { DATABASE_URL: proxy.url } });
-      proxy.cut();
+  test('into a black hole: every request is answered with 503, and all comes back with the network', () =>
+    behindProxy(async ({ base }, proxy) => {
       proxy.swallow();
-      for (const answer of await requests(service.base)) assertUnavailable(answer);
-      assert.equal((await service.stop()).code, 0);
-      await proxy.close();
-    },
-  );
+      for (const answer of await requests(base)) assertUnavailable(answer);
+      await proxy.open();
+      await until('everything to be served', () => allServed(base));
+    }));
 
-  test('silently, in the middle of a stream: the stream ends, and the next ones run', SILENT, async () => {
+  test('into a black hole before the first request: 503, and the signal still ends the service', async () => {
+    const proxy = await startProxy(database.url);
+    const service = await serve({ env: { DATABASE_URL: proxy.url } });
+    proxy.cut();
+    proxy.swallow();
+    for (const answer of await requests(service.base)) assertUnavailable(answer);
+    assert.equal((await service.stop()).code, 0);
+    await proxy.close();
+  });
+
+  test('silently, in the middle of a stream: the stream ends, and the next ones run', async () => {
     const own = await createDatabase();
     const proxy = await startProxy(own.url);
     const service = await serve({ env: { DATABASE_URL: proxy.url, TRUST_PROXY: '1' } });
@@ -227,31 +216,26 @@ describe('a database that goes away', { concurrency: 1 }, () => {
     }
   });
 
-  test('on all its connections, which stay open: new ones are made', SILENT, () =>
+  test('on all its connections, which stay open: new ones are made', () =>
     behindProxy(async ({ base }, proxy) => {
       assert.ok(proxy.silence() > 0);
       const answers = await requests(base);
       assert.ok(answers.every(({ status }) => status < 300 || status === 503));
       await until('everything to be served', () => allServed(base));
-    }),
-  );
+    }));
 
-  test(
-    'on every other of its connections: once statements were lost, idle dead connections are replaced too',
-    SILENT,
-    () =>
-      behindProxy(async ({ base }, proxy) => {
-        const rounds = (count: number): Promise<Answer[][]> =>
-          Promise.all(Array.from({ length: count }, () => requests(base)));
-        await rounds(20); // all connections are made
-        assert.ok(proxy.silence((index) => index % 2 === 0) > 1);
-        const isLost = ({ text }: Answer): boolean => /took too long|did not answer/.test(text);
-        assert.ok((await rounds(4)).flat().some(isLost));
-        assert.deepEqual((await rounds(10)).flat().filter(isLost), []);
-      }),
-  );
+  test('on every other of its connections: once statements were lost, idle dead connections are replaced too', () =>
+    behindProxy(async ({ base }, proxy) => {
+      const rounds = (count: number): Promise<Answer[][]> =>
+        Promise.all(Array.from({ length: count }, () => requests(base)));
+      await rounds(20); // all connections are made
+      assert.ok(proxy.silence((index) => index % 2 === 0) > 1);
+      const isLost = ({ text }: Answer): boolean => /took too long|did not answer/.test(text);
+      assert.ok((await rounds(4)).flat().some(isLost));
+      assert.deepEqual((await rounds(10)).flat().filter(isLost), []);
+    }));
 
-  test('on every other of its connections, which stay open: in the end every request is served', SILENT, () =>
+  test('on every other of its connections, which stay open: in the end every request is served', () =>
     behindProxy(async ({ base }, proxy) => {
       const rounds = (count: number): Promise<boolean[]> =>
         Promise.all(Array.from({ length: count }, () => allServed(base)));
@@ -264,6 +248,5 @@ describe('a database that goes away', { concurrency: 1 }, () => {
           60,
         ).then(() => undefined),
       );
-    }),
-  );
+    }));
 });

@@ -29,6 +29,8 @@ const MAX_RETRIES = 3;
  */
 const MAX_PREPARED = 400;
 const MAX_PREPARED_LENGTH = 512 * 1024;
+/** Milliseconds that PostgreSQL may take to reset a session, which takes less than one. Without an answer by then, the connection is dead. */
+const RESET_TIMEOUT = 5_000;
 /** A token bucket: how often all connections may be replaced in a row, and milliseconds until one more time is allowed. */
 const MAX_REPLACED = 8;
 const REPLACE_PAUSE = 1_000;
@@ -122,6 +124,8 @@ export class Connection {
   /** When its first and its last answer came (milliseconds of `performance.now`). */
   #openedAt = Infinity;
   #answeredAt = -Infinity;
+  /** When its last statement was over. A reset of the session may still be under way. */
+  #finishedAt = Infinity;
 
   constructor(options: ConnectionOptions, events: ConnectionEvents) {
     this.#options = options;
@@ -162,6 +166,7 @@ export class Connection {
       };
       this.#underway += 1;
       this.#jobs.add(job);
+      this.#finishedAt = Infinity;
       this.#send(job);
       if (!this.#hasAnswered) sent = new Promise((report) => (job.onSent = report));
       cancel = (reason) => this.#cancel(job, reason);
@@ -179,8 +184,8 @@ export class Connection {
   }
 
   /**
-   * Abandons statements past their deadline. PostgreSQL itself ends a statement sooner, so a connection that still owes an
-   * answer is dead.
+   * Abandons statements past their deadline, and a reset. PostgreSQL itself ends a statement sooner, so a connection that still owes
+   * an answer is dead.
    * @returns whether it is
    */
   sweep(now: number): boolean {
@@ -196,7 +201,9 @@ export class Connection {
       this.retire(true);
       return true;
     }
-    return false;
+    const isStuck = depth === 1 && this.#underway > 0 && now - this.#finishedAt > RESET_TIMEOUT;
+    if (isStuck) this.retire(true);
+    return isStuck;
   }
 
   async close(): Promise<void> {
@@ -293,6 +300,7 @@ export class Connection {
 
   #finish(job: Job): void {
     this.#jobs.delete(job);
+    this.#finishedAt = performance.now();
     if (this.#prepared.size > MAX_PREPARED || this.#preparedLength > MAX_PREPARED_LENGTH) this.retire(false);
     this.#release();
   }
