@@ -14,13 +14,14 @@ export class StatementTexts {
   /** Counts a use. @returns whether to prepare the statement: from its second use on, so that a single use displaces no other */
   use(text: string): boolean {
     if (text.length > MAX_TEXT) return false;
-    if (this.#prepared.get(text)) return true;
-    if (!this.#seen.get(text)) {
-      this.#seen.set(text, true);
-      return false;
+    if (!this.#prepared.get(text)) {
+      if (!this.#seen.get(text)) {
+        this.#seen.set(text, true);
+        return false;
+      }
+      this.#seen.delete(text);
     }
-    this.#seen.delete(text);
-    this.#prepared.set(text, true);
+    this.#prepared.set(text, true); // also if it is there, so that the least recently used makes room
     return true;
   }
 }

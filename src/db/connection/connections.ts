@@ -65,12 +65,27 @@ export class NotSent extends Error {}
 export interface Execution {
   /** Rejects with the errors of PostgreSQL, Problem 503, SessionChanged or NotSent. */
   readonly rows: Promise<RawRow[]>;
-  /** Resolves when it is sent, if the connection has to open first. */
+  /** Resolves when it is sent, if the connection has to open first; perhaps never. */
   readonly sent: Promise<void> | undefined;
   /** Ends the statement, on the server too if it has a connection to itself. `rows` then rejects with the reason. */
   readonly cancel: (reason: Error) => void;
   /** Calls back when its connection may run another statement, or has ended. */
   readonly whenFree: (callback: () => void) => void;
+}
+
+/** Cancels a statement some milliseconds after it was sent. @returns a function that stops this */
+export function cancelLate({ sent, cancel }: Execution, limit: number, late: Error): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  let isOver = false;
+  const start = (): void => {
+    if (!isOver) timer = setTimeout(() => cancel(late), limit);
+  };
+  if (sent) void sent.then(start);
+  else start();
+  return () => {
+    isOver = true;
+    clearTimeout(timer);
+  };
 }
 
 interface ConnectionEvents {

@@ -1,7 +1,6 @@
 // Pipelines short reads. PostgreSQL ends those that are not short, because they delay the reads behind them.
-import { OVERLOADED } from '../../errors.ts';
 import { isConnectionError, isDatabaseError, QUERY_CANCELED } from './database-errors.ts';
-import { Connections, NotSent, SessionChanged, type ConnectionOptions } from './connections.ts';
+import { cancelLate, Connections, NotSent, SessionChanged, type ConnectionOptions } from './connections.ts';
 import { increment } from '../counts.ts';
 import { Exclusions } from '../exclusions.ts';
 import { Histogram } from '../histogram.ts';
@@ -12,9 +11,8 @@ import { MAX_TEXT } from '../statement-texts.ts';
 
 /** Maximum keys in one statement. */
 const MAX_KEYS = 64;
-/** Maximum statements of one client, and readers that wait for one statement. */
+/** Maximum statements of one client. */
 const MAX_OF_CLIENT = 8;
-const MAX_WAITING = 1_000;
 
 interface Reader {
   readonly statement: SentStatement;
@@ -58,7 +56,6 @@ export class PipelinedReads {
   readonly #groups = new Map<string, Group>();
   readonly #durations = new Histogram();
   #moved = 0;
-  #refused = 0;
 
   constructor(options: PipelinedOptions) {
     this.#options = options;
@@ -68,7 +65,7 @@ export class PipelinedReads {
   get state(): LaneState & { readonly durations: Histogram } {
     const waiting = [...this.#groups.values()].reduce((sum, group) => sum + group.waiting.length, 0);
     const { running } = this.connections;
-    return { running, waiting, refused: this.#refused, moved: this.#moved, durations: this.#durations };
+    return { running, waiting, refused: 0, moved: this.#moved, durations: this.#durations };
   }
 
   /** Whether a read may join without a wait: reads with its text, and those of its client, were short. */
@@ -99,17 +96,12 @@ export class PipelinedReads {
   /**
    * Like `run`, but readers that arrive while a statement with their text is running go together in the next one: with all keys, or
    * as one statement for all readers of the same values. A read only joins a statement that was not sent yet, so no reader sees a
-   * state older than its request.
-   * @throws Problem 503 when too many wait
+   * state older than its request. Those that wait are bounded by the number of connections: each has one request that runs or waits.
    */
   share(statement: SentStatement): Promise<RawRow[] | undefined> {
     const { text, isPlain } = statement;
     if (isPlain !== true || this.#texts.isExcluded(text)) return Promise.resolve(undefined);
     let group = this.#groups.get(text);
-    if (group && group.waiting.length >= MAX_WAITING) {
-      this.#refused += 1;
-      return Promise.reject(OVERLOADED);
-    }
     if (!group) this.#groups.set(text, (group = { running: 0, waiting: [] }));
     return new Promise((resolve, reject) => {
       group.waiting.push({ statement, resolve, reject });
@@ -118,6 +110,7 @@ export class PipelinedReads {
   }
 
   #sendNext(text: string, group: Group): void {
+    if (this.#texts.isExcluded(text)) for (const { resolve } of group.waiting.splice(0)) resolve(undefined);
     const readers = group.waiting.splice(0, MAX_KEYS);
     const [first] = readers;
     if (!first) return void this.#groups.delete(text);
@@ -207,12 +200,12 @@ export class PipelinedReads {
     const connection = this.connections.free();
     if (!connection) throw new NotSent();
     const begun = performance.now();
-    const { rows, cancel } = connection.execute(statement, isPrepared(statement));
-    const timer = depth > 1 ? undefined : setTimeout(() => cancel(LATE), limit);
+    const execution = connection.execute(statement, isPrepared(statement));
+    const stopTimer = depth > 1 ? undefined : cancelLate(execution, limit, LATE);
     try {
-      return await rows;
+      return await execution.rows;
     } finally {
-      clearTimeout(timer);
+      stopTimer?.();
       this.#durations.observe((performance.now() - begun) / 1000);
     }
   }

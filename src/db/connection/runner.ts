@@ -2,7 +2,7 @@
 import { TOO_MANY } from '../../errors.ts';
 import { connectionLost, isUnanswered, type OpenClient } from './driver.ts';
 import { longWrite, tooLong } from './database-errors.ts';
-import { Connections, NotSent, SessionChanged, type Execution } from './connections.ts';
+import { cancelLate, Connections, NotSent, type Execution } from './connections.ts';
 import type { ServerGuard } from './server-guard.ts';
 import { Exclusions } from '../exclusions.ts';
 import { Histogram } from '../histogram.ts';
@@ -193,7 +193,7 @@ export class Runner {
       return await this.#runIn(name, statement, requester, limits);
     } catch (error) {
       // A replica does not try: the primary does in its place.
-      if (this.#options.guard || !(isUnanswered(error) || error instanceof SessionChanged)) throw error;
+      if (this.#options.guard || !isUnanswered(error)) throw error;
       return this.#runIn(name, statement, requester, limits);
     }
   }
@@ -213,27 +213,23 @@ export class Runner {
     };
     const leave = await this.#lanes[name].enter(requester, lock, name === 'write' ? holder : undefined);
     const stopListening = cancelWhenGone(requester, (reason) => execution?.cancel(reason));
-    let timer: NodeJS.Timeout | undefined;
+    let stopTimer: (() => void) | undefined;
+    begun = performance.now();
     try {
       for (;;) {
         execution = this.#work.free()?.execute(statement, this.#isPrepared(statement));
         if (!execution) throw connectionLost();
-        const { rows, sent } = execution;
         begun = performance.now();
-        if (limit !== undefined && late) {
-          const { cancel } = execution;
-          const startTimer = (): void => void (timer = setTimeout(() => cancel(late), limit));
-          if (sent) void sent.then(startTimer);
-          else startTimer();
-        }
+        stopTimer?.();
+        if (limit !== undefined && late) stopTimer = cancelLate(execution, limit, late);
         try {
-          return await rows;
+          return await execution.rows;
         } catch (error) {
           if (!(error instanceof NotSent)) throw error;
         }
       }
     } finally {
-      clearTimeout(timer);
+      stopTimer?.();
       stopListening();
       this.#durations[name].observe((performance.now() - begun) / 1000);
       if (execution) execution.whenFree(leave);

@@ -98,7 +98,7 @@ export class Lane {
     const { key, clientKind } = requester;
     const queue = clientKind === 'anonymous' ? this.#queues.anonymous : this.#queues.users;
     const demand = { requester, lock, holder };
-    // What waits may not run: else it would have begun.
+    // It overtakes none that could run: those begin as soon as they can.
     if (this.#mayRun(demand)) return this.#begin(demand);
     if (requester !== SERVICE && queue.sizeOf(key) >= MAX_WAITING_OF_CLIENT) throw this.#refusal(this.#own);
     if (queue.size >= MAX_WAITING) {
@@ -141,7 +141,11 @@ export class Lane {
     const isNext = (entry: Entry): boolean =>
       !this.#runningOf.has(entry.requester.key) && this.#mayRun(entry, this.#running - 1);
     if (!users.has(isNext) && !anonymous.has(isNext)) return;
-    for (const holder of this.#holders) if (holder.mayEnd()) return holder.end();
+    for (const holder of this.#holders) {
+      if (!holder.mayEnd()) continue;
+      this.#holders.delete(holder);
+      return holder.end();
+    }
   }
 
   #refusal(error: Error): Error {

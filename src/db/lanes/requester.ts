@@ -5,7 +5,7 @@ export interface Requester {
   /** `admin` is the admin area and the service itself; anonymous callers get the shortest timeout. */
   readonly clientKind: 'anonymous' | 'user' | 'admin';
   /**
-   * Calls back once when the client disconnects.
+   * Calls back once when the client disconnects, or soon if it has; never before it returns.
    * @returns a function that stops this
    */
   readonly onGone: (callback: () => void) => () => void;

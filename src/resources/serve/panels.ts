@@ -135,7 +135,7 @@ export function createPanels(database: Pick<Database, 'for'>, list: readonly Pan
       ...SERVICE,
       key: `panel ${panel.title}`,
       onGone: (callback) => {
-        if (signal.aborted) callback();
+        if (signal.aborted) queueMicrotask(callback);
         else signal.addEventListener('abort', callback);
         return () => signal.removeEventListener('abort', callback);
       },
