@@ -458,6 +458,7 @@ export const ATTACKS: readonly Attack[] = [
         { ...LOGINS, requests: times(60, (n) => login(600 + n)), before: times(8, (n) => login(500 + n)) },
         {
           ...LOGINS,
+          slowest: 8000, // they wait for their turn among the addresses of the flood
           requests: times(8, (n) => login(500 + n)),
           from: times(60, (n) => `198.51.100.${30 + n}`),
         },

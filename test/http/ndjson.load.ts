@@ -114,15 +114,17 @@ describe('a long stream', () => {
     }
   });
 
-  test('is 429 for a client that reads another stream, until that ends', async () => {
+  test('is 429 for a client that reads two other streams, until one ends', async () => {
     const address = newAddress();
+    const { stop: stopFirst } = await begin(address);
     const { stop } = await begin(address);
     const refused = await streamOf(address);
     assertProblem(refused, 429);
     assert.equal(refused.headers.get('retry-after'), '4');
     stop();
-    await noReaders();
     await eventually(async () => (await streamOf(address, '?id=1')).status === 200, 'the next stream');
+    stopFirst();
+    await noReaders();
   });
 
   /** Reads a stream faster than a slow client would, and so that it lasts for some seconds. */

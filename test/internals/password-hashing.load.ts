@@ -116,12 +116,12 @@ describe('a verification', () => {
 test('too many new hashes at once get 503, and the others are computed', async () => {
   const passwords = await readyPasswords();
   const ends = await Promise.allSettled(
-    Array.from({ length: 300 }, (_, index) => passwords.hash(`${index}`)),
+    Array.from({ length: 1_100 }, (_, index) => passwords.hash(`${index}`)),
   );
   const made = ends.flatMap((end, index) =>
     end.status === 'fulfilled' ? [[end.value, index] as const] : [],
   );
-  assert.ok(made.length > 0 && made.length < 300);
+  assert.ok(made.length > 0 && made.length < 1_100);
   const [[first, index] = ['', 0]] = made;
   assert.equal(await verify(first, `${index}`), true);
   for (const end of ends)

@@ -61,6 +61,10 @@ export function isConnectionError(error: Error): boolean {
   return severity === undefined || severity === 'FATAL' || severity === 'PANIC';
 }
 
+/** Whether PostgreSQL has ended the connection, perhaps before it was open. */
+export const isEndedByServer = (error: unknown): boolean =>
+  error instanceof Error && 'severity' in error && isConnectionError(error);
+
 /** A code of PostgreSQL, also from a pooler that gives no severity. Those of Node have no digits. */
 const SQLSTATE = /^(?=.*\d)[\dA-Z]{5}$/;
 

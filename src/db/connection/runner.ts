@@ -1,7 +1,7 @@
 // Runs each statement in a lane: short reads pipelined, all others on a connection to themselves.
 import { TOO_MANY } from '../../errors.ts';
 import { connectionLost, isUnanswered, type OpenClient } from './driver.ts';
-import { longWrite, tooLong } from './database-errors.ts';
+import { isEndedByServer, longWrite, tooLong } from './database-errors.ts';
 import { cancelLate, Connections, NotSent, type Execution } from './connections.ts';
 import type { ServerGuard } from './server-guard.ts';
 import { Exclusions } from '../exclusions.ts';
@@ -193,7 +193,7 @@ export class Runner {
       return await this.#runIn(name, statement, requester, limits);
     } catch (error) {
       // A replica does not try: the primary does in its place.
-      if (this.#options.guard || !isUnanswered(error)) throw error;
+      if (this.#options.guard || !(isUnanswered(error) || isEndedByServer(error))) throw error;
       return this.#runIn(name, statement, requester, limits);
     }
   }

@@ -164,13 +164,13 @@ export class Lane {
   }
 
   /**
-   * Whether the client may have one more connection. One with connections gets another only while more than twice as many are free: so
-   * clients whose statements take long, or wait for locks, leave some to those that have none.
+   * Whether the client may have one more connection. One with connections gets another only while at least twice as many are free: 2 of
+   * 3 or 4, 3 of 8. So clients whose statements take long, or wait for locks, leave some to those that have none.
    */
   #isFree({ key, clientKind }: LaneClient, running = this.#running): boolean {
     const { connections, maxOf } = this.#limits;
     const free = (maxOf?.[clientKind] ?? connections) - running;
-    return 2 * (this.#runningOf.get(key) ?? 0) < free;
+    return free > 0 && 2 * (this.#runningOf.get(key) ?? 0) <= free;
   }
 
   #begin({ requester: { key }, lock, holder }: Demand): Leave {

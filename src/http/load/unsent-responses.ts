@@ -4,9 +4,10 @@ import type { Socket } from 'node:net';
 import type { HasNetwork } from '../message/message.ts';
 import type { ByteBudget } from './byte-budget.ts';
 
-/** Bytes per second that a client must read on average, and seconds for which it may be slower. */
+/** Bytes per second that a client must read on average. */
 const MIN_RATE = 16 * 1024;
-const GRACE = 40;
+/** Seconds for which it may be slower. The kernel takes more only when a third of its buffer is free: 1.3 MB, 80 s at `MIN_RATE`. */
+const GRACE = 90;
 /** Seconds without any progress after which a connection is ended in favor of another response. */
 const MAX_STALL = 5;
 /** Milliseconds between checks of all slow responses. */

@@ -13,8 +13,8 @@ const BUSY = 'Too many passwords are being checked. Try again.';
  * own, which those that try passwords or set new ones cannot fill.
  */
 const LANES = {
-  known: { connections: 2, maxWait: 2_000, full: BUSY },
-  others: { connections: 1, maxWait: 2_000, full: BUSY },
+  known: { connections: 2, maxWait: 10_000, full: BUSY },
+  others: { connections: 1, maxWait: 10_000, full: BUSY },
 };
 
 /** Whose turn a hash takes, and in which lane. */
