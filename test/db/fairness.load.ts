@@ -1,5 +1,6 @@
 // The statements of one client delay no other client, and end when the client leaves.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Resource } from '../../src/index.ts';
@@ -116,6 +117,7 @@ describe('statements of several clients', () => {
     await whileLocked('busy', async () => {
       for (const operator of ['like', 'ilike', 'gt']) {
         const sockets = [1, 2, 3, 4].map(() => send(`/api/busy/?name__${operator}=y`));
+        await Promise.all(sockets.map((socket) => once(socket, 'connect'))); // or nothing would be sent
         await eventually(async () => (await waiting()) >= 1, 'the statements of the client');
         for (const socket of sockets) socket.destroy();
         // Long before any timeout, and without another statement that uses a free connection.
