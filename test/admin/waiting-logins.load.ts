@@ -55,8 +55,10 @@ test('a read is answered while 64 login forms, whose last bytes came late, wait 
 
 test('a login gets a 503 page when too many passwords wait for verification', async () => {
   const service = await startService(resources, { trustProxy: 1 });
+  const stored = await hash('pw-slow', COSTLY);
   const browsers = await Promise.all(
-    Array.from({ length: 300 }, async () => {
+    Array.from({ length: 40 }, async (_, index) => {
+      await service.addUser(`slow${index}`, { password: stored });
       const browser = openBrowser(service);
       await browser.get('/admin/-/login/', fromNewAddress());
       return browser;
@@ -64,7 +66,7 @@ test('a login gets a 503 page when too many passwords wait for verification', as
   );
   const answers = await Promise.all(
     browsers.map((browser, index) =>
-      browser.post('/admin/-/login/', { username: `unknown ${index}`, password: 'x' }, fromNewAddress()),
+      browser.post('/admin/-/login/', { username: `slow${index}`, password: 'x' }, fromNewAddress()),
     ),
   );
   const busy = answers.filter(({ status }) => status === 503);
