@@ -161,6 +161,9 @@ export class Exchange implements ApiRequest, WebRequester {
           if (error instanceof Unauthorized || error instanceof Problem) this.#refusal = error;
           throw error;
         });
+      // The users of many requests are read in one statement.
+      const turn = loopTurns.start(this);
+      if (turn) await turn;
     }
     return this.caller;
   }

@@ -1,6 +1,7 @@
 // The rows of the user model: lookup for authentication, and changes by the command line.
 import { createHash } from 'node:crypto';
 import type { Parsed } from '../../db/types/column-type.ts';
+import { cast } from '../../db/types/column-types.ts';
 import type { Database } from '../../db/connection/database.ts';
 import {
   compile,
@@ -120,10 +121,16 @@ export function createUsers(
   const name = reference(ROOT, username);
   const flagOf = (column: Column): Fragment => sql`coalesce(${reference(ROOT, column)}, false)`;
   // NULL in `active` or `admin` counts as false.
-  const selectUsers = sql`select ${reference(ROOT, model.primaryKey)}::text, ${name}, ${reference(ROOT, password)}, ${flagOf(active)}, ${flagOf(admin)} from ${table(model.table)} ${raw(ROOT)}`;
+  const userColumns = sql`${reference(ROOT, model.primaryKey)}::text, ${name}, ${reference(ROOT, password)}, ${flagOf(active)}, ${flagOf(admin)}`;
+  const rows = sql`${table(model.table)} ${raw(ROOT)}`;
+  const selectUsers = sql`select ${userColumns} from ${rows}`;
 
   const isNamed = (wanted: string): Fragment => sql`${name} = ${typed(wanted, username)}`;
   const byName = compile(sql`${selectUsers} where ${isNamed('')}`).text;
+  const named = sql`${name} = ${cast(raw('wanted.name'), username)}`;
+  const byNames = compile(
+    sql`select wanted.position, ${userColumns} from unnest($1::text[]) with ordinality wanted (name, position) join ${rows} on ${named}`,
+  ).text;
 
   const nameOf = (column: Column): string => (column === model.primaryKey ? 'id' : column.name);
 
@@ -132,7 +139,10 @@ export function createUsers(
     const found = spellingsOf(wanted).map((spelling) =>
       database
         .run(
-          { text: byName, values: [spelling], fixed: true, isPlain: !model.mayHideRows, decode: readUsers },
+          {
+            ...{ text: byName, many: byNames, values: [spelling] },
+            ...{ fixed: true, isPlain: !model.mayHideRows, decode: readUsers },
+          },
           'quick',
         )
         .catch(undefinedIfUnencodable),
