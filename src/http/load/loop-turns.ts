@@ -20,6 +20,7 @@ export const anonymous = (network: string): LoopClient => ({
 });
 
 interface Entry {
+  readonly client: LoopClient;
   readonly start: () => void;
   readonly refuse: (reason: Error) => void;
   readonly since: number;
@@ -42,7 +43,7 @@ class Line {
     const queue = clientKind === 'anonymous' ? this.#others : this.#users;
     let stopListening: (() => void) | undefined;
     return new Promise<void>((start, refuse) => {
-      const entry = { start, refuse, since: performance.now() };
+      const entry = { client, start, refuse, since: performance.now() };
       queue.push(key, entry);
       stopListening = client.onGone(() => {
         if (queue.remove(key, entry)) refuse(new ClientGone());
@@ -73,6 +74,8 @@ export class LoopTurns {
   #pieceDue = 0;
   /** Whether requests have started since the latest piece. Without any, there is no pause. */
   #haveOthersStarted = false;
+  /** The client whose short work has just begun. It goes on in microtasks, between which others may ask. */
+  #worker: LoopClient | undefined;
   #isScheduled = false;
   #isPaused = false;
 
@@ -88,7 +91,11 @@ export class LoopTurns {
   start(client: LoopClient): Promise<void> | undefined {
     this.#haveOthersStarted = true;
     this.#schedule();
-    if (this.#short.size > 0 || performance.now() >= this.#until) return this.#short.wait(client);
+    if (this.#worker === client) return undefined;
+    if (this.#worker || this.#short.size > 0 || performance.now() >= this.#until)
+      return this.#short.wait(client);
+    this.#worker = client;
+    afterWork(this.#endWork);
     return undefined;
   }
 
@@ -114,6 +121,10 @@ export class LoopTurns {
     setImmediate(this.#iterate);
   }
 
+  readonly #endWork = (): void => {
+    this.#worker = undefined;
+  };
+
   readonly #iterate = (): void => {
     this.#until = performance.now() + MAX_TIME;
     this.#workOn();
@@ -121,6 +132,7 @@ export class LoopTurns {
 
   readonly #workOn = (): void => {
     const next = performance.now() < this.#until ? this.#short.shift() : undefined;
+    this.#worker = next?.client;
     if (!next) return this.#startPiece();
     next.start();
     afterWork(this.#workOn);
