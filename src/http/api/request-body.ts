@@ -16,6 +16,8 @@ const tooLarge = (limit: number): Problem =>
 
 /** Bodies up to this many bytes need no budget, so small writes succeed even when the budget is used up. */
 const UNBUDGETED = 16_384;
+/** By how much the buffer of a larger body grows. What it leaves behind is a third of the body; by doubling, it would be as much. */
+const GROWTH = 4;
 /** Each chunk costs time, however small. Past this many chunks, they must have MIN_CHUNK bytes on average. */
 const MANY_CHUNKS = 4_096;
 const MIN_CHUNK = 16;
@@ -141,10 +143,10 @@ export async function readBody(
   let bytes: Buffer = Buffer.alloc(0);
   let size = 0;
 
-  /** Copies a chunk into a buffer that doubles: many small buffers would need a hundred times the memory. */
+  /** Copies a chunk into a buffer that grows: many small buffers would need a hundred times the memory. */
   function add(chunk: Buffer, end: number): void {
     if (end > bytes.length) {
-      const capacity = Math.max(end, Math.min(maxSize, Math.max(UNBUDGETED, bytes.length * 2)));
+      const capacity = Math.max(end, Math.min(maxSize, Math.max(UNBUDGETED, bytes.length * GROWTH)));
       if (capacity > UNBUDGETED) reserve(capacity - Math.max(UNBUDGETED, bytes.length));
       if (size === 0 && chunk.length === maxSize) bytes = chunk;
       else {
