@@ -16,8 +16,11 @@ const REQUEST_TIMEOUT = 30_000;
 const KEEP_ALIVE_TIMEOUT = 65_000;
 /** Maximum bytes of the URL and the headers together. */
 const MAX_HEADER_BYTES = 32_768;
-/** Milliseconds between two times that idle connections are closed. On a shutdown, a request may be on its way. */
+/** Milliseconds between two times that a shutdown closes idle connections: a request may be on its way. */
 const IDLE_GRACE = 500;
+/** Idle connections that are closed at once for new ones, and milliseconds until the next. Thousands would hold the event loop. */
+const MAX_CLOSED = 128;
+const CLOSE_INTERVAL = 20;
 
 export interface RunningServer {
   readonly url: string;
@@ -87,21 +90,31 @@ export async function listenWith(
   server: Server,
   options: ListenOptions & { readonly fd?: number },
 ): Promise<RunningServer> {
+  /** The oldest first. */
   const sockets = new Set<Socket>();
   server.on('connection', (socket) => {
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
   });
+  const idle = (): Socket[] => [...sockets].filter((socket) => !Connection.of(socket).latest);
   /** @returns whether other connections have requests that are not answered completely */
   const closeIdle = (): boolean => {
-    for (const socket of [...sockets]) if (!Connection.of(socket).latest) socket.destroy();
+    for (const socket of idle()) socket.destroy();
     return sockets.size > 0;
   };
   let closeDue = 0;
   server.on('drop', () => {
     if (performance.now() < closeDue) return;
-    closeDue = performance.now() + IDLE_GRACE;
-    closeIdle(); // The next client finds a place.
+    closeDue = performance.now() + CLOSE_INTERVAL;
+    const byNetwork = new Map<string, Socket[]>();
+    for (const socket of idle()) {
+      const { network } = Connection.of(socket);
+      const others = byNetwork.get(network);
+      if (others) others.push(socket);
+      else byNetwork.set(network, [socket]);
+    }
+    const most = [...byNetwork.values()].toSorted((a, b) => b.length - a.length)[0] ?? [];
+    for (const socket of most.slice(0, MAX_CLOSED)) socket.destroy(); // The next clients find a place.
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
