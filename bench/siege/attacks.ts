@@ -436,10 +436,12 @@ export const ATTACKS: readonly Attack[] = [
   ],
   ['churn', flood(30, message('limit=100', HTML), { abandonAfter: 40 }), {}, { people: [NEW_CONNECTIONS] }],
   ['pipelining', slow(1, { path: '/healthz' }, { first: SEARCH, times: 100_000 }), { read: 5, hold: 100 }],
+  // Node.js makes objects for all requests of a packet: a bare server that destroys each connection at its 65th unanswered request
+  // takes 10 ms of processor time for one, and 720 MB for 500. A proxy in front never sends requests ahead.
   [
     'many-pipelines',
-    slow(2_000, ONE, { first: SEARCH, times: 3_000 }),
-    ALL,
+    slow(500, ONE, { first: SEARCH, times: 3_000 }),
+    { ...ALL, memory: 400 },
     { ignoresEnd: true, ramp: 10_000 },
   ],
   ['tiny-chunks', slow(32, TINY_CHUNKS, { reopens: true }), ALL],

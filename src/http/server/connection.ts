@@ -129,7 +129,8 @@ export class Connection {
       if (this.#waiting.length > 0) this.#socket.pause();
     });
     this.#socket.once('close', () => {
-      for (const { refuse } of this.#waiting.splice(0)) refuse(new ClientGone());
+      const gone = new ClientGone(); // A stack for each of thousands would take milliseconds.
+      for (const { refuse } of this.#waiting.splice(0)) refuse(gone);
       for (const callback of [...this.#callbacks]) callback();
     });
   }

@@ -42,6 +42,9 @@ export function createHttpServer(
   { logger, onUnreadable, connections = maxConnections() }: HttpServerOptions = {},
 ): Server {
   const tracked: RequestListener = (request, response) => {
+    // It was in the same packet as a request that was refused. If it ended only with the connection, Node would make an error with a
+    // stack for it.
+    if (request.socket.destroyed) return void request.destroy();
     Connection.of(request.socket).track(request, response);
     handler(request, response);
   };
