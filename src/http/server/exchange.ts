@@ -22,10 +22,11 @@ import { clientNetworkOf, isSecure, originForLinks } from '../auth/request-origi
 import { Connection } from './connection.ts';
 import { isAdminPath, splitTarget, targetOf } from '../message/request-head.ts';
 
-/** Larger bodies wait for their turn as a piece of long work (bytes). */
-const LARGE = 16_384;
-/** The same for records that are rendered as HTML, which takes several times as long. An ordinary first page has less. */
-const LARGE_PAGE = 4_096;
+/**
+ * Larger bodies, and records that are rendered as HTML, wait for their turn as a piece of long work (bytes). Checking an array of
+ * numbers takes about a millisecond for so many, rendering them half of one. An ordinary first page has less.
+ */
+const LARGE = 4_096;
 /** The same for queries of more characters, for HTML pages or with more parameters. A valid query has fewer. */
 const LONG_QUERY = 1_024;
 const MANY_PARAMETERS = 100;
@@ -191,7 +192,7 @@ export class Exchange implements ApiRequest, WebRequester {
   }
 
   turnForHtml(bytes: number): Promise<void> | undefined {
-    return bytes > LARGE_PAGE ? loopTurns.piece(this) : loopTurns.start(this);
+    return bytes > LARGE ? loopTurns.piece(this) : loopTurns.start(this);
   }
 
   turnForDocument(): Promise<void> {
