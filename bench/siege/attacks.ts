@@ -437,7 +437,8 @@ export const ATTACKS: readonly Attack[] = [
   ['churn', flood(30, message('limit=100', HTML), { abandonAfter: 40 }), {}, { people: [NEW_CONNECTIONS] }],
   ['pipelining', slow(1, { path: '/healthz' }, { first: SEARCH, times: 100_000 }), { read: 5, hold: 100 }],
   // Node.js makes objects for all requests of a packet: a bare server that destroys each connection at its 65th unanswered request
-  // takes 10 ms of processor time for one, and 720 MB for 500. A proxy in front never sends requests ahead.
+  // takes 12 ms of processor time for one, and at least 670 MB for 500. A proxy in front (deploy/nginx.conf) never sends requests
+  // ahead.
   [
     'many-pipelines',
     slow(500, ONE, { first: SEARCH, times: 3_000 }),
