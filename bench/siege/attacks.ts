@@ -145,6 +145,14 @@ const LARGE_MESSAGE = "insert into message (id, user_id, content) values (900000
 /** Ten values with a megabyte of JSON each: 11 to 20. */
 const LARGE_VALUES = `insert into value (id, json)
   select n, ('[' || repeat('1,', 500000) || '1]')::jsonb from generate_series(11, 20) n`;
+const TEXTS = { message: 'content', folded: 'body', document: 'body', value: 'text' };
+/** Ten records of each with 160 KB of control characters, which are a megabyte of JSON. */
+const CONTROL_CHARACTERS = Object.entries(TEXTS)
+  .map(([table, column]) => {
+    const [owner, one] = table === 'message' ? ['user_id, ', '1, '] : ['', ''];
+    return `insert into ${table} (${owner}id, ${column}) select ${one}n, repeat(chr(1), 160000) from generate_series(910000, 910009) n`;
+  })
+  .join(';');
 const ofValues = (make: (path: string) => Shape): Shape[] => times(10, (n) => make(`/api/value/${11 + n}/`));
 /** A trigger that lets each write take so many milliseconds. */
 const slowed = (on: 'insert' | 'update', milliseconds: number): More => ({
@@ -323,6 +331,18 @@ export const ATTACKS: readonly Attack[] = [
       from(20),
     ),
     { read: 20, write: 500, memory: 500 },
+  ],
+  // Records whose JSON is six times as long, which short reads share statements with.
+  [
+    'records-together',
+    flood(
+      50,
+      Object.keys(TEXTS).flatMap((name) =>
+        times(10, (n) => ({ path: `/api/${name}/${910_000 + n}/`, headers: { 'If-None-Match': '*' } })),
+      ),
+    ),
+    ALL,
+    { setup: CONTROL_CHARACTERS },
   ],
   [
     'page-burst',

@@ -141,8 +141,10 @@ export class PipelinedReads {
     const found = rows && new Map(rows.map(([position, ...row]) => [Number(position) - 1, row]));
     distinct.forEach((readers, index) => {
       const row = found?.get(index);
-      // The statement leaves out a large record, which would delay the others.
-      const isElsewhere = !found || (row !== undefined && row[0] === null);
+      // The statement leaves out large records, which would delay the others.
+      const isLarge = row !== undefined && row[0] === null;
+      if (isLarge) this.#moved += readers.length;
+      const isElsewhere = !found || isLarge;
       for (const { resolve } of readers) resolve(isElsewhere ? undefined : row ? [row] : []);
     });
   }

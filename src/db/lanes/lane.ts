@@ -14,7 +14,7 @@ type ClientKind = Requester['clientKind'];
 
 export interface LaneLimits {
   readonly connections: number;
-  /** How many may be in use before this kind of client gets no more, so that it cannot keep out the others. */
+  /** How many this kind of client may use, so that it cannot keep out the others. */
   readonly maxOf?: Partial<Record<ClientKind, number>>;
   /** Milliseconds that an entry may wait. */
   readonly maxWait: number;
@@ -66,9 +66,10 @@ export class Lane {
   readonly #queues = { users: new FairQueue<Entry>(), anonymous: new FairQueue<Entry>() };
   #isTurnOfUsers = false;
   readonly #runningOf = new Map<string, number>();
+  readonly #runningOfKind = { anonymous: 0, user: 0, admin: 0 };
   readonly #locks = new Set<string>();
-  /** In the order in which they began. */
-  readonly #holders = new Set<Holder>();
+  /** With the kinds of their clients, in the order in which they began. */
+  readonly #holders = new Map<Holder, ClientKind>();
   #check: NodeJS.Timeout | undefined;
   #running = 0;
   #refused = 0;
@@ -138,11 +139,10 @@ export class Lane {
       clearInterval(this.#check);
       this.#check = undefined;
     }
-    const isNext = (entry: Entry): boolean =>
-      !this.#runningOf.has(entry.requester.key) && this.#mayRun(entry, this.#running - 1);
-    if (!users.has(isNext) && !anonymous.has(isNext)) return;
-    for (const holder of this.#holders) {
-      if (!holder.mayEnd()) continue;
+    for (const [holder, kind] of this.#holders) {
+      const isNext = (entry: Entry): boolean =>
+        !this.#runningOf.has(entry.requester.key) && this.#mayRun(entry, kind);
+      if (!holder.mayEnd() || !(users.has(isNext) || anonymous.has(isNext))) continue;
       this.#holders.delete(holder);
       return holder.end();
     }
@@ -158,28 +158,34 @@ export class Lane {
     return this.#runningOf.has(requester.key) ? this.#own : this.#full;
   }
 
-  #mayRun({ requester, lock }: Pick<Demand, 'requester' | 'lock'>, running = this.#running): boolean {
+  /** @param ended the kind of a client whose connection would become free */
+  #mayRun({ requester, lock }: Pick<Demand, 'requester' | 'lock'>, ended?: ClientKind): boolean {
     if (lock !== undefined && this.#locks.has(lock)) return false;
-    return this.#isFree(requester, running);
+    return this.#isFree(requester, ended);
   }
 
   /**
    * Whether the client may have one more connection. One with connections gets another only while at least twice as many are free: 2 of
    * 3 or 4, 3 of 8. So clients whose statements take long, or wait for locks, leave some to those that have none.
    */
-  #isFree({ key, clientKind }: LaneClient, running = this.#running): boolean {
+  #isFree({ key, clientKind }: LaneClient, ended?: ClientKind): boolean {
     const { connections, maxOf } = this.#limits;
-    const free = (maxOf?.[clientKind] ?? connections) - running;
+    const ofAll = connections - this.#running + (ended ? 1 : 0);
+    const ofKind =
+      (maxOf?.[clientKind] ?? connections) - this.#runningOfKind[clientKind] + (ended === clientKind ? 1 : 0);
+    const free = Math.min(ofAll, ofKind);
     return free > 0 && 2 * (this.#runningOf.get(key) ?? 0) <= free;
   }
 
-  #begin({ requester: { key }, lock, holder }: Demand): Leave {
+  #begin({ requester: { key, clientKind }, lock, holder }: Demand): Leave {
     this.#running += 1;
+    this.#runningOfKind[clientKind] += 1;
     increment(this.#runningOf, key);
     if (lock !== undefined) this.#locks.add(lock);
-    if (holder) this.#holders.add(holder);
+    if (holder) this.#holders.set(holder, clientKind);
     return () => {
       this.#running -= 1;
+      this.#runningOfKind[clientKind] -= 1;
       increment(this.#runningOf, key, -1);
       if (lock !== undefined) this.#locks.delete(lock);
       if (holder) this.#holders.delete(holder);

@@ -99,26 +99,36 @@ export type MakeRecordStatement = (id: string) => Statement<FoundRecord | undefi
 const readFound = ([row]: readonly RawRow[]): FoundRecord | undefined =>
   row?.[0] ? { json: row[0], version: textOf(row[1]) ?? '' } : undefined;
 
+/**
+ * Bytes of the long values that a statement for one reader or for several formats on a shared connection: JSON may have six times as
+ * many, which takes PostgreSQL 20 ms.
+ */
+const MAX_SHARED = LARGE / 2;
+
 export function recordStatement(model: Model, shape: RowOutput): MakeRecordStatement {
   const { value: shown, joins, size } = shape;
   const isPlain = isPlainRead({ model, joins: [] }, shape);
   const key = reference(ROOT, model.primaryKey);
   const rows = sql`${tableOrSelect(model)} ${raw(ROOT)}`;
-  const [version, max] = [rowVersion(ROOT, model), raw(String(LARGE))];
-  const ifSmall = (one: Fragment): Fragment =>
-    size ? sql`case when ${size} <= ${max} then ${one} end` : one;
-  const smallColumns = sql`${ifSmall(shown)} as json, ${model.version === 'xmin' ? version : ifSmall(version)} as version`;
+  const [version, max] = [rowVersion(ROOT, model), raw(String(MAX_SHARED))];
+  /** @param bytes of the record, or of all that are not larger: a large record must not take the place of others */
+  const smallColumns = (bytes: Fragment | undefined): Fragment => {
+    const ifSmall = (one: Fragment): Fragment =>
+      bytes ? sql`case when ${bytes} <= ${max} then ${one} end` : one;
+    return sql`${ifSmall(shown)} as json, ${model.version === 'xmin' ? version : ifSmall(version)} as version`;
+  };
   const id = cast(raw('$1::text'), model.primaryKey);
   const oneOf = (columns: Fragment): string =>
     compile(sql`select ${columns} from ${rows}${joins} where ${key} = ${id}`).text;
   const wholeSql = oneOf(sql`${shown} as json, ${version} as version`);
-  const smallSql = oneOf(smallColumns);
+  const smallSql = oneOf(smallColumns(size));
   const small = size && (() => smallSql);
   const wanted = raw('unnest($1::text[]) with ordinality wanted (id, position)');
   const on = sql`${key} = ${cast(raw('wanted.id'), model.primaryKey)}`;
   // `offset 0` keeps PostgreSQL from computing the JSON twice.
-  const found = sql`(select wanted.position, ${smallColumns} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
-  const isSmall = sql`octet_length(json) <= ${max}`;
+  const sum = size && sql`sum(${size}) over (order by ${size}, wanted.position)`;
+  const found = sql`(select wanted.position, ${smallColumns(sum)} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
+  const isSmall = sql`octet_length(json) <= ${raw(String(LARGE))}`;
   const { text: manySql } = compile(
     sql`select position, case when ${isSmall} then json end, version from ${found}`,
   );
