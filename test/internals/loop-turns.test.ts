@@ -16,11 +16,16 @@ const work = (milliseconds: number): void => {
 };
 
 describe('turns at the event loop', () => {
-  test('start work at once while an iteration has time', () => {
+  test('begin short work at once while an iteration has time, and that of others after it', async () => {
     const turns = new LoopTurns();
-    for (let count = 0; count < 100; count += 1) assert.equal(turns.start(client('a')), undefined);
-    work(6);
-    assert.notEqual(turns.start(client('a')), undefined);
+    for (let count = 0; count < 10; count += 1) {
+      const one = client('a');
+      assert.equal(turns.start(one), undefined);
+      assert.equal(turns.start(one), undefined, 'it goes on');
+      await nextIteration();
+    }
+    assert.equal(turns.start(client('a')), undefined);
+    assert.notEqual(turns.start(client('b')), undefined);
     assert.equal(turns.waiting, 1);
   });
 
