@@ -96,7 +96,7 @@ const MEASURES: readonly (readonly [keyof Limits, what: string, unit: string, (s
   ['refusals', 'refusals, 95 % within', 'ms', (siege) => quantile(refusals(siege), 0.95)],
   ['largest', 'largest answer', 'KB', largest],
   ['snapshot', 'oldest snapshot', 'ms', ({ snapshots: one }) => one!.oldest],
-  ['snapshots', 'snapshots', '', ({ snapshots: one }) => one!.count],
+  ['snapshots', 'snapshots of a process', '', ({ snapshots: one }) => one!.count / Number(values.workers)],
   ['statement', 'longest statement', '×', ({ statements: one }) => one!.longest / one!.alone],
   ['atOnce', 'such statements at once', '', ({ statements: one }) => one!.atOnce],
 ];
