@@ -126,7 +126,9 @@ export function recordStatement(model: Model, shape: RowOutput): MakeRecordState
   const wanted = raw('unnest($1::text[]) with ordinality wanted (id, position)');
   const on = sql`${key} = ${cast(raw('wanted.id'), model.primaryKey)}`;
   // `offset 0` keeps PostgreSQL from computing the JSON twice.
-  const sum = size && sql`sum(${size}) over (order by ${size}, wanted.position)`;
+  // Of integers, because PostgreSQL adds up `bigint` as slowly as decimals.
+  const bytes = size && sql`least(${size}, ${raw(String(LARGE))})::integer`;
+  const sum = bytes && sql`sum(${bytes}) over (order by ${bytes}, wanted.position)`;
   const found = sql`(select wanted.position, ${smallColumns(sum)} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
   const isSmall = sql`octet_length(json) <= ${raw(String(LARGE))}`;
   const { text: manySql } = compile(
