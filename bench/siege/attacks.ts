@@ -360,7 +360,13 @@ export const ATTACKS: readonly Attack[] = [
   ['fast-streams', flood(12, message('id__lte=20000', NDJSON), among(5_000)), FIRST],
   ['streams-and-filters', [USER_STREAM, flood(2, asUser(HEAVY))], { read: 6, write: 50 }],
   ['streams-of-one', slow(8, STREAM, { rate: 32_768 }), { snapshots: 2 }, { seconds: 2 }],
-  ['slow-streams', slow(8, STREAM, { rate: 32_768, ...among(8) }), { snapshot: 70_000 }, SHORT_STREAMS],
+  // Slower than a client may read on average.
+  [
+    'slow-streams',
+    slow(8, STREAM, { rate: 4_096, ...among(8) }),
+    { snapshot: 110_000 },
+    { ...SHORT_STREAMS, seconds: 130 },
+  ],
   ['unread-pages', slow(10, LARGE_PAGE, { rate: 0 }), { read: 5, hold: 50 }],
   ['unread-small-pages', slow(40, document(20), { rate: 0 }), { read: 5, hold: 50, memory: 500 }],
   [

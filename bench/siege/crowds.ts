@@ -31,8 +31,8 @@ const crowd = (
 });
 
 export const CROWDS: readonly Attack[] = [
-  // One reader, one search after the other.
-  ['reader', [], {}, { people: [crowd(1, 20, [SEARCH], { steady: 2 })] }],
+  // One reader, one search after the other. Some begin with 300 ms in the lane `read`, about as long as a search takes.
+  ['reader', [], {}, { people: [crowd(1, 20, [SEARCH], { steady: 2.5 })] }],
   // Eight people behind one address, six searches each; another client does not notice.
   ['office-searches', [], { read: 5 }, { people: [crowd(8, 6, [SEARCH], { from: OFFICE })] }],
   ['crawler', [], {}, { people: [crowd(16, 22, DEEP, { from: OFFICE })] }],
