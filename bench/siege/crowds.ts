@@ -8,7 +8,7 @@ export const CROWDED = 1_500_000;
 
 const OFFICE = '198.51.100.40';
 /** About a second, and some seconds. */
-const SEARCH = message('content__like=%25e%25a%25zz{n}%25');
+const SEARCH = message('content__ilike=%25e%25a%25zz{n}%25');
 const LONG_SEARCH = message('content__ilike=%25e%25a%25zz{n}%25&id__lte=1100000');
 const DEEP = times(350, (n) => message(`page=${1 + n * 200}`));
 const LISTS = times(12, (n) => ({ ...message(`user=${n + 1}&content__ilike=%25${n}%25`), as: 'user9' }));
@@ -32,7 +32,7 @@ const crowd = (
 
 export const CROWDS: readonly Attack[] = [
   // One reader, one search after the other. Some begin with 300 ms in the lane `read`, about as long as a search takes.
-  ['reader', [], {}, { people: [crowd(1, 20, [SEARCH], { steady: 2.5 })] }],
+  ['reader', [], {}, { people: [crowd(1, 20, [SEARCH], { steady: 2 })] }],
   // Eight people behind one address, six searches each; another client does not notice.
   ['office-searches', [], { read: 5 }, { people: [crowd(8, 6, [SEARCH], { from: OFFICE })] }],
   ['crawler', [], {}, { people: [crowd(16, 22, DEEP, { from: OFFICE })] }],
