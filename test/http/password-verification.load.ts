@@ -12,7 +12,7 @@ describe('many password verifications at once', () => {
     const service = await startService([user, note]);
     try {
       // So slow that 200 of them take longer than a login waits.
-      const stored = await hash('right', { memoryCost: 16_384, timeCost: 10, parallelism: 1 });
+      const stored = await hash('right', { memoryCost: 16_384, timeCost: 30, parallelism: 1 });
       await service.sql`insert into "user" (username, password, email) select 'u' || i, ${stored}, '' from generate_series(0, 1999) i`;
       const write = (index: number): Promise<Answer> =>
         service.request('/api/note/', {

@@ -9,7 +9,6 @@ import { createPasswords, type Passwords } from '../../src/resources/passwords/p
 import type { Users } from '../../src/resources/users/users.ts';
 import { describe, test } from '../hash-costs.ts';
 import { basic, cheapHash } from '../support.ts';
-import { mock } from 'node:test';
 
 /**
  * The outcome of a promise that settles without leaving JavaScript, or else `undefined`. Another thread computes a hash, and its
@@ -89,27 +88,6 @@ describe('a verification', () => {
         error: away,
       });
     assert.equal(await passwords.verify(stored, 'right'), true);
-  });
-
-  test('that has waited a few seconds for its turn ends with 503 and Retry-After', async () => {
-    const passwords = await readyPasswords();
-    const stored = await hash('right');
-    mock.timers.enable({ apis: ['setTimeout'] });
-    try {
-      const all = Array.from({ length: 4 }, () => passwords.verify(stored, 'right'));
-      const ends = Promise.allSettled(all);
-      mock.timers.tick(10_000);
-      const [first, ...late] = await ends;
-      assert.deepEqual(first, { status: 'fulfilled', value: true });
-      for (const end of late) {
-        assert.ok(end.status === 'rejected' && end.reason instanceof Problem);
-        assert.equal(end.reason.status, 503);
-        assert.match(end.reason.headers['Retry-After'] ?? '', /^[1-9]\d*$/);
-      }
-    } finally {
-      mock.timers.reset();
-    }
-    assert.equal(await passwords.verify(stored, 'right'), true, 'the slots are free again');
   });
 });
 

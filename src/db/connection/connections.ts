@@ -136,11 +136,9 @@ export class Connection {
   /** Whether it gets no more statements. It ends once it owes no answer. */
   #isRetired = false;
   #isEnded = false;
-  /** When its first and its last answer came (milliseconds of `performance.now`). */
+  /** When its first answer came, and the last one, perhaps an error (milliseconds of `performance.now`). */
   #openedAt = Infinity;
   #answeredAt = -Infinity;
-  /** When its last statement was over. A reset of the session may still be under way. */
-  #finishedAt = Infinity;
 
   constructor(options: ConnectionOptions, events: ConnectionEvents) {
     this.#options = options;
@@ -181,7 +179,6 @@ export class Connection {
       };
       this.#underway += 1;
       this.#jobs.add(job);
-      this.#finishedAt = Infinity;
       this.#send(job);
       if (!this.#hasAnswered) sent = new Promise((report) => (job.onSent = report));
       cancel = (reason) => this.#cancel(job, reason);
@@ -216,7 +213,8 @@ export class Connection {
       this.retire(true);
       return true;
     }
-    const isStuck = depth === 1 && this.#underway > 0 && now - this.#finishedAt > RESET_TIMEOUT;
+    const isResetting = depth === 1 && this.#underway > 0 && this.#jobs.size === 0;
+    const isStuck = isResetting && now - this.#answeredAt > RESET_TIMEOUT;
     if (isStuck) this.retire(true);
     return isStuck;
   }
@@ -282,8 +280,7 @@ export class Connection {
   }
 
   #succeed(job: Job, rows: RawRow[]): void {
-    this.#answeredAt = performance.now();
-    if (!this.#hasAnswered) this.#openedAt = this.#answeredAt;
+    if (!this.#hasAnswered) this.#openedAt = performance.now();
     this.#finish(job);
     job.resolve(rows);
   }
@@ -315,7 +312,7 @@ export class Connection {
 
   #finish(job: Job): void {
     this.#jobs.delete(job);
-    this.#finishedAt = performance.now();
+    this.#answeredAt = performance.now();
     if (this.#prepared.size > MAX_PREPARED || this.#preparedLength > MAX_PREPARED_LENGTH) this.retire(false);
     this.#release();
   }

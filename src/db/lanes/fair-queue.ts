@@ -13,11 +13,9 @@ export class FairQueue<T> {
     return this.#byClient.get(client)?.size ?? 0;
   }
 
-  /** Whether an entry meets a condition. */
-  has(condition: (entry: T) => boolean): boolean {
-    for (const entries of this.#byClient.values())
-      for (const entry of entries) if (condition(entry)) return true;
-    return false;
+  /** All entries, those of each client together. */
+  *[Symbol.iterator](): Generator<T> {
+    for (const entries of this.#byClient.values()) yield* entries;
   }
 
   push(client: string, entry: T): void {

@@ -7,7 +7,7 @@ import { ClientGone, SERVICE, type Requester } from './requester.ts';
 /** Maximum waiting entries of each kind of client together, and of one client. */
 const MAX_WAITING = 1_000;
 const MAX_WAITING_OF_CLIENT = 256;
-/** How often to look for a holder that gives way to a waiting client (milliseconds). */
+/** How often to look at what waits (milliseconds): for what has waited too long, and for a holder that gives way. */
 const CHECK = 100;
 
 type ClientKind = Requester['clientKind'];
@@ -39,6 +39,8 @@ interface Entry {
   /** The record that a write locks: writes of one take turns. */
   readonly lock: string | undefined;
   readonly holder: Holder | undefined;
+  /** When it has waited too long (milliseconds, as of `performance.now`). */
+  readonly until: number;
   readonly start: () => void;
   readonly refuse: (error: Error) => void;
 }
@@ -107,42 +109,41 @@ export class Lane {
       if (!dropped) throw this.#refusal(this.#full);
       dropped.refuse(this.#refusal(this.#own));
     }
+    const until = performance.now() + this.#limits.maxWait;
     return new Promise((resolve, reject) => {
-      const end = (): void => {
-        clearTimeout(timer);
-        stopListening();
-        queue.remove(key, entry);
-      };
-      const refuse = (error: Error): void => {
-        end();
-        reject(error);
-      };
       const entry: Entry = {
-        ...demand,
+        ...{ requester, lock, holder, until },
         start: () => {
-          end();
+          stopListening();
           resolve(this.#begin(demand));
         },
-        refuse,
+        refuse: (error) => {
+          queue.remove(key, entry);
+          stopListening();
+          reject(error);
+        },
       };
-      const timer = setTimeout(() => refuse(this.#refusal(this.#whyLate(demand))), this.#limits.maxWait);
-      const stopListening = requester.onGone(() => refuse(new ClientGone()));
+      const stopListening = requester.onGone(() => entry.refuse(new ClientGone()));
       queue.push(key, entry);
-      this.#check ??= setInterval(() => this.#makeWay(), CHECK);
+      this.#check ??= setInterval(() => this.#checkWaiting(), CHECK);
     });
   }
 
-  /** Ends one holder if a client waits that has no connection, and may have that one. */
-  #makeWay(): void {
+  /** Refuses what has waited too long, and ends one holder if a client waits that has no connection, and may have that one. */
+  #checkWaiting(): void {
+    const now = performance.now();
     const { users, anonymous } = this.#queues;
-    if (users.size + anonymous.size === 0) {
+    for (const entry of [...users, ...anonymous])
+      if (entry.until <= now) entry.refuse(this.#refusal(this.#whyLate(entry)));
+    const waiting = [...users, ...anonymous];
+    if (waiting.length === 0) {
       clearInterval(this.#check);
       this.#check = undefined;
     }
     for (const [holder, kind] of this.#holders) {
       const isNext = (entry: Entry): boolean =>
         !this.#runningOf.has(entry.requester.key) && this.#mayRun(entry, kind);
-      if (!holder.mayEnd() || !(users.has(isNext) || anonymous.has(isNext))) continue;
+      if (!holder.mayEnd() || !waiting.some(isNext)) continue;
       this.#holders.delete(holder);
       return holder.end();
     }
@@ -165,8 +166,8 @@ export class Lane {
   }
 
   /**
-   * Whether the client may have one more connection. One with connections gets another only while at least twice as many are free: 2 of
-   * 3 or 4, 3 of 8. So clients whose statements take long, or wait for locks, leave some to those that have none.
+   * Whether the client may have one more connection. One with connections gets another only while more are free: 2 of 3 or 4, 4 of 8.
+   * So clients whose statements take long, or wait for locks, leave some to those that have none.
    */
   #isFree({ key, clientKind }: LaneClient, ended?: ClientKind): boolean {
     const { connections, maxOf } = this.#limits;
@@ -174,7 +175,7 @@ export class Lane {
     const ofKind =
       (maxOf?.[clientKind] ?? connections) - this.#runningOfKind[clientKind] + (ended === clientKind ? 1 : 0);
     const free = Math.min(ofAll, ofKind);
-    return free > 0 && 2 * (this.#runningOf.get(key) ?? 0) <= free;
+    return free > (this.#runningOf.get(key) ?? 0);
   }
 
   #begin({ requester: { key, clientKind }, lock, holder }: Demand): Leave {
