@@ -32,18 +32,21 @@ export interface BoundSql {
    * The same read for an array of its only value, so that readers can share it. Its rows begin with the position in the array, and
    * the first value of a large row is null.
    */
-  readonly many?: string | undefined;
+  readonly many?: SmallSql | undefined;
 }
 
 /**
  * The SQL of a read that leaves out what might be large. A function, because most requests need one of the texts.
- * @param isSummed true: the limit applies to the sum of a page's records, which takes PostgreSQL longer to check; false: to each
- * record, with an equal share
+ * @param isSummed true: the limit applies to the sum of the records, which takes PostgreSQL longer to check; false: to each record,
+ * with an equal share
  */
 export type SmallSql = (isSummed: boolean) => string;
 
 /** Answers above this size (bytes) are large: several in a row delay the statements behind them on their connection. */
 export const LARGE = 256 * 1024;
+
+/** Maximum keys in a statement that readers of one record each share. */
+export const MAX_KEYS = 64;
 
 /** The statement for a connection that clients share. */
 export const withoutLarge = <T extends BoundSql>(statement: T, isSummed: boolean): T =>

@@ -5,12 +5,10 @@ import { increment } from '../counts.ts';
 import { Exclusions } from '../exclusions.ts';
 import { Histogram } from '../histogram.ts';
 import type { LaneState } from '../lanes/lane.ts';
-import { valueList, withoutLarge } from '../fragment.ts';
+import { MAX_KEYS, valueList, withoutLarge, type SmallSql } from '../fragment.ts';
 import type { RawRow, SentStatement } from '../rows.ts';
 import { MAX_TEXT } from '../statement-texts.ts';
 
-/** Maximum keys in one statement. */
-const MAX_KEYS = 64;
 /** Maximum statements of one client. */
 const MAX_OF_CLIENT = 8;
 
@@ -50,7 +48,7 @@ export class PipelinedReads {
   /** Texts and clients whose reads were not short, or whose pages are large. */
   readonly #texts = new Exclusions<string>();
   readonly #clients = new Exclusions<string>();
-  /** Pages with a record that has more than its share of the bytes: the sum of their records is checked, which takes longer. */
+  /** Texts with a record that has more than its share of the bytes: the sum of the records is checked, which takes longer. */
   readonly #uneven = new Exclusions<string>();
   readonly #runningOf = new Map<string, number>();
   readonly #groups = new Map<string, Group>();
@@ -132,18 +130,24 @@ export class PipelinedReads {
 
   /** Sends one statement for readers of different keys. */
   async #sendKeys(
-    many: string,
+    many: SmallSql,
     text: string,
     distinct: readonly (readonly [Reader, ...Reader[]])[],
   ): Promise<void> {
     const { values } = valueList(distinct.map(([{ statement }]) => statement.values[0] ?? ''));
-    const rows = await this.#send({ text: many, values, fixed: true, isPlain: true }, undefined, text);
+    const isSummed = this.#uneven.isExcluded(text);
+    const rows = await this.#send(
+      { text: many(isSummed), values, fixed: true, isPlain: true },
+      undefined,
+      text,
+    );
     const found = rows && new Map(rows.map(([position, ...row]) => [Number(position) - 1, row]));
     distinct.forEach((readers, index) => {
       const row = found?.get(index);
       // The statement leaves out large records, which would delay the others.
       const isLarge = row !== undefined && row[0] === null;
       if (isLarge) this.#moved += readers.length;
+      if (isLarge && !isSummed) this.#uneven.noteDelay(text);
       const isElsewhere = !found || isLarge;
       for (const { resolve } of readers) resolve(isElsewhere ? undefined : row ? [row] : []);
     });

@@ -1,6 +1,16 @@
 // Reads records by their keys: one, those of several requests at once, or for an import those of a list.
 import { cast } from '../../db/types/column-types.ts';
-import { compile, join, LARGE, raw, sql, table, valueList, type Fragment } from '../../db/fragment.ts';
+import {
+  compile,
+  join,
+  LARGE,
+  MAX_KEYS,
+  raw,
+  sql,
+  table,
+  valueList,
+  type Fragment,
+} from '../../db/fragment.ts';
 import { type RawRow, type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { ROOT } from '../plan.ts';
@@ -100,21 +110,22 @@ const readFound = ([row]: readonly RawRow[]): FoundRecord | undefined =>
   row?.[0] ? { json: row[0], version: textOf(row[1]) ?? '' } : undefined;
 
 /**
- * Bytes of the long values that a statement for one reader or for several formats on a shared connection: JSON may have six times as
- * many, which takes PostgreSQL 20 ms.
+ * Bytes of the long values that a statement for one reader or for several formats on a shared connection, and the equal share of each
+ * reader. JSON may have six times as many, which takes PostgreSQL 20 ms.
  */
 const MAX_SHARED = LARGE / 2;
+const SHARE = MAX_SHARED / MAX_KEYS;
 
 export function recordStatement(model: Model, shape: RowOutput): MakeRecordStatement {
   const { value: shown, joins, size } = shape;
   const isPlain = isPlainRead({ model, joins: [] }, shape);
   const key = reference(ROOT, model.primaryKey);
   const rows = sql`${tableOrSelect(model)} ${raw(ROOT)}`;
-  const [version, max] = [rowVersion(ROOT, model), raw(String(MAX_SHARED))];
+  const version = rowVersion(ROOT, model);
   /** @param bytes of the record, or of all that are not larger: a large record must not take the place of others */
-  const smallColumns = (bytes: Fragment | undefined): Fragment => {
+  const smallColumns = (bytes: Fragment | undefined, max = MAX_SHARED): Fragment => {
     const ifSmall = (one: Fragment): Fragment =>
-      bytes ? sql`case when ${bytes} <= ${max} then ${one} end` : one;
+      bytes ? sql`case when ${bytes} <= ${raw(String(max))} then ${one} end` : one;
     return sql`${ifSmall(shown)} as json, ${model.version === 'xmin' ? version : ifSmall(version)} as version`;
   };
   const id = cast(raw('$1::text'), model.primaryKey);
@@ -125,17 +136,19 @@ export function recordStatement(model: Model, shape: RowOutput): MakeRecordState
   const small = size && (() => smallSql);
   const wanted = raw('unnest($1::text[]) with ordinality wanted (id, position)');
   const on = sql`${key} = ${cast(raw('wanted.id'), model.primaryKey)}`;
-  // `offset 0` keeps PostgreSQL from computing the JSON twice.
+  const isSmall = sql`octet_length(json) <= ${raw(String(LARGE))}`;
+  const manyOf = (columns: Fragment): string => {
+    // `offset 0` keeps PostgreSQL from computing the JSON twice.
+    const found = sql`(select wanted.position, ${columns} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
+    return compile(sql`select position, case when ${isSmall} then json end, version from ${found}`).text;
+  };
   // Of integers, because PostgreSQL adds up `bigint` as slowly as decimals.
   const bytes = size && sql`least(${size}, ${raw(String(LARGE))})::integer`;
   const sum = bytes && sql`sum(${bytes}) over (order by ${bytes}, wanted.position)`;
-  const found = sql`(select wanted.position, ${smallColumns(sum)} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
-  const isSmall = sql`octet_length(json) <= ${raw(String(LARGE))}`;
-  const { text: manySql } = compile(
-    sql`select position, case when ${isSmall} then json end, version from ${found}`,
-  );
+  const [summedSql, evenSql] = [manyOf(smallColumns(sum)), manyOf(smallColumns(size, SHARE))];
+  const many = (isSummed: boolean): string => (isSummed ? summedSql : evenSql);
   return (id) => ({
-    ...{ text: wholeSql, small, many: manySql, values: [id] },
+    ...{ text: wholeSql, small, many, values: [id] },
     ...{ fixed: true, isPlain, decode: readFound },
   });
 }

@@ -140,7 +140,7 @@ export function createUsers(
       database
         .run(
           {
-            ...{ text: byName, many: byNames, values: [spelling] },
+            ...{ text: byName, many: () => byNames, values: [spelling] },
             ...{ fixed: true, isPlain: !model.mayHideRows, decode: readUsers },
           },
           'quick',
