@@ -65,7 +65,7 @@ const refused: [
     'There is no such record (film_id, actor).',
     /An award needs a casting\./,
   ],
-  ['covert', 'actor', 'Absent', 409, '', /a record that it refers to does not exist\./],
+  ['covert', 'actor', 'Absent', 400, 'There is no such record.', /One field has an error/],
   ['award', 'code', '8', 409, '', /Other records refer to this one/],
 ];
 for (const [model, column, value, status, error, notice] of refused)

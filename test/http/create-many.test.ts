@@ -198,16 +198,11 @@ describe('a POST with an array', () => {
     assert.equal(await count('book'), before);
   });
 
-  test('does not tell which hidden records exist', async () => {
-    const answers = [];
-    for (const secret of [1, 2])
-      answers.push(await post('book', [{ title: `l${secret}` }, { title: `m${secret}`, secret }]));
-    assert.deepEqual(
-      answers.map(({ status }) => status),
-      [201, 400],
-    );
-    const { json } = await post('book', [{ title: 'n' }, { title: 'n', secret: 2, nosuch: 1 }]);
-    assert.deepEqual(Object.keys(json.errors), ['1.nosuch']);
+  test('is 400 with a reference to a record that the caller may not read', async () => {
+    for (const secret of [1, 2]) {
+      const { status, json } = await post('book', [{ title: 'l' }, { title: 'm', secret }]);
+      assert.deepEqual([status, json.errors], [400, { '1.secret': ['there is no such record'] }]);
+    }
   });
 
   test('may have records that refer to each other by natural keys', async () => {
@@ -447,14 +442,6 @@ describe('an array that the database refuses', () => {
     },
     { model: 'dropbox', columns: { code: { type: 'string', unique: true } }, access: 'user', read: 'admin' },
     { model: 'slug', columns: { slug: { type: 'string' }, dead: { type: 'boolean' } }, access: 'user' },
-    { model: 'secret', columns: { text: { type: 'string' } }, read: 'admin', access: 'admin' },
-    {
-      model: 'holder',
-      columns: Object.fromEntries(
-        DEFAULTS.map((name) => [name, { type: 'foreignKey', references: 'secret', null: true }]),
-      ),
-      access: 'user',
-    },
   ];
   let service: TestService;
   before(async () => {
@@ -465,7 +452,6 @@ describe('an array that the database refuses', () => {
       },
     });
     await service.addUser('ada');
-    await service.addUser('root', { admin: true });
     await service.sql`alter table profile add constraint price_positive check (price > 0)`;
     await service.sql`insert into profile (phone, price) values ('taken', 1)`;
     await service.sql`insert into dropbox (code) values ('taken')`;
@@ -473,39 +459,34 @@ describe('an array that the database refuses', () => {
   });
   after(() => service.close());
 
-  const post = (model: string, body: unknown, name = 'ada'): Promise<Answer> =>
-    service.request(`/api/${model}/`, { method: 'POST', user: name, body });
+  const post = (model: string, body: unknown): Promise<Answer> =>
+    service.request(`/api/${model}/`, { method: 'POST', user: 'ada', body });
   const shown = ({ status, json }: Answer): unknown => [
     status,
     (json as { detail: unknown; errors?: unknown }).detail,
     (json as { errors?: unknown }).errors,
   ];
 
-  test('gets one answer for hidden values, whichever record is refused first', async () => {
-    const answers = await Promise.all(
-      ['taken', 'free'].map((phone) =>
-        post('profile', [
-          { phone, price: 1 },
-          { phone: 'other', price: -1 },
-        ]),
-      ),
-    );
-    assert.deepEqual(shown(answers[0]!), shown(answers[1]!));
-    assert.equal(answers[0]?.status, 409);
-    const tooLarge = await post('profile', [
-      { phone: 'free', price: 1 },
-      { phone: 'taken', price: 1 },
-    ]);
-    assert.deepEqual(shown(tooLarge), shown(answers[0]));
-    assert.equal((await post('profile', [{ phone: 'free', price: 1 }])).status, 201);
+  test('names the duplicates in excluded columns, and for callers who may not read the records', async () => {
+    for (const [model, key] of [
+      ['profile', 'phone'],
+      ['dropbox', 'code'],
+    ] as const) {
+      const more = model === 'profile' ? { price: 1 } : {};
+      const bodies = ['same', 'same', 'taken', 'free'].map((value) => ({ [key]: value, ...more }));
+      const answer = await post(model, bodies);
+      const fault = ['another record has this value'];
+      const errors = { [`1.${key}`]: fault, [`2.${key}`]: fault };
+      assert.deepEqual(shown(answer), [409, 'A record with the same value already exists.', errors]);
+    }
   });
 
-  test('names no stored duplicates to callers who may not read them', async () => {
-    const guesses = [{ code: 'same' }, { code: 'same' }, { code: 'taken' }, { code: 'free' }];
-    const answer = await post('dropbox', guesses);
-    assert.deepEqual(shown(answer), [409, 'A record with the same value already exists.', undefined]);
-    const known = await post('dropbox', guesses, 'root');
-    assert.deepEqual(Object.keys((known.json as { errors: object }).errors), ['1.code', '2.code']);
+  test('names the record that breaks a rule, beside values of excluded columns', async () => {
+    const { status, json } = await post('profile', [
+      { phone: 'free', price: 1 },
+      { phone: 'other', price: -1 },
+    ]);
+    assert.deepEqual([status, Object.keys(json.errors)], [400, ['1']]);
   });
 
   test('names no duplicates of rows that a partial unique index leaves out', async () => {
@@ -516,14 +497,6 @@ describe('an array that the database refuses', () => {
     const detail = 'A record with the same value already exists.';
     assert.deepEqual(shown(answer), [409, detail, { '1.slug': ['another record has this value'] }]);
     assert.equal((await post('slug', [{ slug: 'gone', dead: false }])).status, 201);
-  });
-
-  test('has a short answer for thousands of missing hidden records', async () => {
-    const record = Object.fromEntries(DEFAULTS.map((name, index) => [`${name}_id`, 1_000 + index]));
-    const answer = await post('holder', Array(1_000).fill(record));
-    assert.equal(answer.status, 400);
-    assert.match(answer.text, /at least one of 0\.a_id, 0\.b_id.* and 5980 more refers to a record/);
-    assert.ok(answer.text.length < 60_000, `${answer.text.length} characters`);
   });
 
   test('is checked until there are a hundred faults', async () => {

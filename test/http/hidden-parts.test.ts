@@ -74,20 +74,13 @@ describe('a foreign key of several columns with a hidden one', () => {
       assert.deepEqual([answer.status, answer.json.errors], [400, errors], answer.text);
     });
 
-  for (const [what, method, path, body] of [
-    ['refers to no record', 'POST', 'award', { name: 'z', ...ABSENT }],
-    ['refers to no record that the caller could read', 'POST', 'bonus', { name: 'z', ...ABSENT }],
-    ['sends a part', 'PUT', 'bonus/1', { film_id: 9 }],
-    ['sends a hidden part', 'PUT', 'award/1', { actor: 'Absent' }],
+  for (const [method, path, body, errors] of [
+    ['POST', 'bonus', { name: 'z', film_id: 1, actor: 'known' }, { film_id: both, actor: both }],
+    ['PUT', 'bonus/1', { film_id: 1 }, { film_id: absent }],
   ] as const)
-    test(`a ${method} that ${what} does not show which hidden values are taken`, async () => {
-      const [one, other] = await Promise.all(
-        ['taken', 'free'].map((code) => send(method, path, { ...body, code })),
-      );
-      const before = await service.sql`select from ${service.sql(path.slice(0, 5))}`;
-      assert.deepEqual([one?.status, one?.json], [other?.status, other?.json]);
-      assert.ok([400, 409].includes(one?.status ?? 0), one?.text);
-      assert.equal(before.length, 2);
+    test(`a ${method} of ${path} that refers to a record that the caller may not read is 400`, async () => {
+      const answer = await send(method, path, body);
+      assert.deepEqual([answer.status, answer.json.errors], [400, errors], answer.text);
     });
 
   test('takes a reference to a record, and one that is not complete', async () => {
@@ -132,7 +125,7 @@ describe('hidden columns', () => {
   const post = (name: string, body: object) =>
     service.request('/api/one/', { method: 'POST', user: name, body });
 
-  test('a duplicate in a hidden column is 409 without its name, also for a default or an owner', async () => {
+  test('a duplicate in a hidden column is 409 that names it only if the body sets it', async () => {
     assert.equal((await post('ada', { code: 'a' })).status, 201);
     const byOwner = await post('ada', { code: 'b' });
     assert.deepEqual([byOwner.status, byOwner.json.errors], [409, undefined]);
@@ -140,7 +133,7 @@ describe('hidden columns', () => {
     const byDefault = await post('eve', {});
     assert.deepEqual([byDefault.status, byDefault.json.errors], [409, undefined]);
     const bySent = await post('eve', { code: 'a' });
-    assert.deepEqual([bySent.status, bySent.json.errors], [409, undefined]);
+    assert.deepEqual([bySent.status, Object.keys(bySent.json.errors)], [409, ['code']]);
   });
 
   test('an entity tag changes when the registry shows other columns', async () => {

@@ -210,13 +210,11 @@ describe('foreign keys of several columns that refer to no record', () => {
       assert.deepEqual([status, sorted(json.errors)], [400, sorted(errors)], text);
     });
 
-  test('are not looked for among records that the caller may not read', async () => {
-    const answers = [];
-    for (const d1 of [1, 9]) answers.push(await send('POST', 'secret', { t1: 1, d1, t2: 'x' }));
-    assert.deepEqual(answers[0]?.json, answers[1]?.json);
-    assert.deepEqual(answers[0]?.json.errors, { t2: ['must be a whole number'] });
-    const { status, json } = await send('POST', 'secret', { t1: 9, d1: 9, t2: 8, d2: 8 });
-    assert.deepEqual([status, json.errors.t2], [400, [THREE]]);
+  test('are missing where the caller may not read the records', async () => {
+    for (const d1 of [1, 9]) {
+      const { status, json } = await send('POST', 'secret', { t1: 1, d1, t2: 8, d2: 8 });
+      assert.deepEqual([status, json.errors], [400, { t1: [ONE], d1: [ONE], t2: [THREE], d2: [THREE] }]);
+    }
   });
 
   test('do not stop records that are complete, partly NULL or refer to themselves', async () => {

@@ -1,5 +1,15 @@
 // Statements about all records that a plan matches: update, delete, count, and the bounds of a column.
-import { EMPTY, exactText, identifier, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
+import {
+  EMPTY,
+  exactText,
+  identifier,
+  join,
+  raw,
+  sql,
+  table,
+  value,
+  type Fragment,
+} from '../../db/fragment.ts';
 import {
   type RawRow,
   type Statement,
@@ -22,7 +32,7 @@ import {
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere, mayBlock } from './page-statements.ts';
 import type { Author, Change } from './change.ts';
-import { assigned, compositeReferenceSql, FOUND, type CompositeReferenceCheck } from './check-statements.ts';
+import { assigned, bindCheck, checkSql, FOUND, type Check } from './check-statements.ts';
 
 /** The plan restricted to the records with these ids. */
 export function chosenOnly(plan: ListPlan, ids: readonly string[]): ListPlan {
@@ -93,7 +103,7 @@ export function bulkDeleteStatement(
 export function bulkUpdateStatement(
   plan: ListPlan,
   changes: readonly Change[],
-  checks: readonly CompositeReferenceCheck[],
+  checks: readonly Check[],
   author: Author,
   recording: Recording | undefined,
 ): Statement<BulkCounts> {
@@ -122,7 +132,7 @@ export function bulkUpdateStatement(
   const intoHistory = recording ? historyInsert(recording, authorSql(author), 'update', 'changed') : EMPTY;
   const attempted = sql`from ${CHOSEN_ROW} where (${differs})`;
   const results = checks.map(
-    (check) => sql`not exists (select ${attempted} and not (${compositeReferenceSql(check)}))`,
+    (check) => sql`not exists (select ${attempted} and not ${checkSql(bindCheck(check, value))})`,
   );
   const counts = sql`(select count(*) from chosen), (select count(*) ${attempted}), (select count(*) from changed), array[${join(results, ', ')}]::bool[]`;
   const values = given(changes.map(({ column, value }) => typed(value, column)));

@@ -4,7 +4,6 @@ import { EMPTY, exactText, join, literal, raw, sql, table, value } from '../../d
 import type { Fragment } from '../../db/fragment.ts';
 import { booleans, createStatement, oneCell, type Statement } from '../../db/rows.ts';
 import {
-  isAmong,
   output,
   partsOf,
   reference,
@@ -14,11 +13,20 @@ import {
   foreignReference,
 } from '../../db/schema/model.ts';
 import { jsonText } from '../../db/types/column-type-parts.ts';
-import { ROOT } from '../plan.ts';
-import { cast, castParts } from '../../db/types/column-types.ts';
+import { cast } from '../../db/types/column-types.ts';
 
-/** A check of a body's field that only the database can make. The statement that writes makes it too. */
-export interface Check {
+/** A check that only the database can make. The statement that writes makes it too. */
+export type Check = FieldCheck | ReferenceCheck;
+
+interface CheckReport {
+  /** The fields of the body that the error names. */
+  readonly fieldNames: readonly string[];
+  /** The error message if the check fails. */
+  readonly fault: string;
+}
+
+/** A check of one field. */
+export interface FieldCheck extends CheckReport {
   readonly column: Column;
   /**
    * The value of the field. For `unchanged` of a password, its salt and digest as `salt:digest`. Null only for `unchanged`, if the
@@ -26,25 +34,31 @@ export interface Check {
    */
   readonly value: string | null;
   /**
-   * - `reference`: the related record exists
-   * - `keptReference`: the same, or the record refers to it already: the database may hold references to nothing
    * - `unchanged`: the column has this value already; as a new value it is not allowed
    * - `unchangedText`: the same for JSON that `jsonb` refuses, compared as text
    * - `recordKey`: the value is the record's key as in the output, or `urlKey` if there is no record
    * - `keyPart`: the value is that of a column of the record's key, if there is a record
    */
-  readonly kind: 'reference' | 'keptReference' | 'unchanged' | 'unchangedText' | 'recordKey' | 'keyPart';
+  readonly kind: 'unchanged' | 'unchangedText' | 'recordKey' | 'keyPart';
   /** The key in the request's URL. */
   readonly urlKey?: string;
-  /** The name of the field in the body. */
-  readonly fieldName: string;
-  /** The error message if the check fails. */
-  readonly fault: string;
 }
 
-/** Whether the result depends on the record's present value, so that it would reveal a hidden one. */
-export const dependsOnPresent = ({ kind }: Pick<Check, 'kind'>): boolean =>
-  kind === 'unchanged' || kind === 'unchangedText' || kind === 'keptReference';
+/** A check of a foreign key of one column or several. It holds if the key is NULL (see `Column.isFull`). */
+export interface ReferenceCheck extends CheckReport {
+  /** The foreign key. */
+  readonly column: Column;
+  /** The values of its columns. Undefined is the present value of the record. */
+  readonly values: readonly (string | null | undefined)[];
+  /**
+   * - `reference`: the related record exists
+   * - `keptReference`: the same, or the record refers to it already: the database may hold references to nothing
+   * - `sameReference`: the record refers to it already; as a new reference it is not allowed
+   */
+  readonly kind: 'reference' | 'keptReference' | 'sameReference';
+}
+
+export const isReferenceCheck = (check: Check): check is ReferenceCheck => 'values' in check;
 
 /**
  * The alias of the row that a statement has found and locked. Its additional columns, such as "vitrine version" in
@@ -52,29 +66,38 @@ export const dependsOnPresent = ({ kind }: Pick<Check, 'kind'>): boolean =>
  */
 export const FOUND = 'f';
 
-/** A check whose values are parameters. */
+/** A check whose values are parameters. Undefined is the present value of the record. */
 export interface BoundCheck extends Pick<Check, 'column' | 'kind'> {
-  readonly values: readonly Fragment[];
+  readonly values: readonly (Fragment | undefined)[];
+  readonly mayBeNull: boolean;
 }
 
 /** @param add turns a value into a parameter */
-export function bindCheck(
-  { column, kind, value: text, urlKey }: Check,
-  add: (text: string | null) => Fragment,
-): BoundCheck {
-  const texts: readonly (string | null)[] =
-    kind === 'recordKey'
-      ? [text, urlKey ?? null]
-      : column.isPassword && text !== null
-        ? text.split(':')
-        : [text];
-  return { column, kind, values: texts.map(add) };
+export function bindCheck(check: Check, add: (text: string | null) => Fragment): BoundCheck {
+  const { column, kind } = check;
+  const texts = textsOf(check);
+  const values = texts.map((text) => (text === undefined ? undefined : add(text)));
+  return { column, kind, values, mayBeNull: texts.some((text) => (text ?? null) === null) };
 }
+
+function textsOf(check: Check): readonly (string | null | undefined)[] {
+  if (isReferenceCheck(check)) return check.values;
+  const { kind, column, value: text, urlKey = null } = check;
+  if (kind === 'recordKey') return [text, urlKey];
+  return column.isPassword && text !== null ? text.split(':') : [text];
+}
+
+/** What the SQL of a check depends on. */
+export const checkShape = (check: Check): string => {
+  const { kind, column } = check;
+  const values = isReferenceCheck(check) ? check.values : [];
+  return `${kind}:${column.key}:${values.map((text) => (typeof text === 'string' ? '' : String(text))).join('+')}`;
+};
 
 /** Whether the column holds the text of this salt and digest: see `saltedDigest` in resources/passwords/password-hashing.ts. */
 export const matchesDigest = (
   present: Fragment,
-  [salt = EMPTY, digest = EMPTY]: readonly Fragment[],
+  [salt = EMPTY, digest = EMPTY]: readonly (Fragment | undefined)[],
 ): Fragment =>
   sql`coalesce(encode(sha256(convert_to(${salt} || ${present}, 'UTF8')), 'hex') = ${digest}, false)`;
 
@@ -85,7 +108,9 @@ export const matchesDigest = (
 export const assigned = (value: Fragment, column: Column, row: string = FOUND): Fragment =>
   column.type.assign?.(value, reference(row, column), column) ?? value;
 
-function checkSql({ kind, column, values }: BoundCheck): Fragment {
+/** Whether the check holds. The row to check has the alias FOUND. */
+export function checkSql(check: BoundCheck): Fragment {
+  const { kind, column, values } = check;
   const [given = EMPTY, urlKey = EMPTY] = values;
   const newValue = cast(given, column);
   if (kind === 'keyPart') {
@@ -108,17 +133,34 @@ function checkSql({ kind, column, values }: BoundCheck): Fragment {
         : (column.type.comparable?.(one, column) ?? one);
     return sql`coalesce(${shown(present)} = ${shown(newValue)}, ${isNullAsBefore(present, newValue, column)})`;
   }
-  // For the compiler: the column of a `reference` check is a foreign key.
-  if (!column.references) return sql`${newValue} is not null`;
-  const { table: target, primaryKey } = column.references;
-  const refersTo = (key: Fragment): Fragment =>
-    sql`exists (select from ${table(target)} r where ${reference('r', primaryKey)} = ${key})`;
-  if (kind === 'reference') return refersTo(newValue);
-  const stored = castParts(given, column).map((one, index) =>
-    assigned(one, partsOf(column)[index] ?? column),
-  );
-  const key = sql`(${join(stored, ', ')})`;
-  return sql`(coalesce(${foreignReference(FOUND, column)} = ${key}, false) or ${refersTo(key)})`;
+  return referenceSql(check);
+}
+
+/** Whether PostgreSQL would accept the reference, or the record has it already. */
+function referenceSql({ kind, column: foreignKey, values, mayBeNull }: BoundCheck): Fragment {
+  const { references, isFull } = foreignKey;
+  const parts = partsOf(foreignKey);
+  const newValues = parts.map((part, index) => {
+    const given = values[index];
+    if (given === undefined) return foreignReference(FOUND, part);
+    return kind === 'reference' ? cast(given, part) : assigned(cast(given, part), part);
+  });
+  const joined = (conditions: readonly Fragment[], between: 'and' | 'or'): Fragment =>
+    sql`(${join(conditions, ` ${between} `)})`;
+  const isSame = (others: readonly Fragment[]): Fragment =>
+    joined(
+      newValues.map((newValue, index) => sql`${others[index] ?? raw('null')} = ${newValue}`),
+      'and',
+    );
+  const isNull = newValues.map((newValue) => sql`${newValue} is null`);
+  const alternatives: Fragment[] = mayBeNull ? [joined(isNull, isFull ? 'and' : 'or')] : [];
+  if (kind !== 'reference')
+    alternatives.push(sql`coalesce(${isSame(parts.map((part) => foreignReference(FOUND, part)))}, false)`);
+  if (kind !== 'sameReference' && references) {
+    const keys = partsOf(references.primaryKey).map((key) => reference('r', key));
+    alternatives.push(sql`exists (select from ${table(references.table)} r where ${isSame(keys)})`);
+  }
+  return joined(alternatives, 'or');
 }
 
 /** Whether the column is NULL although it must not be, and the body says null. */
@@ -158,123 +200,26 @@ export function checkStatement(
   return createStatement(sql`select ${results} from ${rowToCheck(model, id)}`, oneCell(booleans));
 }
 
-/** A foreign key of several columns, and what a body says about it. */
-export interface CompositeReferenceCheck {
-  readonly foreignKey: Column;
-  /** The values of its columns. Undefined is the present value of the record. */
-  readonly values: readonly (string | null | undefined)[];
-  /** The key of a new record, which may refer to itself; undefined for a stored record. */
-  readonly ownKey: readonly string[] | undefined;
-  /** Whether the record may keep its values, also a reference to nothing, as in `keptReference`. */
-  readonly mayKeep?: boolean;
-}
-
-/** Whether PostgreSQL would accept the values: there is such a record, or some of them are NULL. */
-export function compositeReferenceSql(
-  { foreignKey, values, ownKey, mayKeep = false }: CompositeReferenceCheck,
-  alias = FOUND,
-): Fragment {
-  const { references, isFull } = foreignKey;
-  if (!references) return raw('true');
-  const keys = partsOf(references.primaryKey);
-  const newValues = partsOf(foreignKey).map((part, index) => {
-    const given = values[index];
-    if (given === undefined) return foreignReference(alias, part);
-    // The answer may depend on the present value only if the caller may read it.
-    return mayKeep ? assigned(typed(given, part), part) : typed(given, part);
-  });
-  const joined = (conditions: readonly Fragment[], between: string): Fragment =>
-    sql`(${join(conditions, ` ${between} `)})`;
-  const nulls = joined(
-    newValues.map((newValue) => sql`${newValue} is null`),
-    isFull ? 'and' : 'or',
-  );
-  const isSame = (other: (key: Column, index: number) => Fragment): Fragment =>
-    joined(
-      keys.map((key, index) => sql`${other(key, index)} = ${newValues[index] ?? raw('null')}`),
-      'and',
-    );
-  const isItself = ownKey
-    ? sql` or coalesce(${isSame((key, index) => typed(ownKey[index] ?? null, key))}, false)`
-    : EMPTY;
-  const kept = newValues.map(
-    (newValue, index) =>
-      sql`${foreignReference(alias, partsOf(foreignKey)[index] ?? foreignKey)} = ${newValue}`,
-  );
-  const isKept = mayKeep ? sql` or coalesce(${joined(kept, 'and')}, false)` : EMPTY;
-  const isStored = sql`exists (select from ${table(references.table)} r where ${isSame((key) => reference('r', key))})`;
-  return sql`${nulls} or ${isStored}${isItself}${isKept}`;
-}
-
 /** SQLSTATE of a text that is not of its type. */
 const INVALID_TEXT = '22P02';
 
 /**
- * Makes a text, as SQL, that ends a statement on purpose: it is no number, so casting it to one is an error. `isIn` recognizes
- * that error, which quotes the text.
+ * A text that ends a statement on purpose: it is no number, so casting it to one is an error, which quotes the text. Random, because
+ * the error of a trigger's cast may quote a client's value.
  */
-export function createErrorMarker(reason: string) {
-  // Random, because the error of a trigger's cast may quote a client's value.
-  const marker = `vitrine ${reason} ${randomUUID()}`;
-  return {
-    sql: literal(marker),
-    // Without quotation marks, which depend on the language of the server.
-    isIn: ({ code, message }: { readonly code: string; readonly message: string }): boolean =>
-      code === INVALID_TEXT && message.includes(marker),
-  };
-}
-
-const INCOMPLETE = createErrorMarker('incomplete');
+const INCOMPLETE = `vitrine incomplete ${randomUUID()}`;
 
 /** Whether the statement undid its writes on purpose: a trigger canceled one of them, or it was a dry run. */
-export const isRolledBack = INCOMPLETE.isIn;
+export const isRolledBack = ({
+  code,
+  message,
+}: {
+  readonly code: string;
+  readonly message: string;
+}): boolean =>
+  // Without quotation marks, which depend on the language of the server.
+  code === INVALID_TEXT && message.includes(INCOMPLETE);
 
 /** SQL that is a number if the condition holds. Else it raises the error that `isRolledBack` recognizes. */
 export const assertWrittenSql = (holds: Fragment): Fragment =>
-  sql`(case when ${holds} then '1' else ${INCOMPLETE.sql} end)::int8`;
-
-const MISSING = createErrorMarker('missing');
-
-/** Whether the statement ended because a written row refers to no record. */
-export const isMissingReference = MISSING.isIn;
-
-/**
- * SQL: each foreign key of the written row refers to a record, or to the row itself, which `exists` cannot see yet.
- * @param kept the columns in which the row FOUND may keep its references to nothing, because the caller has read them there
- */
-export function referencesHoldSql(
-  foreignKeys: readonly Column[],
-  { primaryKey }: Model,
-  kept: readonly Column[] = [],
-): Fragment {
-  const each = foreignKeys.map((foreignKey) => {
-    const isItself = sql`coalesce(${foreignReference(ROOT, foreignKey)} = ${reference(ROOT, primaryKey)}, false)`;
-    const isOwn = foreignKey.references?.primaryKey === primaryKey;
-    const isKept = sql`coalesce(${foreignReference(ROOT, foreignKey)} = ${foreignReference(FOUND, foreignKey)}, false)`;
-    const others = [...(isOwn ? [isItself] : []), ...(isAmong(foreignKey, kept) ? [isKept] : [])];
-    const exists = compositeReferenceSql({ foreignKey, values: [], ownKey: undefined }, ROOT);
-    return sql`(${join([exists, ...others], ' or ')})`;
-  });
-  return join(each, ' and ');
-}
-
-/** SQL that is a number if the condition holds. Else it raises the error that `isMissingReference` recognizes, which undoes the statement. */
-export const assertReferencesSql = (holds: Fragment): Fragment =>
-  sql`(case when ${holds} then '1' else ${MISSING.sql} end)::int8`;
-
-/**
- * Asks which foreign keys of several columns a write would satisfy.
- * @param id the record that would be changed, if any
- * @returns the answers in the order of the checks
- */
-export function compositeReferencesStatement(
-  model: Model,
-  id: string | undefined,
-  checks: readonly CompositeReferenceCheck[],
-): Statement<boolean[]> {
-  const results = sql`array[${join(
-    checks.map((check) => compositeReferenceSql(check)),
-    ', ',
-  )}]::bool[]`;
-  return createStatement(sql`select ${results} from ${rowToCheck(model, id)}`, oneCell(booleans));
-}
+  sql`(case when ${holds} then '1' else ${literal(INCOMPLETE)} end)::int8`;

@@ -17,23 +17,6 @@ const anyRow = (conditions: readonly { model: Model; condition: Fragment }[]): S
 const isOther = ({ primaryKey }: Model, id: string): Fragment =>
   sql` and ${reference('r', primaryKey)} <> ${typed(id, primaryKey)}`;
 
-/**
- * Asks which of these combinations of values another record has already.
- * @param id the record that is being changed, which is not its own duplicate
- */
-export function duplicatesStatement(
-  model: Model,
-  id: string | undefined,
-  combinations: readonly (readonly Change[])[],
-): Statement<boolean[]> {
-  const other = id === undefined ? EMPTY : isOther(model, id);
-  const conditions = combinations.map((changes) => {
-    const same = changes.map(({ column, value }) => sql`${reference('r', column)} = ${typed(value, column)}`);
-    return { model, condition: sql`${join(same, ' and ')}${other}` };
-  });
-  return anyRow(conditions);
-}
-
 /** Asks which of these foreign keys refer to the record from another row. A record that refers to itself can be deleted. */
 export const referrersStatement = (
   foreignKeys: readonly { model: Model; column: Column }[],

@@ -71,7 +71,7 @@ const NAMES = raw('user_key, user_name, door, action, model, record, before, aft
 /**
  * `, logged as (insert …)`: one entry of the history for each row of a CTE.
  * @param author see `authorSql`
- * @param rows the name of the CTE, with a `where` if only some of its rows count
+ * @param rows the name of the CTE
  * @param after the column of the CTE that replaces "vitrine after"
  */
 export function historyInsert(

@@ -11,10 +11,10 @@ import {
   type Fragment,
 } from '../../db/fragment.ts';
 import { booleans, createStatement, oneCell, text, type RawRow, type Statement } from '../../db/rows.ts';
-import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
+import { output, partsOf, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import type { Author } from './change.ts';
-import { assertReferencesSql, assertWrittenSql, referencesHoldSql } from './check-statements.ts';
+import { assertWrittenSql } from './check-statements.ts';
 import {
   AFTER,
   authorSql,
@@ -37,17 +37,16 @@ export interface InsertGroup {
   readonly size: number;
 }
 
-/** Keys that must belong to records of the table that a column references. */
+/** Keys that must belong to records of the model that a foreign key refers to. */
 export interface WantedKeys {
-  readonly column: Column;
-  readonly keys: readonly string[];
+  readonly foreignKey: Column;
+  /** The values of its columns, for each key. */
+  readonly keys: readonly (readonly (string | null)[])[];
 }
 
 export interface InsertMany {
   readonly groups: readonly InsertGroup[];
   readonly references: readonly WantedKeys[];
-  /** See `Write` in write-statements.ts. */
-  readonly unenforced?: readonly Column[];
   readonly author: Author;
   /** Whether only the keys are returned. */
   readonly isMinimal: boolean;
@@ -61,14 +60,34 @@ export interface InsertedRecord {
   readonly key: string;
 }
 
+const cellAlias = (index: number): Fragment => raw(`v${index}`);
+
+/** Rows of texts with their positions, as `wanted`. */
+function wantedSql(columns: readonly Column[], rows: readonly (readonly (string | null)[])[]): Fragment {
+  const lists = columns.map((_, index) => valueList(rows.map((row) => row[index] ?? null)));
+  const cells = columns.map((_, index) => cellAlias(index));
+  return sql`unnest(${join(lists, ', ')}) with ordinality wanted (${join(cells, ', ')}, position)`;
+}
+
+/**
+ * Whether the model has a record with the values of a row of `wanted`.
+ * @param types the columns whose types the values have
+ */
+function isStoredSql(model: Model, columns: readonly Column[], types = columns): Fragment {
+  const same = columns.map(
+    (column, index) =>
+      sql`${reference('r', column)} = ${cast(sql`wanted.${cellAlias(index)}`, types[index] ?? column)}`,
+  );
+  return sql`exists (select from ${table(model.table)} r where ${join(same, ' and ')})`;
+}
+
 /** Which of the keys exist, as an array in their order. */
-function existingSql({ column, keys }: WantedKeys): Fragment {
-  const { references } = column;
+function existingSql({ foreignKey, keys }: WantedKeys): Fragment {
+  const { references } = foreignKey;
   if (!references) return raw('array[]::bool[]');
-  const key = cast(raw('wanted.key'), column);
-  const isSame = sql`${reference('r', references.primaryKey)} = ${key}`;
-  const wanted = sql`unnest(${valueList(keys)}) with ordinality wanted (key, position)`;
-  return sql`array(select exists (select from ${table(references.table)} r where ${isSame}) from ${wanted} order by position)`;
+  const parts = partsOf(foreignKey);
+  const isStored = isStoredSql(references, partsOf(references.primaryKey), parts);
+  return sql`array(select ${isStored} from ${wantedSql(parts, keys)} order by position)`;
 }
 
 const resultAlias = (index: number): Fragment => raw(`results${index}`);
@@ -84,49 +103,24 @@ export function existingKeysStatement(references: readonly WantedKeys[]): Statem
 }
 
 /**
- * Asks which of these combinations of values a stored record has.
+ * Asks which of these combinations of values a stored record or an earlier row has.
  * @param columns of a unique index, which finds each combination
  * @param rows the values of the columns
- * @param countsRepeated whether a row that repeats an earlier row counts as stored
- * @param valueTypes the columns whose types the values have, if they are not `columns`: those of a foreign key
  */
-export function storedCombinationsStatement(
+export function duplicatesStatement(
   model: Model,
   columns: readonly Column[],
   rows: readonly (readonly string[])[],
-  {
-    countsRepeated = false,
-    valueTypes = columns,
-  }: { readonly countsRepeated?: boolean; readonly valueTypes?: readonly Column[] } = {},
 ): Statement<boolean[]> {
-  const cell = (index: number): Fragment => raw(`v${index}`);
-  const same = columns.map(
-    (column, index) =>
-      sql`${reference('r', column)} = ${cast(sql`wanted.${cell(index)}`, valueTypes[index] ?? column)}`,
-  );
-  const lists = columns.map((_, index) => valueList(rows.map((row) => row[index] ?? null)));
-  const cells = join(
-    columns.map((_, index) => cell(index)),
-    ', ',
-  );
-  const wanted = sql`unnest(${join(lists, ', ')}) with ordinality wanted (${cells}, position)`;
-  const isStored = sql`exists (select from ${table(model.table)} r where ${join(same, ' and ')})`;
-  if (!countsRepeated)
-    return createStatement(
-      sql`select array(select ${isStored} from ${wanted} order by position)`,
-      oneCell(booleans),
-    );
-  const typedCells = columns.map((column, index) =>
-    cast(sql`wanted.${cell(index)}`, valueTypes[index] ?? column),
-  );
-  const occurrence = sql`row_number() over (partition by ${join(typedCells, ', ')} order by position)`;
+  const cells = columns.map((column, index) => cast(sql`wanted.${cellAlias(index)}`, column));
+  const occurrence = sql`row_number() over (partition by ${join(cells, ', ')} order by position)`;
+  const wanted = sql`(select wanted.*, ${occurrence} as n from ${wantedSql(columns, rows)}) wanted`;
   return createStatement(
-    sql`select array(select n > 1 or ${isStored} from (select wanted.*, ${occurrence} as n from ${wanted}) wanted order by position)`,
+    sql`select array(select n > 1 or ${isStoredSql(model, columns)} from ${wanted} order by position)`,
     oneCell(booleans),
   );
 }
 
-const cellAlias = (index: number): Fragment => raw(`v${index}`);
 const sourceAlias = (index: number): Fragment => raw(`source${index}`);
 
 /** The values of a group, with the types of their columns. */
@@ -146,7 +140,7 @@ function groupSql(
   { columns }: InsertGroup,
   source: Fragment,
   isReused: boolean,
-  { isMinimal, unenforced = [] }: InsertMany,
+  { isMinimal }: InsertMany,
 ): Fragment {
   const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
   const forHistory = recording
@@ -158,8 +152,7 @@ function groupSql(
       )
     : EMPTY;
   const record = isMinimal && !isReused ? raw("''::text") : recordJson(ROOT, formatted);
-  const refers = unenforced.length > 0 ? sql`, ${referencesHoldSql(unenforced, model)} as refers` : EMPTY;
-  const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key${refers}${forHistory}`;
+  const returning = sql`returning ${record} as record, ${output(ROOT, model.primaryKey)}::text as key${forHistory}`;
   const names =
     columns.length > 0
       ? sql` (${join(
@@ -191,7 +184,7 @@ export function insertManyStatement(
   many: InsertMany,
   reread: Reread | undefined,
 ): Statement<ReturnType<ReturnType<typeof readMany>>> {
-  const { groups, references, unenforced = [], author, isMinimal, isDryRun } = many;
+  const { groups, references, author, isMinimal, isDryRun } = many;
   const { formatted, recording } = target;
   const isReused = recording !== undefined && recordsSameColumns(formatted, recording);
   const results = resultsOf(references);
@@ -235,16 +228,11 @@ export function insertManyStatement(
   const expectedCount = value(isDryRun ? '-1' : String(rows));
   const inserted = raw('(select count(*) from inserted)');
   const isComplete = assertWrittenSql(sql`not c.ok or ${inserted} = ${expectedCount}::int8`);
-  // All records are inserted first, so that their other faults take precedence over missing references.
-  const last =
-    unenforced.length > 0
-      ? sql` + ${assertReferencesSql(raw('not exists (select from inserted where not refers)'))}`
-      : EMPTY;
   const columns = references.map((_, index) => sql`, c.${resultAlias(index)}`);
   // NULL where nothing was inserted.
   const record = isMinimal ? raw('left(i.record, 0)') : raw('i.record');
   const statement = createStatement(
-    sql`with ${checked}${join(inserts, '')}, inserted as (${all})${intoHistory} select ${record}, i.key, ${isComplete}${last}${join(columns, '')} from checked c left join inserted i on true`,
+    sql`with ${checked}${join(inserts, '')}, inserted as (${all})${intoHistory} select ${record}, i.key, ${isComplete}${join(columns, '')} from checked c left join inserted i on true`,
     readMany(references),
   );
   if (isMinimal || !reread) return { ...statement, rows };

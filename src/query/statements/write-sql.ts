@@ -4,13 +4,11 @@ import { booleans, isTrue, text, type RawRow } from '../../db/rows.ts';
 import { output, reference, servedRow, type Column, type Model } from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import {
-  assertReferencesSql,
   assertWrittenSql,
   assigned,
   checksSql,
   FOUND,
   matchesDigest,
-  referencesHoldSql,
   type BoundCheck,
 } from './check-statements.ts';
 import {
@@ -27,9 +25,7 @@ import { recordJson, rowVersion } from './record-json.ts';
 /** What the writing statements know of a resource. */
 export interface WriteTarget {
   readonly model: Model;
-  /** The columns of the output: the objects of the model, so that `includes` finds a column of the model. */
-  readonly output: readonly Column[];
-  /** The same columns with the date format of the output; copies if that format is ISO. */
+  /** The columns of the output, with its date format. */
   readonly formatted: readonly Column[];
   /** The column with the key of the only user who may change or delete a record. */
   readonly owner: Column | undefined;
@@ -58,8 +54,6 @@ export interface BoundWrite {
   readonly id: Fragment | undefined;
   readonly changes: readonly BoundChange[];
   readonly checks: readonly BoundCheck[];
-  /** See `Write` in write-statements.ts. */
-  readonly unenforced: readonly Column[];
   readonly precondition: Fragment | undefined;
   readonly versions: Fragment | undefined;
   /** The caller's key, if the record must be the caller's. */
@@ -128,16 +122,6 @@ function newValueOf({ column, value, digest }: BoundChange): Fragment {
   return column.isPassword ? newValue : assigned(newValue, column);
 }
 
-/** A column of RETURNING: PostgreSQL computes it after it has checked the row itself, so the row's own faults take precedence. */
-const assertedReferences = (
-  { model }: WriteTarget,
-  { unenforced }: BoundWrite,
-  kept: readonly Column[] = [],
-): Fragment =>
-  unenforced.length > 0
-    ? sql`, ${assertReferencesSql(referencesHoldSql(unenforced, model, kept))} as asserted`
-    : EMPTY;
-
 /** Outcome of an INSERT. The record is undefined if nothing was inserted. */
 export const readInserted = ([row]: readonly RawRow[]) => ({
   record: row?.[0] ? { json: row[0], version: text(row[1]) ?? '', id: text(row[2]) ?? '' } : undefined,
@@ -168,7 +152,7 @@ export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
         isReused ? raw('null') : wholeRow(ROOT, recording),
       )
     : EMPTY;
-  const returning = sql`returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version, ${output(ROOT, model.primaryKey)}::text as key${assertedReferences(target, write)}${forHistory}`;
+  const returning = sql`returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version, ${output(ROOT, model.primaryKey)}::text as key${forHistory}`;
   const intoHistory = recording
     ? historyInsert(recording, author, 'create', 'inserted', isReused ? raw('inserted.record') : undefined)
     : EMPTY;
@@ -194,11 +178,9 @@ export const UPDATED_CELLS: WrittenCells = { json: 3, version: 4 };
 /**
  * Finds and locks the row, makes the checks, and updates it if they hold and a column differs. If a trigger cancels that, the
  * statement ends with an error as `insertSql` does.
- * If the write sets a column that is hidden from the output, the statement updates even if nothing differs: an unchanged version
- * would confirm a guess of the hidden value. Passwords are exempt, because their hashes cannot be guessed.
  */
 export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
-  const { model, output, formatted, recording } = target;
+  const { model, formatted, recording } = target;
   const { changes, checks, author } = write;
   const row = foundSql(target, write, 'no key update');
   const newValues = changes.map((change, index) => sql`, ${newValueOf(change)} as ${newValueAlias(index)}`);
@@ -214,21 +196,16 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
       sql`${exactText(reference(FOUND, column))} is distinct from ${exactText(sql`f.${newValueAlias(index)}`)}`,
   );
   const differs = sql`(${join(conditions, ' or ')})`;
-  const isHidden = changes.some(({ column }) => !column.isPassword && !output.includes(column));
-  const allowed = sql`${MATCHES} and true = all (${RESULTS})`;
-  const touches = isHidden ? allowed : sql`${allowed} and ${differs}`;
+  const touches = sql`${MATCHES} and true = all (${RESULTS}) and ${differs}`;
   const valuesOf = (alias: string, one: Recording): Fragment =>
     changedValues(alias, changes, one, [FOUND, ROOT]);
   const forHistory = recording
     ? returningHistory(ROOT, model.primaryKey, valuesOf(FOUND, recording), valuesOf(ROOT, recording))
     : EMPTY;
-  const forFilter = isHidden ? sql`, ${differs} as differs` : EMPTY;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version${assertedReferences(target, write, output)}${forFilter}${forHistory})`;
+  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version${forHistory})`;
   // Without a row to change, there is nothing to do.
   const isWritten = assertWrittenSql(sql`(${touches}) is not true or c.version is not null`);
-  // The history only records real changes.
-  const rows = isHidden ? 'changed where differs' : 'changed';
-  const intoHistory = recording ? historyInsert(recording, author, 'update', rows) : EMPTY;
+  const intoHistory = recording ? historyInsert(recording, author, 'update', 'changed') : EMPTY;
   return sql`with ${row}, ${decided}, ${changed}${intoHistory} select ${FOUND_COLUMNS}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${isWritten} from decided f left join changed c on true`;
 }
 

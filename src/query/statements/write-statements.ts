@@ -2,9 +2,9 @@
 import { boundText, EMPTY, Parameters, raw, sql, table, value, valueList } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, type Statement } from '../../db/rows.ts';
-import { reference, typed, type Column } from '../../db/schema/model.ts';
+import { reference, typed } from '../../db/schema/model.ts';
 import type { Author, Change } from './change.ts';
-import { bindCheck, type Check } from './check-statements.ts';
+import { bindCheck, checkShape, type Check } from './check-statements.ts';
 import { authorSql } from './history-sql.ts';
 import { insertManyStatement, type InsertMany } from './insert-many.ts';
 import { ROOT } from '../plan.ts';
@@ -29,11 +29,6 @@ export interface Write {
   readonly id?: string;
   readonly changes?: readonly Change[];
   readonly checks?: readonly Check[];
-  /**
-   * Foreign keys that nothing else checks. The statement checks them last. If a record is missing, it ends with an error for which
-   * `isMissingReference` is true.
-   */
-  readonly unenforced?: readonly Column[];
   /** Null for a command. */
   readonly author: Author | null;
   /** The versions of `If-Match`; undefined without the header, or if any version matches. */
@@ -43,14 +38,13 @@ export interface Write {
 /** What the SQL depends on. JSON keys have no spaces or punctuation, which separate the parts. */
 function writeShape(
   kind: string,
-  { changes = [], checks = [], unenforced = [], versions }: Write,
+  { changes = [], checks = [], versions }: Write,
   { precondition, owner }: BoundWrite,
 ): string {
   const written = changes.map(({ column: { key }, value: text, hash }) =>
     hash === undefined || text === null ? key : `${key}?`,
   );
-  const checked = checks.map(({ kind: check, column: { key } }) => `${check}:${key}`);
-  return `${kind} ${versions !== undefined} ${owner !== undefined} ${written.join()} ${checked.join()} ${unenforced.map(({ key }) => key).join()} ${precondition && boundText(precondition)}`;
+  return `${kind} ${versions !== undefined} ${owner !== undefined} ${written.join()} ${checks.map(checkShape).join()} ${precondition && boundText(precondition)}`;
 }
 
 /** The writing statements of a resource. */
@@ -114,10 +108,7 @@ export class WriteStatements {
   }
 
   /** PostgreSQL refuses a parameter that the SQL does not use, so only those that it uses are added. */
-  #bind(
-    { id, changes, checks = [], unenforced = [], author, versions }: Write,
-    parameters: Parameters,
-  ): BoundWrite {
+  #bind({ id, changes, checks = [], author, versions }: Write, parameters: Parameters): BoundWrite {
     const { owner, recording } = this.#target;
     const { add } = parameters;
     return {
@@ -128,7 +119,6 @@ export class WriteStatements {
         digest: hash === undefined || text === null ? undefined : text.split(':').map(add),
       })),
       checks: checks.map((check) => bindCheck(check, add)),
-      unenforced,
       precondition: author?.precondition && parameters.take(author.precondition),
       versions: versions && parameters.take(valueList(versions)),
       owner: owner && author && id !== undefined ? add(author.id) : undefined,

@@ -2,7 +2,7 @@
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
 import { type Statement } from '../../db/rows.ts';
-import { findColumn, isKeyPart, partsOf, type Column, type Model } from '../../db/schema/model.ts';
+import { findColumn, isKeyPart, type Model } from '../../db/schema/model.ts';
 import { duplicateColumns, isDatabaseError, isOfTable } from '../../db/connection/database-errors.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
 import {
@@ -18,7 +18,12 @@ import {
   type FlagColumn,
 } from '../../query/statements/dependent-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
-import { checkStatement, type CompositeReferenceCheck } from '../../query/statements/check-statements.ts';
+import {
+  checkStatement,
+  isReferenceCheck,
+  type Check,
+  type ReferenceCheck,
+} from '../../query/statements/check-statements.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { checkBody, KEY_PART } from './checked-body.ts';
 import type { Browsing } from './admin-listing.ts';
@@ -28,7 +33,7 @@ import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependent
 import type { JsonFields } from './json-fields.ts';
 import { explainRule, isFromTrigger, locateError, UNIQUE_VIOLATION, valuesIn } from './conflicts.ts';
 import { isStillReferenced, StillReferenced } from '../references/blocked-deletions.ts';
-import { asHidden, unenforcedOfMany, violatedComposite } from '../references/composite-references.ts';
+import { missingReference } from '../references/reference-checks.ts';
 import type { Caller } from '../serve/served-resource.ts';
 import { addCheckErrors, suppressed } from './write-result.ts';
 
@@ -52,20 +57,11 @@ function addUnsettable(fields: JsonFields, { model, readonly }: AdminResource, e
 const isSet = (key: string, changes: readonly Change[]): boolean =>
   changes.some(({ column }) => column.key === key);
 
-/** The problem for foreign keys of several columns that would refer to no record, at the columns that are set. */
-function unmatchedReferences(
-  foreignKeys: readonly Column[],
-  { model, output }: AdminResource,
-  changes: readonly Change[],
-): Problem {
-  const errors: FieldErrors = {};
-  for (const foreignKey of foreignKeys) {
-    const shown = partsOf(foreignKey).filter((part) => output.includes(part));
-    const { keys, fault } = asHidden(foreignKey, model, shown);
-    for (const key of keys.filter((one) => isSet(one, changes))) addError(errors, key, fault);
-  }
-  return badBody(errors);
-}
+/** A check of a record's values together. Its error names only the columns that are set. */
+const atSetColumns = (check: ReferenceCheck, changes: readonly Change[]): ReferenceCheck => ({
+  ...check,
+  fieldNames: check.fieldNames.filter((key) => isSet(key, changes)),
+});
 
 /** Turns a database error into a problem that names the cause, where it is known. */
 function explainError(
@@ -82,10 +78,12 @@ function explainError(
       names,
     );
   }
-  const composite = violatedComposite(error, resource);
   const values = valuesIn([{ changes }]);
-  if (composite)
-    return explainRule(error, resource, unmatchedReferences([composite], resource, changes), values);
+  const missing = missingReference(error, resource, changes);
+  if (missing?.errors) {
+    const errors = Object.entries(missing.errors).filter(([key]) => isSet(key, changes));
+    return explainRule(error, resource, badBody(Object.fromEntries(errors)), values);
+  }
   const isDuplicate = changes.length > 0 && error.code === UNIQUE_VIOLATION;
   if (!isDuplicate || isFromTrigger(error, resource.model))
     return explainRule(error, resource, error, values);
@@ -129,7 +127,7 @@ export function createBulk(
     { expected, begin, end }: BulkTerms,
     resource: AdminResource,
     changes: readonly Change[] = [],
-    checks: readonly CompositeReferenceCheck[] = [],
+    checks: readonly Check[] = [],
   ): Promise<number> {
     try {
       return await database.transaction(async (transaction) => {
@@ -137,8 +135,9 @@ export function createBulk(
         await begin?.(transaction);
         const { matched, attempted, done, results } = await transaction.run(statement);
         if (matched !== expected) throw countChanged();
-        const missing = checks.filter((_, index) => !results[index]).map(({ foreignKey }) => foreignKey);
-        if (missing.length > 0) throw unmatchedReferences(missing, resource, changes);
+        const errors: FieldErrors = {};
+        addCheckErrors(checks, results, errors);
+        if (Object.keys(errors).length > 0) throw badBody(errors);
         // A trigger can cancel the change of a row without an error.
         if (done < attempted) throw suppressed();
         if (done > attempted) throw repeatedKey();
@@ -160,20 +159,22 @@ export function createBulk(
     resource: AdminResource,
     fields: JsonFields,
     caller: Caller,
-  ): Promise<{ changes: readonly Change[]; later: readonly CompositeReferenceCheck[] }> {
+  ): Promise<{ changes: readonly Change[]; later: readonly Check[] }> {
     // Any id makes it an update; no record has the empty one.
-    const body = await checkBody(fields, resource, { id: '', caller });
-    const { changes, checks, errors } = body;
+    const { changes, checks, errors } = await checkBody(fields, resource, { id: '', caller });
     addUnsettable(fields, resource, errors);
-    for (const { kind, fieldName, fault } of checks)
-      if (kind === 'unchanged' || kind === 'unchangedText') addError(errors, fieldName, fault);
-    const references = checks.filter(({ kind }) => kind === 'keptReference' || kind === 'reference');
-    if (references.length > 0) {
-      const results = await database.run(checkStatement(resource.model, undefined, references), 'read');
-      addCheckErrors(references, results, errors);
+    for (const { kind, fieldNames, fault } of checks)
+      if (kind === 'unchanged' || kind === 'unchangedText')
+        for (const name of fieldNames) addError(errors, name, fault);
+    const references = checks.filter(isReferenceCheck);
+    const isPartial = ({ values }: ReferenceCheck): boolean => values.includes(undefined);
+    const complete = references.filter((check) => !isPartial(check));
+    if (complete.length > 0) {
+      const results = await database.run(checkStatement(resource.model, undefined, complete), 'read');
+      addCheckErrors(complete, results, errors);
     }
     if (Object.keys(errors).length > 0) throw badBody(errors);
-    return { changes, later: unenforcedOfMany(body, resource.model) };
+    return { changes, later: references.filter(isPartial).map((check) => atSetColumns(check, changes)) };
   }
 
   /** The column of the user model that makes admins. */

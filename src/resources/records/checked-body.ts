@@ -6,13 +6,8 @@ import { checkChoice } from '../../db/types/choices.ts';
 import { DigitBudget } from '../../db/types/exponents.ts';
 import { addError, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
-import type { Check, CompositeReferenceCheck } from '../../query/statements/check-statements.ts';
-import {
-  ABSENT,
-  addCompositeChecks,
-  asHidden,
-  type HiddenReference,
-} from '../references/composite-references.ts';
+import type { Check } from '../../query/statements/check-statements.ts';
+import { addReferenceChecks, type MayRead } from '../references/reference-checks.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
 import { saltedDigest } from '../passwords/password-hashing.ts';
 import type { Caller, ServedResource } from '../serve/served-resource.ts';
@@ -21,9 +16,6 @@ import type { Caller, ServedResource } from '../serve/served-resource.ts';
 export interface CheckedBody {
   readonly changes: Change[];
   readonly checks: Check[];
-  readonly hiddenReferences: HiddenReference[];
-  /** Foreign keys of several columns, to check if the write fails: see `CompositeReferenceChecks`. */
-  readonly later: CompositeReferenceCheck[];
   readonly errors: FieldErrors;
   readonly digits: DigitBudget;
 }
@@ -37,8 +29,8 @@ export interface Writing {
   readonly isStrict?: boolean | undefined;
   /** Shared by all records of a request. */
   readonly digits?: DigitBudget;
-  /** Whether the caller may read the records of a model; every model when left out. */
-  readonly mayRead?: (model: Model) => boolean;
+  /** Every model when left out. */
+  readonly mayRead?: MayRead;
 }
 
 /** Whether a body's value is ignored, so that clients can send back what they have read: read-only columns and the owner. */
@@ -127,7 +119,6 @@ function checkField(
   { excluded, loginName, model }: ServedResource,
   isUpdate: boolean,
   body: CheckedBody,
-  mayRead?: Writing['mayRead'],
 ): void {
   // Accepting the present value of an excluded column would reveal it.
   const mayKeep = isUpdate && !excluded.has(column);
@@ -136,7 +127,7 @@ function checkField(
     const fault = 'must not be null';
     if (column.nullable) body.changes.push({ column, value: null });
     else if (mayKeep && (nullText !== undefined || (column.isUnchecked && !column.isPassword)))
-      body.checks.push({ column, value: nullText ?? null, kind: 'unchanged', fieldName: key, fault });
+      body.checks.push({ column, value: nullText ?? null, kind: 'unchanged', fieldNames: [key], fault });
     else addError(body.errors, key, fault);
     return;
   }
@@ -149,26 +140,11 @@ function checkField(
   }
   const parsed = rule && field.fault === undefined ? rule(field.value, column) : field;
   if (parsed.fault === undefined) {
-    // A new record may refer to itself by the key in the same body.
-    const isItself = (change: Change): boolean =>
-      change.column === model.primaryKey && change.value === parsed.value;
-    const isReference = column.references && !(column.references === model && body.changes.some(isItself));
-    if (isReference && mayRead?.(column.references) === false) {
-      body.hiddenReferences.push({ ...asHidden(column, model), keys: [key] });
-    } else if (isReference) {
-      body.checks.push({
-        column,
-        value: parsed.value,
-        kind: mayKeep ? 'keptReference' : 'reference',
-        fieldName: key,
-        fault: ABSENT,
-      });
-    }
     body.changes.push({ column, value: parsed.value });
   } else if (mayKeep && parsed.value !== undefined) {
     const value = column.isPassword ? saltedDigest(parsed.value) : parsed.value;
     const kind = parsed.isText === true ? 'unchangedText' : 'unchanged';
-    body.checks.push({ column, value, kind, fieldName: key, fault: parsed.fault });
+    body.checks.push({ column, value, kind, fieldNames: [key], fault: parsed.fault });
   } else {
     addError(body.errors, key, parsed.fault);
   }
@@ -190,7 +166,7 @@ function checkId(field: JsonField, { model }: ServedResource, { id }: Writing, b
   const { value } = parseField(field, column);
   // Two strings can be the same key: with a case-insensitive type or collation, or with padding.
   if (value !== undefined && (column.type.sized || column.parts))
-    body.checks.push({ column, value, kind: 'recordKey', fieldName: 'id', fault, urlKey: id });
+    body.checks.push({ column, value, kind: 'recordKey', fieldNames: ['id'], fault, urlKey: id });
   else if (value !== id) addError(body.errors, 'id', fault);
 }
 
@@ -200,7 +176,7 @@ export const KEY_PART = 'is a part of the key and cannot be changed';
 function checkPart(column: Column, [key, field]: [string, JsonField], { checks, errors }: CheckedBody): void {
   const { value } = parseField(field, column);
   if (value === undefined) addError(errors, key, KEY_PART);
-  else checks.push({ column, value, kind: 'keyPart', fieldName: key, fault: KEY_PART });
+  else checks.push({ column, value, kind: 'keyPart', fieldNames: [key], fault: KEY_PART });
 }
 
 /**
@@ -213,8 +189,8 @@ export async function checkBody(
   writing: Writing,
   yieldIfDue: YieldIfDue = SERVICE.workInTurns(),
 ): Promise<CheckedBody> {
-  const { digits = new DigitBudget('body') } = writing;
-  const body: CheckedBody = { changes: [], checks: [], hiddenReferences: [], later: [], errors: {}, digits };
+  const { digits = new DigitBudget('body'), mayRead = () => true } = writing;
+  const body: CheckedBody = { changes: [], checks: [], errors: {}, digits };
   const { model, owner } = resource;
   const isUpdate = writing.id !== undefined;
   const known = new Set(['id']);
@@ -243,13 +219,14 @@ export async function checkBody(
     const pause = field && column.type.element ? yieldIfDue() : undefined;
     if (pause) await pause;
     if (field && isUpdate && isKeyPart(model, column)) checkPart(column, field, body);
-    else if (field) checkField(column, field, resource, isUpdate, body, writing.mayRead);
+    else if (field) checkField(column, field, resource, isUpdate, body);
     else if (!isUpdate && isMissing(column)) addError(body.errors, column.key, 'is required');
   }
   addUnknown(fields, known, body.errors);
   if (!isUpdate) checkKeyLength(model, body);
   if (!isUpdate && owner) body.changes.push({ column: owner, value: writing.caller.id });
-  addCompositeChecks(body, resource, isUpdate, writing.mayRead);
+  const sentAs = ({ key, name }: Column): string => (fields.has(key) ? key : name);
+  addReferenceChecks(body, resource, isUpdate, mayRead, sentAs);
   return body;
 }
 

@@ -14,38 +14,16 @@ import {
   refusal,
   type DatabaseError,
 } from '../../db/connection/database-errors.ts';
-import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
-import { isMissingReference } from '../../query/statements/check-statements.ts';
-import { duplicatesStatement, ownConstraintStatement } from '../../query/statements/conflict-statements.ts';
+import { addError, Problem, type FieldErrors } from '../../errors.ts';
+import { ownConstraintStatement } from '../../query/statements/conflict-statements.ts';
 import type { Change } from '../../query/statements/change.ts';
-import {
-  addMissing,
-  asHidden,
-  FOREIGN_KEY_VIOLATION,
-  findMissing,
-  setsHidden,
-  violatedComposite,
-  type HiddenReference,
-} from '../references/composite-references.ts';
-import type { CheckedBody } from './checked-body.ts';
+import { FOREIGN_KEY_VIOLATION, missingReference } from '../references/reference-checks.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 import { historyFault, NOT_SUPPORTED, suppressed } from './write-result.ts';
 
 export const UNIQUE_VIOLATION = '23505';
-const EXCLUSION_VIOLATION = '23P01';
 /** SQLSTATE of a number that does not fit its type. */
 const OUT_OF_RANGE = '22003';
-
-/**
- * Whether the rejection depends on other records. PostgreSQL names only the first such constraint, so the name would reveal which
- * hidden values or references exist.
- */
-const involvesOtherRecords = ({ code }: DatabaseError): boolean =>
-  code === UNIQUE_VIOLATION || code === EXCLUSION_VIOLATION || code === FOREIGN_KEY_VIOLATION;
-
-/** Whether to report a duplicate. With hidden values also after an exclusion violation: it reveals that earlier indexes passed. */
-export const isDuplicate = ({ code }: DatabaseError, sendsHidden: boolean): boolean =>
-  code === UNIQUE_VIOLATION || (sendsHidden && code === EXCLUSION_VIOLATION);
 
 type Run = Pick<Database, 'run'>;
 
@@ -61,16 +39,6 @@ async function ofWholeTable(error: DatabaseError, model: Model, database: Run): 
   const table = model.table.split('.').at(-1) ?? table_name;
   return changed(error, { schema_name: model.schema ?? schema, table_name: table, constraint_name: own });
 }
-
-/** Turns the error of a statement that has checked a foreign key itself into that of a constraint without a name. */
-const ofForeignKey = (error: DatabaseError, { table, schema = '' }: Model): DatabaseError =>
-  changed(error, {
-    code: FOREIGN_KEY_VIOLATION,
-    message: 'a row refers to no record, by a foreign key that only the registry has',
-    schema_name: schema,
-    table_name: table.split('.').at(-1) ?? table,
-    constraint_name: '',
-  });
 
 /** A write that the database has refused: the resource, and what was sent for each of its records. */
 export interface Refused {
@@ -120,7 +88,6 @@ async function sequenceFault(
 export async function locateError(error: unknown, refused: Refused, database: Run): Promise<unknown> {
   const { model } = refused.resource;
   if (!isDatabaseError(error)) return error;
-  if (isMissingReference(error)) return ofForeignKey(error, model);
   const located =
     !model.isTable || isOfTable(model, error) ? error : await ofWholeTable(error, model, database);
   const fault = (await sequenceFault(located, refused, database)) ?? historyFault(error, refused.resource);
@@ -147,39 +114,17 @@ function violatedFields(error: DatabaseError, model: Model): readonly string[] {
   return isOfTable(model, error) ? (model.rules.get(constraint_name ?? '') ?? named) : [];
 }
 
-/** The parts of a write that other records can conflict with. */
-export interface WriteAttempt {
-  readonly resource: ServedResource;
-  /** Undefined for a new record. */
-  readonly id: string | undefined;
-  readonly changes: readonly Change[];
-  readonly body: Pick<CheckedBody, 'hiddenReferences' | 'later'>;
-}
-
-/** Errors for columns with duplicates, limited to those that the client sent and may see. */
-export function duplicateErrors(
+/** The errors of a duplicate: for the columns that the client sent. */
+function duplicateErrors(
   columns: readonly Column[],
-  { output, owner }: ServedResource,
+  { owner }: Pick<ServedResource, 'owner'>,
   changes: readonly Change[],
 ): FieldErrors {
   const errors: FieldErrors = {};
   for (const column of new Set(columns))
-    if (column !== owner && output.includes(column) && changes.some((change) => change.column === column))
+    if (column !== owner && changes.some((change) => change.column === column))
       addError(errors, column.key, 'another record has this value');
   return errors;
-}
-
-/** The columns of visible unique indexes where another record has the values that were sent. */
-async function visibleDuplicates({ resource, id, changes }: WriteAttempt, database: Run): Promise<Column[]> {
-  const { model, output, owner } = resource;
-  const combinations = model.wholeUniques.flatMap((columns) => {
-    const sent = columns.flatMap((column) => changes.filter((change) => change.column === column));
-    const isVisible = columns.every((column) => output.includes(column) || column === owner);
-    return sent.length === columns.length && isVisible ? [sent] : [];
-  });
-  if (combinations.length === 0) return [];
-  const found = await database.run(duplicatesStatement(model, id, combinations), 'write');
-  return combinations.flatMap((sent, index) => (found[index] ? sent.map(({ column }) => column) : []));
 }
 
 export const conflict = (errors: FieldErrors): Problem =>
@@ -188,21 +133,6 @@ export const conflict = (errors: FieldErrors): Problem =>
     'A record with the same value already exists.',
     Object.keys(errors).length > 0 ? { errors } : {},
   );
-
-/** Maximum names in the text of one error. */
-const MAX_NAMED = 20;
-
-/** The error for references to hidden records. With several of them it does not say which one is missing. */
-export function missingReferences(references: readonly HiddenReference[]): Problem {
-  const keys = [...new Set(references.flatMap((one) => one.keys))];
-  const more = keys.length > MAX_NAMED ? ` and ${keys.length - MAX_NAMED} more` : '';
-  const [only] = references;
-  const fault =
-    only && references.length === 1
-      ? only.fault
-      : `at least one of ${keys.slice(0, MAX_NAMED).join(', ')}${more} refers to a record that does not exist`;
-  return badBody(Object.fromEntries(keys.map((key) => [key, [fault]])));
-}
 
 /** The error of a new record, to which no other record can refer yet. */
 export const explainNew = (error: DatabaseError): unknown =>
@@ -215,60 +145,20 @@ export const isFromTrigger = (error: DatabaseError, model: Model): boolean =>
   model.isTable && isInFunction(error) && !isOfTable(model, error);
 
 /**
- * Explains why the database rejected a write. A rejected write leaves no trace, so clients could probe for hidden values one by
- * one. When a body contains hidden values, the explanation therefore depends only on visible ones.
- * @param outside runs queries after the error: if `database` is a transaction, the error has ended it
+ * Explains why the database rejected the write of one record.
  * @returns a problem, or the error itself where there is no better explanation
  */
-export async function conflictProblem(
+export function conflictProblem(
   error: DatabaseError,
-  attempt: WriteAttempt,
-  database: Run,
-  outside: Run,
-): Promise<unknown> {
-  const { resource, id, changes, body } = attempt;
-  const { hiddenReferences, later } = body;
+  resource: ServedResource,
+  { records, isNew }: Refused,
+): unknown {
   const { model } = resource;
-  const sendsHidden = setsHidden(changes, resource);
-  if (isDuplicate(error, sendsHidden) && (sendsHidden || !isFromTrigger(error, model))) {
-    if (!sendsHidden) return conflict(duplicateErrors(duplicateColumns(model, error), resource, changes));
-    // PostgreSQL names only one of several duplicates, and that one may be hidden. A query finds the visible ones.
-    const errors = duplicateErrors(await visibleDuplicates(attempt, database), resource, changes);
-    return Object.keys(errors).length > 0 || hiddenReferences.length === 0
-      ? conflict(errors)
-      : unspecificConflict();
-  }
-  const unexplained = id === undefined ? explainNew(error) : error;
-  const isHidden = hiddenReferences.length > 0;
-  if (error.code !== FOREIGN_KEY_VIOLATION) return unexplained;
-  if (sendsHidden) return isHidden ? unspecificConflict() : unexplained;
-  const composite = violatedComposite(error, resource);
-  if (!isOfTable(model, error) || !(composite || isHidden)) return unexplained;
-  // PostgreSQL names only the first missing reference. Which one is first depends on hidden references.
-  // `outside` does not see records that the open transaction has created, so references to this model cannot be checked there.
-  const asked = outside === database ? later : later.filter((one) => one.foreignKey.references !== model);
-  const missing = await findMissing(model, id, asked, outside);
-  if (isHidden && missing.length === 0) {
-    const others = later.filter((one) => !asked.includes(one));
-    return missingReferences([
-      ...hiddenReferences,
-      ...others.map(({ foreignKey }) => asHidden(foreignKey, model)),
-    ]);
-  }
-  const errors: FieldErrors = {};
-  for (const foreignKey of model.foreignKeys)
-    // PostgreSQL's own answer counts even if the record has appeared meanwhile.
-    if ((!isHidden && foreignKey === composite) || missing.includes(foreignKey))
-      addMissing(foreignKey, errors);
-  return badBody(errors);
+  const changes = records.flatMap((record) => record.changes);
+  if (error.code === UNIQUE_VIOLATION && !isFromTrigger(error, model))
+    return conflict(duplicateErrors(duplicateColumns(model, error), resource, changes));
+  return missingReference(error, resource, changes) ?? (isNew ? explainNew(error) : error);
 }
-
-/** The answer to a write with hidden values and references to hidden records: any of them may be the reason. */
-export const unspecificConflict = (): Problem =>
-  new Problem(
-    409,
-    'A record with the same value already exists, or a record that this one refers to does not exist.',
-  );
 
 /** A problem whose message says which rule was broken. */
 export class BrokenRule extends Problem {}
@@ -303,7 +193,6 @@ function withConstraint({ message, constraint_name: name = '' }: DatabaseError):
  * PostgreSQL's message where `databaseErrors` is `shown`.
  * @param explained the problem for the error, or the error itself
  * @param values all that the write sends
- * @param isHidden whether the body has hidden values or references to hidden records
  * @returns a problem whose cause is the error, or what is no fault of the request
  */
 export function explainRule(
@@ -316,7 +205,6 @@ export function explainRule(
   }: Pick<ServedResource, 'constraints' | 'databaseErrors' | 'model' | 'output'>,
   explained: unknown,
   values: readonly (string | null)[],
-  isHidden = false,
 ): unknown {
   const isUnsupported = error.code === NOT_SUPPORTED && isInFunction(error);
   const problem =
@@ -325,7 +213,6 @@ export function explainRule(
   // The log warns of what passes.
   if (problem.status >= 500) return error;
   problem.cause = error;
-  if (isHidden && involvesOtherRecords(error)) return problem;
   const { status, message, errors } = problem;
   const text = constraints.get(error.constraint_name ?? '');
   const isShown = databaseErrors === 'shown';

@@ -5,20 +5,18 @@ import { valueList, type Fragment } from '../../db/fragment.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { DigitBudget } from '../../db/types/exponents.ts';
 import { addError, badBody, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
-import type { Change } from '../../query/statements/change.ts';
 import {
   existingKeysStatement,
   type InsertedRecord,
   type InsertGroup,
-  type WantedKeys,
 } from '../../query/statements/insert-many.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
-import { needsCheck, unenforcedHidden } from '../references/composite-references.ts';
+import { ReferencesOfMany, type MayRead } from '../references/reference-checks.ts';
 import { CallerChanged, type Caller, type ServedResource } from '../serve/served-resource.ts';
 import { checkBody, type CheckedBody } from './checked-body.ts';
 import { hashMany, type WaitingClient } from './hash-changes.ts';
 import type { JsonFields } from './json-fields.ts';
-import { addMissingOfMany, inOrder, manyConflicts, nameOf, type NewRecord } from './many-conflicts.ts';
+import { inOrder, manyConflicts, nameOf, type NewRecord } from './many-conflicts.ts';
 import { runWrite, suppressed } from './write-result.ts';
 
 /** Maximum number of records. */
@@ -36,48 +34,9 @@ export interface ManyOptions {
   readonly database: Pick<Database, 'run'>;
   readonly passwords: Passwords;
   readonly requester: WaitingClient;
-  readonly mayRead: (model: Model) => boolean;
+  readonly mayRead: MayRead;
   /** Whether the caller's precondition still holds. */
   readonly holds: (caller: Caller) => Promise<boolean>;
-}
-
-/** A reference that a record makes: the record's position, its field, the error if it is missing, and the key that must exist. */
-interface Reference {
-  readonly index: number;
-  readonly key: string;
-  readonly fault: string;
-  readonly value: string;
-}
-
-/** The references that must exist, by column. Each key is asked for once. */
-class ReferenceChecks {
-  readonly #byColumn = new Map<Column, Reference[]>();
-
-  add(column: Column, reference: Reference): void {
-    const known = this.#byColumn.get(column);
-    if (known) known.push(reference);
-    else this.#byColumn.set(column, [reference]);
-  }
-
-  get wanted(): WantedKeys[] {
-    return [...this.#byColumn].map(([column, references]) => ({
-      column,
-      keys: [...new Set(references.map(({ value }) => value))],
-    }));
-  }
-
-  /** @param existing the answers for `wanted` */
-  addErrors(
-    wanted: readonly WantedKeys[],
-    existing: readonly (readonly boolean[])[],
-    errors: FieldErrors,
-  ): void {
-    wanted.forEach(({ column, keys }, at) => {
-      const missing = new Set(keys.filter((_, position) => existing[at]?.[position] !== true));
-      for (const { index, key, fault, value } of this.#byColumn.get(column) ?? [])
-        if (missing.has(value)) addError(errors, nameOf(index, key), fault);
-    });
-  }
 }
 
 /** Records with the same columns. */
@@ -170,7 +129,6 @@ export async function createMany(
   const { model } = resource;
   const yieldIfDue = requester.workInTurns();
   const errors: FieldErrors = {};
-  const references = new ReferenceChecks();
   const checked: CheckedBody[] = [];
   /** The position of each checked body. */
   const indexes: number[] = [];
@@ -194,20 +152,15 @@ export async function createMany(
     checked.push(body);
     indexes.push(index);
   }
-  // Records may refer to each other by natural keys.
-  const isKey = ({ column }: Change): boolean => column === model.primaryKey;
-  const ownKeys = new Set(checked.map(({ changes }) => changes.find(isKey)?.value));
-  checked.forEach(({ checks }, at) => {
-    for (const { column, fieldName, fault, value } of checks)
-      if (value !== null && (column.references !== model || !ownKeys.has(value)))
-        references.add(column, { index: indexes[at] ?? 0, key: fieldName, fault, value });
-  });
-  const wanted = references.wanted;
-  if (Object.keys(errors).length > 0 || checked.some((body) => needsCheck(body, model))) {
-    if (wanted.length > 0)
-      references.addErrors(wanted, await database.run(existingKeysStatement(wanted), 'write'), errors);
-    await addMissingOfMany(checked, indexes, resource, errors, database);
-    if (Object.keys(errors).length > 0) throw badBody(inOrder(errors));
+  const references = new ReferencesOfMany(checked, model);
+  const { wanted } = references;
+  const addMissing = (existing: readonly (readonly boolean[])[]): void => {
+    for (const { index, check } of references.failures(existing))
+      for (const name of check.fieldNames) addError(errors, nameOf(indexes[index] ?? 0, name), check.fault);
+  };
+  if (Object.keys(errors).length > 0) {
+    if (wanted.length > 0) addMissing(await database.run(existingKeysStatement(wanted), 'write'));
+    throw badBody(inOrder(errors));
   }
   const groups = await groupRecords(checked, model, yieldIfDue);
   const hashed = await hashMany(
@@ -215,11 +168,7 @@ export async function createMany(
     passwords,
     requester,
   );
-  const records: NewRecord[] = checked.map(({ changes, hiddenReferences, later }, index) => ({
-    changes: hashed[index] ?? [...changes],
-    hiddenReferences,
-    later,
-  }));
+  const records: NewRecord[] = checked.map(({ changes }, index) => ({ changes: hashed[index] ?? changes }));
   /** The first records, by their groups. */
   async function listsOfFirst(count: number): Promise<InsertGroup[]> {
     const lists: InsertGroup[] = [];
@@ -231,9 +180,7 @@ export async function createMany(
   }
   const author = caller;
   const lists = await listsOfFirst(records.length);
-  // The statement does not see its own records, to which such a foreign key may refer.
-  const unenforced = unenforcedHidden(checked).filter(({ references: target }) => target !== model);
-  const all = { groups: lists, references: wanted, unenforced, author, isMinimal };
+  const all = { groups: lists, references: wanted, author, isMinimal };
   const statement = resource.writes.insertMany(all);
   const result = await runWrite(database, statement).catch(async (error: unknown) => {
     const tryFirst = async (count: number): Promise<void> => {
@@ -247,14 +194,11 @@ export async function createMany(
       });
       await database.run(trial, 'write');
     };
-    throw await manyConflicts(error, { records, resource, database, mayRead, yieldIfDue, tryFirst });
+    throw await manyConflicts(error, { records, resource, database, yieldIfDue, tryFirst });
   });
   if (result.records.length === 0) {
-    references.addErrors(wanted, result.existing, errors);
-    if (Object.keys(errors).length > 0) {
-      await addMissingOfMany(checked, indexes, resource, errors, database);
-      throw badBody(inOrder(errors));
-    }
+    addMissing(result.existing);
+    if (Object.keys(errors).length > 0) throw badBody(inOrder(errors));
     if (caller.precondition && !(await holds(caller))) throw new CallerChanged();
     throw suppressed();
   }

@@ -1,47 +1,34 @@
 // Explains why the database rejected several new records.
 import type { Database } from '../../db/connection/database.ts';
 import {
-  duplicateColumns,
   isDatabaseError,
-  isOfTable,
   isRaised,
   isRuleError,
   type DatabaseError,
 } from '../../db/connection/database-errors.ts';
 import type { YieldIfDue } from '../../db/lanes/requester.ts';
-import { partsOf, type Column, type Model } from '../../db/schema/model.ts';
-import { addError, badBody, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
+import type { Column } from '../../db/schema/model.ts';
+import { addError, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
 import { isRolledBack } from '../../query/statements/check-statements.ts';
-import { storedCombinationsStatement } from '../../query/statements/insert-many.ts';
+import { duplicatesStatement } from '../../query/statements/insert-many.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
-import type { CheckedBody } from './checked-body.ts';
 import {
   BrokenRule,
   conflict,
-  duplicateErrors,
+  conflictProblem,
   valuesIn,
   explainNew,
   explainRule,
-  isDuplicate,
   isFromTrigger,
-  missingReferences,
   locateError,
   UNIQUE_VIOLATION,
-  unspecificConflict,
 } from './conflicts.ts';
-import {
-  findMissingOfMany,
-  FOREIGN_KEY_VIOLATION,
-  absentCompositeErrors,
-  setsHidden,
-  violatedComposite,
-  type HiddenReference,
-} from '../references/composite-references.ts';
+import { FOREIGN_KEY_VIOLATION, missingReference } from '../references/reference-checks.ts';
 import { isRewrittenByRule, suppressed } from './write-result.ts';
 
 /** A record that is to be created. */
-export interface NewRecord extends Pick<CheckedBody, 'hiddenReferences' | 'later'> {
+export interface NewRecord {
   readonly changes: readonly Change[];
 }
 
@@ -56,63 +43,42 @@ export interface RejectedRecords {
   readonly records: readonly NewRecord[];
   readonly resource: ServedResource;
   readonly database: Pick<Database, 'run'>;
-  readonly mayRead: (model: Model) => boolean;
   readonly yieldIfDue: YieldIfDue;
   /** Inserts the first records without a lasting effect. It always throws: `isRolledBack` if it succeeds. */
   readonly tryFirst: (count: number) => Promise<void>;
 }
 
 /** The values of a record in some columns; undefined where it lacks one, as NULL is never a duplicate. */
-function valuesOf({ changes }: Pick<NewRecord, 'changes'>, columns: readonly Column[]): string[] | undefined {
+function valuesOf({ changes }: NewRecord, columns: readonly Column[]): string[] | undefined {
   const values = columns.map((column) => changes.find((change) => change.column === column)?.value ?? null);
   return values.every((value) => value !== null) ? values : undefined;
 }
 
-/**
- * Duplicates among the records and of stored ones, in unique columns that the caller may see. A caller who may not read
- * records learns of no stored one: a single request could test a thousand values.
- */
-async function allDuplicateErrors({
+/** The errors of records that have the values of a stored record, or of one before them, in unique columns. */
+async function duplicateErrorsOfMany({
   records,
-  resource,
+  resource: { model, owner },
   database,
-  mayRead,
   yieldIfDue,
 }: RejectedRecords): Promise<FieldErrors> {
-  const { model, output, owner } = resource;
   const errors: FieldErrors = {};
   let count = 0;
-  const add = (index: number, columns: readonly Column[]): void => {
-    if ((count += 1) > MAX_REPORTED) return;
-    for (const column of columns)
-      if (column !== owner) addError(errors, nameOf(index, column.key), 'another record has this value');
-  };
-  const isVisible = (column: Column): boolean => output.includes(column) || column === owner;
-  const uniques = mayRead(model) ? model.wholeUniques.filter((columns) => columns.every(isVisible)) : [];
-  const sent = new Map<readonly Column[], { readonly index: number; readonly values: readonly string[] }[]>();
-  for (const columns of uniques) {
-    const earlier = new Set<string>();
-    const distinct: { readonly index: number; readonly values: readonly string[] }[] = [];
+  for (const columns of model.wholeUniques) {
+    const sent: { readonly index: number; readonly values: readonly string[] }[] = [];
     for (const [index, record] of records.entries()) {
       const pause = yieldIfDue();
       if (pause) await pause;
       const values = valuesOf(record, columns);
-      if (!values) continue;
-      const text = JSON.stringify(values);
-      if (earlier.has(text)) add(index, columns);
-      else distinct.push({ index, values });
-      earlier.add(text);
+      if (values) sent.push({ index, values });
     }
-    if (distinct.length > 0) sent.set(columns, distinct);
-  }
-  for (const [columns, distinct] of sent) {
-    const rows = distinct.map(({ values }) => values);
-    // PostgreSQL also finds different texts of one value, such as 1.5 and 1.50.
-    const found = await database.run(
-      storedCombinationsStatement(model, columns, rows, { countsRepeated: true }),
-      'write',
-    );
-    distinct.forEach(({ index }, at) => found[at] && add(index, columns));
+    if (sent.length === 0) continue;
+    const rows = sent.map(({ values }) => values);
+    const found = await database.run(duplicatesStatement(model, columns, rows), 'write');
+    for (const { index } of sent.filter((_, at) => found[at])) {
+      if ((count += 1) > MAX_REPORTED) break;
+      for (const column of columns)
+        if (column !== owner) addError(errors, nameOf(index, column.key), 'another record has this value');
+    }
   }
   return errors;
 }
@@ -123,31 +89,17 @@ const REFUSED = /^(22|23|44)/;
 const isRefusal = (error: DatabaseError): boolean =>
   REFUSED.test(error.code) || isRewrittenByRule(error) || isRuleError(error);
 
-const hasHiddenReference = ({ hiddenReferences }: NewRecord): boolean => hiddenReferences.length > 0;
-
-/** The answer to records with hidden values: it must not depend on which record was refused first. */
-const REFUSED_TOGETHER =
-  'A record with the same value already exists, or the database does not allow these records.';
-
-/**
- * Explains why the database rejected the records, see `conflictProblem`. PostgreSQL inserts them one after the other, so a record
- * that breaks a rule could otherwise serve to test hidden values in those before it.
- */
+/** Explains why the database rejected the records, see `conflictProblem`. */
 export async function manyConflicts(cause: unknown, rejected: RejectedRecords): Promise<unknown> {
   const { records, resource, database } = rejected;
   const error = await locateError(cause, { resource, records, isNew: true }, database);
   if (!isDatabaseError(error)) return error;
-  const sendsHidden = records.some(({ changes }) => setsHidden(changes, resource));
-  const isHidden = sendsHidden && records.length > 1 && isRefusal(error);
-  if (!isHidden && (isRewrittenByRule(error) || isRolledBack(error))) return suppressed();
-  const explained = await (isHidden ? explainHidden(rejected) : explain(error, sendsHidden, rejected));
-  if (isHidden) return Object.assign(explained as Problem, { cause: error });
-  const isUnspecific = sendsHidden || records.some(hasHiddenReference);
-  const isSearched =
-    explained === error ? isOfOneRecord(error) : !isUnspecific && isUnnamed(error, explained);
-  return isSearched && rejected.mayRead(resource.model)
+  if (isRewrittenByRule(error) || isRolledBack(error)) return suppressed();
+  const explained = await explain(error, rejected);
+  const isSearched = explained === error ? isOfOneRecord(error) : isUnnamed(error, explained);
+  return isSearched
     ? explainRecord(error, explained, rejected)
-    : withoutFields(explainRule(error, resource, explained, valuesIn(records), isUnspecific), explained);
+    : withoutFields(explainRule(error, resource, explained, valuesIn(records)), explained);
 }
 
 /** The answer where it is not known which record broke a rule: the rule's fields alone would name none. */
@@ -174,16 +126,15 @@ async function explainRecord(
   const { records, resource, database } = rejected;
   const found = await refusedRecord(error, rejected);
   if (!found) return withoutFields(explainRule(error, resource, explained, valuesIn(records)), explained);
-  const refused = records.slice(found.position, found.position + 1);
-  const reason = await locateError(found.error, { resource, records: refused, isNew: true }, database);
+  const refused = {
+    resource,
+    records: records.slice(found.position, found.position + 1),
+    isNew: true,
+  };
+  const reason = await locateError(found.error, refused, database);
   if (!isDatabaseError(reason)) return reason;
-  const own =
-    explained === error
-      ? reason
-      : conflict(
-          duplicateErrors(duplicateColumns(resource.model, reason), resource, refused[0]?.changes ?? []),
-        );
-  const refusal = explainRule(reason, resource, own, valuesIn(refused));
+  const own = conflictProblem(reason, resource, refused);
+  const refusal = explainRule(reason, resource, own, valuesIn(refused.records));
   if (!(refusal instanceof Problem)) return refusal;
   const { status, message, errors = {} } = refusal;
   const named = Object.entries(errors).map(([key, faults]) => [nameOf(found.position, key), faults] as const);
@@ -219,66 +170,14 @@ async function refusedRecord(
   return isDatabaseError(outcome) && outcome.code === error.code ? found : undefined;
 }
 
-async function explainHidden(rejected: RejectedRecords): Promise<Problem> {
-  const errors = await allDuplicateErrors(rejected);
-  return Object.keys(errors).length > 0 ? conflict(errors) : new Problem(409, REFUSED_TOGETHER);
-}
-
-async function explain(
-  error: DatabaseError,
-  sendsHidden: boolean,
-  rejected: RejectedRecords,
-): Promise<unknown> {
+async function explain(error: DatabaseError, rejected: RejectedRecords): Promise<unknown> {
   const { records, resource } = rejected;
-  const hidden = records.flatMap(({ hiddenReferences }, index) =>
-    hiddenReferences.map((one) => ({ ...one, keys: one.keys.map((key) => nameOf(index, key)) })),
-  );
-  if (isDuplicate(error, sendsHidden) && (sendsHidden || !isFromTrigger(error, resource.model))) {
-    const errors = await allDuplicateErrors(rejected);
-    const isExplained = Object.keys(errors).length > 0;
-    return !isExplained && sendsHidden && hidden.length > 0 ? unspecificConflict() : conflict(errors);
-  }
-  if (error.code !== FOREIGN_KEY_VIOLATION) return explainNew(error);
-  if (sendsHidden) return hidden.length > 0 ? unspecificConflict() : explainNew(error);
-  const composite = violatedComposite(error, resource);
-  if (!isOfTable(resource.model, error) || !(composite || hidden.length > 0)) return explainNew(error);
-  return missingRecords(composite, hidden, rejected);
-}
-
-/**
- * Adds the errors of records whose foreign keys of several columns refer to nothing.
- * @param positions of the records in the request
- */
-export async function addMissingOfMany(
-  records: readonly Pick<NewRecord, 'changes' | 'later'>[],
-  positions: readonly number[],
-  { model }: ServedResource,
-  errors: FieldErrors,
-  database: Pick<Database, 'run'>,
-): Promise<void> {
-  const keys = partsOf(model.primaryKey);
-  const ownKeys = new Set(records.map((record) => JSON.stringify(valuesOf(record, keys))));
-  const placed = records.map(({ later }, at) => ({ index: positions[at] ?? at, later }));
-  const missing = await findMissingOfMany(placed, ownKeys, database);
-  for (const { index, foreignKey } of missing.slice(0, MAX_REPORTED))
-    for (const [key, fault] of absentCompositeErrors(foreignKey)) addError(errors, nameOf(index, key), fault);
-}
-
-/**
- * The error for records of which some refer to nothing. It names the references that the caller may know to be missing, else
- * all hidden ones.
- * @param composite the foreign key that PostgreSQL names: the first that it finds, which depends on the hidden ones
- */
-async function missingRecords(
-  composite: Column | undefined,
-  hidden: readonly HiddenReference[],
-  { records, resource, database }: RejectedRecords,
-): Promise<Problem> {
-  const errors: FieldErrors = {};
-  await addMissingOfMany(records, [], resource, errors, database);
-  if (Object.keys(errors).length > 0) return badBody(inOrder(errors));
-  if (hidden.length > 0 || !composite) return missingReferences(hidden);
-  const names = partsOf(composite).map(({ key }) => key);
+  if (error.code === UNIQUE_VIOLATION && !isFromTrigger(error, resource.model))
+    return conflict(await duplicateErrorsOfMany(rejected));
+  const changes = records.flatMap((record) => record.changes);
+  const missing = missingReference(error, resource, changes);
+  if (!missing) return explainNew(error);
+  const names = Object.keys(missing.errors ?? {});
   return new Problem(
     400,
     `At least one record refers with ${names.join(', ')} to a record that does not exist.`,

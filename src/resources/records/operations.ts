@@ -3,8 +3,8 @@ import type { Database } from '../../db/connection/database.ts';
 import { sql } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
 import { SERVICE } from '../../db/lanes/requester.ts';
-import { isKeyPart, type Model } from '../../db/schema/model.ts';
-import { dependsOnPresent, isRolledBack } from '../../query/statements/check-statements.ts';
+import { isKeyPart } from '../../db/schema/model.ts';
+import { checkStatement, isReferenceCheck, isRolledBack } from '../../query/statements/check-statements.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
 import { createMany, type ManyPreferences } from './create-many.ts';
@@ -21,18 +21,12 @@ import {
 } from './read-record.ts';
 import { checkBody, parseField, type CheckedBody, type Writing } from './checked-body.ts';
 import type { JsonFields } from './json-fields.ts';
+import type { Change } from '../../query/statements/change.ts';
 import type { InsertedRecord } from '../../query/statements/insert-many.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
-import {
-  explainRule,
-  UNIQUE_VIOLATION,
-  locateError,
-  conflictProblem,
-  valuesIn,
-  type WriteAttempt,
-} from './conflicts.ts';
+import { explainRule, UNIQUE_VIOLATION, locateError, conflictProblem, valuesIn } from './conflicts.ts';
 import { deletionProblem, isStillReferenced } from '../references/blocked-deletions.ts';
-import { needsCheck, setsHidden, unenforcedHidden } from '../references/composite-references.ts';
+import { readsExcluded, type MayRead } from '../references/reference-checks.ts';
 import {
   CallerChanged,
   meets,
@@ -42,15 +36,13 @@ import {
   type ServedResources,
 } from '../serve/served-resource.ts';
 import {
-  addDatabaseFaults,
-  addFailures,
+  addCheckErrors,
   assertChangeable,
   NO_RECORD,
   isRewrittenByRule,
   runWrite,
   writeOutcome,
   suppressed,
-  type MaySee,
 } from './write-result.ts';
 
 /** The answer to a request that requires that a record does not exist. */
@@ -62,6 +54,8 @@ export interface CreatedRecord extends RecordResult {
 }
 
 export type Operations = ReturnType<typeof createOperations>;
+
+const hasErrors = ({ errors }: CheckedBody): boolean => Object.keys(errors).length > 0;
 
 /**
  * Operations that read and write one record. Each is one statement, which also runs the checks of a body. The operations check
@@ -80,53 +74,60 @@ export function createOperations(
     checkBody(fields, resource, writing, requester.workInTurns());
 
   /**
-   * Rejects a body with faults, and adds those that only the database knows, so that the answer lists all of them. For a body
-   * without faults so far, the writing statement runs these checks itself.
-   * @param always runs the checks now, because no statement will write
-   * @param maySee see `addDatabaseFaults`
+   * Makes the checks of a body that is not written, so that the answer lists all faults. They do not depend on values that the
+   * caller may not read.
    */
-  function assertValid(
+  async function addFaults(
     resource: ServedResource,
-    body: CheckedBody,
-    id?: string,
-    always = false,
-    maySee?: () => Promise<MaySee | undefined>,
-  ): Promise<void> | undefined {
-    const isValid = !always && !needsCheck(body, resource.model) && Object.keys(body.errors).length === 0;
-    return isValid ? undefined : rejectFaults(resource.model, body, id, maySee);
+    id: string | undefined,
+    { checks, errors }: CheckedBody,
+    mayRead: MayRead,
+  ): Promise<void> {
+    const { model, owner } = resource;
+    const allowed = checks.filter((check) => !(isReferenceCheck(check) && readsExcluded(check, resource)));
+    if (allowed.length === 0) return;
+    // It may be the record of another owner.
+    const readable = owner && !mayRead(model) ? undefined : id;
+    addCheckErrors(allowed, await database.run(checkStatement(model, readable, allowed), 'write'), errors);
   }
 
+  /** Rejects a body with faults. The writing statement makes the checks of a body without faults so far. */
   async function rejectFaults(
-    model: Model,
-    body: CheckedBody,
+    resource: ServedResource,
     id: string | undefined,
-    maySee: (() => Promise<MaySee | undefined>) | undefined,
+    body: CheckedBody,
+    mayRead: MayRead,
   ): Promise<void> {
-    await addDatabaseFaults(model, id, body, database, await maySee?.());
-    if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
+    await addFaults(resource, id, body, mayRead);
+    if (hasErrors(body)) throw badBody(body.errors);
   }
 
   const holds = async ({ precondition }: Caller): Promise<boolean> =>
     !precondition || database.run(createStatement(sql`select ${precondition}`, oneCell(isTrue)), 'write');
 
-  /** Explains a rejection. The problem's cause is the rejection. */
-  async function rejectWrite(cause: unknown, attempt: WriteAttempt): Promise<never> {
-    const { resource, changes, body, id } = attempt;
-    if (isDatabaseError(cause) && isRolledBack(cause)) throw suppressed();
-    const error = await locateError(
-      cause,
-      { resource, records: [attempt], isNew: id === undefined },
-      outside,
-    );
-    if (!isDatabaseError(error)) throw error;
-    if (isRewrittenByRule(error)) throw suppressed();
-    const explained = await conflictProblem(error, attempt, database, outside);
-    const isHidden = setsHidden(changes, resource) || body.hiddenReferences.length > 0;
-    throw explainRule(error, resource, explained, valuesIn([attempt]), isHidden);
+  /** Runs a statement that writes, and explains a rejection. The problem's cause is the rejection. */
+  async function write<T>(
+    statement: Statement<T>,
+    resource: ServedResource,
+    changes: readonly Change[],
+    isNew: boolean,
+  ): Promise<T> {
+    const refused = { resource, records: [{ changes }], isNew };
+    try {
+      return await runWrite(database, statement);
+    } catch (cause) {
+      if (isDatabaseError(cause) && isRolledBack(cause)) throw suppressed();
+      const error = await locateError(cause, refused, outside);
+      if (!isDatabaseError(error)) throw error;
+      if (isRewrittenByRule(error)) throw suppressed();
+      throw explainRule(
+        error,
+        resource,
+        conflictProblem(error, resource, refused),
+        valuesIn(refused.records),
+      );
+    }
   }
-
-  const write = <T>(statement: Statement<T>, attempt: WriteAttempt): Promise<T> =>
-    runWrite(database, statement).catch((cause: unknown) => rejectWrite(cause, attempt));
 
   /** Reads whether the caller owns the record; undefined if there is none, or if records have no owner. */
   async function isOwner({ writes }: ServedResource, id: string, caller: Caller) {
@@ -134,9 +135,11 @@ export function createOperations(
     return statement && database.run(statement, 'write');
   }
 
-  /** Whether the caller may read the records of a model. */
-  const readerOf = (caller: Caller): ((model: Model) => boolean) =>
-    visibilityFor(resources, (level) => meets(level, caller)).joinable;
+  /** What the caller may read. Resources that the admin area hides count as readable: their keys can still be set. */
+  function readerOf(caller: Caller): MayRead {
+    const { joinable } = visibilityFor(resources, (level) => meets(level, caller));
+    return (model) => !resources.has(model.name) || joinable(model);
+  }
 
   /** The version that a record has now; undefined if there is none. */
   const version = async (resource: ServedResource, idText: string): Promise<string | undefined> =>
@@ -154,19 +157,15 @@ export function createOperations(
     const body = await check(fields, resource, { id: undefined, caller, isStrict, mayRead });
     // A view or foreign table may allow duplicates, and a trigger may change the existing record instead.
     const mayRepeat = absent !== undefined && !resource.model.isTable;
-    const rejection = assertValid(resource, body, undefined, mayRepeat);
-    if (rejection) await rejection;
+    if (hasErrors(body) || mayRepeat) await rejectFaults(resource, undefined, body, mayRead);
     if (mayRepeat && (await version(resource, absent))) throw new Problem(412, EXISTS);
     const hashed = hashChanges(body.changes, passwords, requester);
     const changes = hashed instanceof Promise ? await hashed : hashed;
-    const unenforced = unenforcedHidden([body]);
-    const added = { changes, checks: body.checks, unenforced, author: caller };
-    const statement = resource.writes.insert(added);
-    const attempt = { resource, id: undefined, changes, body };
-    const { record, checks } = await write(statement, attempt);
+    const statement = resource.writes.insert({ changes, checks: body.checks, author: caller });
+    const { record, checks } = await write(statement, resource, changes, true);
     if (!record) {
-      await addFailures(resource.model, undefined, body, checks, database);
-      if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
+      addCheckErrors(body.checks, checks, body.errors);
+      if (hasErrors(body)) throw badBody(body.errors);
       throw new CallerChanged(); // nothing else keeps the statement from writing
     }
     return { json: record.json, version: recordResult(record, resource).version, id: record.id };
@@ -224,9 +223,10 @@ export function createOperations(
 
     /** All faults of a body, without writing it. Only the write itself reports duplicates. */
     async faults(resource: ServedResource, fields: JsonFields, writing: Writing): Promise<FieldErrors> {
-      const body = await check(fields, resource, { ...writing, mayRead: readerOf(writing.caller) });
+      const mayRead = readerOf(writing.caller);
+      const body = await check(fields, resource, { ...writing, mayRead });
       const id = writing.id === undefined ? undefined : parseId(resource, writing.id);
-      await addDatabaseFaults(resource.model, id, body, database);
+      await addFaults(resource, id, body, mayRead);
       return body.errors;
     },
 
@@ -238,25 +238,17 @@ export function createOperations(
       versions: Versions,
       isStrict?: boolean,
     ): Promise<RecordResult> {
-      const { model, output } = resource;
       const id = parseId(resource, idText);
       const mayRead = readerOf(caller);
       const body = await check(fields, resource, { id: id ?? idText, caller, isStrict, mayRead });
-      const maySeeOthers: MaySee = (column) => output.includes(column) && mayRead(model);
-      const maySee = async () => {
-        const isNeeded = id !== undefined && body.checks.some(dependsOnPresent);
-        return isNeeded && (await isOwner(resource, id, caller)) === false ? maySeeOthers : undefined;
-      };
-      const rejection = assertValid(resource, body, id, id === undefined, maySee);
-      if (rejection) await rejection;
+      if (hasErrors(body) || id === undefined) await rejectFaults(resource, id, body, mayRead);
       if (id === undefined) throw notFound(NO_RECORD);
       const hashed = hashChanges(body.changes, passwords, requester, resource);
       const changes = hashed instanceof Promise ? await hashed : hashed;
       const expected = rowVersions(resource, versions);
-      const unenforced = unenforcedHidden([body]);
-      const changed = { id, changes, checks: body.checks, unenforced, author: caller, versions: expected };
+      const changed = { id, changes, checks: body.checks, author: caller, versions: expected };
       const statement = resource.writes.update(changed);
-      const attempt = () => write(statement, { resource, id, changes, body });
+      const attempt = () => write(statement, resource, changes, false);
       const outcome = await writeOutcome(
         attempt,
         () => isOwner(resource, id, caller),
@@ -264,9 +256,9 @@ export function createOperations(
       );
       const { result, ownership } = outcome;
       // The statement did not read the record of another owner, so its checks run now.
-      if (ownership === 'others') await addDatabaseFaults(model, id, body, database, maySeeOthers);
-      else if (body.checks.length > 0) await addFailures(model, id, body, result.checks, database);
-      if (Object.keys(body.errors).length > 0) throw badBody(body.errors);
+      if (ownership === 'others') await addFaults(resource, id, body, mayRead);
+      else addCheckErrors(body.checks, result.checks, body.errors);
+      if (hasErrors(body)) throw badBody(body.errors);
       assertChangeable(outcome);
       return recordResult(result, resource);
     },

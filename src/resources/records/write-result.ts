@@ -10,12 +10,9 @@ import {
 } from '../../db/connection/database-errors.ts';
 import { isUnanswered } from '../../db/connection/driver.ts';
 import type { Statement } from '../../db/rows.ts';
-import type { Column, Model } from '../../db/schema/model.ts';
 import { addError, notFound, Problem, RECORD_BUSY, type FieldErrors } from '../../errors.ts';
-import { checkStatement, dependsOnPresent, type Check } from '../../query/statements/check-statements.ts';
+import type { Check } from '../../query/statements/check-statements.ts';
 import type { FoundRow } from '../../query/statements/write-sql.ts';
-import { addAllMissing } from '../references/composite-references.ts';
-import type { CheckedBody } from './checked-body.ts';
 import { CallerChanged, type ServedResource } from '../serve/served-resource.ts';
 
 export const NO_RECORD = 'There is no such record.';
@@ -48,47 +45,9 @@ export function addCheckErrors(
   results: readonly boolean[],
   errors: FieldErrors,
 ): void {
-  checks.forEach(({ fieldName, fault }, index) => {
-    if (!results[index]) addError(errors, fieldName, fault);
+  checks.forEach(({ fieldNames, fault }, index) => {
+    if (!results[index]) for (const name of fieldNames) addError(errors, name, fault);
   });
-}
-
-/** Whether the caller may see the record's present value of a column. */
-export type MaySee = (column: Column) => boolean;
-
-/**
- * Adds the faults that only the database knows, without writing.
- * @param maySee a check that would reveal a hidden value counts as failed
- */
-export async function addDatabaseFaults(
-  model: Model,
-  id: string | undefined,
-  { checks, later, errors }: Pick<CheckedBody, 'checks' | 'later' | 'errors'>,
-  database: Pick<Database, 'run'>,
-  maySee: MaySee = () => true,
-): Promise<void> {
-  const isAllowed = (check: Check): boolean => !dependsOnPresent(check) || maySee(check.column);
-  const allowed = checks.flatMap((check) => {
-    if (isAllowed(check)) return check;
-    return check.kind === 'keptReference' ? { ...check, kind: 'reference' as const } : [];
-  });
-  if (allowed.length > 0)
-    addCheckErrors(allowed, await database.run(checkStatement(model, id, allowed), 'write'), errors);
-  const others = checks.filter((check) => !isAllowed(check) && check.kind !== 'keptReference');
-  addCheckErrors(others, [], errors);
-  await addAllMissing(model, id, later, errors, database);
-}
-
-/** Adds the faults of the checks that have kept a statement from writing, and those that it did not check. */
-export async function addFailures(
-  model: Model,
-  id: string | undefined,
-  { checks, later, errors }: Pick<CheckedBody, 'checks' | 'later' | 'errors'>,
-  results: readonly boolean[],
-  database: Pick<Database, 'run'>,
-): Promise<void> {
-  addCheckErrors(checks, results, errors);
-  if (Object.keys(errors).length > 0) await addAllMissing(model, id, later, errors, database);
 }
 
 /** Outcome of an UPDATE or DELETE, and whether the caller owns the record. */

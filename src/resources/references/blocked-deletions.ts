@@ -5,7 +5,7 @@ import { foreignKeysOf, partsOf, type Column, type Model } from '../../db/schema
 import { Problem } from '../../errors.ts';
 import { referrersStatement } from '../../query/statements/conflict-statements.ts';
 import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
-import { FOREIGN_KEY_VIOLATION } from './composite-references.ts';
+import { FOREIGN_KEY_VIOLATION } from './reference-checks.ts';
 
 type Run = Pick<Database, 'run'>;
 

@@ -211,7 +211,7 @@ export function serveForAdmin(
       ]),
       owner: undefined,
       recording,
-      writes: new WriteStatements({ model, output, formatted: output, owner: undefined, recording }),
+      writes: new WriteStatements({ model, formatted: output, owner: undefined, recording }),
       hasCursors: false,
       maxLimit: Math.max(base.limit, 200),
       title: admin.title ?? humanize(definition.model),

@@ -207,7 +207,7 @@ export function serveResources(
       ordering: definition.ordering === undefined ? [] : parseOrdering(definition.ordering),
       recorded,
       recording,
-      writes: new WriteStatements({ model, output, formatted, owner, recording }),
+      writes: new WriteStatements({ model, formatted, owner, recording }),
     });
   }
   return served;

@@ -111,8 +111,8 @@ export function createUsers(
   const password = requiredColumn(model, 'password');
   const active = requiredColumn(model, 'active');
   const admin = requiredColumn(model, 'admin');
-  const output = [model.primaryKey];
-  const writes = new WriteStatements({ model, output, formatted: output, owner: undefined, recording });
+  const formatted = [model.primaryKey];
+  const writes = new WriteStatements({ model, formatted, owner: undefined, recording });
   const notForSet = new Map([
     [username, 'the NAME argument sets the user name'],
     [active, 'new users are always active'],

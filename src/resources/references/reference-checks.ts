@@ -1,0 +1,156 @@
+// Checks that the foreign keys of a write refer to records, and explains writes that they reject.
+import { isOfTable, type DatabaseError } from '../../db/connection/database-errors.ts';
+import { foreignKeysOf, partsOf, type Column, type Model } from '../../db/schema/model.ts';
+import { addError, badBody, type FieldErrors, type Problem } from '../../errors.ts';
+import type { Change } from '../../query/statements/change.ts';
+import {
+  isReferenceCheck,
+  type Check,
+  type ReferenceCheck,
+} from '../../query/statements/check-statements.ts';
+import type { WantedKeys } from '../../query/statements/insert-many.ts';
+import type { ServedResource } from '../serve/served-resource.ts';
+
+export const FOREIGN_KEY_VIOLATION = '23503';
+
+/** Whether a caller may read the records of a model. */
+export type MayRead = (model: Model) => boolean;
+
+const ABSENT = 'there is no such record';
+
+/** The error of a foreign key that refers to no record, and the fields that it names. */
+interface AbsentReference {
+  readonly fieldNames: readonly string[];
+  readonly fault: string;
+}
+
+/** @param known the columns that the caller has sent or may see */
+function absentReference(foreignKey: Column, known: (part: Column) => boolean): AbsentReference {
+  const fieldNames = partsOf(foreignKey)
+    .filter(known)
+    .map(({ key }) => key);
+  return { fieldNames, fault: fieldNames.length === 1 ? ABSENT : `${ABSENT} (${fieldNames.join(', ')})` };
+}
+
+/** The body of a write, as far as its references are concerned. */
+interface ReferencingBody {
+  readonly changes: readonly Change[];
+  readonly errors: FieldErrors;
+  readonly checks: Check[];
+}
+
+/**
+ * Adds a check for each foreign key that the body sets. A record that the caller may not read counts as missing. A PUT may keep such
+ * a reference, and one to nothing, unless that would reveal the value of an excluded column.
+ * @param sentAs the name under which the body has a foreign key of one column
+ */
+export function addReferenceChecks(
+  { changes, errors, checks }: ReferencingBody,
+  { model, owner, output, excluded }: ServedResource,
+  isUpdate: boolean,
+  mayRead: MayRead,
+  sentAs: (column: Column) => string,
+): void {
+  const changeOf = (part: Column): Change | undefined => changes.find(({ column }) => column === part);
+  // The service sets the owner, not the client.
+  const isSent = (part: Column): boolean => part !== owner && changeOf(part) !== undefined;
+  const hasFault = ({ key, name }: Column): boolean =>
+    Object.hasOwn(errors, key) || Object.hasOwn(errors, name);
+  /** The value after the write. Undefined if it is the present one, or if the database makes it. */
+  const valueOf = (part: Column): string | null | undefined => {
+    const change = changeOf(part);
+    if (change) return change.value;
+    return isUpdate || part.hasDefault || part.generated ? undefined : null;
+  };
+  const ownKey = isUpdate ? [] : partsOf(model.primaryKey).map(valueOf);
+  for (const foreignKey of foreignKeysOf(model)) {
+    const parts = partsOf(foreignKey);
+    const { references, isFull } = foreignKey;
+    if (!references || !parts.some(isSent) || parts.some(hasFault)) continue;
+    const values = parts.map(valueOf);
+    const isComplete = !values.includes(undefined);
+    const nulls = values.filter((value) => value === null).length;
+    const isItself = references === model && values.every((value, index) => value === ownKey[index]);
+    if (nulls === parts.length || (nulls > 0 && !isFull) || (isItself && isComplete)) continue;
+    const absent = foreignKey.parts
+      ? absentReference(foreignKey, (part) => output.includes(part) || isSent(part))
+      : { fieldNames: [sentAs(foreignKey)], fault: ABSENT };
+    const mayKeep = isUpdate && !parts.some((part) => excluded.has(part));
+    if (!mayRead(references) && !mayKeep) {
+      for (const name of absent.fieldNames) addError(errors, name, absent.fault);
+    } else if (isUpdate || isComplete) {
+      const kind = !mayRead(references) ? 'sameReference' : mayKeep ? 'keptReference' : 'reference';
+      checks.push({ ...absent, column: foreignKey, values, kind });
+    } // Else the database makes a value, and only its constraint can check the reference.
+  }
+}
+
+/** Whether a check needs present values of the record in columns that the caller may not read. */
+export const readsExcluded = (
+  { column, values }: ReferenceCheck,
+  { excluded }: Pick<ServedResource, 'excluded'>,
+): boolean => partsOf(column).some((part, index) => values[index] === undefined && excluded.has(part));
+
+/** Several values as one text. */
+const keyText = (values: readonly (string | null | undefined)[]): string => JSON.stringify(values);
+
+/** A check of one of several new records. */
+interface PlacedCheck {
+  /** The index of the record. */
+  readonly index: number;
+  readonly check: ReferenceCheck;
+}
+
+/** The references of several new records to others. Each key is asked for once. */
+export class ReferencesOfMany {
+  readonly #byForeignKey = new Map<Column, PlacedCheck[]>();
+  readonly wanted: readonly WantedKeys[];
+
+  constructor(bodies: readonly Pick<ReferencingBody, 'changes' | 'checks'>[], model: Model) {
+    const keyParts = partsOf(model.primaryKey);
+    const ownKeys = new Set(
+      bodies.map(({ changes }) =>
+        keyText(keyParts.map((part) => changes.find(({ column }) => column === part)?.value)),
+      ),
+    );
+    bodies.forEach(({ checks }, index) => {
+      for (const check of checks.filter(isReferenceCheck)) {
+        // Records may refer to each other.
+        if (check.column.references === model && ownKeys.has(keyText(check.values))) continue;
+        const known = this.#byForeignKey.get(check.column);
+        if (known) known.push({ index, check });
+        else this.#byForeignKey.set(check.column, [{ index, check }]);
+      }
+    });
+    this.wanted = [...this.#byForeignKey].map(([foreignKey, placed]) => {
+      const keys = new Map(placed.map(({ check: { values } }) => [keyText(values), values]));
+      return { foreignKey, keys: [...keys.values()].map((values) => values.map((value) => value ?? null)) };
+    });
+  }
+
+  /**
+   * The checks that fail.
+   * @param existing the answers for `wanted`
+   */
+  failures(existing: readonly (readonly boolean[])[]): PlacedCheck[] {
+    return this.wanted.flatMap(({ foreignKey, keys }, at) => {
+      const missing = new Set(keys.filter((_, position) => existing[at]?.[position] !== true).map(keyText));
+      const placed = this.#byForeignKey.get(foreignKey) ?? [];
+      return placed.filter(({ check }) => missing.has(keyText(check.values)));
+    });
+  }
+}
+
+/** The answer to a write that the constraint of a foreign key of several columns has refused; undefined for any other error. */
+export function missingReference(
+  error: DatabaseError,
+  { model, output }: Pick<ServedResource, 'model' | 'output'>,
+  changes: readonly Change[],
+): Problem | undefined {
+  if (error.code !== FOREIGN_KEY_VIOLATION || !isOfTable(model, error)) return undefined;
+  const found = model.foreignKeys.find(({ constraint }) => constraint === error.constraint_name);
+  if (!found) return undefined;
+  const isSent = (part: Column): boolean => changes.some(({ column }) => column === part);
+  const { fieldNames, fault } = absentReference(found, (part) => output.includes(part) || isSent(part));
+  return badBody(Object.fromEntries(fieldNames.map((key) => [key, [fault]])));
+}
