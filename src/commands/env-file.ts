@@ -10,14 +10,6 @@ export const ENV_FILE = '.env';
 /** The variables of the process without those of the file. */
 export const INHERITED: Readonly<NodeJS.ProcessEnv> = { ...process.env };
 
-/** The variables of the file that the process lacks. It may have a setting as DATABASE_URL or as DATABASE_URL_FILE. */
-const fileVariables = (): NodeJS.ProcessEnv =>
-  Object.fromEntries(
-    Object.entries(parseEnv(readSettingsFile(ENV_FILE))).filter(
-      ([name]) => INHERITED[name] === undefined && !isOverridden(name, INHERITED),
-    ),
-  );
-
 const NAMES = Object.keys(SETTINGS).flatMap((name) => [name, `${name}_FILE`]);
 
 /** The letters and digits of a name, in upper case. */
@@ -42,16 +34,9 @@ export function misspelledNames(): string[] {
   });
 }
 
-/** Adds the variables of the file to those of the process. Variables that are set already stay as they are. */
+/** Adds the variables of the file that the process lacks. It may have a setting as DATABASE_URL or as DATABASE_URL_FILE. */
 export function loadEnvFile(): void {
-  if (existsSync(ENV_FILE)) Object.assign(process.env, fileVariables());
-}
-
-/** The variables that a process started now would have; those of the file only if it can be read. */
-export function currentVariables(): NodeJS.ProcessEnv {
-  try {
-    return { ...fileVariables(), ...INHERITED };
-  } catch {
-    return INHERITED;
-  }
+  if (!existsSync(ENV_FILE)) return;
+  for (const [name, value] of Object.entries(parseEnv(readSettingsFile(ENV_FILE))))
+    if (INHERITED[name] === undefined && !isOverridden(name, INHERITED)) process.env[name] = value;
 }

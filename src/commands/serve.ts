@@ -191,7 +191,7 @@ without interruption.
 Configure the service with the settings below.
 
 Options:
-  --watch    start again when .env changes, or a script or JSON file in the folder of the registry or a subfolder
+  --watch    start again when the registry or a file that it imports changes (Node's --watch)
   --help     show this help
 `;
 
@@ -203,7 +203,7 @@ export async function serve(args: readonly string[], io: Io, generalHelp: string
   const parsed = parse(args, { watch: { type: 'boolean' } }, `${HELP}\n${generalHelp}`, io);
   if (!parsed) return;
   refuseArguments(parsed.positionals);
-  if (parsed.values.watch) return serveWatching(process.argv[1] ?? '', io);
+  if (parsed.values.watch) return serveWatching(process.argv[1] ?? '');
   const settings = readSettings(io.env);
   if (isWorker) return run(settings, joinParent(settings));
   // With --watch, the service is a single process, which is started again.
