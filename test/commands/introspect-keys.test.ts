@@ -100,18 +100,25 @@ describe('the registry of a schema with unusual keys', () => {
     }
   });
 
-  test('simple check constraints and those of domains are choices and bounds', () => {
+  test('a list in a check constraint, also of a domain, is choices, and other constraints are comments', () => {
     assert.deepEqual(find('ticket')?.columns, {
       state: { type: 'text', choices: ['open', "it's done"], default: 'open' },
-      kind: { type: 'string', choices: ['a', 'b, c'], null: true },
+      kind: { type: 'string', null: true },
       grade: { type: 'string', choices: ['A', 'B'], null: true },
       weight: { type: 'integer', choices: [1, 2, -3], null: true },
-      priority: { type: 'integer', min: 1, max: 5 },
-      hours: { type: 'decimal', min: 0, null: true },
+      priority: { type: 'integer' },
+      hours: { type: 'decimal', null: true },
       price: { type: 'decimal', null: true },
       note: { type: 'text', null: true },
       code: { type: 'text', null: true },
     });
+    for (const comment of [
+      `kind: PostgreSQL checks (((kind)::text = 'a'::text) OR ((kind)::text = 'b, c'::text)).`,
+      'priority: PostgreSQL checks ((priority >= 1) AND (priority <= 5)). Add min and max if it bounds the value.',
+      'note: PostgreSQL checks (length(note) > 3).',
+    ])
+      assert.ok(text.includes(`      // ${comment}\n`), comment);
+    assert.doesNotMatch(text, /(state|grade|weight): PostgreSQL/);
   });
 
   test('the admin area offers no form for new records that need a hidden column', async () => {

@@ -71,7 +71,7 @@ describe('a column with the default of the database', () => {
   });
 });
 
-/** It lacks `number`, which the trigger always fills, and `size`, which it does not. */
+/** It lacks `number` and `size`, which the trigger may fill. */
 const short: Resource = { model: 'invoice', columns: { title: { type: 'string' } }, access: 'user' };
 
 test('a required column that is not in the registry stops the start with three ways out, and leaving out POST in `methods` is one', async (t) => {

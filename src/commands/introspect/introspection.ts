@@ -4,10 +4,11 @@ import { isView, type Catalog, type CatalogColumn, type CatalogTable } from '../
 import { FILLED_BY_DATABASE } from '../../db/schema/model-definition.ts';
 import type { Relation } from '../../db/schema/relations.ts';
 import { inheritance } from '../../db/schema/schema-differences.ts';
+import type { ColumnType } from '../../db/types/column-type.ts';
 import { KEY_TYPES } from '../../db/types/column-types.ts';
 import { checkValues } from '../../resources/check/check-column.ts';
 import { SYSTEM_TABLES } from '../../resources/definition/system-tables.ts';
-import { limitsOf } from './check-constraints.ts';
+import { readChecks } from './check-constraints.ts';
 import { defaultOf, type Printed } from './default-value.ts';
 import {
   linkOf,
@@ -19,10 +20,10 @@ import {
   type Served,
 } from './existing-foreign-keys.ts';
 import { keyOf, kindOf, viewKeyOf } from './existing-keys.ts';
-import { isSecret, nameColumn, nameModel, uniqueName } from './model-names.ts';
+import { isSecret, listNames, nameColumn, nameModel, uniqueName } from './model-names.ts';
 import { proposedKey, type ReadRelations } from './proposed-keys.ts';
 import { typeFor, type NamedType } from './stored-types.ts';
-import { triggerEffect, type TriggerFinding } from '../../db/schema/trigger-columns.ts';
+import { fillingTrigger, unclearTriggers } from '../../db/schema/trigger-columns.ts';
 
 interface IntrospectedColumn {
   readonly name: string;
@@ -102,10 +103,10 @@ function defineColumn(
   { name: type, of: element, type: columnType }: NamedType,
   link: Link | undefined,
   { relation, found, key }: Served,
+  choices: readonly Printed[] | undefined,
 ): Record<string, Printed> {
   const about = relation.columns.find(({ field }) => field === stored.field);
   const target = type === 'foreignKey' ? link?.target : undefined;
-  const limits = target || stored.generated ? {} : limitsOf(about?.checks ?? [], stored.field, columnType);
   const isUnique = found.indexes.some(
     ({ unique, partial, fields }) => unique && !partial && sameFields(fields, [stored.field]),
   );
@@ -115,7 +116,7 @@ function defineColumn(
     ...(target ? { references: target.model } : {}),
     ...(target && link?.onDelete !== 'restrict' ? { onDelete: link?.onDelete ?? '' } : {}),
     ...((target ? `${name}_id` : name) === stored.field ? {} : { column: stored.field }),
-    ...(stored.labels ? { choices: stored.labels } : limits),
+    ...(choices ? { choices } : {}),
     // Nothing in the database says that the key of a view is never NULL.
     ...(stored.nullable && !key.fields.includes(stored.field) ? { null: true } : {}),
     ...(isUnique && !sameFields(key.fields, [stored.field]) ? { unique: true } : {}),
@@ -128,16 +129,13 @@ function defineColumn(
   return faults.some(({ key }) => key === 'default') ? definition : withDefault;
 }
 
-/** What the author should know of a required column that a trigger sets. */
-function triggerNote({ effect, trigger }: TriggerFinding, name: string): string {
-  if (effect === 'filled') return `The trigger ${trigger} fills ${name}.`;
-  if (effect === 'changed')
-    return `The trigger ${trigger} changes ${name}. If it also fills it, add default: 'database' to ${name}.`;
-  return `The trigger ${trigger} may fill ${name}, so no record can be added. If it always does, add default: 'database' to ${name}, and remove methods and admin.allow.`;
-}
+/** What the author should complete by the check constraints that the registry does not say. */
+const checkNote = (check: string, name: string, { bounded }: ColumnType): string =>
+  `${name}: PostgreSQL checks ${check}.${bounded ? ' Add min and max if it bounds the value.' : ''}`;
 
-const keyNote = ({ trigger }: TriggerFinding, field: string): string =>
-  `The trigger ${trigger} may fill the key ${field}, but clients must send it: a default in SQL would help.`;
+/** What the author should complete by triggers that may fill required columns. */
+const triggerNote = (triggers: readonly string[], required: readonly string[]): string =>
+  `Before an INSERT, the ${triggers.length === 1 ? 'trigger' : 'triggers'} ${listNames(triggers)} may fill ${listNames(required)}: add default: 'database' to what is always filled.`;
 
 function introspectRelation(one: Served, served: readonly Served[]): IntrospectedResource {
   const { relation, found, model, key, isProven, proposedFrom = [] } = one;
@@ -147,6 +145,7 @@ function introspectRelation(one: Served, served: readonly Served[]): Introspecte
   let isAddable = true;
   let hasRequiredSecret = false;
   const readonly: string[] = [];
+  const required: string[] = [];
   const names = new Set<string>();
   const namesByField = new Map<string, string>();
   for (const stored of found.columns) {
@@ -154,26 +153,21 @@ function introspectRelation(one: Served, served: readonly Served[]): Introspecte
     const link = linkOf(stored, one, served);
     if (link?.fault !== undefined) notes.push(`${field} refers to ${link.fault}.`);
     const isRequired = !isView(found) && !stored.nullable && !stored.hasDefault && !stored.generated;
-    const filling = isRequired ? triggerEffect(found.triggers, field) : undefined;
-    const isFilled = filling?.effect === 'filled';
-    if (key.type && sameFields(key.fields, [field])) {
-      if (filling && filling.effect !== 'changed') notes.push(keyNote(filling, field));
-      continue;
-    }
+    const filling = isRequired ? fillingTrigger(found.triggers, field) : undefined;
+    if (key.type && sameFields(key.fields, [field])) continue;
     const isForeignKey = link !== undefined && link.fault === undefined;
     const keyType = KEY_TYPES[link?.target?.key.type ?? 'integer'];
     const type: NamedType | undefined = isForeignKey
       ? { name: 'foreignKey', type: keyType }
       : typeFor(stored);
     if (!type) {
-      const isLost = !stored.nullable && !stored.hasDefault && !isFilled;
+      const isLost = isRequired && filling === undefined;
       isAddable &&= !isLost;
-      const consequence =
-        isLost && !isView(found)
-          ? ' It is required, so no record can be added: a default in SQL would help.'
-          : isFilled
-            ? ` ${triggerNote(filling, field)}`
-            : '';
+      const consequence = isLost
+        ? ' It is required, so no record can be added: a default in SQL would help.'
+        : filling === undefined
+          ? ''
+          : ` The trigger ${filling} fills it.`;
       notes.push(`${field} is left out: no column type supports ${stored.printed}.${consequence}`);
       continue;
     }
@@ -184,21 +178,27 @@ function introspectRelation(one: Served, served: readonly Served[]): Introspecte
     names.add(name);
     if (isForeignKey) names.add(`${name}_id`);
     namesByField.set(field, name);
-    if (filling) notes.push(triggerNote(filling, name));
-    isAddable &&= filling?.effect !== 'perhaps';
-    const definition = defineColumn(stored, name, type, link, one);
+    if (filling !== undefined) notes.push(`The trigger ${filling} fills ${name}.`);
+    else if (isRequired) required.push(name);
+    const about = relation.columns.find((other) => other.field === field);
+    const hasLimits = !isForeignKey && !stored.generated;
+    const checks = readChecks(hasLimits ? (about?.checks ?? []) : [], type.type);
+    notes.push(...checks.others.map((check) => checkNote(check, name, type.type)));
+    const choices = stored.labels ?? checks.choices;
+    const definition = defineColumn(stored, name, type, link, one, choices);
     columns.push({
       name,
-      definition: isFilled ? { ...definition, default: FILLED_BY_DATABASE } : definition,
+      definition: filling === undefined ? definition : { ...definition, default: FILLED_BY_DATABASE },
     });
-    const about = relation.columns.find((other) => other.field === field);
     // No method writes to a view.
     if (!isView(found) && (stored.generated || (about?.identity ?? '') !== '')) readonly.push(name);
     if (isSecret(field) || copiesSecret(found, field)) {
       secrets.push(name);
-      hasRequiredSecret ||= isRequired && !isFilled;
+      hasRequiredSecret ||= isRequired && filling === undefined;
     }
   }
+  const unclear = unclearTriggers(found.triggers);
+  if (unclear.length > 0 && required.length > 0) notes.push(triggerNote(unclear, required));
   const nameOf = (field: string): string | undefined => namesByField.get(field);
   const foreignKeys: Record<string, PrintedForeignKey> = {};
   for (const foreignKey of namedForeignKeys(one, served)) {

@@ -140,8 +140,7 @@ select coalesce(json_agg(json_build_object(
   'triggers', (
     select coalesce(json_agg(json_build_object(
       'name', g.tgname,
-      'language', l.lanname,
-      'source', p.prosrc,
+      'builtIn', case when l.lanname in ('internal', 'c') then p.prosrc end,
       'arguments', encode(g.tgargs, 'escape'),
       'isConditional', g.tgqual is not null
     ) order by g.tgname), '[]')

@@ -84,10 +84,8 @@ export interface CatalogForeignKey {
 /** A trigger that runs for each row before its INSERT. */
 export interface Trigger {
   readonly name: string;
-  /** The language of its function, such as `plpgsql`. */
-  readonly language: string;
-  /** The source of its function. */
-  readonly source: string;
+  /** The symbol of its function, if PostgreSQL or an extension has it in C; else null. */
+  readonly builtIn: string | null;
   /** Each one ends with `\\000`. Bytes that are not ASCII are octal. */
   readonly arguments: string;
   /** It has a WHEN condition. */

@@ -27,7 +27,7 @@ import {
   tableOf,
   type ModelDefinition,
 } from './model-definition.ts';
-import { triggerEffect } from './trigger-columns.ts';
+import { fillingTrigger } from './trigger-columns.ts';
 import { missingPrivileges, type Privilege } from './missing-privileges.ts';
 
 /**
@@ -201,7 +201,7 @@ export function unfilledFields(definition: ModelDefinition, found: CatalogTable)
     .filter(({ field }) => !known.has(field))
     .filter(({ nullable, hasDefault, generated }) => !nullable && !hasDefault && !generated)
     .map(({ field }) => field)
-    .filter((field) => triggerEffect(found.triggers, field)?.effect !== 'filled');
+    .filter((field) => fillingTrigger(found.triggers, field) === undefined);
 }
 
 /** Why no record can be added to a table with such a column. @param wayOut a further way to end the fault */
