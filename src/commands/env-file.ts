@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { isOverridden, SETTINGS } from '../config.ts';
-import { distance } from '../resources/definition/check-keys.ts';
+import { distance } from '../resources/definition/shape.ts';
 import { readSettingsFile } from '../setting-values.ts';
 
 export const ENV_FILE = '.env';

@@ -68,7 +68,7 @@ const COLUMNS: [column: Loose, ...keys: string[]][] = [
   [{ type: 'text', choices: [1] }, 'choices'],
   [{ type: 'text', choices: ['a'], default: 'b' }, 'default'],
   [{ type: 'integer', choices: ['5', 6], default: 5 }, 'choices'],
-  [{ type: 'integer', choices: ['5', 6], default: 7 }, 'choices', 'default'],
+  [{ type: 'integer', choices: ['5', 6], default: 7 }, 'choices'],
   [{ type: 'decimal', precision: 2000, scale: 1500 }, 'precision', 'scale'],
   [{ type: 'decimal', precision: '10', scale: 2 }, 'precision'],
   [{ type: 'decimal', scale: 2 }, 'scale'],
@@ -79,7 +79,7 @@ const COLUMNS: [column: Loose, ...keys: string[]][] = [
   [{ type: 'int', min: 1, max: 10, default: 50 }, 'type'],
   [{ type: 'varchar', maxLength: 3, choices: ['a', 'abcd'] }, 'type'],
   [{ type: 'numeric', precision: 4, scale: 2, default: '123.456' }, 'type'],
-  [{ type: 'foreignKey', references: 'none', default: {}, choices: [true] }, 'references', 'default', 'choices'],
+  [{ type: 'foreignKey', references: 'none', default: {}, choices: [true] }, 'references'],
 ]; // prettier-ignore
 
 /** Names that neither a column nor a foreign key may have. */
@@ -107,7 +107,8 @@ const RESOURCES: [keys: object, ...faults: string[]][] = [
   [{ primaryKey: { type: 'integer', column: 'x' } }, 'columns.x'],
   [{ access: 'everyone', read: 'nobody' }, 'access', 'read'],
   [{ exclude: 'x' }, 'exclude'],
-  [{ exclude: ['y'], readonly: ['x', 'z', 5] }, 'exclude', 'readonly', 'readonly'],
+  [{ exclude: ['y'], readonly: ['x', 'z', 5] }, 'readonly'],
+  [{ exclude: ['y'], readonly: ['x', 'z', 'z'] }, 'exclude', 'readonly', 'readonly'],
   [{ exclude: ['id'] }, 'exclude'],
   [{ limit: 0, maxLimit: 1.5 }, 'limit', 'maxLimit'],
   [{ limit: '20' }, 'limit'],
@@ -135,9 +136,10 @@ const RESOURCES: [keys: object, ...faults: string[]][] = [
   [{ owner: 'x' }, 'owner'],
   [{ owner: 'y' }, 'owner'],
   [{ admin: true }, 'admin'],
-  [{ admin: { colour: 'red', hidden: 1, list: ['y'], readonly: 'x' } }, 'admin.colour', 'admin.hidden', 'admin.list', 'admin.readonly'],
-  [{ admin: { search: ['y'], filters: 'x', label: 5 } }, 'admin.search', 'admin.filters', 'admin.label'],
-  [{ admin: { list: ['y', 'x'], search: ['y', 'x'], exclude: ['x', 'y'], label: '{x} {y}' } }, 'admin.list', 'admin.list', 'admin.search', 'admin.search', 'admin.exclude', 'admin.label', 'admin.label'],
+  [{ admin: { colour: 'red', hidden: 1, list: ['y'], readonly: 'x' } }, 'admin.colour', 'admin.hidden', 'admin.readonly'],
+  [{ admin: { search: ['y'], filters: 'x', label: 5 } }, 'admin.filters', 'admin.label'],
+  [{ admin: { list: ['y', 'x'], readonly: ['y'], exclude: ['x', 'y'] } }, 'admin.readonly', 'admin.exclude'],
+  [{ admin: { list: ['y', 'x'], search: ['y', 'x'], exclude: ['x'], label: '{x} {y}' } }, 'admin.list', 'admin.list', 'admin.search', 'admin.search', 'admin.label', 'admin.label'],
 ]; // prettier-ignore
 
 describe('an invalid registry stops the start', () => {
@@ -258,7 +260,7 @@ describe('an invalid registry stops the start', () => {
       ],
       ['a: model', 'a: methods'],
     );
-    await assertFaults([{ ...a, table: 'a' }, a], ['a: model']);
+    await assertFaults([{ ...a, table: 'a' }, a], ['a: model', 'a: methods']);
     await assertFaults(
       [
         { ...a, table: 'x.y.z' },

@@ -1,6 +1,8 @@
 // Checks the panels of a registry file.
 import { faultIf, type Fault } from '../../errors.ts';
-import { checkKeys, isObject, unknownKeys } from '../definition/check-keys.ts';
+import type { Panel } from '../definition/panel.ts';
+import { PANEL } from './registry-shape.ts';
+import { isObject } from '../definition/shape.ts';
 
 /**
  * Checks panels, which may be anything, since a registry file need not use types.
@@ -9,18 +11,19 @@ import { checkKeys, isObject, unknownKeys } from '../definition/check-keys.ts';
 export function checkPanels(panels: unknown): Fault[] {
   if (!Array.isArray(panels))
     return [{ model: 'the registry', key: '', text: 'panels must be an array of panels' }];
-  const titles = panels.map((panel: unknown) => (isObject(panel) ? panel['title'] : undefined));
-  return Array.from(panels as unknown[], (panel, index) => {
-    const title = titles[index];
+  const all = Array.from(panels as unknown[]);
+  const faults = all.flatMap((panel, index) => {
+    const title = isObject(panel) ? panel['title'] : undefined;
     const isTitled = typeof title === 'string' && title.trim() !== '';
     const model = `panel ${isTitled ? JSON.stringify(title) : index + 1}`;
-    if (!isObject(panel)) return [{ model, key: '', text: 'must be an object' }];
-    return [
-      ...unknownKeys(panel, ['title', 'text', 'load']),
-      ...faultIf(!isTitled, 'title', 'must be a non-empty string'),
-      ...faultIf(isTitled && titles.indexOf(title) < index, 'title', 'another panel has this title'),
-      ...checkKeys(panel, ['text'], (text) => typeof text === 'string', 'must be a string'),
-      ...faultIf(typeof panel['load'] !== 'function', 'load', 'must be a function'),
-    ].map((fault) => ({ model, ...fault }));
-  }).flat();
+    return PANEL(panel, '').map((fault) => ({ model, ...fault }));
+  });
+  if (faults.length > 0) return faults;
+  const titles = (all as readonly Panel[]).map(({ title }) => title);
+  return titles.flatMap((title, index) =>
+    faultIf(titles.indexOf(title) < index, 'title', 'another panel has this title').map((fault) => ({
+      model: `panel ${JSON.stringify(title)}`,
+      ...fault,
+    })),
+  );
 }

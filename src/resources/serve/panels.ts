@@ -3,7 +3,7 @@ import { setMaxListeners } from 'node:events';
 import type { Database } from '../../db/connection/database.ts';
 import { text } from '../../db/rows.ts';
 import { ClientGone, SERVICE, type Requester } from '../../db/lanes/requester.ts';
-import { isObject } from '../definition/check-keys.ts';
+import { isObject } from '../definition/shape.ts';
 import type { Panel, PanelContent, PanelContext, PanelSeries, PanelTable } from '../definition/panel.ts';
 
 /** A panel has returned something that cannot be shown. */

@@ -213,12 +213,9 @@ export function serveResources(
   return served;
 }
 
-/**
- * Whether every caller who meets the level `own` also meets `other`. An invalid `own` counts as yes, because another check
- * reports it.
- */
-export const covers = (own: AccessLevel, other: AccessLevel): boolean =>
-  !ACCESS_LEVELS.includes(own) || ACCESS_LEVELS.indexOf(other) <= ACCESS_LEVELS.indexOf(own);
+/** Whether every caller who meets the level `own` also meets `other`. */
+const covers = (own: AccessLevel, other: AccessLevel): boolean =>
+  ACCESS_LEVELS.indexOf(other) <= ACCESS_LEVELS.indexOf(own);
 
 /** The faults of default orderings. Every caller who may read the resource must also be able to request its ordering. */
 export function checkOrderings(resources: ServedResources): Fault[] {

@@ -1,0 +1,101 @@
+// Checks the meaning of one resource: names of columns, and keys that belong together.
+import { fieldOf, keyFieldsOf, keyNamesOf } from '../../db/schema/model-definition.ts';
+import { faultIf, type FieldErrors, type KeyFault } from '../../errors.ts';
+import { checkOrderingLength } from '../../query/parse/grammar.ts';
+import type { Resource } from '../definition/resource.ts';
+import { checkColumn } from './check-column.ts';
+import { checkCompositeForeignKeys, checkCompositeKey } from './check-keys.ts';
+
+/** The types of columns that can hold the version of a row. */
+const VERSION_TYPES: readonly string[] = ['integer', 'bigint', 'uuid', 'datetime', 'string'];
+
+/** PostgreSQL's system columns, which every table has. */
+const SYSTEM_FIELDS = ['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid'];
+
+export function checkResource(resource: Resource, resources: readonly Resource[]): KeyFault[] {
+  const { columns, exclude, readonly, admin, limit = 1, maxLimit = 1000, methods = [] } = resource;
+  const names = { exclude, readonly, 'admin.readonly': admin?.readonly, 'admin.exclude': admin?.exclude };
+  return [
+    ...checkCompositeKey(resource),
+    ...checkCompositeForeignKeys(resource, resources),
+    ...Object.keys(columns).flatMap((name) => checkNamedColumn(name, resource, resources)),
+    ...checkFields(resource),
+    ...Object.entries(names).flatMap(([key, listed = []]) =>
+      listed.flatMap((name) =>
+        faultIf(!Object.hasOwn(columns, name), key, `there is no column ${JSON.stringify(name)}`),
+      ),
+    ),
+    ...checkVersion(resource),
+    ...checkOrdering(resource),
+    ...faultIf(
+      resource.cache !== undefined && (resource.read ?? 'default') !== 'default',
+      'cache',
+      'has no effect, because caches may keep only what anyone may read: remove it',
+    ),
+    ...faultIf(
+      resource.countLevel !== undefined && resource.maxCount === undefined,
+      'countLevel',
+      'has no effect without maxCount',
+    ),
+    ...faultIf(limit > maxLimit, 'limit', 'must not be greater than maxLimit'),
+    ...faultIf(new Set(methods).size < methods.length, 'methods', 'must not name a method twice'),
+  ];
+}
+
+function checkNamedColumn(name: string, { columns }: Resource, resources: readonly Resource[]): KeyFault[] {
+  const column = columns[name];
+  const key = `columns.${name}`;
+  if (!column) return [];
+  if (column.type === 'foreignKey') {
+    const { references } = column;
+    const target = resources.find(({ model }) => model === references);
+    if (!target)
+      return [{ key: `${key}.references`, text: `there is no model ${JSON.stringify(references)}` }];
+    if (keyNamesOf(target))
+      return [{ key: `${key}.references`, text: `${references} has primaryKey.columns: use foreignKeys` }];
+  }
+  return checkColumn(column, resources).map((fault) => ({ ...fault, key: `${key}.${fault.key}` }));
+}
+
+/** The faults of columns that share one name in JSON, or one column of the database. */
+function checkFields(resource: Resource): KeyFault[] {
+  const users = new Map(SYSTEM_FIELDS.map((field) => [field, 'PostgreSQL itself']));
+  const [keyField = ''] = keyNamesOf(resource) ? [] : keyFieldsOf(resource);
+  const keyFaults = faultIf(
+    users.has(keyField),
+    'primaryKey.column',
+    `${keyField} is a system column of PostgreSQL`,
+  );
+  users.set(keyField, 'the primary key');
+  const columnFaults = Object.entries(resource.columns).flatMap(([name, column]) => {
+    if (column.type === 'foreignKey' && Object.hasOwn(resource.columns, `${name}_id`))
+      return [
+        { key: `columns.${name}`, text: `its name in JSON, ${name}_id, is the name of another column` },
+      ];
+    const field = fieldOf(name, column);
+    const other = users.get(field);
+    users.set(field, name);
+    return faultIf(
+      other !== undefined,
+      `columns.${name}`,
+      `its database column ${field} is already used by ${other}`,
+    );
+  });
+  return [...keyFaults, ...columnFaults];
+}
+
+function checkVersion({ version, columns }: Resource): KeyFault[] {
+  if (version === undefined) return [];
+  const column = Object.hasOwn(columns, version) ? columns[version] : undefined;
+  const fault = (text: string): KeyFault[] => [{ key: 'version', text: `must name a column${text}` }];
+  if (!column) return fault('');
+  if (!VERSION_TYPES.includes(column.type))
+    return fault(` of type ${VERSION_TYPES.join(', ')} (got ${column.type})`);
+  return column.null === true ? fault(' without null: true') : [];
+}
+
+function checkOrdering({ ordering }: Resource): KeyFault[] {
+  const errors: FieldErrors = {};
+  checkOrderingLength(ordering?.split(',').length ?? 0, errors);
+  return (errors['ordering'] ?? []).map((text) => ({ key: 'ordering', text }));
+}

@@ -1,0 +1,262 @@
+// The shape of a registry file: one table of keys and types for each kind of object.
+import { ACCESS_LEVELS } from '../../config.ts';
+import { RESERVED_NAMES } from '../../db/schema/model-definition.ts';
+import { ON_DELETE } from '../../db/schema/model.ts';
+import { ARRAY_TYPES } from '../../db/types/array-types.ts';
+import type { ColumnType } from '../../db/types/column-type.ts';
+import { COLUMN_TYPES, KEY_TYPE_NAMES } from '../../db/types/column-types.ts';
+import { ACTIONS, METHODS } from '../definition/resource.ts';
+import { SYSTEM_PREFIX } from '../definition/system-tables.ts';
+import {
+  aBoolean,
+  anything,
+  arrayOf,
+  both,
+  isIn,
+  isObject,
+  isWhole,
+  mapOf,
+  objectOf,
+  oneOf,
+  printed,
+  such,
+  whole,
+  type Shape,
+} from '../definition/shape.ts';
+
+/** Maximum columns of a key. */
+const MAX_PARTS = 8;
+/** PostgreSQL's maximum length of a varchar. */
+const MAX_CHARACTERS = 10_485_760;
+/** PostgreSQL's maximum precision of a decimal. */
+const MAX_DIGITS = 1000;
+/** Maximum `minLength` of a password. Clients may send a stored hash back, which must not be too short. */
+const MAX_MIN_LENGTH = 64;
+
+export const OWNER_FAULT = 'must name a foreign key';
+export const SCALE_FAULT = 'must be a whole number from 0 to precision';
+const TOO_LONG = 'must have at most 63 bytes, because PostgreSQL truncates longer names';
+const SYSTEM_NAME = `names that start with ${SYSTEM_PREFIX} are reserved for system tables`;
+
+const isString = (value: unknown): value is string => typeof value === 'string';
+const isNonEmpty = (value: unknown): boolean => isString(value) && value !== '';
+const matches =
+  (pattern: RegExp) =>
+  (value: unknown): boolean =>
+    isString(value) && pattern.test(value);
+
+/** A text that PostgreSQL can store: without NUL characters and lone surrogates. */
+const TEXT = such(matches(/^[^\0\p{Cs}]+$/u), 'must be a non-empty string without NUL characters');
+/** The parts of `schema.table` count each. */
+const fitsName = such(
+  (value) =>
+    String(value)
+      .split('.')
+      .every((part) => Buffer.byteLength(part) <= 63),
+  TOO_LONG,
+);
+const FIELD = both(
+  TEXT,
+  such((value) => Buffer.byteLength(String(value)) <= 63, TOO_LONG),
+);
+const noSystemName = such(
+  (value) => !String(value).split('.').at(-1)?.startsWith(SYSTEM_PREFIX),
+  SYSTEM_NAME,
+);
+
+const LEVEL = oneOf(ACCESS_LEVELS);
+const NAMES = arrayOf(isString, 'must be an array of column names');
+const NON_EMPTY = such(isNonEmpty, 'must be a non-empty string');
+const MODEL_NAME = such(isString, 'must be the name of a model');
+const PARTS = arrayOf(isString, `must be an array of 1 to ${MAX_PARTS} columns`, 1, MAX_PARTS);
+
+/** What is wrong with the name of a column or foreign key, if anything. */
+function nameFault(name: string): string | undefined {
+  if (isIn(RESERVED_NAMES)(name)) return 'this name is reserved';
+  if (name.includes('__')) return 'a name must not contain __, which separates the parts of a filter';
+  if (!/^[A-Za-z][A-Za-z0-9_]*$/.test(name) || name.endsWith('_'))
+    return 'a name must have only letters, digits and underscores, start with a letter and not end with an underscore';
+  return name.length > 60 ? `a name must have at most 60 characters (got ${name.length})` : undefined;
+}
+
+/** The wrong value of a key for a message; '' if the key is absent. */
+const got = (value: unknown): string => (value === undefined ? '' : ` (got ${printed(value)})`);
+const typeIn = (names: readonly string[]): Shape =>
+  such(isIn(names), (value) => `must be one of ${names.join(', ')}${got(value)}`);
+
+const COMMON = {
+  type: typeIn([...Object.keys(COLUMN_TYPES), 'array', 'foreignKey']),
+  null: aBoolean,
+  unique: aBoolean,
+  index: aBoolean,
+  column: FIELD,
+  label: TEXT,
+  help: TEXT,
+};
+const VALUES = {
+  default: anything,
+  choices: arrayOf(() => true, 'must be an array of values', 1),
+};
+const BOUND = such(Number.isFinite, 'must be a number');
+const LENGTH = { maxLength: whole(1, MAX_CHARACTERS) };
+const BOUNDS = { min: BOUND, max: BOUND };
+const DIGITS = {
+  precision: whole(1, MAX_DIGITS),
+  scale: such((value) => isWhole(value, 0, MAX_DIGITS), SCALE_FAULT),
+};
+const PASSWORD = { minLength: whole(1, MAX_MIN_LENGTH) };
+const FOREIGN_KEY = { references: MODEL_NAME, onDelete: oneOf(ON_DELETE) };
+
+/** The limits that a type has. */
+const limitsOf = (name: string, type: ColumnType): Readonly<Record<string, Shape>> => ({
+  ...(type.sized ? LENGTH : {}),
+  ...(type.bounded ? BOUNDS : {}),
+  ...(name === 'decimal' ? DIGITS : {}),
+});
+
+/** The shape with this name, if any. */
+const named = (shapes: Readonly<Record<string, Shape>>, name: unknown): Shape | undefined =>
+  typeof name === 'string' && Object.hasOwn(shapes, name) ? shapes[name] : undefined;
+
+const ELEMENTS_BY_TYPE = Object.fromEntries(
+  Object.entries(ARRAY_TYPES).map(([name, { element }]) => [
+    name,
+    objectOf(
+      { null: aBoolean, ...(element ? limitsOf(name, element) : {}) },
+      {
+        text: 'must be an object such as { null: false }',
+        unknown: `elements of type ${name} have no such key`,
+      },
+    ),
+  ]),
+);
+const ARRAY = {
+  of: typeIn(Object.keys(ARRAY_TYPES)),
+  elements: ((elements, path, column) =>
+    named(ELEMENTS_BY_TYPE, column?.['of'])?.(elements, path) ?? []) satisfies Shape,
+};
+
+/**
+ * The keys by type. A default password would be plain text in the schema. Choices cannot be compared in JSON, which has many
+ * spellings for one value.
+ */
+const KEYS_BY_TYPE: Readonly<Record<string, Readonly<Record<string, Shape>>>> = {
+  ...Object.fromEntries(
+    Object.entries(COLUMN_TYPES).map(([name, type]) => [name, { ...VALUES, ...limitsOf(name, type) }]),
+  ),
+  password: { ...limitsOf('password', COLUMN_TYPES.password), ...PASSWORD },
+  json: { default: anything },
+  array: { ...VALUES, ...ARRAY },
+  foreignKey: { ...VALUES, ...FOREIGN_KEY },
+};
+
+const COLUMN_BY_TYPE = Object.fromEntries(
+  Object.entries(KEYS_BY_TYPE).map(([name, keys]) => [
+    name,
+    objectOf(
+      { ...COMMON, ...keys },
+      {
+        required: ['references', 'of'].filter((key) => key in keys),
+        unknown: `type ${name} has no such key`,
+      },
+    ),
+  ]),
+);
+/** A column without a valid type, which decides what the other keys mean. */
+const UNTYPED_COLUMN = objectOf(
+  {
+    ...Object.fromEntries(
+      Object.values(KEYS_BY_TYPE)
+        .flatMap(Object.keys)
+        .map((key) => [key, anything]),
+    ),
+    ...COMMON,
+  },
+  {
+    required: ['type'],
+    text: 'must be an object such as { type: "string" }',
+    unknown: 'no type has such a key',
+  },
+);
+const COLUMN: Shape = (column, path) =>
+  (named(COLUMN_BY_TYPE, isObject(column) ? column['type'] : undefined) ?? UNTYPED_COLUMN)(column, path);
+
+const KEY_OF_COLUMNS = objectOf({ columns: PARTS }, { unknown: 'must not be given beside columns' });
+const KEY = objectOf(
+  { type: oneOf(KEY_TYPE_NAMES), column: FIELD },
+  { required: ['type'], text: 'must be an object such as { type: "bigint", column: "user_id" }' },
+);
+
+const COMPOSITE_FOREIGN_KEY = objectOf(
+  { columns: PARTS, ...FOREIGN_KEY },
+  {
+    required: ['columns', 'references'],
+    text: 'must be an object such as { columns: ["film", "actor"], references: "cast" }',
+  },
+);
+
+const ADMIN = objectOf({
+  title: NON_EMPTY,
+  group: NON_EMPTY,
+  label: NON_EMPTY,
+  dates: NON_EMPTY,
+  list: NAMES,
+  search: NAMES,
+  filters: NAMES,
+  readonly: NAMES,
+  exclude: NAMES,
+  allow: arrayOf(isIn(ACTIONS), `must be an array of actions (${ACTIONS.join(', ')})`),
+  hidden: aBoolean,
+});
+
+export const RESOURCE = objectOf(
+  {
+    model: both(
+      such(
+        matches(/^(?!.*__)[a-z][a-z0-9_]*$/),
+        'must be a lower-case name of letters, digits and single underscores',
+      ),
+      noSystemName,
+      fitsName,
+    ),
+    table: both(
+      such(matches(/^[^.\0\p{Cs}]+(\.[^.\0\p{Cs}]+)?$/u), 'must be the name of a table, or schema.table'),
+      noSystemName,
+      fitsName,
+    ),
+    primaryKey: (key, path) => (isObject(key) && 'columns' in key ? KEY_OF_COLUMNS : KEY)(key, path),
+    columns: mapOf(COLUMN, 'must be an object of columns', nameFault),
+    foreignKeys: mapOf(COMPOSITE_FOREIGN_KEY, 'must be an object of foreign keys', nameFault),
+    access: LEVEL,
+    read: LEVEL,
+    costly: LEVEL,
+    exclude: NAMES,
+    readonly: NAMES,
+    owner: such(isString, OWNER_FAULT),
+    limit: whole(1, 100_000),
+    maxLimit: whole(1, 100_000),
+    maxCount: whole(1, 1_000_000_000),
+    countLevel: LEVEL,
+    cache: whole(1, 31_536_000, ' of seconds'),
+    databaseErrors: such(isIn(['hidden', 'shown']), 'must be hidden or shown'),
+    constraints: such(
+      (value) => isObject(value) && Object.values(value).every(isNonEmpty),
+      'must be an object of constraint names and non-empty texts',
+    ),
+    methods: arrayOf(isIn(METHODS), `must be a non-empty array of methods (${METHODS.join(', ')})`, 1),
+    ordering: such(isNonEmpty, 'must be a string such as -pub_date,id'),
+    admin: ADMIN,
+    history: aBoolean,
+    version: such(isString, 'must name a column'),
+  },
+  { required: ['model', 'columns'] },
+);
+
+export const PANEL = objectOf(
+  {
+    title: such((title) => isString(title) && title.trim() !== '', 'must be a non-empty string'),
+    text: such(isString, 'must be a string'),
+    load: such((load) => typeof load === 'function', 'must be a function'),
+  },
+  { required: ['title', 'load'] },
+);

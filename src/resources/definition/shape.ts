@@ -1,0 +1,155 @@
+// Describes the shape of objects that a registry file may hold, and finds the values that do not have it.
+import { inspect } from 'node:util';
+import { faultIf, type KeyFault } from '../../errors.ts';
+
+export type Loose = Readonly<Record<string, unknown>>;
+
+/** Finds the faults of a value of an object. `path` leads to the value, such as `columns.email.type`. */
+export type Shape = (value: unknown, path: string, object?: Loose) => KeyFault[];
+
+/** Whether a value is an object with keys: not an array and not null. */
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+export const isIn =
+  (allowed: readonly string[]) =>
+  (value: unknown): boolean =>
+    allowed.includes(value as string);
+
+/** A value that passes a test. */
+export const such =
+  (isValid: (value: unknown) => boolean, text: string | ((value: unknown) => string)): Shape =>
+  (value, path) =>
+    faultIf(!isValid(value), path, typeof text === 'string' ? text : text(value));
+
+/** A value of several shapes. Only the first faults count. */
+export const both =
+  (...shapes: readonly Shape[]): Shape =>
+  (value, path) =>
+    shapes.map((shape) => shape(value, path)).find(({ length }) => length > 0) ?? [];
+
+export const anything: Shape = () => [];
+export const aBoolean = such((value) => typeof value === 'boolean', 'must be true or false');
+export const oneOf = (values: readonly string[]): Shape =>
+  such(isIn(values), `must be one of ${values.join(', ')}`);
+
+export const isWhole = (value: unknown, min: number, max: number): boolean =>
+  Number.isInteger(value) && (value as number) >= min && (value as number) <= max;
+export const whole = (min: number, max: number, unit = '', maxName = String(max)): Shape =>
+  such((value) => isWhole(value, min, max), `must be a whole number${unit} from ${min} to ${maxName}`);
+
+/** An array whose elements pass a test. */
+export const arrayOf = (isValid: (value: unknown) => boolean, text: string, min = 0, max = Infinity): Shape =>
+  such((value) => {
+    if (!Array.isArray(value)) return false;
+    const { length } = value;
+    // An array may have holes, which `every` would leave out.
+    return length >= min && length <= max && Array.from(value as unknown[]).every(isValid);
+  }, text);
+
+/** Whether a value can be written as JSON, with everything in it: no functions, NaN, BigInts and the like. */
+function isJson(value: unknown): boolean {
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object') return typeof value === 'string' || typeof value === 'boolean';
+  if (value === null) return true;
+  const isPlain = Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype;
+  return isPlain && Object.values(value).every(isJson);
+}
+
+/** The JSON of a value; undefined if it cannot be written as JSON. */
+export function jsonOf(value: unknown): string | undefined {
+  try {
+    return isJson(value) ? JSON.stringify(value) : undefined;
+  } catch {
+    return undefined; // a circular reference
+  }
+}
+
+/** A value as the registry file may write it, for messages. */
+export function printed(value: unknown): string {
+  const text = jsonOf(value) ?? (typeof value === 'function' ? String(value) : inspect(value));
+  return text.replace(/\s+/g, ' ');
+}
+
+const pathOf = (path: string, key: string): string => (path === '' ? key : `${path}.${key}`);
+
+/** An object with any keys. @param nameFault what is wrong with a key, if anything */
+export const mapOf =
+  (shape: Shape, text: string, nameFault: (name: string) => string | undefined): Shape =>
+  (value, path) => {
+    if (!isObject(value)) return [{ key: path, text }];
+    return Object.entries(value).flatMap(([name, one]) => {
+      const fault = nameFault(name);
+      return [
+        ...shape(one, pathOf(path, name)),
+        ...faultIf(fault !== undefined, pathOf(path, name), fault ?? ''),
+      ];
+    });
+  };
+
+interface ObjectOptions {
+  /** The keys that must be there. The others may be absent or undefined. */
+  readonly required?: readonly string[];
+  /** The fault of a value that is no object. */
+  readonly text?: string;
+  /** The fault of a key that is not in the table. */
+  readonly unknown?: string;
+}
+
+/** An object with these keys and no others. */
+export const objectOf =
+  (
+    keys: Readonly<Record<string, Shape>>,
+    { required = [], text = 'must be an object', unknown = 'there is no such key' }: ObjectOptions = {},
+  ): Shape =>
+  (value, path) => {
+    if (!isObject(value)) return [{ key: path, text }];
+    const unknownKeys = Object.keys(value).filter((key) => !Object.hasOwn(keys, key));
+    return [
+      ...unknownKeys.map((key) => {
+        const nearest = nearestKey(key, Object.keys(keys).filter((one) => !Object.hasOwn(value, one))); // prettier-ignore
+        return {
+          key: pathOf(path, key),
+          text: nearest === undefined ? unknown : `${unknown}; did you mean ${nearest}?`,
+        };
+      }),
+      ...Object.entries(keys).flatMap(([key, shape]) =>
+        value[key] === undefined && !required.includes(key)
+          ? []
+          : shape(value[key], pathOf(path, key), value),
+      ),
+    ];
+  };
+
+/** The known key that a mistyped one probably means, if any: at most a third of its characters differ. */
+function nearestKey(key: string, known: readonly string[]): string | undefined {
+  if (key.length > 20) return undefined;
+  const far = (one: string): number => distance(key.toLowerCase(), one.toLowerCase());
+  const [nearest] = known.filter((one) => far(one) * 3 <= key.length).toSorted((a, b) => far(a) - far(b));
+  return nearest;
+}
+
+/**
+ * The number of characters to insert, delete, replace or swap with the next to turn one text into the other (Levenshtein distance
+ * with swaps).
+ */
+export function distance(from: string, to: string): number {
+  const rows = [Array.from({ length: to.length + 1 }, (_, index) => index)];
+  const cell = (row: number, at: number): number => rows[row]?.[at] ?? 0;
+  for (let row = 0; row < from.length; row += 1) {
+    const next = [row + 1];
+    rows.push(next);
+    for (let at = 0; at < to.length; at += 1) {
+      const isSwapped = at > 0 && row > 0 && from[row] === to[at - 1] && from[row - 1] === to[at];
+      next.push(
+        Math.min(
+          cell(row + 1, at) + 1,
+          cell(row, at + 1) + 1,
+          cell(row, at) + Number(from[row] !== to[at]),
+          isSwapped ? cell(row - 1, at - 1) + 1 : Infinity,
+        ),
+      );
+    }
+  }
+  return rows.at(-1)?.at(-1) ?? 0;
+}
