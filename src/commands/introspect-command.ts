@@ -6,7 +6,7 @@ import { hasNullStatement, relationsStatement, SCHEMAS, type Relation } from '..
 import { StartError } from '../errors.ts';
 import { userRemark } from './introspect/existing-users.ts';
 import { introspect, hasServableName, tableName } from './introspect/introspection.ts';
-import { printRegistry } from './introspect/print-registry.ts';
+import { definitionOf, printRegistry } from './introspect/print-registry.ts';
 import { readTablesOf, requireUsableDatabase, runOnCatalog } from '../resources/serve/schema-setup.ts';
 import { servableIntrospection } from './introspect/partial-introspection.ts';
 import {
@@ -121,7 +121,7 @@ export async function introspectCommand(args: readonly string[], io: Io): Promis
     const { remarks, ...found } = servableIntrospection(introspect(keyed, catalog), catalog);
     const others =
       unread.length > 0 && table.length === 0 ? [`Not read: the ${listed(unread)} (--schema NAME).`] : [];
-    const users = userRemark(found.resources, relations.map(tableName));
+    const users = userRemark(found.resources.map(definitionOf), relations.map(tableName));
     return { ...found, remarks: [...remarks, ...(users === undefined ? [] : [users]), ...others] };
   });
   const commented = resources.flatMap(({ table, unproven }) =>

@@ -5,26 +5,8 @@ import { differences } from '../../db/schema/schema-differences.ts';
 import type { Fault, KeyFault } from '../../errors.ts';
 import { checkRegistry } from '../../resources/check/check-registry.ts';
 import type { IntrospectedResource, Introspection } from './introspection.ts';
-import { adminOf, methodsOf } from './print-registry.ts';
+import { definitionOf } from './print-registry.ts';
 import type { Resource } from '../../resources/definition/resource.ts';
-
-/** The resource as the printed file defines it. */
-function definitionOf(one: IntrospectedResource) {
-  const { model, table, primaryKey, columns, foreignKeys, readonly, secrets } = one;
-  const methods = methodsOf(one);
-  const admin = adminOf(one);
-  return {
-    model,
-    ...(table === model ? {} : { table }),
-    ...(primaryKey ? { primaryKey } : {}),
-    columns: Object.fromEntries(columns.map(({ name, definition }) => [name, definition])),
-    ...(Object.keys(foreignKeys).length > 0 ? { foreignKeys } : {}),
-    ...(readonly.length > 0 ? { readonly } : {}),
-    ...(methods ? { methods } : {}),
-    ...(secrets.length > 0 ? { exclude: secrets } : {}),
-    ...(admin ? { admin } : {}),
-  };
-}
 
 /** The faults for which the service would refuse these definitions. */
 function faultsOf(resources: readonly Resource[], catalog: Catalog): Fault[] {
@@ -80,7 +62,7 @@ export function servableIntrospection(
   { resources, notes, remarks }: Introspection,
   catalog: Catalog,
 ): Introspection {
-  const faults = faultsOf(resources.map(definitionOf) as unknown as Resource[], catalog);
+  const faults = faultsOf(resources.map(definitionOf), catalog);
   if (faults.length === 0) return { resources, notes, remarks };
   const tableFaults = new Map(
     faults

@@ -1,4 +1,5 @@
 // Prints an introspection as a registry file.
+import type { Resource } from '../../resources/definition/resource.ts';
 import type { Printed } from './default-value.ts';
 import type { IntrospectedResource, Introspection } from './introspection.ts';
 import { listNames } from './model-names.ts';
@@ -45,38 +46,47 @@ function printResource(one: IntrospectedResource): string {
   return [...comment(reason, '  '), ...text.split('\n').map((line) => `  // ${line.slice(2)}`)].join('\n');
 }
 
+/** The resource as the printed file defines it, its keys in the usual order. */
+export function definitionOf(one: IntrospectedResource): Resource {
+  const { model, table, primaryKey, columns, foreignKeys, readonly, secrets } = one;
+  const definition: Readonly<Record<string, Printed | undefined>> = {
+    model,
+    table: table === model ? undefined : table,
+    primaryKey,
+    columns: Object.fromEntries(columns.map(({ name, definition }) => [name, definition])),
+    foreignKeys: Object.keys(foreignKeys).length > 0 ? foreignKeys : undefined,
+    readonly: readonly.length > 0 ? readonly : undefined,
+    methods: methodsOf(one),
+    exclude: secrets.length > 0 ? secrets : undefined,
+    admin: adminOf(one),
+  };
+  const given = Object.entries(definition).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(given) as unknown as Resource;
+}
+
 function textOf(one: IntrospectedResource): string {
-  const { model, table, primaryKey, columns, foreignKeys, readonly, isAddable, secrets, notes } = one;
-  const { unproven, hasRequiredSecret } = one;
-  const admin = adminOf(one);
+  const { unproven, isAddable, hasRequiredSecret, notes } = one;
   const lines = ['  {', ...(one.comment === undefined ? [] : comment(one.comment, '    '))];
-  lines.push(`    model: ${print(model)},`);
-  if (table !== model) lines.push(`    table: ${print(table)},`);
-  const check = unproven === undefined ? '' : ' // must be unique and not NULL';
-  if (primaryKey) lines.push(`    primaryKey: ${print(primaryKey)},${check}`);
-  const columnLines = [
-    ...columns.map(({ name, definition }) => `      ${name}: ${print(definition)},`),
-    ...notes.flatMap((note) => comment(note, '      ')),
-  ];
-  lines.push(
-    ...(columnLines.length > 0 ? ['    columns: {', ...columnLines, '    },'] : ['    columns: {},']),
-  );
-  const several = Object.entries(foreignKeys).map(([name, one]) => `      ${name}: ${print(one)},`);
-  if (several.length > 0) lines.push('    foreignKeys: {', ...several, '    },');
-  if (readonly.length > 0) lines.push(`    readonly: ${print(readonly)},`);
-  const methods = methodsOf(one);
-  if (methods) lines.push(`    methods: ${print(methods)},`);
-  if (secrets.length > 0) {
-    lines.push(
-      '    // The names suggest secrets, so neither the API nor the admin area shows these columns. Remove names that are not secret.',
-    );
-    lines.push(`    exclude: ${print(secrets)},`);
-    if (isAddable && hasRequiredSecret)
+  for (const [key, value] of Object.entries(definitionOf(one)) as [string, Printed][]) {
+    if (key === 'exclude')
+      lines.push(
+        '    // The names suggest secrets, so neither the API nor the admin area shows these columns. Remove names that are not secret.',
+      );
+    if (key === 'columns' || key === 'foreignKeys') {
+      const block = Object.entries(value as object).map(
+        ([name, column]) => `      ${name}: ${print(column as Printed)},`,
+      );
+      if (key === 'columns') block.push(...notes.flatMap((note) => comment(note, '      ')));
+      lines.push(...(block.length > 0 ? [`    ${key}: {`, ...block, '    },'] : [`    ${key}: {},`]));
+    } else {
+      const check = key === 'primaryKey' && unproven !== undefined ? ' // must be unique and not NULL' : '';
+      lines.push(`    ${key}: ${print(value)},${check}`);
+    }
+    if (key === 'exclude' && isAddable && hasRequiredSecret)
       lines.push(
         '    // A new record needs one of them. To add records in the admin area, remove it from admin.exclude, and allow add.',
       );
   }
-  if (admin) lines.push(`    admin: ${print(admin)},`);
   return [...lines, '  },'].join('\n');
 }
 
@@ -94,7 +104,7 @@ function nameLabel({ columns }: IntrospectedResource): string | undefined {
 }
 
 /** The options of the admin area that follow from an introspection; undefined if there are none. */
-export function adminOf(one: IntrospectedResource): Record<string, Printed> | undefined {
+function adminOf(one: IntrospectedResource): Record<string, Printed> | undefined {
   const { secrets, isAddable, hasRequiredSecret } = one;
   const label = nameLabel(one);
   const options = {
@@ -106,7 +116,7 @@ export function adminOf(one: IntrospectedResource): Record<string, Printed> | un
 }
 
 /** The methods of a view, and of a table whose records cannot be added; undefined for all. The types of the client need those of views. */
-export function methodsOf({ isView, isAddable }: IntrospectedResource): readonly string[] | undefined {
+function methodsOf({ isView, isAddable }: IntrospectedResource): readonly string[] | undefined {
   if (isView) return ['GET'];
   return isAddable ? undefined : ['GET', 'PUT', 'DELETE'];
 }
