@@ -12,20 +12,12 @@ import { serveForAdmin, type AdminResources } from '../resources/serve/admin-res
 import { compareSchema, misfit, readCatalog, runOnCatalog } from '../resources/serve/schema-setup.ts';
 import { addressWarnings, constraintWarnings, warningsOfEngine } from '../resources/serve/start-warnings.ts';
 import { hasLogins } from '../resources/serve/served-resource.ts';
-import { requireRegistry } from '../service.ts';
 import { accessMatrix, printMatrix, type ResourceAccess } from './check/access-matrix.ts';
 import { checkReadAddresses } from './check/read-addresses.ts';
 import { checkViewKeys } from './check/view-keys.ts';
 import { warningsOf, type Warning } from './check/risk-warnings.ts';
-import {
-  loadRegistry,
-  refuseArguments,
-  parse,
-  print,
-  printMessage,
-  withSettingsDatabase,
-  type Io,
-} from './command.ts';
+import { refuseArguments, parse, print, printMessage, withSettingsDatabase, type Io } from './command.ts';
+import { loadResources } from './running-service.ts';
 
 const HELP = `
 Usage: vitrine check [--matrix | --json] [--strict]
@@ -77,6 +69,9 @@ function startErrorOf(
   );
 }
 
+const textWarnings = (kind: Warning['kind'], texts: readonly string[]): Warning[] =>
+  texts.map((text) => ({ kind, text }));
+
 /**
  * Checks a valid registry against its database, and changes nothing.
  * @param isEmbedded the database is the embedded one, which is for trying things out
@@ -94,7 +89,7 @@ async function examine(
   const adminResources: AdminResources = hasAdminArea
     ? serveForAdmin([...resources, HISTORY], schema.models, settings, catalog)
     : new Map();
-  const warnings = warningsOf({
+  const risks = warningsOf({
     settings,
     resources,
     served,
@@ -103,15 +98,14 @@ async function examine(
     databaseInfo,
     isEmbedded,
   });
-  const engine = await warningsOfEngine(database);
-  warnings.push(...engine.map((text): Warning => ({ kind: 'engine', text })));
-  const unknown = await constraintWarnings(database, resources);
-  warnings.push(...unknown.map((text): Warning => ({ kind: 'unknown-constraint', text })));
-  const sequences = await sequenceWarnings(
-    (statement) => database.run(statement, 'read'),
-    definitions.map((one) => quotedTable(tableOf(one))),
-  );
-  warnings.push(...sequences.map((text): Warning => ({ kind: 'sequence', text })));
+  const tables = definitions.map((one) => quotedTable(tableOf(one)));
+  const sequences = await sequenceWarnings((statement) => database.run(statement, 'read'), tables);
+  const warnings = [
+    ...risks,
+    ...textWarnings('engine', await warningsOfEngine(database)),
+    ...textWarnings('unknown-constraint', await constraintWarnings(database, resources)),
+    ...textWarnings('sequence', sequences),
+  ];
   const keys = await checkViewKeys(database, served, faults);
   const readAddresses = await checkReadAddresses(database, settings);
   return {
@@ -133,10 +127,9 @@ async function examineAll(io: Io): Promise<Outcome> {
   let warnings: Warning[] = [];
   try {
     const settings = readSettings(io.env);
-    warnings = addressWarnings(settings).map((text) => ({ kind: 'ignored-parameters', text }));
+    warnings = textWarnings('ignored-parameters', addressWarnings(settings));
     kind = 'registry';
-    const { registry, panels } = await loadRegistry(settings, io);
-    const resources = requireRegistry(registry, settings, panels);
+    const resources = await loadResources(settings, io);
     kind = 'database';
     const report = await withSettingsDatabase(settings, (database) =>
       examine(database, resources, settings, settings.databaseUrl === undefined),

@@ -1,7 +1,7 @@
 // What the commands share: arguments, output, and access to the database.
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { parseArgs, parseEnv } from 'node:util';
+import { parseArgs, parseEnv, type ParseArgsConfig } from 'node:util';
 import { readSettings, variablesOf, type Settings } from '../config.ts';
 import { openDatabase, type Database } from '../db/connection/database.ts';
 import { startEmbedded } from './embedded.ts';
@@ -10,7 +10,6 @@ import { databaseFault } from '../db/connection/database-errors.ts';
 import { StartError } from '../errors.ts';
 import { readSettingsFile } from '../setting-values.ts';
 import { ENV_FILE } from './env-file.ts';
-import { loadRegistryFile, samplesNotice, type RegistryFile } from '../resources/load-registry.ts';
 
 /** A mistake on the command line: exit code 2. The message leaves out the command's name. */
 export class UsageError extends Error {}
@@ -29,27 +28,13 @@ export const print = ({ stdout }: Io, text: string): void => void stdout.write(`
 /** Prints a message for the user to standard error. */
 export const printMessage = ({ stderr }: Io, text: string): void => void stderr.write(`vitrine: ${text}\n`);
 
-interface Option {
-  readonly type: 'string' | 'boolean';
-  readonly multiple?: boolean;
-  readonly short?: string;
-}
-type Options = Readonly<Record<string, Option>>;
-
-/** The options that were given: a string, several strings, or true. */
-type Values<Known extends Options> = {
-  readonly [Name in keyof Known]?: Known[Name] extends { readonly multiple: true }
-    ? string[]
-    : Known[Name] extends { readonly type: 'string' }
-      ? string
-      : boolean;
-};
+type Options = NonNullable<ParseArgsConfig['options']>;
 
 /** The arguments after the name of a command. */
-export interface ParsedArguments<Known extends Options> {
-  readonly values: Values<Known>;
-  readonly positionals: readonly string[];
-}
+type ParsedArguments<Known extends Options> = Pick<
+  ReturnType<typeof parseArgs<{ readonly options: Known; readonly allowPositionals: true }>>,
+  'values' | 'positionals'
+>;
 
 /**
  * Parses the arguments of a command.
@@ -78,15 +63,6 @@ export function parse<Known extends Options>(
 /** @throws UsageError for any argument that is not an option */
 export function refuseArguments(args: readonly string[]): void {
   if (args.length > 0) throw new UsageError(`Unexpected argument ${JSON.stringify(args[0])}`);
-}
-
-/**
- * Loads the registry of the settings, and says when that is the shipped one.
- * @throws StartError when the file cannot be loaded
- */
-export function loadRegistry({ resources }: Settings, io: Io): Promise<RegistryFile> {
-  if (resources === undefined) printMessage(io, samplesNotice());
-  return loadRegistryFile(resources);
 }
 
 /**

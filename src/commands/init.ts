@@ -1,6 +1,6 @@
 // `vitrine init`: creates a new project.
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { StartError } from '../errors.ts';
@@ -87,13 +87,11 @@ async function requireEmpty(folder: string, isForced: boolean): Promise<void> {
 /**
  * Creates a folder and its missing parents. Node.js's recursive mkdir never returns on a file system such as /proc, which refuses
  * new folders.
- * @returns the topmost folder that was created, if any
  */
-async function createFolder(folder: string): Promise<string | undefined> {
-  if (existsSync(folder)) return undefined;
-  const first = await createFolder(dirname(folder));
+async function createFolder(folder: string): Promise<void> {
+  if (existsSync(folder)) return;
+  await createFolder(dirname(folder));
   await mkdir(folder);
-  return first ?? folder;
 }
 
 /** The files of a new project, by name. The values fit into JSON strings. */
@@ -109,31 +107,14 @@ async function projectFiles(values: Readonly<Record<string, string>>): Promise<R
   return files;
 }
 
-/** Writes all files or none: it writes them to a temporary folder, moves them into place, and undoes that on an error. */
+/** Writes the files, or none of them if one would replace something that is no file. */
 async function writeAll(folder: string, files: Readonly<Record<string, string>>): Promise<void> {
-  const createdFolder = await createFolder(folder);
-  const undo: (() => Promise<unknown>)[] = [];
-  let staging: string | undefined;
-  try {
-    staging = await mkdtemp(join(folder, '.vitrine-init-'));
-    for (const [name, text] of Object.entries(files)) await writeFile(join(staging, name), text);
-    for (const name of Object.keys(files)) {
-      const [target, backup] = [join(folder, name), join(staging, `${name}.before`)];
-      if (existsSync(target)) {
-        if (!(await stat(target)).isFile()) throw new Error(`${target} exists and is not a file`);
-        await rename(target, backup);
-        undo.unshift(() => rename(backup, target));
-      }
-      await rename(join(staging, name), target);
-      undo.unshift(() => rm(target));
-    }
-  } catch (error) {
-    for (const step of undo) await step();
-    if (createdFolder !== undefined) await rm(createdFolder, { recursive: true });
-    throw error;
-  } finally {
-    if (staging !== undefined) await rm(staging, { recursive: true, force: true });
+  await createFolder(folder);
+  for (const name of Object.keys(files)) {
+    const found = await stat(join(folder, name)).catch(() => undefined);
+    if (found && !found.isFile()) throw new Error(`${join(folder, name)} exists and is not a file`);
   }
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
 }
 
 /** `vitrine init`: creates a project that starts without further configuration. */

@@ -5,8 +5,9 @@ import { isDatabaseError, reasonOf } from '../db/connection/database-errors.ts';
 import { StartError } from '../errors.ts';
 import { createLogger, type Logger } from '../http/observability/logger.ts';
 import { loadRegistryFile, samplesNotice } from '../resources/load-registry.ts';
-import { openEmbedded } from './command.ts';
+import { openEmbedded, printMessage, type Io } from './command.ts';
 import type { Panel } from '../resources/definition/panel.ts';
+import type { Resource } from '../resources/definition/resource.ts';
 import { createService, requireRegistry, type Prepared, type Service } from '../service.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
 
@@ -67,6 +68,16 @@ export async function open(
     logger.flush();
   };
   return { settings, logger, service, embedded, close };
+}
+
+/**
+ * Loads and checks the registry of the settings for a command, and says when that is the shipped one.
+ * @throws StartError when the registry cannot be used
+ */
+export async function loadResources(settings: Settings, io: Io): Promise<readonly Resource[]> {
+  if (settings.resources === undefined) printMessage(io, samplesNotice());
+  const { registry, panels } = await loadRegistryFile(settings.resources);
+  return requireRegistry(registry, settings, panels);
 }
 
 /** Turns a database error into a StartError with the reason. Returns other errors unchanged. */

@@ -12,9 +12,7 @@ import { allPrivileges, REVOKE_HISTORY_CHANGES, MAY_CHANGE_HISTORY } from '../re
 import type { Resource } from '../resources/definition/resource.ts';
 import { compareSchema, readCatalog, readTablesOf, runOnCatalog } from '../resources/serve/schema-setup.ts';
 import { hasLogins, serveResources } from '../resources/serve/served-resource.ts';
-import { requireRegistry } from '../service.ts';
 import {
-  loadRegistry,
   refuseArguments,
   parse,
   print,
@@ -24,6 +22,7 @@ import {
   withDatabase,
   type Io,
 } from './command.ts';
+import { loadResources } from './running-service.ts';
 
 const HELP = `
 Usage: vitrine schema [--diff]
@@ -124,8 +123,7 @@ export async function schema(args: readonly string[], io: Io): Promise<void> {
   if (diff && role !== undefined) throw new UsageError('--diff and --role cannot be combined');
   if (role !== undefined) checkRole(role);
   const settings = readSettings(io.env);
-  const { registry, panels } = await loadRegistry(settings, io);
-  const resources = requireRegistry(registry, settings, panels);
+  const resources = await loadResources(settings, io);
   if (role !== undefined) return printGrants(role, resources, settings, io);
   const systemTables = hasLogins(resources, settings) ? SYSTEM_TABLES : [];
   const state = diff ? await readState(resources, io) : { catalog: new Map(), mayChangeHistory: false };

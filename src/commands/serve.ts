@@ -69,7 +69,7 @@ function warnIfForeign(logger: Logger): void {
 
 /** The single process ignores SIGHUP without a terminal, because a `systemctl reload` must not end it. */
 function ignoreHangup(logger: Logger): void {
-  if (process.stdin.isTTY || process.env[WATCHED_BY_PARENT] !== undefined) return;
+  if (process.stdin.isTTY) return;
   const message = 'SIGHUP: nothing is reloaded, because this needs WORKERS=2 or more';
   process.on('SIGHUP', () => logger.warn({ message }));
 }
