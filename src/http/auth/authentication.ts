@@ -19,8 +19,6 @@ import type { Attempt, Throttle } from './login-throttle.ts';
 const CACHE_BOUNDS = { maxEntries: 10_000, maxPerOwner: 100, lifetime: 5 * 60_000 };
 /** Maximum length of a user name (characters). */
 const MAX_NAME_LENGTH = 1024;
-/** Milliseconds after which the argon2 costs of the stored hashes are read again. */
-const MAX_SAMPLE_AGE = 10 * 60_000;
 /** Milliseconds without rehashing after the database refused it, for instance because the role may not change users. */
 const REHASH_PAUSE = 10 * 60_000;
 
@@ -56,22 +54,11 @@ export function createAuthentication(
   const secret = randomBytes(32).toString('base64');
   const cache = new RecentEntries<Verified>(CACHE_BOUNDS);
   const verifyOnce = createSingleFlight<string | undefined>();
-  let sampledAt = 0;
   let rehashAfter = 0;
 
   /** Includes the network, so that an entry is valid only for the network that verified it. */
   const cacheKeyOf = ({ name, password }: Credentials, network: string): string =>
     digest('sha256', `${secret} ${network} ${name.length}:${name}${password}`, 'base64');
-
-  /** Reads the argon2 costs of the stored hashes, so that all failed logins take equally long. */
-  async function sample(): Promise<void> {
-    sampledAt = steadyClock.now();
-    await users
-      .sampleCosts()
-      .then(passwords.matchCosts)
-      .catch(() => undefined);
-  }
-  const firstSample = sample();
 
   /** Whether this user has logged in from the network. Compares ids, because `countedName` can be equal for several users. */
   const isFamiliar = (network: string, user: User | undefined): boolean =>
@@ -120,7 +107,6 @@ export function createAuthentication(
       return () => signal.removeEventListener('abort', callback);
     });
     let isVerified = false;
-    await firstSample;
     try {
       isVerified = await passwords.verify(user?.password, password, { turn, admit });
     } finally {
@@ -173,7 +159,6 @@ export function createAuthentication(
     const cached = cache.get(key);
     // Only the typed name is known here, not the user. So the outcome cannot depend on whether the user exists.
     if (!cached) throttle.check(network, credentials.name, familiars.hasSimilar(network, credentials.name));
-    if (sampledAt + MAX_SAMPLE_AGE <= steadyClock.now()) void sample();
     const user = isPossible(credentials) ? await users.find(credentials.name) : undefined;
     const isUnchanged = user?.id === cached?.caller.id && user?.password === cached?.storedHash;
     if (cached && user?.active && isUnchanged) return remember(key, user, cached);

@@ -1,11 +1,36 @@
 // Hashes and verifies passwords with argon2.
-import { hash, verify } from '@node-rs/argon2';
+import { hash, verify, type Options } from '@node-rs/argon2';
 import { createHash, randomBytes } from 'node:crypto';
 import { Lane, type LaneClient } from '../../db/lanes/lane.ts';
 import { ClientGone, SERVICE } from '../../db/lanes/requester.ts';
 import { MAX_PASSWORD } from '../../db/types/password-text.ts';
-import { createEqualWork } from './equal-work.ts';
-import { CURRENT_COSTS, costsOf, isSameCost, type HashCosts } from './hash-costs.ts';
+
+type HashCosts = Required<Pick<Options, 'algorithm' | 'version' | 'memoryCost' | 'timeCost' | 'parallelism'>>;
+
+/** The costs of new hashes, as OWASP recommends for argon2id (algorithm 2): 19 MiB, two passes, one lane. */
+export const CURRENT_COSTS: HashCosts = {
+  algorithm: 2,
+  version: 1,
+  memoryCost: 19_456,
+  timeCost: 2,
+  parallelism: 1,
+};
+
+/** Limits for verifying a stored hash: characters, KiB of memory, and KiB times passes (a few seconds). */
+const MAX_LENGTH = 1024;
+const MAX_MEMORY = 1_048_576;
+const MAX_WORK = 4 * MAX_MEMORY;
+
+/** An argon2 hash whose parameters are in their fixed order. The library takes others, too: a repeated one would hide the costs. */
+const ARGON2 = /^\$argon2(?:id|i|d)\$(?:v=\d+\$)?m=(\d+),t=(\d+),p=\d+\$/;
+
+/** Whether a stored text is an argon2 hash that does not cost so much that other work would stall. */
+function isVerifiable(stored: string): boolean {
+  const costs = stored.length > MAX_LENGTH ? null : ARGON2.exec(stored);
+  if (!costs) return false;
+  const [memoryCost, timeCost] = [Number(costs[1]), Number(costs[2])];
+  return memoryCost <= MAX_MEMORY && memoryCost * timeCost <= MAX_WORK;
+}
 
 const BUSY = 'Too many passwords are being checked. Try again.';
 /**
@@ -52,21 +77,17 @@ export type Passwords = ReturnType<typeof createPasswords>;
 
 export function createPasswords() {
   const lanes = { known: new Lane(LANES.known), others: new Lane(LANES.others) };
-  const equalWork = createEqualWork();
 
-  /** Whether the text matches the stored PHC string, and may. If not, it takes as long as for the costliest hash. */
-  async function matches(stored: string | undefined, text: string, isUsable: boolean): Promise<boolean> {
-    let verified = stored === undefined ? undefined : costsOf(stored);
-    if (stored !== undefined && verified) {
+  /** Whether the text matches the stored PHC string. Without one that can be verified, it costs as much as a current hash. */
+  async function matches(stored: string | undefined, text: string): Promise<boolean> {
+    if (stored !== undefined && isVerifiable(stored)) {
       try {
-        const isRight = await verify(stored, text);
-        if (isRight && isUsable) return true;
-        equalWork.note(verified);
+        return await verify(stored, text);
       } catch {
-        verified = undefined; // It is not a valid PHC string.
+        // It is not a valid PHC string.
       }
     }
-    await equalWork.complete(verified);
+    await hash(text, CURRENT_COSTS);
     return false;
   }
 
@@ -99,8 +120,8 @@ export function createPasswords() {
       inTurn(turn, () => hash(normalized(password), CURRENT_COSTS)),
 
     /**
-     * Whether the password matches the stored PHC string, as it is or in its form NFKC. If not, if there is none, or if it cannot be
-     * verified, all answers for the password take equally long.
+     * Whether the password matches the stored PHC string, as it is or in its form NFKC. If there is none, or if it cannot be verified,
+     * the answer takes as long as for a current hash, so that its duration does not reveal which users exist.
      * @throws Problem 503 when the wait is too long; ClientGone
      */
     verify: (
@@ -111,17 +132,14 @@ export function createPasswords() {
       inTurn(turn, async () => {
         const isUsable = admit?.() ?? true;
         for (const text of new Set([password, normalized(password)]))
-          if (await matches(stored, text, isUsable)) return true;
+          if ((await matches(stored, text)) && isUsable) return true;
         return false;
       }),
 
     /** Whether a stored hash has the costs of new hashes. */
     isCurrent: (stored: string): boolean => {
-      const costs = costsOf(stored);
-      return costs !== undefined && isSameCost(costs, CURRENT_COSTS);
+      const { memoryCost, timeCost, parallelism } = CURRENT_COSTS;
+      return stored.startsWith(`$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$`);
     },
-
-    /** Lets failed logins cost as much as the costliest of these hashes. */
-    matchCosts: (used: readonly HashCosts[]): Promise<void> => equalWork.matchCosts(used),
   };
 }

@@ -39,7 +39,6 @@ import { WriteStatements } from '../../query/statements/write-statements.ts';
 import { checkKey, parseField } from '../records/checked-body.ts';
 import { locateError, UNIQUE_VIOLATION } from '../records/conflicts.ts';
 import { jsonFieldOf } from '../records/json-fields.ts';
-import { costsOf, type HashCosts } from '../passwords/hash-costs.ts';
 import { passwordFault } from '../passwords/password-rules.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
 import { suppressed } from '../records/write-result.ts';
@@ -60,10 +59,6 @@ interface UsersOptions {
   /** The minimum length of a password, in characters. */
   readonly minPassword: number;
 }
-
-/** How many users `sampleCosts` reads, and how many different costs it returns. */
-const SAMPLE_SIZE = 1_000;
-const MAX_COSTS = 32;
 
 /** The digest of a stored hash. A session stores it, so that a password change ends the session. */
 const hashDigest = (hash: string): string => createHash('sha256').update(hash).digest('hex');
@@ -279,17 +274,6 @@ export function createUsers(
       const isAdmin = sql`${flagOf(active)} and ${flagOf(admin)}`;
       const query = sql`select exists (select from ${table(model.table)} ${raw(ROOT)} where ${isAdmin})`;
       return database.run({ ...createStatement(query, oneCell(isTrue)), fixed: true }, 'read');
-    },
-
-    /** The different costs of the stored hashes, of many users. */
-    async sampleCosts(): Promise<HashCosts[]> {
-      const stored = sql`select left(${reference(ROOT, password)}::text, 100) as p from ${table(model.table)} ${raw(ROOT)} limit ${raw(String(SAMPLE_SIZE))}`;
-      const start = raw("substring(p from '^[$]argon2[a-z]*[$].*[$].*[$]')");
-      const query = sql`select ${start} from (${stored}) s where ${start} is not null group by 1 order by count(*) desc limit ${raw(String(MAX_COSTS))}`;
-      const statement = createStatement(query, (rows) =>
-        rows.flatMap(([start]) => costsOf(text(start) ?? '') ?? []),
-      );
-      return database.run({ ...statement, fixed: true }, 'read');
     },
 
     /**
