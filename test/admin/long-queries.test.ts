@@ -96,19 +96,19 @@ describe('a long query', () => {
         assert.ok(text.length < MOST, `${text.length} characters`);
       });
 
-  for (const list of ['/api/wide/', '/admin/wide/'])
-    test(`adds a filter with a form instead of links in ${list}`, async () => {
-      const short = await visit(`${list}?column_1__ne=a`);
-      assert.ok(/<a href="[^"]*\?column_1__ne=a&amp;_filter=column_2"/.test(short.text));
-      assert.ok(!short.text.includes('<select name="_filter"'));
-      const value = '%22'.repeat(1_000);
-      const page = await visit(`${list}?column_1__ne=${value}`);
-      assert.ok(!/<a href="[^"]*_filter=column_2"/.test(page.text));
-      const opened = await visit(submitted(page, '_filter', 'column_2'));
-      assert.equal(opened.status, 200);
-      assert.ok(opened.text.includes('name="_path" value="column_2"'));
-      assert.ok(opened.text.includes(`name="column_1__ne" value="${'&quot;'.repeat(1_000)}"`));
-    });
+  test('adds a filter with a form instead of links', async () => {
+    const list = '/admin/wide/';
+    const short = await visit(`${list}?column_1__ne=a`);
+    assert.ok(/<a href="[^"]*\?column_1__ne=a&amp;_filter=column_2"/.test(short.text));
+    assert.ok(!short.text.includes('<select name="_filter"'));
+    const value = '%22'.repeat(1_000);
+    const page = await visit(`${list}?column_1__ne=${value}`);
+    assert.ok(!/<a href="[^"]*_filter=column_2"/.test(page.text));
+    const opened = await visit(submitted(page, '_filter', 'column_2'));
+    assert.equal(opened.status, 200);
+    assert.ok(opened.text.includes('name="_path" value="column_2"'));
+    assert.ok(opened.text.includes(`name="column_1__ne" value="${'&quot;'.repeat(1_000)}"`));
+  });
 
   test('chooses one of several related records with a form instead of links', async () => {
     const state = `column_1__ne=${'x'.repeat(4_000)}`;
@@ -145,19 +145,18 @@ describe('a long query', () => {
       assert.match(readable(chosen), /^Delete 3 records\?/);
     });
 
-  for (const list of ['/admin/wide/', '/api/wide/'])
-    test(`of 1,000 keys takes further filters in ${list}`, async () => {
-      const query = `id__in=${numbers.join(',')},${'9,'.repeat(50)}9`;
-      const form = await visit(`${list}?${query}&page=2&_filter=name`);
-      assert.equal(form.status, 200);
-      const address = submitted(form, '_how', 'eq', 'one of many');
-      const { status, location = '' } = await ada.get(address, { accept: 'text/html' });
-      assert.equal(status, 303, address);
-      assert.equal(decodeURIComponent(location), `${list}?${query}&name=one of many`.replace(/ /g, '+'));
-      const found = await ada.get(location, { accept: 'text/html' });
-      assert.equal(found.status, 200);
-      assert.ok(found.text.includes('/wide/7/') || found.text.includes('&quot;id&quot;: 7'), found.text);
-    });
+  test('of 1,000 keys takes further filters', async () => {
+    const query = `id__in=${numbers.join(',')},${'9,'.repeat(50)}9`;
+    const form = await visit(`/admin/wide/?${query}&page=2&_filter=name`);
+    assert.equal(form.status, 200);
+    const address = submitted(form, '_how', 'eq', 'one of many');
+    const { status, location = '' } = await ada.get(address);
+    assert.equal(status, 303, address);
+    assert.equal(decodeURIComponent(location), `/admin/wide/?${query}&name=one of many`.replace(/ /g, '+'));
+    const found = await ada.get(location);
+    assert.equal(found.status, 200);
+    assert.ok(found.text.includes('/wide/7/'), found.text);
+  });
 
   test('of 1,000 keys can be changed, searched, and left for a record and back', async () => {
     const query = `id__in=${numbers.join(',')}&limit=2`;

@@ -231,7 +231,6 @@ describe('arrays', () => {
     const cells = `${String(id)},,"[""=1+1"",""a\\""b"",null,""c\\nd""]",,,`;
     assert.ok((await get('text/csv')).includes(cells), await get('text/csv'));
     assert.ok((await get('application/x-ndjson')).includes('"text":["=1+1","a\\"b",null,"c\\nd"]'));
-    assert.match(await get('text/html'), /array of string<\/td>/);
   });
 
   test('the OpenAPI document allows NULL elements that another program has stored', async () => {

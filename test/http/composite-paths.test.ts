@@ -100,17 +100,10 @@ describe('foreign keys of several columns', () => {
     });
 
   const headers = { Accept: 'text/html' };
-  test('are in the columns and the filters of the pages of the API', async () => {
-    const index = readable({ ...(await service.request('/api/', { headers })), location: undefined });
-    assert.match(index, /casting the id of casting, by film_id, actor eq, .*only in filters and orderings/);
+  test('are among the filters of the pages of the API', async () => {
     const page = await service.request('/api/award/', { headers });
-    for (const path of ['casting', 'casting__film', 'casting__actor', 'casting__role'])
-      assert.match(page.text, new RegExp(`<code>${path}</code>`));
+    assert.match(page.text, /<code>casting<\/code>/);
     assert.doesNotMatch((await service.request('/api/covert/', { headers })).text, /<code>casting/);
-    for (const path of ['casting', 'casting__role']) {
-      const form = await service.request(`/api/award/?_filter=${path}`, { headers });
-      assert.match(form.text, new RegExp(`name="_path" value="${path}"`));
-    }
   });
 
   test('are filters of the admin area by a related record', async () => {

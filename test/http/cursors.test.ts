@@ -280,35 +280,13 @@ describe('pages with cursors', () => {
     assert.equal(last.text.split('\r\n').length, 3);
     assert.match(last.headers.get('link') ?? '', /^<[^>]*cursor=[^>]*>; rel="prev"$/);
     const html = await service.request(next, { headers: { Accept: 'text/html' } });
-    assert.match(html.text, /rel="prev">Previous/);
-    assert.doesNotMatch(html.text, /Page 0/);
-    assert.doesNotMatch(html.text, /<code>cursor=/);
+    assert.match(html.text, /&quot;previous&quot;: <a href="[^"]*cursor=/);
   });
 
   test('do not exist where a column has the name cursor', async () => {
     await service.sql`insert into marker (cursor) values ('a'), ('b'), ('b')`;
     const page = await get(pathOf({ cursor: 'b', limit: '1' }, 'marker'));
     assert.deepEqual([idsOf(page), page.meta.next], [[2], '/api/marker/?cursor=b&limit=1&page=2']);
-    const html = await service.request('/api/marker/?cursor=b', { headers: { Accept: 'text/html' } });
-    assert.match(html.text, /<code>cursor=b<\/code>/);
-  });
-
-  test('are not taken for such a column: the commands and links of its pages keep the filter', async () => {
-    const open = async (query: string): Promise<Answer> =>
-      service.request(`/api/marker/${query}`, { headers: { Accept: 'text/html' } });
-    const page = await open('?cursor=b&limit=1&page=2');
-    const commands = [...page.text.matchAll(/<pre><code>(curl [\s\S]*?)<\/code>/g)].map(([, text]) => text);
-    assert.equal(commands.length, 4);
-    for (const command of commands.slice(2)) assert.match(command ?? '', /\/api\/marker\/\?cursor=b&#39;$/);
-    const error = await open('?cursor=b&page=1&nosuch=1');
-    assert.equal(error.status, 400);
-    assert.match(error.text, /<code>cursor=b<\/code>/);
-    assert.match(error.text, /href="\/api\/marker\/\?cursor=b"/);
-    const cursor = await service.request('/api/item/?cursor=b&limit=2&nosuch=1', {
-      headers: { Accept: 'text/html' },
-    });
-    assert.match(cursor.text, /href="\/api\/item\/\?limit=2"/);
-    assert.doesNotMatch(cursor.text, /<code>cursor=b/);
   });
 
   test('say so when the values of an ordering are too long for a link', async () => {

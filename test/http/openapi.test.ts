@@ -153,8 +153,6 @@ describe('the OpenAPI document of a service', () => {
         'open: Readable by anyone, writable by no one.',
       ])
         assert.ok(texts.includes(text), `${text} is not in ${texts.join('\n')}`);
-      const page = await service.request('/api/', { user: 'ada', headers: { accept: 'text/html' } });
-      assert.match(page.text.replace(/\s+/g, ' '), /Readable by anyone, writable by no one\. Methods: GET\./);
     } finally {
       await service.close();
     }

@@ -7,7 +7,6 @@ import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { filterChips } from './filter-chips.ts';
-import { filterMenu, hiddenParameters } from './filter-menu.ts';
 import { daysOf } from './date-links.ts';
 import { columnAt, dayFilters, filterFormValues, offeredComparisons, pathTitle } from './filters.ts';
 import { textsOf } from '../fields/form-values.ts';
@@ -23,13 +22,17 @@ const DAY = /^\d{4}-\d\d-\d\d$/;
 /** Maximum records to choose from when words match several. */
 const MAX_OFFERED = 50;
 
+/** The parameters of a query as hidden fields of a form. */
+export const hiddenParameters = ({ list }: LinkParameters): readonly Html[] =>
+  list.map(({ name, value }) => html`<input type="hidden" name="${name}" value="${value}" />`);
+
 /**
  * The input for the value of a filter.
  * @param keyHint placeholder for a foreign key
  * @param options the values to choose from, if they are few; undefined for the column's own choices, or an input if it has none
  * @param text the present value
  */
-export function valueInput(
+function valueInput(
   column: Column,
   keyHint: string,
   options?: readonly Pick<RecordEntry, 'id' | 'label'>[],
@@ -100,6 +103,35 @@ async function filterForm(
   </form>`;
 }
 
+/**
+ * The menu to add a filter: a link for each column, which opens the form of the filter. Each link repeats the query. If the query
+ * is long, a form with one control replaces the links.
+ */
+function filterMenu(resource: AdminResource, state: LinkParameters): Html | false {
+  const { name, filters } = resource;
+  if (filters.length === 0) return false;
+  const offered = filters.map((parts) => ({ path: parts.join('__'), title: pathTitle(parts, resource) }));
+  const choice = state.mayRepeat(offered.length)
+    ? html`<ul>
+        ${offered.map(
+          ({ path, title }) =>
+            html`<li><a href="${links.list(name, state.with('_filter', path))}">${title}</a></li>`,
+        )}
+      </ul>`
+    : html`<form class="add-filter" action="${links.list(name)}">
+        ${hiddenParameters(state)}
+        <label for="filter-path">Column</label>
+        <select name="_filter" id="filter-path">
+          ${offered.map(({ path, title }) => html`<option value="${path}">${title}</option>`)}
+        </select>
+        <button class="secondary">Continue</button>
+      </form>`;
+  return html`<details class="menu">
+    <summary>Add a filter</summary>
+    ${choice}
+  </details>`;
+}
+
 /** The active filters, the form if `_filter` names a column, and the menu to add a filter. */
 export async function filterPanel(
   context: ResourceContext,
@@ -110,14 +142,10 @@ export async function filterPanel(
   const state = parameters.without('_filter', '_old');
   const path = parameters.get('_filter');
   const column = path === undefined ? undefined : columnAt(path, resource);
-  const offered = resource.filters.map((parts) => {
-    const title = pathTitle(parts, resource);
-    return { path: parts.join('__'), title, content: title };
-  });
   return html`<div class="filters">
     ${await filterChips(context, state, errors)}
     ${path !== undefined && column && (await filterForm(path, column, context, parameters))}
-    ${filterMenu(offered, state, (query) => links.list(resource.name, query))}
+    ${filterMenu(resource, state)}
   </div>`;
 }
 

@@ -1,7 +1,6 @@
 // GET of the JSON API: negotiates the format, decides who reads, and answers.
 import type { AccessLevel } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
-import { namedColumns } from '../../db/schema/model.ts';
 import { CostlyStatement } from '../../db/statement-kinds.ts';
 import { Problem } from '../../errors.ts';
 import {
@@ -20,15 +19,7 @@ import {
 } from '../../resources/serve/served-resource.ts';
 import { entityTag, noneMatchLists } from '../message/entity-tag.ts';
 import { withBasePath } from '../message/base-path.ts';
-import {
-  joinBody,
-  json,
-  lengthOf,
-  Unauthorized,
-  type ApiRequest,
-  type Reply,
-  type WholeBody,
-} from '../message/message.ts';
+import { joinBody, json, lengthOf, type ApiRequest, type Reply, type WholeBody } from '../message/message.ts';
 import { preference } from '../message/preferences.ts';
 import type { ApiPages } from './api-pages.ts';
 import { assertNoParameters, OPENAPI_PATH } from './api-routes.ts';
@@ -88,23 +79,6 @@ const indexBody = (resources: ServedResources): string =>
 export function createApiReads({ resources, databaseFor, listing, pages, hasAdmin }: ApiReadOptions) {
   const listingFor = (request: ApiRequest): Listing => listing(databaseFor(request));
 
-  const indexWeight = [...resources.values()].reduce(
-    (sum, { output }) => sum + output.length * COLUMN_WEIGHT,
-    0,
-  );
-  const isReadRestricted = ({ methods, read }: ServedResource): boolean =>
-    methods.has('GET') && read !== 'default';
-  const hasRestrictedReads = [...resources.values()].some(isReadRestricted);
-  /** Those with a foreign key to such a resource: their pages show more filters to callers who may read it. */
-  const withRestrictedReferences = new Set(
-    [...resources.values()].filter(({ model, output }) =>
-      namedColumns(model, output).some(({ references }) => {
-        const target = references && resources.get(references.name);
-        return target !== undefined && isReadRestricted(target);
-      }),
-    ),
-  );
-
   /** @throws Unauthorized without valid credentials; Problem 403 for a caller below the level */
   async function requireLevel(request: ApiRequest, level: AccessLevel): Promise<Caller> {
     const caller = await request.authenticate();
@@ -125,42 +99,22 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     return listingFor(request).needsCaller(resource, query) ? request.authenticate() : undefined;
   }
 
-  /**
-   * The caller of an HTML page that shows some callers more. With wrong credentials, the page is that of an anonymous caller, and the
-   * attempt counts as a failed login.
-   */
-  async function optionalCaller(request: ApiRequest): Promise<Caller | undefined> {
-    if (request.headers.authorization === undefined) return undefined;
-    try {
-      return await request.authenticate();
-    } catch (error) {
-      if (error instanceof Unauthorized || error instanceof Problem) return undefined;
-      throw error;
-    }
-  }
-
   async function indexAsHtml(request: ApiRequest): Promise<Reply> {
-    const caller = hasRestrictedReads ? await optionalCaller(request) : undefined;
-    await request.requester.turnForHtml(indexWeight);
-    return pages.index(request, caller);
+    const body = indexBody(resources);
+    await request.requester.turnForHtml(body.length);
+    return pages.index(request, body);
   }
 
   async function listAsHtml(request: ApiRequest, resource: ServedResource): Promise<Reply> {
-    let caller: Caller | undefined;
-    if (resource.read !== 'default') caller = await requireLevel(request, resource.read);
-    else if (withRestrictedReferences.has(resource)) caller = await optionalCaller(request);
-    return pages.collection(request, resource, caller, async (query, counting) => {
-      let reader: Caller | undefined;
-      const list = (one: Caller | undefined): Promise<RecordPage> => {
-        reader = one;
-        return listingFor(request).list(resource, query, one, { counting, format: 'html' });
-      };
-      const page = await list(caller ?? (await collectionCaller(request, resource, query, counting))).catch(
-        retryAuthenticated(request, resource, list),
-      );
-      await request.requester.turnForHtml(lengthOf(page.objects) + resource.output.length * COLUMN_WEIGHT);
-      return [page, reader];
-    });
+    const { query } = request;
+    let caller = await collectionCaller(request, resource, query, undefined);
+    const list = (one: Caller | undefined): Promise<RecordPage> => {
+      caller = one;
+      return listingFor(request).list(resource, query, one, { format: 'html' });
+    };
+    const page = await list(caller).catch(retryAuthenticated(request, resource, list));
+    await request.requester.turnForHtml(lengthOf(page.objects) + resource.output.length * COLUMN_WEIGHT);
+    return pages.collection(request, resource, page, caller);
   }
 
   async function listAs(
@@ -241,14 +195,12 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
       const caller = resource.read === 'default' ? undefined : await requireLevel(request, resource.read);
       const format = negotiate(request.headers.accept, RECORD_FORMATS);
       if (format === undefined) throw notAcceptable(RECORD_FORMATS);
-      const isJsonLink = format === 'html' && request.query === pages.jsonQuery;
-      if (!isJsonLink) assertNoParameters(request.query);
-      if (format === 'html' && !isJsonLink) {
-        const record = await listingFor(request).preview(resource, id);
-        await request.requester.turnForHtml(record.length);
-        return pages.record(request, resource, caller, record);
-      }
+      assertNoParameters(request.query);
       const record = await readRecord(databaseFor(request), resource, id);
+      if (format === 'html') {
+        await request.requester.turnForHtml(record.json.length);
+        return pages.record(request, resource, record.json, caller);
+      }
       const headers = { ETag: entityTag(record.version) };
       if (noneMatchLists(request.headers['if-none-match'], record.version))
         return { status: 304, headers, body: '' };

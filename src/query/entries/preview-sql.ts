@@ -1,19 +1,9 @@
-// SQL of records whose long values PostgreSQL cuts, for API pages and forms.
+// SQL of records whose long values PostgreSQL cuts, for the admin area.
 import { EMPTY, join, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { output, type Column } from '../../db/schema/model.ts';
-import { storedSize } from '../statements/stored-size.ts';
-import { concat, jsonField, type RowOutput } from '../statements/record-json.ts';
+import { concat, jsonField } from '../statements/record-json.ts';
 import { ROOT } from '../plan.ts';
 
-/**
- * Bytes that the long values of one API page share. They take about 30 ms to parse and indent. Each value may have
- * MIN_FULL_BYTES in any case.
- */
-const MAX_PAGE_BYTES = 256 * 1024;
-/** Values up to this size (bytes) are shown in full on a page with few values. */
-const MAX_FULL_BYTES = 4096;
-/** Values up to this size are shown in full on every page. */
-const MIN_FULL_BYTES = 64;
 /** The JSON key of a cut value's size in bytes. No column name starts with `#`. */
 export const sizeKey = ({ key }: Column): string => `#${key}`;
 
@@ -65,17 +55,6 @@ export function cutRecord(
     isCut(column) ? cutField(ROOT, column, cut) : jsonField(ROOT, column),
   );
   return sql`concat('{', ${concat(fields, ',')}, '}')`;
-}
-
-/**
- * Records for the HTML pages of the API. PostgreSQL cuts long values, so that the service does not receive the rest.
- * @param records the maximum number of records on the page; more records mean shorter values
- */
-export function preview(columns: readonly Column[], records: number): RowOutput {
-  const longColumns = columns.filter(isLongColumn).length;
-  const share = MAX_PAGE_BYTES / (records * Math.max(1, longColumns));
-  const fullBytes = 4 * Math.floor(Math.min(MAX_FULL_BYTES, Math.max(MIN_FULL_BYTES, share)) / 4);
-  return { value: cutRecord(columns, cutOver(fullBytes)), joins: EMPTY, size: storedSize(ROOT, columns) };
 }
 
 /** Maximum characters of a cut value in a form. */

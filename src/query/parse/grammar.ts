@@ -122,28 +122,6 @@ function* encodedParameters(text: string): Generator<string> {
 /** The parameters of a query string. Its length is limited already, which also limits their number. */
 export const decodeQuery = (query: string): DecodedParameter[] => decodeForm(query, Infinity) ?? [];
 
-/**
- * Decodes the first parameters of a query string, and only counts the others.
- * @returns undefined if one of the first is invalid, see `parseParameters`
- */
-export function firstParameters(
-  query: string,
-  max: number,
-): { readonly first: readonly Parameter[]; readonly others: number } | undefined {
-  const first: Parameter[] = [];
-  let others = 0;
-  for (const encoded of encodedParameters(query)) {
-    if (first.length === max) {
-      others += 1;
-      continue;
-    }
-    const { name, value } = decodeParameter(encoded);
-    if (name === undefined || value === undefined || `${name}${value}`.includes('\0')) return undefined;
-    first.push({ name, value });
-  }
-  return { first, others };
-}
-
 /** Whether a query string may have more than `max` parameters. Counts each `&`, even beside an empty part. */
 export function hasMoreParameters(query: string, max: number): boolean {
   let left = max;

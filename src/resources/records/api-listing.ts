@@ -1,9 +1,8 @@
 // Lists and streams records for the API.
 import type { Database } from '../../db/connection/database.ts';
 import { CostlyStatement, type RunOptions } from '../../db/statement-kinds.ts';
-import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
 import { raw, sql } from '../../db/fragment.ts';
-import { addError, badQuery, notFound, type FieldErrors, type Problem } from '../../errors.ts';
+import { addError, badQuery, type FieldErrors, type Problem } from '../../errors.ts';
 import { estimateStatement } from '../../query/statements/bulk-statements.ts';
 import { streamStatement } from '../../query/statements/stream-statement.ts';
 import { csvRow } from '../../query/csv/csv-rows.ts';
@@ -12,13 +11,10 @@ import { cursorLinks, type Neighbors } from '../../query/cursors/cursor-links.ts
 import { keysetStatement } from '../../query/cursors/keyset-page.ts';
 import { parseListQuery, parseParameters, type ListQuery } from '../../query/parse/grammar.ts';
 import { mayHideRows, planList, ROOT, type ListPlan } from '../../query/plan.ts';
-import { preview } from '../../query/entries/preview-sql.ts';
 import { isShort, pageStatement } from '../../query/statements/page-statements.ts';
-import { recordStatement } from '../../query/statements/records-by-key.ts';
 import { recordJson, type RowOutput } from '../../query/statements/record-json.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 import { openExport } from './record-export.ts';
-import { requireId } from './read-record.ts';
 import {
   meets,
   visibilityFor,
@@ -26,9 +22,8 @@ import {
   type ServedResource,
   type ServedResources,
 } from '../serve/served-resource.ts';
-import { NO_RECORD } from './write-result.ts';
 
-/** The output format of a page's records. `html` is JSON with long values cut (see `preview`), which pages show with markup. */
+/** The output format of a page's records. `html` is JSON that a page for browsers shows. */
 type PageFormat = 'json' | 'csv' | 'html';
 type StreamFormat = 'ndjson' | 'csv';
 
@@ -74,8 +69,8 @@ const COMMA = Buffer.from(',');
 const withCommas = (objects: readonly Buffer[], format: PageFormat): readonly Buffer[] =>
   format === 'csv' ? objects : objects.flatMap((object, index) => (index === 0 ? [object] : [COMMA, object]));
 
-/** Maximum bytes of a page's records for a browser. Their markup is several times as long. */
-const MAX_HTML = 2 * 1024 * 1024;
+/** Maximum bytes of the records on a page for browsers. Their markup is several times as long. */
+export const MAX_HTML = 2 * 1024 * 1024;
 
 /** The problem for a page that PostgreSQL left out because it exceeds the limit. */
 export const pageTooLarge = (maxBytes: number): Problem =>
@@ -99,10 +94,8 @@ function addPagingErrors({ hasCursors }: ServedResource, query: string, errors: 
 }
 
 /** The SQL that outputs a record in a format. */
-function shownAs(format: PageFormat, { formatted, plain }: ServedResource, { limit }: ListQuery): RowOutput {
-  if (format === 'html') return preview(formatted, limit);
-  return format === 'json' ? plain : { ...plain, value: csvRow(ROOT, formatted) };
-}
+const shownAs = (format: PageFormat, { formatted, plain }: ServedResource): RowOutput =>
+  format === 'csv' ? { ...plain, value: csvRow(ROOT, formatted) } : plain;
 
 /** Up to which number to count; undefined for no count. */
 function countLimit({ maxCount }: ServedResource, counting: Counting | undefined): number | undefined {
@@ -220,11 +213,10 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const countTo = countLimit(resource, counting);
       const maxBytes = format === 'html' ? Math.min(maxPage, MAX_HTML) : maxPage;
       const between = raw(format === 'csv' ? `''` : `','`);
-      const output = { row: shownAs(format, resource, query), maxBytes, between, countTo, isSplit: true };
+      const output = { row: shownAs(format, resource), maxBytes, between, countTo, isSplit: true };
       const cache: SqlCache = (shape, build) =>
         pageSql(`${resource.name} ${format} ${countTo} ${shape}`, build);
-      // HTML is never quick: PostgreSQL may have to build a long value before it can cut it.
-      const kind = format !== 'html' && countTo === undefined && isShort(planned) ? 'quick' : 'read';
+      const kind = countTo === undefined && isShort(planned) ? 'quick' : 'read';
       const options = { refuseCostly: !meets(resource.costly, caller) };
       const total = async (counted: string | undefined): Promise<RecordCount | undefined> => {
         if (counted === undefined || !counting) return undefined;
@@ -259,16 +251,6 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
         objects: withCommas(objects, format),
         total: await total(counted),
       };
-    },
-
-    /** One record as JSON with its long values cut, for a browser page. @throws Problem 404 */
-    async preview(resource: ServedResource, id: string): Promise<Buffer> {
-      const statement = recordStatement(resource.model, preview(resource.formatted, 1));
-      const found = await database
-        .run(statement(requireId(resource, id)), 'read')
-        .catch(undefinedIfUnencodable);
-      if (!found) throw notFound(NO_RECORD);
-      return found.json;
     },
 
     /**
