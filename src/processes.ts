@@ -10,8 +10,8 @@ export const isWorker = cluster.isWorker && process.env[WORKER_VARIABLE] !== und
 /** Whether another program has started this process as one of several, such as PM2 in cluster mode. They share no counts. */
 export const isForeignWorker = cluster.isWorker && !isWorker;
 
-/** What processes can ask each other. `move` asks them to move the kept forms of a session to its next one. */
-export type Topic = 'metrics' | 'form' | 'move';
+/** What processes can ask each other. */
+export type Topic = 'metrics';
 
 /** The other processes that `WORKERS` has started. A process that is alone has none. */
 export interface Siblings {

@@ -232,7 +232,7 @@ export function createService(
               passwords,
               authentication,
               sessions: logins,
-              siblings,
+              secret,
               logger,
             })
           : undefined,

@@ -6,7 +6,7 @@ import type { ApiRequest, Area, Reply } from '../http/message/message.ts';
 import { findAsset, isAsset } from './web/assets.ts';
 import { readCookie, setCookie } from './web/cookies.ts';
 import { assertOrigin } from '../http/auth/request-origin.ts';
-import { withBasePath, withoutBasePath } from '../http/message/base-path.ts';
+import { withBasePath } from '../http/message/base-path.ts';
 import { ADMIN_METHODS } from '../http/api/api-routes.ts';
 import { ADMIN_ASSET } from '../http/observability/metrics.ts';
 import type { AdminContext, Services } from './web/admin-context.ts';
@@ -15,7 +15,7 @@ import { html, type Html } from './web/html.ts';
 import { IMPORT_LIMIT, showImport } from './import/import-page.ts';
 import { pageReply } from './web/layout.ts';
 import { links } from './web/admin-links.ts';
-import { showParked } from './form/edit-page.ts';
+import { showUnsaved } from './form/edit-page.ts';
 import { logIn, loginAddress, showLogin, showLoginFor } from './session/login.ts';
 import {
   findAdminRoute,
@@ -31,8 +31,10 @@ import {
   isSameOriginForm,
   readFlash,
   redirect,
+  redirectFailed,
   shownProblem,
   staleForm,
+  withCookies,
 } from './web/admin-request.ts';
 import { CallerChanged, type Caller } from '../resources/serve/served-resource.ts';
 import { createServices, type AdminOptions } from './create-services.ts';
@@ -69,8 +71,8 @@ type EditRoute = AdminResourceRoute & { readonly page: 'add' | 'record' };
 
 const isEdit = (route: AdminRoute): route is EditRoute => route.page === 'add' || route.page === 'record';
 
-/** Whether a form sent without a session edits a record: such a form is kept until the user has logged in. */
-function isParkable({ resources }: Services, request: ApiRequest): boolean {
+/** Whether a form sent without a session edits a record: such a form comes back after the login. */
+function comesBack({ resources }: Services, request: ApiRequest): boolean {
   try {
     return isSameOriginForm(request) && isEdit(findAdminRoute(request.path, resources));
   } catch {
@@ -78,36 +80,30 @@ function isParkable({ resources }: Services, request: ApiRequest): boolean {
   }
 }
 
-/** Whether a client without a session may send this form. */
-const isSmall = ({ entries }: Form): boolean =>
-  entries.length <= ANONYMOUS_LIMIT.fields &&
-  entries.reduce((sum, [name, value]) => sum + name.length + value.length, 0) <= ANONYMOUS_LIMIT.bytes;
-
 /**
- * Answers a request without a session. Only the form of a recently ended session is kept.
+ * Answers a request without a session. Only the form of a recently ended session comes back after the login.
  * @param sent the form, if it has been read already
  */
 async function answerAnonymous(services: Services, request: ApiRequest, sent?: Form): Promise<Reply> {
   if (request.method !== 'POST') return redirectToLogin(request);
   assertOrigin(request.headers, services.settings);
   const token = readCookie(request, 'session');
-  const isKept = isParkable(services, request) && (!sent || isSmall(sent));
-  if (token === undefined || !isKept) return redirectToLogin(request);
+  if (token === undefined || !comesBack(services, request)) return redirectToLogin(request);
   const user = await services.sessions.endedUser(token);
   if (user === undefined) return redirectToLogin(request);
   try {
     const form = sent ?? (await readForm(request, ANONYMOUS_LIMIT));
-    return showLoginFor(request, services.parking.park(token, user, form));
+    return showLoginFor(request, services.unsavedForms.write(user, request.path, form));
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 413) throw error;
     return problemPage(undefined, error, { advice: sendAgain() });
   }
 }
 
-/** How to get back a form that is too large to keep. After going back, `no-store` makes most browsers load the form without the typed values. */
+/** How to get back a form that is too large for the login page. After going back, `no-store` makes most browsers load the form without the typed values. */
 const sendAgain = (): Html =>
   html`<p>
-    Your session has expired, and the form is too large to keep.
+    Your session has expired, and the form is too large to come back after the login.
     <a href="${links.login}" target="_blank">Log in in another tab</a>, then reload this page and let your
     browser send the form again. It comes back with your values, except passwords.
   </p>`;
@@ -121,13 +117,23 @@ function wrongMethod(method: string, { page }: AdminRoute): Problem {
   return new Problem(405, `This page accepts only ${allow} (got ${method}).`, { headers: { Allow: allow } });
 }
 
-/** Shows the form that was sent before the login again. Other actions are not repeated. */
-async function resume(context: AdminContext, path: string, form: Form): Promise<Reply> {
+const NOT_RESTORED =
+  'What you typed before the login was not saved: the form is from another user, or too old.';
+
+/**
+ * Leads from the login to the next page, or shows the form that was sent before it again.
+ * @param signed the form, see `UnsavedForms`
+ */
+async function afterLogin(context: AdminContext, next: string, signed: string | undefined): Promise<Reply> {
+  if (signed === undefined) return redirect(next);
+  const unsaved = context.unsavedForms.read(signed, context.caller.id);
+  if (!unsaved) return redirectFailed(context, next, NOT_RESTORED);
+  const { path, form } = unsaved;
   try {
-    const route = findAdminRoute(withoutBasePath(path), context.resources);
-    return isEdit(route) ? await showParked({ ...context, ...route }, form, 200) : redirect(links.dashboard);
+    const route = findAdminRoute(path, context.resources);
+    return isEdit(route) ? await showUnsaved({ ...context, ...route }, form, 200) : redirect(links.dashboard);
   } catch (error) {
-    // A page, not an error: the reply must carry the cookie of the new session. A reload can show the kept form.
+    // A page, not an error: the reply must carry the cookie of the new session. A reload can show the form.
     const problem = asProblem(error);
     if (!problem) throw error;
     return problemPage(context, problem, { path });
@@ -155,7 +161,7 @@ async function answerLoggedIn(context: AdminContext): Promise<Reply> {
   // A form from an earlier session of this site is shown again, so that its values are not lost.
   if (!hasValidCsrf(form, token)) {
     if (!isEdit(route) || !isSameOriginForm(request)) throw staleForm();
-    return showParked({ ...context, ...route }, form, 403);
+    return showUnsaved({ ...context, ...route }, form, 403);
   }
   // While the form arrived, the session may have ended, or the admin's name may have changed.
   const caller = await context.sessions.find(token);
@@ -231,8 +237,8 @@ export function createAdmin(options: AdminOptions): Area {
       const context = await authenticate(services, request);
       if (withBasePath(`${request.path.replace(/\/$/, '')}/`) === links.login) {
         if (method !== 'POST') return showLogin(request);
-        return logIn(services, request, context, (caller, token, path, form) =>
-          resume(withCaller(services, request, caller, token), path, form),
+        return logIn(services, request, context, (caller, token, next, unsaved) =>
+          afterLogin(withCaller(services, request, caller, token), next, unsaved),
         );
       }
       // An anonymous client must not learn which pages exist.
@@ -248,8 +254,7 @@ export function createAdmin(options: AdminOptions): Area {
 
     keepPosition(request, reply, position) {
       const cookie = setCookie(request, 'position', position, options.settings.maxLag + POSITION_MARGIN);
-      const others = [reply.headers['Set-Cookie'] ?? []].flat();
-      return { ...reply, headers: { ...reply.headers, 'Set-Cookie': [...others, cookie] } };
+      return withCookies(reply, [cookie]);
     },
 
     problem: (problem, requestId) => problemPage(undefined, problem, { requestId }),

@@ -11,13 +11,12 @@ import type { Schema } from '../resources/serve/schema-setup.ts';
 import type { VersionSeal } from '../resources/serve/served-resource.ts';
 import { historyOf } from '../resources/serve/visible-history.ts';
 import type { Database } from '../db/connection/database.ts';
-import type { Siblings } from '../processes.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
 import { Lane } from '../db/lanes/lane.ts';
 import { isRead, type ApiRequest } from '../http/message/message.ts';
 import type { Services } from './web/admin-context.ts';
 import { readPosition } from './web/cookies.ts';
-import { createParking } from './web/parked-forms.ts';
+import { createUnsavedForms } from './web/unsaved-form.ts';
 
 /** What the composition root hands to the admin area. */
 export interface AdminOptions extends Pick<
@@ -30,8 +29,8 @@ export interface AdminOptions extends Pick<
   /** See `ServedResource`. */
   readonly seal: VersionSeal;
   readonly panels: readonly Panel[];
-  /** The other processes of the service, if there are any. */
-  readonly siblings: Siblings | undefined;
+  /** The secret that all processes on the database share. */
+  readonly secret: Buffer;
 }
 
 /** Maximum imports at once, and of one admin: each file is parsed in this process before its statements run. */
@@ -46,7 +45,7 @@ export function createServices({
   schema,
   seal,
   panels,
-  siblings,
+  secret,
   replicas,
   ...parts
 }: AdminOptions) {
@@ -60,13 +59,12 @@ export function createServices({
   const histories = new Map(
     [...resources.values()].map((resource) => [resource, historyOf(history, resource)]),
   );
-  const parking = createParking(siblings);
   const shared = {
     ...parts,
     resources,
     history,
     historyOf: (resource: AdminResource) => histories.get(resource) ?? history,
-    parking,
+    unsavedForms: createUnsavedForms(secret),
     panels: createPanels(database, panels),
     imports: new Lane({
       connections: MAX_IMPORTS,

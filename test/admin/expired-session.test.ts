@@ -112,7 +112,7 @@ describe('a form that is sent after its session expired', () => {
     }
   });
 
-  test('comes back only for the same user in the same browser', async () => {
+  test('comes back only for the same user, and another user is told that it was not saved', async () => {
     await service.addUser('bob', { admin: true });
     const address = await thing('Private');
     const browser = await logIn(service, 'ada');
@@ -120,14 +120,34 @@ describe('a form that is sent after its session expired', () => {
     await expire();
     const loginPage = await browser.post(address, fields);
     assert.doesNotMatch(loginPage.text, /typed by ada/);
-    const other = openBrowser(service);
-    await other.get('/admin/-/login/');
-    const { _csrf, ...parked } = fieldsOf(loginPage);
-    assert.ok(_csrf);
-    const stolen = await other.post('/admin/-/login/', { ...parked, username: 'ada', password: 'pw-ada' });
-    assert.deepEqual([stolen.status, stolen.location], [303, address]);
-    const wrongUser = { ...fieldsOf(loginPage), username: 'bob', password: 'pw-bob' };
-    assert.equal((await browser.post('/admin/-/login/', wrongUser)).status, 303);
+    const login = { ...fieldsOf(loginPage), username: 'bob', password: 'pw-bob' };
+    const refused = await browser.post('/admin/-/login/', login);
+    assert.deepEqual([refused.status, refused.location], [303, address]);
+    const shown = await browser.get(address);
+    assert.match(shown.text, /What you typed before the login was not saved/);
+    assert.equal(fieldsOf(shown)['note'], 'before');
+  });
+
+  test('does not come back if the login page was changed', async () => {
+    const address = await thing('Changed');
+    const browser = await logIn(service, 'ada');
+    const fields = { ...fieldsOf(await browser.get(address)), note: 'typed' };
+    await expire();
+    const { _unsaved = '', ...rest } = fieldsOf(await browser.post(address, fields));
+    const forged = { ...rest, _unsaved: `A${_unsaved.slice(1)}`, username: 'ada', password: 'pw-ada' };
+    assert.equal((await browser.post('/admin/-/login/', forged)).status, 303);
+    assert.equal(await noteOf('Changed'), 'before');
+  });
+
+  test('comes back after the login when it is nearly as large as it may be', async () => {
+    const address = await thing('Large');
+    const browser = await logIn(service, 'ada');
+    const note = 'ü"\n'.repeat(4_000);
+    const fields = { ...fieldsOf(await browser.get(address)), note };
+    await expire();
+    const login = { ...fieldsOf(await browser.post(address, fields)), username: 'ada', password: 'pw-ada' };
+    const back = await browser.post('/admin/-/login/', login);
+    assert.deepEqual([back.status, fieldsOf(back)['note']], [200, note]);
   });
 
   test('returns 413 above 64 KiB or 2,000 fields', async () => {
@@ -254,8 +274,8 @@ test('a reload of the login that brought a form back shows the form again', asyn
   assert.equal(fieldsOf(await browser.post('/admin/-/login/', sent))['note'], 'typed');
   const reloaded = await browser.post('/admin/-/login/', sent);
   assert.deepEqual([reloaded.status, fieldsOf(reloaded)['note']], [200, 'typed']);
-  const { _parked, ...plain } = sent as Record<string, string>;
-  assert.ok(_parked);
+  const { _unsaved, ...plain } = sent as Record<string, string>;
+  assert.ok(_unsaved);
   const without = await browser.post('/admin/-/login/', plain);
   assert.deepEqual([without.status, without.location], [303, address]);
   assert.equal((await browser.get(address)).status, 200);

@@ -81,8 +81,8 @@ describe('a form that arrives slowly', () => {
   });
 
   for (const [fields, status, outcome] of [
-    [1_500, 401, 'is kept for the next login'],
-    [15_000, 303, 'is not kept, as without a session'],
+    [1_500, 401, 'comes back after the login'],
+    [15_000, 413, 'is too large to come back'],
   ] as const)
     test(`with ${fields} fields whose session expires meanwhile ${outcome}`, async () => {
       await service.addUser(`slow${fields}`, { admin: true });

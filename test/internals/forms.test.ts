@@ -1,10 +1,9 @@
-// The digest that shows whether a form was sent before.
+// The digest that shows whether a form was sent before, and forms that the login page carries.
 import assert from 'node:assert/strict';
 import { submissionDigest } from '../../src/admin/fields/submit-once.ts';
 import { createForm, type Form } from '../../src/admin/web/form-data.ts';
 import { longestTurnOf } from '../http/expect.ts';
-import { createParking, type Parking } from '../../src/admin/web/parked-forms.ts';
-import type { Topic } from '../../src/processes.ts';
+import { createUnsavedForms } from '../../src/admin/web/unsaved-form.ts';
 import { describe, test } from 'node:test';
 
 const PIECE = 65_536;
@@ -53,73 +52,27 @@ describe('the digest of a form', () => {
   });
 });
 
-describe('parked forms', () => {
-  const form = createForm([['title', 'Emma']]);
+describe('a form that was not saved', () => {
+  const unsaved = createUnsavedForms(Buffer.alloc(32, 1));
+  const form = createForm([
+    ['title', 'Emma'],
+    ['_password', 'hidden words'],
+  ]);
 
-  test('of one user with many sessions do not evict those of another', () => {
-    const parking = createParking();
-    const id = parking.park('token of ada', 'ada', form);
-    for (let at = 0; at < 200; at += 1) parking.park(`token ${at} of bob`, 'bob', form);
-    assert.equal(parking.find('token of ada', id)?.get('title'), 'Emma');
+  test('comes back to its user, without its passwords', () => {
+    const signed = unsaved.write('ada', '/admin/book/1/', form);
+    const found = unsaved.read(signed, 'ada');
+    assert.deepEqual([found?.path, found?.form.entries], ['/admin/book/1/', [['title', 'Emma']]]);
   });
 
-  /**
-   * Connects so many processes. What goes from one to another is JSON.
-   * @param lost messages of this topic do not arrive
-   */
-  function connectProcesses(count: number, lost?: Topic): Parking[] {
-    const processes = Array.from({ length: count }, () => new Map<Topic, (data: string) => unknown>());
-    return processes.map((own) =>
-      createParking({
-        onQuestion: (topic, answer) => void own.set(topic, answer),
-        ask: (topic, data) => {
-          const others = processes.filter((one) => one !== own && topic !== lost);
-          const found = others.flatMap((other) => other.get(topic)?.(data) ?? []);
-          return Promise.resolve(JSON.parse(JSON.stringify(found)) as unknown[]);
-        },
-      }),
-    );
-  }
-
-  test('are found by the other processes of a service', async () => {
-    const [first, second] = connectProcesses(2) as [Parking, Parking];
-    const id = first.park('token of ada', 'ada', form);
-    await second.fetch('token of ada', 'no such id');
-    await second.fetch('token of bob', id);
-    assert.equal(second.find('token of bob', id), undefined);
-    await second.fetch('token of ada', id);
-    await second.move('token of ada', 'next token of ada', 'ada');
-    assert.equal(second.find('next token of ada', id)?.get('title'), 'Emma');
-    assert.equal(second.find('token of bob', id), undefined);
-  });
-
-  test('of several tabs are found after one login, whichever process has them', async () => {
-    const processes = connectProcesses(3);
-    const [first, second] = processes as [Parking, Parking];
-    const ids = [first.park('token of ada', 'ada', form), second.park('token of ada', 'ada', form)];
-    await first.move('token of ada', 'next token of ada', 'ada');
-    for (const parking of processes)
-      for (const id of ids) {
-        await parking.fetch('next token of ada', id);
-        assert.equal(parking.find('next token of ada', id)?.get('title'), 'Emma');
-      }
-  });
-
-  test('are found although this process has them of the earlier session', async () => {
-    const [first, second, third] = connectProcesses(3, 'move') as [Parking, Parking, Parking];
-    const id = first.park('token of ada', 'ada', form);
-    await third.fetch('token of ada', id);
-    await third.move('token of ada', 'next token of ada', 'ada');
-    for (const parking of [second, first]) {
-      await parking.fetch('next token of ada', id);
-      assert.equal(parking.find('next token of ada', id)?.get('title'), 'Emma');
-    }
-  });
-
-  test('cannot be read by another session', async () => {
-    const parking = createParking();
-    const id = parking.park('token of ada', 'ada', form);
-    await parking.move('token of ada', 'token of bob', 'bob');
-    assert.equal(parking.find('token of bob', id), undefined);
+  test('does not come back to another user, changed, from another service, or after 12 hours', (context) => {
+    const signed = unsaved.write('ada', '/admin/book/1/', form);
+    const [text = '', mac = ''] = signed.split('.');
+    assert.equal(unsaved.read(signed, 'bob'), undefined);
+    for (const other of ['', text, `${text}.`, `${text}.${mac}x`, `${text}A.${mac}`, `.${mac}`])
+      assert.equal(unsaved.read(other, 'ada'), undefined);
+    assert.equal(createUnsavedForms(Buffer.alloc(32, 2)).read(signed, 'ada'), undefined);
+    context.mock.timers.enable({ apis: ['Date'], now: Date.now() + 12 * 3_600_000 + 1 });
+    assert.equal(unsaved.read(signed, 'ada'), undefined);
   });
 });

@@ -210,7 +210,7 @@ async function showGone(context: ResourceContext, typed: TypedValues, form: Form
 }
 
 /** Shows a form from an earlier session again, with everything that the user typed. */
-export async function showParked(context: FormContext, sent: Form, status: number): Promise<Reply> {
+export async function showUnsaved(context: FormContext, sent: Form, status: number): Promise<Reply> {
   const { resource, id } = context;
   const isNew = id === undefined;
   const stored = isNew ? undefined : await readStored({ ...context, id });

@@ -2,17 +2,25 @@
 import { randomBytes } from 'node:crypto';
 import { Problem } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';
+import type { Caller } from '../../resources/serve/served-resource.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
 import { readCookie, setCookie } from '../web/cookies.ts';
 import type { AdminContext, Services } from '../web/admin-context.ts';
-import { ANONYMOUS_LIMIT, readForm, type Form } from '../web/form-data.ts';
+import { LOGIN_LIMIT, readForm, type Form } from '../web/form-data.ts';
 import { attributes, html } from '../web/html.ts';
-import { isParkedId } from '../web/parked-forms.ts';
+import { UNSAVED } from '../web/unsaved-form.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
-import { csrfOf, hasValidCsrf, isSameOriginForm, redirect, staleForm } from '../web/admin-request.ts';
+import {
+  csrfOf,
+  hasValidCsrf,
+  isSameOriginForm,
+  redirect,
+  staleForm,
+  withCookies,
+} from '../web/admin-request.ts';
 
 /** Lifetime of the session cookie in seconds: the longest life of a session. */
 const SESSION_AGE = 14 * 24 * 3600;
@@ -55,11 +63,11 @@ interface LoginPage {
   readonly problem?: Problem;
   /** Why the user has to log in. */
   readonly notice?: string | undefined;
-  /** The id of a form that was sent after its session had expired; see `Parking`. */
-  readonly parked?: string | undefined;
+  /** A form that was sent after its session had ended; see `UnsavedForms`. */
+  readonly unsaved?: string | undefined;
 }
 
-function loginPage(request: ApiRequest, { name = '', next, problem, notice, parked }: LoginPage): Reply {
+function loginPage(request: ApiRequest, { name = '', next, problem, notice, unsaved }: LoginPage): Reply {
   const known = readCookie(request, 'login');
   const token = known ?? randomBytes(24).toString('base64url');
   const cookies = known === undefined ? { 'Set-Cookie': setCookie(request, 'login', token) } : {};
@@ -67,7 +75,7 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, park
   const body = html`<form method="post" action="${links.login}" class="login">
     <input type="hidden" name="_csrf" value="${csrfOf(token)}" />
     <input type="hidden" name="next" value="${next}" />
-    ${parked !== undefined && html`<input type="hidden" name="_parked" value="${parked}" />`}
+    ${unsaved !== undefined && html`<input type="hidden" name="${UNSAVED}" value="${unsaved}" />`}
     ${notice !== undefined && html`<p class="notice" role="status">${notice}</p>`}
     ${problem && html`<p class="error-summary" id="error" role="alert">${problem.message}</p>`}
     <div class="field">
@@ -98,7 +106,7 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, park
   </form>`;
   return pageReply(
     undefined,
-    { title: 'Log in', kind: 'login', status: problem?.status ?? (parked === undefined ? 200 : 401), body },
+    { title: 'Log in', kind: 'login', status: problem?.status ?? (unsaved === undefined ? 200 : 401), body },
     { ...cookies, ...problem?.headers },
   );
 }
@@ -125,20 +133,14 @@ export const loginAddress = (
 ): string =>
   `${links.login}?next=${encodeURIComponent(shortAddress(page))}${because === undefined ? '' : `&_because=${because}`}`;
 
-/** The login page in reply to a form of an expired session. The parked form is shown again after the login. */
-export function showLoginFor(request: ApiRequest, parked: string): Reply {
+/** The login page in reply to a form of an expired session. The form is shown again after the login. */
+export function showLoginFor(request: ApiRequest, unsaved: string): Reply {
   return loginPage(request, {
     next: ownPath(shortAddress(withBasePath(request.path))),
     notice:
       'Your session has expired and nothing was saved. Log in to get back what you typed, except passwords.',
-    parked,
+    unsaved,
   });
-}
-
-/** The id of a parked form, from the login form. */
-function parkedId(form: Form): string | undefined {
-  const id = form.get('_parked');
-  return id !== undefined && isParkedId(id) ? id : undefined;
 }
 
 /** Verifies a name and a password. A client that disconnects leaves the queue. @throws Unauthorized; Problem 429, 503 */
@@ -211,44 +213,34 @@ async function verifyAndOpen(
  * Runs the login form.
  * @param admin present if the user is already logged in, through another tab or a double click. A form that the first login
  * has invalidated then redirects as if it had succeeded.
- * @param resume shows a parked form again
+ * @param proceed leads to the next page, or shows the unsaved form again
  */
 export async function logIn(
   services: Services,
   request: ApiRequest,
   admin: AdminContext | undefined,
-  resume: (caller: AdminContext['caller'], token: string, path: string, form: Form) => Promise<Reply>,
+  proceed: (caller: Caller, token: string, next: string, unsaved: string | undefined) => Promise<Reply>,
 ): Promise<Reply> {
-  const form = await readForm(request, ANONYMOUS_LIMIT);
+  const form = await readForm(request, LOGIN_LIMIT);
   const next = ownPath(form.get('next'));
   const token = readCookie(request, 'login');
-  const parked = parkedId(form);
+  const unsaved = form.get(UNSAVED);
   assertOrigin(request.headers, services.settings);
   const isValid = token !== undefined && hasValidCsrf(form, token);
-  if (admin && !isValid) {
-    await services.parking.fetch(admin.token, parked);
-    const sent = services.parking.find(admin.token, parked);
-    return sent && isSameOriginForm(request) ? resume(admin.caller, admin.token, next, sent) : redirect(next);
-  }
+  if (admin && !isValid)
+    return isSameOriginForm(request) ? proceed(admin.caller, admin.token, next, unsaved) : redirect(next);
   if (!isValid) throw staleForm();
   try {
     const { caller, token, cookie } = await verifyAndOpen(services, request, form);
     request.recognize(caller);
-    const ended = readCookie(request, 'session');
-    if (ended !== undefined) {
-      await services.parking.fetch(ended, parked);
-      await services.parking.move(ended, token, caller.id);
-    }
-    const sent = services.parking.find(token, parked);
-    const cookies = [cookie, setCookie(request, 'login', '', 0)];
-    if (!sent) return redirect(next, cookies);
-    const reply = await resume(caller, token, next, sent);
-    return { ...reply, headers: { ...reply.headers, 'Set-Cookie': cookies } };
+    const reply = await proceed(caller, token, next, unsaved);
+    return withCookies(reply, [cookie, setCookie(request, 'login', '', 0)]);
   } catch (error) {
     if (!(error instanceof Problem) || ![401, 429, 503].includes(error.status)) throw error;
     const typed = form.get('username') ?? '';
     const name = typed.length <= MAX_NAME ? typed : '';
-    return loginPage(request, { name, next, problem: error, parked });
+    const isOwn = unsaved !== undefined && services.unsavedForms.isSigned(unsaved);
+    return loginPage(request, { name, next, problem: error, unsaved: isOwn ? unsaved : undefined });
   }
 }
 

@@ -14,7 +14,7 @@ import type { Panels } from '../../resources/serve/panels.ts';
 import type { Passwords } from '../../resources/passwords/password-hashing.ts';
 import type { Caller } from '../../resources/serve/served-resource.ts';
 import type { Sessions } from '../../resources/users/sessions.ts';
-import type { Parking } from './parked-forms.ts';
+import type { UnsavedForms } from './unsaved-form.ts';
 
 /** The services for one request. */
 export interface Services {
@@ -31,7 +31,7 @@ export interface Services {
   readonly authentication: Authentication;
   readonly passwords: Passwords;
   readonly sessions: Sessions;
-  readonly parking: Parking;
+  readonly unsavedForms: UnsavedForms;
   /** The history of all changes, as a resource. */
   readonly history: AdminResource;
   /** The history of one resource. Its queries use the index on model and record. */

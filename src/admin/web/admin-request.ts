@@ -54,6 +54,12 @@ export function redirect(location: string, cookies: readonly string[] = []): Rep
   };
 }
 
+/** The reply with more cookies, before those that it sets itself. */
+export function withCookies(reply: Reply, cookies: readonly string[]): Reply {
+  const own = [reply.headers['Set-Cookie'] ?? []].flat();
+  return { ...reply, headers: { ...reply.headers, 'Set-Cookie': [...cookies, ...own] } };
+}
+
 /** Characters of the address in a message. Browsers drop cookies of more than 4,096 bytes. */
 const MAX_HREF = 1_400;
 

@@ -48,6 +48,9 @@ const MAX_FIELDS = 20_000;
 /** The limit without a session. */
 export const ANONYMOUS_LIMIT: FormLimit = { bytes: 65_536, fields: 2000 };
 
+/** The limit of the login form, which may carry such a form as a signed text. */
+export const LOGIN_LIMIT: FormLimit = { bytes: 147_456, fields: 2000 };
+
 /** Bytes of everything but long values: names, digests, tokens and short values. */
 const OVERHEAD = 65_536;
 
