@@ -3,10 +3,9 @@ import type { Column } from '../../db/schema/model.ts';
 import { TOO_MANY_ELEMENTS } from '../../db/types/array-types.ts';
 import { BrokenRule } from '../../resources/records/conflicts.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import { jsonFieldInTurns, type JsonField } from '../../resources/records/json-fields.ts';
-import { typedPassword } from '../session/password-confirmation.ts';
+import { byFormField, typedPassword } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { shownProblem } from '../web/admin-request.ts';
 import { tooLongFault } from './form-bounds.ts';
@@ -88,13 +87,6 @@ export type Outcome<T> =
       readonly status: number;
     };
 
-/** Moves the errors of the password column that the form sets to its field `_password`. Further ones have no field. */
-function byField(errors: FieldErrors, { passwords: [column] }: AdminResource): FieldErrors {
-  return Object.fromEntries(
-    Object.entries(errors).map(([key, messages]) => [key === column?.key ? '_password' : key, messages]),
-  );
-}
-
 /**
  * Runs a write. If the form already has errors, only validates the rest, so that all errors are reported at once.
  * @param id of the record that the form changes; undefined for a new one
@@ -109,7 +101,7 @@ export async function trySave<T>(
   try {
     if (Object.keys(errors).length > 0) {
       const otherErrors = await operations.faults(resource, fields, { id, caller });
-      return { errors: { ...byField(otherErrors, resource), ...errors }, status: 400 };
+      return { errors: { ...byFormField(otherErrors, resource), ...errors }, status: 400 };
     }
     return { done: await write() };
   } catch (error) {
@@ -119,6 +111,6 @@ export async function trySave<T>(
     const marked = ruleErrors(error, resource);
     if (!faults || Object.keys(marked).length > 0) return { errors: marked, notice, status };
     const about = problem instanceof BrokenRule ? { notice } : {};
-    return { errors: byField(faults, resource), ...about, status };
+    return { errors: byFormField(faults, resource), ...about, status };
   }
 }

@@ -1,20 +1,20 @@
 // The page of the admin's own account: change the password, see and end sessions.
+import { asProblem } from '../../db/connection/database-errors.ts';
 import { findColumn } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { Unauthorized, type Reply } from '../../http/message/message.ts';
 import { parseJsonFields } from '../../resources/records/json-fields.ts';
-import { passwordHint, typedPassword, verifyCaller } from './password-confirmation.ts';
+import { byFormField, passwordHint, typedPassword, verifyCaller } from './password-confirmation.ts';
 import { CallerChanged } from '../../resources/serve/served-resource.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
 import { buttonForm, pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { loginAddress } from './login.ts';
-import { redirectReopened } from './reopened-session.ts';
+import { loginAddress, openSession, verifyPassword } from './login.ts';
 import { moment, shellQuote } from '../web/display-text.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields, table } from '../web/widgets.ts';
-import { redirect, redirectDone } from '../web/admin-request.ts';
+import { redirect, redirectDone, withCookies } from '../web/admin-request.ts';
 
 async function sessionTable({ sessions, caller, token, csrf }: AdminContext): Promise<Html> {
   const list = await sessions.list(caller, token);
@@ -62,9 +62,30 @@ export async function showAccount(context: AdminContext, errors: FieldErrors = {
   });
 }
 
-/** Moves the errors of the column `password` to the form field `_password`. */
-const passwordErrors = ({ password, ...others }: FieldErrors): FieldErrors =>
-  password ? { _password: password, ...others } : others;
+/** Opens a session with the new password; undefined if that fails and the admin has to log in. */
+async function reopenSession(context: AdminContext, password: string): ReturnType<typeof openSession> {
+  try {
+    // Verifies the new password too: another admin may have replaced it in the meantime.
+    const { request, caller } = context;
+    return await openSession(context, request, await verifyPassword(context, request, caller.name, password));
+  } catch (error) {
+    // The password has been changed, so a failed login must not look like a failed change.
+    if (!(error instanceof Unauthorized) && !asProblem(error)) throw error;
+    return undefined;
+  }
+}
+
+/** Redirects to the page in a new session; to the login if no session can be opened. */
+export async function redirectReopened(
+  context: AdminContext,
+  password: string,
+  page: string,
+): Promise<Reply> {
+  const opened = await reopenSession(context, password);
+  if (!opened) return redirect(loginAddress(page, 'changed'));
+  const { token, cookie } = opened;
+  return withCookies(redirectDone({ ...context, token }, page, 'Your password was changed.'), [cookie]);
+}
 
 /** Changes the admin's own password after checking the current one, and opens a new session. */
 export async function changePassword(context: AdminContext, form: Form): Promise<Reply> {
@@ -97,7 +118,7 @@ export async function changePassword(context: AdminContext, form: Form): Promise
       return showAccount(context, { _current: ['is not your password'] });
     }
     if (error instanceof Problem && error.status === 400 && error.errors)
-      return showAccount(context, passwordErrors(error.errors));
+      return showAccount(context, byFormField(error.errors, users));
     throw error;
   }
   return redirectReopened(context, password, links.account);

@@ -3,6 +3,7 @@ import { findColumn, type Column } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';
 import { Unauthorized } from '../../http/message/message.ts';
+import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
 import {
@@ -161,6 +162,12 @@ export function typedPassword(
   const fault = text === '' ? 'is required' : passwordFault(text, column, rules);
   return { text, errors: fault === undefined ? {} : { _password: [fault] } };
 }
+
+/** Moves the errors of the password column that a form sets to its field `_password`. Further password columns have no field. */
+export const byFormField = (errors: FieldErrors, { passwords: [column] }: AdminResource): FieldErrors =>
+  Object.fromEntries(
+    Object.entries(errors).map(([key, messages]) => [key === column?.key ? '_password' : key, messages]),
+  );
 
 /** The hint beside the field for a new password. */
 export function passwordHint(context: ResourceContext): string {

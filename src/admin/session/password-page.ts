@@ -13,7 +13,7 @@ import {
 } from './password-confirmation.ts';
 import { sessionCaller } from './assert-session.ts';
 import { isOwnUser } from './lock-out.ts';
-import { redirectReopened } from './reopened-session.ts';
+import { redirectReopened } from './account-page.ts';
 import type { RecordContext, ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';
