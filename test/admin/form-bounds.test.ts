@@ -61,7 +61,6 @@ describe('a form with a field of 900,000 characters', () => {
     const fields = fieldsOf(await ada.get(path));
     for (const [to, name] of [
       [path, '_list'],
-      [path, '_kept'],
       [path, '_choose'],
       [`${path}delete/`, '_list'],
       ['/admin/thing/-/add/', '_list'],

@@ -54,7 +54,7 @@ async function addField(body: FormBody, column: Column, typed: Typed, isNew: boo
 
 /** Whether an empty field shows a NULL that a view, or an old row, has in a column that is NOT NULL. */
 const isStillEmpty = ({ nullable }: Column, typed: Typed, before: Typed | undefined): boolean =>
-  !nullable && typed.text === '' && before?.text === '' && before.truncatedDigest === undefined;
+  !nullable && typed.text === '' && before?.text === '';
 
 /** The body of a form. It omits unchanged values, because a browser may not return them exactly. */
 export async function bodyOf(typed: TypedValues, stored: RecordEntry | undefined): Promise<FormBody> {

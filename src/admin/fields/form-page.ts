@@ -15,7 +15,6 @@ import {
   hidesDefault,
   takesAnyText,
   isCheckbox,
-  KEPT,
   mustHaveText,
   originIn,
   originOf,
@@ -78,17 +77,17 @@ function readOnlyRow(column: Column, entry: RecordEntry, context: AdminContext):
 }
 
 /** A column whose value is too long for the form, or was when the form was made. */
-function keptRow(column: Column, entry: RecordEntry, { name, inApi }: AdminResource): Html {
+function tooLongRow(column: Column, entry: RecordEntry, { name }: AdminResource): Html {
   const size = textOfField(entry.fields, sizeKey(column));
   const bytes = size === null ? '' : ` (${grouped(Number(size))} bytes)`;
-  const api = html`<a href="${links.api(name, '')}${keySegment(entry.id)}/">API</a>`;
   return html`<div class="field fact">
     <span class="label">${column.title}</span>
     <div class="control">
       <span class="value">${shownColumn(entry, column, 300)}</span>
       <p class="hint">
-        Too long to edit here${bytes}. Saving keeps the value. Change it with a PUT to the
-        ${inApi('') ? api : 'API'}, or in the database.
+        Too long to edit here${bytes}. Saving keeps the value.
+        <a href="${links.download(name, entry.id)}">Download the record</a>, and change the value through the
+        API or in the database.
       </p>
     </div>
   </div>`;
@@ -164,8 +163,7 @@ function actionsOf(resource: AdminResource, stored: RecordEntry, list: string | 
 /** The form of a record, new or stored. */
 export async function formPage(context: ResourceContext, page: FormPage): Promise<Reply> {
   const { resource } = context;
-  const { stored, errors = {}, notice } = page;
-  const typed = new Map([...page.typed].filter(([, { truncatedDigest }]) => truncatedDigest === undefined));
+  const { stored, typed, errors = {}, notice } = page;
   const { name, title, output, may } = resource;
   const isNew = stored === undefined;
   const columns = may.has(isNew ? 'add' : 'change') ? editableColumns(resource, isNew) : [];
@@ -178,14 +176,13 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
       const field: Field = { column, typed: value, isStored: before?.get(column)?.text === value.text, isNew, errors: messagesOf(errors, column.key), references: references.get(column), longText: longTexts.get(column), isRequired: isRequired(column, isNew, before) }; // prettier-ignore
       return [fieldRow(field)];
     }
-    if (stored && columns.includes(column)) return [keptRow(column, stored, resource)];
+    if (stored && columns.includes(column)) return [tooLongRow(column, stored, resource)];
     return stored ? [readOnlyRow(column, stored, context)] : [];
   });
   const related = stored
     ? resource.foreignKeys.filter((column) => relatedOf(column, context) && keyIn(stored, column) !== null)
     : [];
   if (stored) fields.push(...related.map((column) => readOnlyRow(column, stored, context)));
-  const kept = columns.filter((column) => !typed.has(column)).map(({ key }) => key);
   const labels = Object.fromEntries(columns.map((column) => [column.key, column.title]));
   Object.assign(labels, PASSWORD_LABELS);
   const back = listQuery(context, page.sent);
@@ -201,7 +198,6 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
         <input type="hidden" name="_csrf" value="${context.csrf}" />
         ${may.has('add') && submitOnceField(unanswered)}
         ${stored && originFields(stored, [...typed.keys()], columns, page.sent)}
-        ${kept.length > 0 && html`<input type="hidden" name="${KEPT}" value="${kept.join(' ')}" />`}
         ${back !== undefined && html`<input type="hidden" name="_list" value="${back}" />`}
         ${columns.length > 0 && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
         ${columns.some((column) => isRequired(column, isNew, before)) && html`<p class="hint">Fields marked <span class="required">*</span> are required.</p>`}

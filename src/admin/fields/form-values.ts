@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import type { Column } from '../../db/schema/model.ts';
 import type { ElementFacts } from '../../db/types/column-type.ts';
-import { digestKey, sizeKey } from '../../query/entries/preview-sql.ts';
-import { textOfColumn, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
+import { isLongColumn, sizeKey } from '../../query/entries/preview-sql.ts';
+import { textOfColumn, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
 import type { Form } from '../web/form-data.ts';
 import { textToArray } from '../web/array-lines.ts';
@@ -12,8 +12,6 @@ import { textToArray } from '../web/array-lines.ts';
 export interface Typed {
   readonly text: string;
   readonly isNull: boolean;
-  /** The digest of the whole value, if PostgreSQL has truncated the text. Such a text must never be saved. */
-  readonly truncatedDigest?: string | undefined;
 }
 
 /** The values of all fields of a form. */
@@ -118,27 +116,18 @@ export function typedValues(form: Form, columns: readonly Column[], isNew: boole
   );
 }
 
-/** The hidden field that names the columns whose values are not in the form and must be kept. */
-export const KEPT = '_kept';
+/** The columns that a submitted form of a stored record has values for: it has no field for a value that is too long. */
+export const columnsIn = (form: Form, columns: readonly Column[]): readonly Column[] =>
+  columns.filter((column) => !isLongColumn(column) || form.get(column.key) !== undefined);
 
-/** The columns that a submitted form has values for. */
-export function columnsIn(form: Form, columns: readonly Column[]): readonly Column[] {
-  const kept = new Set((form.get(KEPT) ?? '').split(' '));
-  return columns.filter(({ key }) => !kept.has(key));
-}
-
-/** The columns whose values fit into a form. PostgreSQL has truncated the others. */
-export const fittingColumns = ({ fields }: RecordEntry, columns: readonly Column[]): readonly Column[] =>
-  columns.filter((column) => !fields.has(sizeKey(column)));
-
-/** The values of a stored record. */
+/** The values of a stored record. Those that are too long for a form are left out. */
 export function storedValues({ fields }: RecordEntry, columns: readonly Column[]): TypedValues {
+  const fitting = columns.filter((column) => !fields.has(sizeKey(column)));
   return new Map(
-    columns.map((column) => {
+    fitting.map((column) => {
       const text = textOfColumn(fields, column);
-      const truncatedDigest = textOfField(fields, digestKey(column)) ?? undefined;
       // Clearing a field means NULL, unless the stored value was the empty text.
-      return [column, { text: text ?? '', isNull: text !== '', truncatedDigest }];
+      return [column, { text: text ?? '', isNull: text !== '' }];
     }),
   );
 }
@@ -168,16 +157,13 @@ export function initialValues(
 /** Whether two values are equal, apart from the kind of line breaks, which browsers do not keep. */
 export function isSame(one: Typed | undefined, other: Typed | undefined): boolean {
   if (!one || !other) return one === other;
-  if (one.truncatedDigest !== undefined || other.truncatedDigest !== undefined)
-    return digestOf(one) === digestOf(other);
   const isOneNull = one.isNull && one.text === '';
   const isOtherNull = other.isNull && other.text === '';
   return isOneNull === isOtherNull && withoutReturns(one.text) === withoutReturns(other.text);
 }
 
 /** A short digest of a value, by which a later request can tell whether it has changed. */
-export const digestOf = ({ text, isNull, truncatedDigest }: Typed): string =>
-  truncatedDigest ??
+export const digestOf = ({ text, isNull }: Typed): string =>
   createHash('sha256')
     .update(isNull && text === '' ? 'null' : `text ${withoutReturns(text)}`)
     .digest('base64url')

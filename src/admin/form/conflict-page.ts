@@ -6,7 +6,6 @@ import type { ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import {
   isSame,
-  KEPT,
   digestOf,
   originIn,
   originOf,
@@ -14,6 +13,7 @@ import {
   type Typed,
   type TypedValues,
 } from '../fields/form-values.ts';
+import { renderLongTexts } from '../fields/form-fields.ts';
 import { editableColumns } from '../fields/form-page.ts';
 import { attributes, hiddenInputs, html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
@@ -76,17 +76,13 @@ function choiceOf(
   return origin === digestOf(theirs) ? 'mine' : undefined;
 }
 
-/**
- * The typed values, replaced by the stored ones where the user has chosen those. A stored value that is too long for a form is
- * left out, and so does not change.
- */
+/** The typed values, replaced by the stored ones where the user has chosen those. */
 export function resolveConflict({ stored, typed, form }: Conflict): TypedValues {
   const others = storedValues(stored, [...typed.keys()]);
   return new Map(
-    [...typed].flatMap(([column, mine]) => {
-      const theirs = others.get(column);
-      if (!theirs || form.get(takeName(column)) !== 'theirs') return [[column, mine] as const];
-      return theirs.truncatedDigest === undefined ? [[column, theirs] as const] : [];
+    [...typed].map(([column, mine]) => {
+      const isTheirs = form.get(takeName(column)) === 'theirs';
+      return [column, (isTheirs && others.get(column)) || mine] as const;
     }),
   );
 }
@@ -98,6 +94,8 @@ export async function showConflict(
 ): Promise<Reply> {
   const { resource } = context;
   const others = storedValues(stored, [...typed.keys()]);
+  const tooLong = new Map([...typed].filter(([column]) => !others.has(column)));
+  const longTexts = await renderLongTexts(tooLong);
   const [mineNamed, theirsNamed] = await Promise.all([
     referencesOf(context, typed),
     referencesOf(context, others),
@@ -114,7 +112,13 @@ export async function showConflict(
   const origins = digestsOf(form, editableColumns(resource, false));
   const rows = [...typed].flatMap(([column, mine]) => {
     const theirs = others.get(column);
-    if (!theirs || isSame(mine, theirs)) return [];
+    if (!theirs) {
+      if (origins.get(column.key) === digestOf(mine)) return [];
+      const state = attributes({ readonly: true, 'aria-label': column.title });
+      const copy = html`<textarea${state}>${'\n'}${longTexts.get(column) ?? mine.text}</textarea>`;
+      return [[column.title, copy, 'Now too long to edit here. Saving keeps it.']];
+    }
+    if (isSame(mine, theirs)) return [];
     const choice = choiceOf(mine, theirs, form.get(takeName(column)), origins.get(column.key));
     const radio = (side: 'mine' | 'theirs', value: Html | string): Html =>
       html`<label class="choice"
@@ -134,8 +138,9 @@ export async function showConflict(
       ],
     ];
   });
+  const withoutField = new Set([...tooLong.keys()].map(({ key }) => key));
   const kept = form.entries.filter(
-    ([name]) => !name.startsWith('_') || ['_save', '_list', KEPT].includes(name),
+    ([name]) => (!name.startsWith('_') && !withoutField.has(name)) || ['_save', '_list'].includes(name),
   );
   const hidden = await hiddenInputs(kept);
   const body = html` <p class="notice" role="alert">

@@ -17,7 +17,6 @@ import { renderLongTexts, unsavedRow } from '../fields/form-fields.ts';
 import { editableColumns, formPage } from '../fields/form-page.ts';
 import {
   columnsIn,
-  fittingColumns,
   initialValues,
   NO_VALUES,
   originIn,
@@ -74,7 +73,7 @@ export async function showAdd(context: ResourceContext): Promise<Reply> {
 export async function showRecord(context: RecordContext): Promise<Reply> {
   const { resource, id } = context;
   const stored = await context.browsing.read(resource, id);
-  const typed = storedValues(stored, fittingColumns(stored, editableColumns(resource, false)));
+  const typed = storedValues(stored, editableColumns(resource, false));
   return formPage(context, { stored, typed });
 }
 
@@ -216,7 +215,7 @@ export async function showUnsaved(context: FormContext, sent: Form, status: numb
   const stored = isNew ? undefined : await readStored({ ...context, id });
   const columns = editableColumns(resource, isNew);
   const form = boundedForm(sent, columns);
-  const typed = typedValues(form, columnsIn(form, columns), isNew);
+  const typed = typedValues(form, isNew ? columns : columnsIn(form, columns), isNew);
   if (!isNew && !stored) return showGone(context, typed, form);
   // The user resolves a conflict again, against the record as it is now.
   if (stored && form.entries.some(([name]) => isChoice(name)))
@@ -232,7 +231,7 @@ export async function saveRecord(context: FormContext, submitted: Form): Promise
   const isNew = id === undefined;
   const editable = editableColumns(resource, isNew);
   const form = boundedForm(submitted, editable);
-  const columns = columnsIn(form, editable);
+  const columns = isNew ? editable : columnsIn(form, editable);
   const stored = isNew ? undefined : await readStored({ ...context, id });
   const sent = typedValues(form, columns, isNew);
   const find = (key: string | undefined): Column | undefined => columns.find((column) => column.key === key);

@@ -8,7 +8,7 @@ import type { AdminContext } from '../web/admin-context.ts';
 import { columnsOf, type HistoryChange } from './history-entry.ts';
 import type { RecordLabels } from '../web/record-labels.ts';
 import { html, type Content, type Html } from '../web/html.ts';
-import { links, LinkParameters } from '../web/admin-links.ts';
+import { links } from '../web/admin-links.ts';
 import {
   actionLabel,
   capitalized,
@@ -33,11 +33,7 @@ export const actionTitle = ({ action }: HistoryChange): string => capitalized(ac
 /** A text. If it is truncated, a link leads to the whole change. */
 function shownText(column: Column, text: string | null, size: string | null, change: HistoryChange): Content {
   if (text === null || (size === null && text.length <= MAX_SHOWN)) return shownValue(column, text);
-  const whole = links.action(
-    HISTORY.model,
-    'export.json',
-    new LinkParameters([{ name: 'id', value: change.id }]),
-  );
+  const whole = links.download(HISTORY.model, change.id);
   const beginning = text.slice(0, MAX_SHOWN).toWellFormed();
   return html`${beginning} …
     <a href="${whole}">truncated${size !== null && `: ${grouped(Number(size))} bytes in total`}</a>`;

@@ -38,6 +38,9 @@ export const links = {
   /** `add`, `import`, `bulk`, `lookup`, `filter`, `export.csv`, `export.excel.csv`, `export.json`. */
   action: (model: string, action: string, parameters?: LinkParameters): string =>
     `${root()}${model}/-/${action}${action.includes('.') ? '' : '/'}${parameters?.isEmpty === false ? `?${parameters.toString()}` : ''}`,
+  /** The whole record as a JSON file. */
+  download: (model: string, id: string): string =>
+    links.action(model, 'export.json', new LinkParameters([{ name: 'id', value: id }])),
   record: (model: string, id: string): string => `${root()}${model}/${segment(id)}/`,
   /** `delete`, `history`, `password`. */
   part: (model: string, id: string, part: string): string => `${root()}${model}/${segment(id)}/${part}/`,

@@ -7,40 +7,28 @@ import { ROOT } from '../plan.ts';
 /** The JSON key of a cut value's size in bytes. No column name starts with `#`. */
 export const sizeKey = ({ key }: Column): string => `#${key}`;
 
-/** The JSON key of the digest of a whole value that a form shows cut. */
-export const digestKey = ({ key }: Column): string => `##${key}`;
-
 /** Which values are cut, and where. */
 export interface Cut {
   /** Values with more bytes are cut. */
   readonly over: Fragment;
   /** The number of characters that stay. */
   readonly characters: number;
-  /** Whether a cut value gets a digest of the whole value, so that a form detects changes after the cut. */
-  readonly hasDigest?: boolean;
 }
-
-/**
- * The same digest as `digestOf` in `admin/fields/form-values.ts`. With another collation, `replace` may find other texts, or fail
- * before PostgreSQL 18.
- */
-const DIGEST = String.raw`translate(left(encode(sha256(convert_to('text ' || replace(replace(t collate "C", e'\r\n', e'\n'), e'\r', e'\n'), 'UTF8')), 'base64'), 12), '+/', '-_')`;
 
 /** Cuts values over so many bytes. A character has up to 4 bytes, so a cut never keeps the whole value. */
 export const cutOver = (bytes: number): Cut => ({ over: raw(String(bytes)), characters: bytes / 4 });
 
 /** The JSON of a column that may be cut: `"key":value`, or `"key":"beginning","#key":bytes`. */
-function cutField(alias: string, column: Column, { over, characters, hasDigest }: Cut): Fragment {
+function cutField(alias: string, column: Column, { over, characters }: Cut): Fragment {
   const name = raw(`'"${column.key}":'`);
   const size = raw(`',"${sizeKey(column)}":', octet_length(t)`);
   const value = column.type.json === 'bare' ? raw('t') : raw('to_json(t)::text');
   const beginning = raw(`to_json(left(t, ${characters}))`);
-  const digest = hasDigest ? raw(`, ',"${digestKey(column)}":"', ${DIGEST}, '"'`) : EMPTY;
   const isCut = sql`octet_length(t) > ${over}`;
   const whole = sql`concat(${name}, coalesce(${value}, 'null'))`;
   // `offset 0` keeps PostgreSQL from computing the text once per use.
   const text = sql`(select ${output(alias, column)}::text offset 0) value (t)`;
-  return sql`(select case when ${isCut} then concat(${name}, ${beginning}, ${size}${digest}) else ${whole} end from ${text})`;
+  return sql`(select case when ${isCut} then concat(${name}, ${beginning}, ${size}) else ${whole} end from ${text})`;
 }
 
 export const isLongColumn = ({ type }: Column): boolean => type.long === true;
@@ -74,7 +62,6 @@ export function cutForForm(columns: readonly Column[], bytes: number): Cut & { r
   return {
     over: raw(`case when sizes.bytes > ${bytes} then ${share} else ${bytes} end`),
     characters: Math.floor(Math.min(FORM_CHARACTERS, share / 4)),
-    hasDigest: true,
     joins: sql` cross join lateral (select ${join(sizes, ' + ')} as bytes offset 0) sizes`,
   };
 }
