@@ -40,7 +40,8 @@ import {
 } from './resources/serve/schema-setup.ts';
 import { readSecret } from './resources/serve/database-secret.ts';
 import { REVOKE_HISTORY_CHANGES } from './resources/serve/privileges.ts';
-import { hasLogins, serveResources } from './resources/serve/served-resource.ts';
+import { ANYONE } from './resources/access/access.ts';
+import { createViews, hasLogins } from './resources/serve/served-resource.ts';
 import { createVersionSeal } from './resources/serve/version-seal.ts';
 import { addressWarnings, databaseWarnings, startWarnings } from './resources/serve/start-warnings.ts';
 import { createSessions } from './resources/users/sessions.ts';
@@ -168,7 +169,8 @@ export function createService(
     const { models } = schema;
     const secret = await readSecret(database, models.has(SECRET.model), sharedSecret);
     const seal = createVersionSeal(secret);
-    const served = serveResources(resources, models, settings, seal);
+    const views = createViews(resources, models, settings, seal);
+    const served = views(ANYONE);
     const warnings = warns ? startWarnings(resources, served, schema) : [];
     if (warns) warnings.push(...(await databaseWarnings(database, resources)));
     replicas = await openReplicas({
@@ -183,7 +185,7 @@ export function createService(
     const routing = replicas;
     const history = models.get(HISTORY.model);
     const operationsOn = (one: Database, requester?: Requester): Operations =>
-      createOperations(one, served, passwords, requester);
+      createOperations(one, passwords, requester);
     const userResource = hasUsers ? served.get(settings.userModel) : undefined;
     const recording = userResource?.recording && { ...userResource.recording, source: 'command' };
     const users =
@@ -200,7 +202,6 @@ export function createService(
     const hasAdmin = authentication !== undefined && sessions !== undefined && history !== undefined;
     const pages = createApiPages(served, hasAdmin);
     const listings: ListingSite = {
-      resources: served,
       maxPage: settings.maxPage,
       pageSql: createSqlCache(),
       cursors: createCursorTokens(secret),
@@ -210,6 +211,7 @@ export function createService(
       operations: operationsOn(database),
       users,
       api: createApi({
+        views,
         resources: served,
         databaseFor: (request) => routing.reading(request.requester, sentPosition(request)),
         operations: (requester) => operationsOn(routing.primary.for(requester), requester),
@@ -227,7 +229,7 @@ export function createService(
               replicas: routing,
               definitions: [...resources, HISTORY],
               schema,
-              seal,
+              views,
               panels,
               passwords,
               authentication,

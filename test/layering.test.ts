@@ -28,6 +28,7 @@ const ROOMS = [
   'query/entries',
   'query/cursors',
   'resources/definition',
+  'resources/access',
   'resources/serve',
   'resources/check',
   'resources/passwords',

@@ -8,7 +8,7 @@ import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY } from '../resources/definition/system-tables.ts';
 import { serveForAdmin, type AdminResource } from '../resources/serve/admin-resource.ts';
 import type { Schema } from '../resources/serve/schema-setup.ts';
-import type { VersionSeal } from '../resources/serve/served-resource.ts';
+import type { Views } from '../resources/serve/served-resource.ts';
 import { historyOf } from '../resources/serve/visible-history.ts';
 import type { Database } from '../db/connection/database.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
@@ -26,8 +26,7 @@ export interface AdminOptions extends Pick<
   readonly replicas: Replicas;
   readonly definitions: readonly Resource[];
   readonly schema: Schema;
-  /** See `ServedResource`. */
-  readonly seal: VersionSeal;
+  readonly views: Views;
   readonly panels: readonly Panel[];
   /** The secret that all processes on the database share. */
   readonly secret: Buffer;
@@ -43,7 +42,7 @@ const MAX_IMPORTS = 4;
 export function createServices({
   definitions,
   schema,
-  seal,
+  views,
   panels,
   secret,
   replicas,
@@ -52,7 +51,7 @@ export function createServices({
   const { settings, passwords } = parts;
   const database = replicas.primary;
   const { models } = schema;
-  const resources = serveForAdmin(definitions, models, settings, schema.catalog, seal);
+  const resources = serveForAdmin(definitions, models, views, schema.catalog);
   const history = resources.get(HISTORY.model);
   if (!history) throw new Error('the registry has no resource for the history');
   const statements = createEntryStatements(resources, settings);
@@ -81,7 +80,7 @@ export function createServices({
       ? replicas.reading(requester, readPosition(request))
       : replicas.changing(requester);
     const operationsOn = (runner: Pick<Database, 'run'>) =>
-      createOperations(runner, resources, passwords, requester, requesterDatabase);
+      createOperations(runner, passwords, requester, requesterDatabase);
     const browsing = createBrowsing(requesterDatabase, resources, statements, settings);
     return {
       ...shared,

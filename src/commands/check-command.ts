@@ -11,6 +11,7 @@ import { HISTORY } from '../resources/definition/system-tables.ts';
 import { serveForAdmin, type AdminResources } from '../resources/serve/admin-resource.ts';
 import { compareSchema, misfit, readCatalog, runOnCatalog } from '../resources/serve/schema-setup.ts';
 import { addressWarnings, constraintWarnings, warningsOfEngine } from '../resources/serve/start-warnings.ts';
+import { ADMIN } from '../resources/access/access.ts';
 import { hasLogins } from '../resources/serve/served-resource.ts';
 import { accessMatrix, printMatrix, type ResourceAccess } from './check/access-matrix.ts';
 import { checkReadAddresses } from './check/read-addresses.ts';
@@ -83,11 +84,12 @@ async function examine(
   isEmbedded: boolean,
 ): Promise<RegistryReport> {
   const catalog = await readCatalog(database, resources);
-  const { schema, served, definitions, faults } = compareSchema(resources, catalog, settings);
+  const { schema, views, definitions, faults } = compareSchema(resources, catalog, settings);
+  const served = views(ADMIN);
   const databaseInfo = await runOnCatalog(database, databaseInfoStatement(definitions.map(tableOf)));
   const hasAdminArea = hasLogins(resources, settings) && schema.missing.length === 0;
   const adminResources: AdminResources = hasAdminArea
-    ? serveForAdmin([...resources, HISTORY], schema.models, settings, catalog)
+    ? serveForAdmin([...resources, HISTORY], schema.models, views, catalog)
     : new Map();
   const risks = warningsOf({
     settings,

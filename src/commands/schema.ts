@@ -11,7 +11,8 @@ import { HISTORY, SYSTEM_TABLES } from '../resources/definition/system-tables.ts
 import { allPrivileges, REVOKE_HISTORY_CHANGES, MAY_CHANGE_HISTORY } from '../resources/serve/privileges.ts';
 import type { Resource } from '../resources/definition/resource.ts';
 import { compareSchema, readCatalog, readTablesOf, runOnCatalog } from '../resources/serve/schema-setup.ts';
-import { hasLogins, serveResources } from '../resources/serve/served-resource.ts';
+import { ADMIN } from '../resources/access/access.ts';
+import { createViews, hasLogins } from '../resources/serve/served-resource.ts';
 import {
   refuseArguments,
   parse,
@@ -89,7 +90,11 @@ async function printGrants(
 ): Promise<void> {
   const { databaseUrl } = settings;
   const privilegesIn = (catalog: Catalog) =>
-    allPrivileges(resources, serveResources(resources, buildModels(resources, catalog), settings), settings);
+    allPrivileges(
+      resources,
+      createViews(resources, buildModels(resources, catalog), settings)(ADMIN),
+      settings,
+    );
   const [privileges, info] =
     databaseUrl === undefined
       ? [privilegesIn(new Map()), undefined]

@@ -5,6 +5,7 @@ import { buildModels } from '../../src/db/schema/build-models.ts';
 import type { Resource as Definition } from '../../src/resources/definition/resource.ts';
 import { HISTORY } from '../../src/resources/definition/system-tables.ts';
 import { serveForAdmin } from '../../src/resources/serve/admin-resource.ts';
+import { createViews } from '../../src/resources/serve/served-resource.ts';
 import { startService, type TestService } from '../support.ts';
 import { csrfIn, hiddenFields, logIn, openBrowser, type Browser, type Fields } from './support.ts';
 import { snapshot } from './snapshot.ts';
@@ -12,8 +13,11 @@ import { resources } from './sample-resources.ts';
 import { after, before, describe, test } from 'node:test';
 
 /** The resources as the admin area serves them. */
-const served = (all: readonly Definition[]) =>
-  serveForAdmin(all, buildModels(all), { access: 'user', userModel: 'user' }, new Map());
+const served = (all: readonly Definition[]) => {
+  const models = buildModels(all);
+  const views = createViews(all, models, { access: 'user', userModel: 'user' });
+  return serveForAdmin(all, models, views, new Map());
+};
 
 const LOGIN = '/admin/-/login/';
 

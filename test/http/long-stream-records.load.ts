@@ -10,7 +10,8 @@ import { planList } from '../../src/query/plan.ts';
 import { recordJson } from '../../src/query/statements/record-json.ts';
 import { streamStatement } from '../../src/query/statements/stream-statement.ts';
 import { openExport } from '../../src/resources/records/record-export.ts';
-import { serveResources, visibilityFor } from '../../src/resources/serve/served-resource.ts';
+import { ADMIN } from '../../src/resources/access/access.ts';
+import { createViews } from '../../src/resources/serve/served-resource.ts';
 import { startService, type TestService } from '../support.ts';
 import { jsonLinesOf } from './expect.ts';
 import { after, before, describe, test } from 'node:test';
@@ -61,16 +62,12 @@ describe('a stream with long records behind small ones', () => {
   });
 
   test('is read from PostgreSQL in batches of at most 2 MB, however many small records came before', async () => {
-    const served = serveResources([PAPER], buildModels([PAPER]), { access: 'default', userModel: 'user' });
+    const served = createViews([PAPER], buildModels([PAPER]), { access: 'default', userModel: 'user' })(
+      ADMIN,
+    );
     const paper = served.get('paper');
     assert.ok(paper);
-    const plan = planList(
-      parseListQuery('', paper, {}),
-      paper.model,
-      visibilityFor(served, () => true),
-      [],
-      {},
-    );
+    const plan = planList(parseListQuery('', paper, {}), paper.model, paper.visibility, [], {});
     const statement = streamStatement(plan, (alias) => recordJson(alias, paper.formatted));
     const database = openDatabase(service.url);
     const batches: number[] = [];

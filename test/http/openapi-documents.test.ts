@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import chinook from '../../examples/chinook/resources.ts';
-import type { AccessLevel } from '../../src/config.ts';
 import { buildModels } from '../../src/db/schema/build-models.ts';
 import { openApiDocument } from '../../src/http/openapi/openapi.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
 import shipped from '../../src/resources/registry.ts';
-import { serveResources } from '../../src/resources/serve/served-resource.ts';
+import { ADMIN, ANYONE, USER, type Access } from '../../src/resources/access/access.ts';
+import { createViews } from '../../src/resources/serve/served-resource.ts';
 import { resources as things } from '../admin/sample-resources.ts';
 import { resources as stage } from '../client/sample-service.ts';
 import { resolve, validator } from './openapi.ts';
@@ -13,17 +13,17 @@ import { describe, test } from 'node:test';
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the documents have no static type */
 
-const LEVELS: readonly AccessLevel[] = ['default', 'user', 'admin'];
+const ACCESSES = [ANYONE, USER, ADMIN];
 const REGISTRIES: Readonly<Record<string, readonly Resource[]>> = { shipped, chinook, things, stage };
 
-function documentOf(resources: readonly Resource[], level: AccessLevel): any {
+function documentOf(resources: readonly Resource[], access: Access): any {
   const settings = { access: 'default', userModel: 'user' } as const;
-  const document = openApiDocument(serveResources(resources, buildModels(resources), settings), level);
+  const document = openApiDocument(createViews(resources, buildModels(resources), settings)(access));
   return JSON.parse(JSON.stringify(document));
 }
 
 const documents = Object.entries(REGISTRIES).flatMap(([name, resources]) =>
-  LEVELS.map((level) => ({ name: `${name}-${level}`, document: documentOf(resources, level) })),
+  ACCESSES.map((access) => ({ name: `${name}-${access.key}`, document: documentOf(resources, access) })),
 );
 
 /** All schemas of a document with examples, and all parts with an example next to their schema. */
@@ -69,11 +69,11 @@ describe('the OpenAPI document', () => {
   });
 
   test('excluded columns appear only for callers who may write them', () => {
-    const text = (level: AccessLevel): string => JSON.stringify(documentOf(shipped, level));
-    for (const level of ['default', 'user'] as const) {
-      assert.doesNotMatch(text(level), /email|"password"|__password/);
+    const text = (access: Access): string => JSON.stringify(documentOf(shipped, access));
+    for (const access of [ANYONE, USER]) {
+      assert.doesNotMatch(text(access), /email|"password"|__password/);
     }
-    const { schemas } = documentOf(shipped, 'admin').components;
+    const { schemas } = documentOf(shipped, ADMIN).components;
     assert.deepEqual(Object.keys(schemas['user'].properties), [
       'id',
       'username',
@@ -82,25 +82,24 @@ describe('the OpenAPI document', () => {
       'admin',
     ]);
     assert.deepEqual(schemas['user.New'].required, ['username', 'password', 'email']);
-    assert.doesNotMatch(JSON.stringify(documentOf(shipped, 'admin').paths), /email|__password/);
+    assert.doesNotMatch(JSON.stringify(documentOf(shipped, ADMIN).paths), /email|__password/);
     // A new record does not require it, so it does not appear.
-    assert.doesNotMatch(JSON.stringify(documentOf(things, 'admin')), /secret/);
+    assert.doesNotMatch(JSON.stringify(documentOf(things, ADMIN)), /secret/);
   });
 
   test('a resource and paths into it appear only for callers who may read it', () => {
-    const models = (level: AccessLevel): string[] =>
-      documentOf(stage, level).tags.map(({ name }: any) => name);
-    assert.deepEqual(models('default'), ['user', 'message', 'reply', 'land', 'account']);
-    assert.deepEqual(models('user'), [...models('default'), 'diary']);
-    assert.deepEqual(models('admin'), [...models('user'), 'vault']);
+    const models = (access: Access): string[] => documentOf(stage, access).tags.map(({ name }: any) => name);
+    assert.deepEqual(models(ANYONE), ['user', 'message', 'reply', 'land', 'account']);
+    assert.deepEqual(models(USER), [...models(ANYONE), 'diary']);
+    assert.deepEqual(models(ADMIN), [...models(USER), 'vault']);
     const hidden: Resource[] = [
       { model: 'a', columns: { b: { type: 'foreignKey', references: 'b' } } },
       { model: 'b', columns: { told: { type: 'text' } }, read: 'admin' },
       { model: 'c', columns: { put: { type: 'text' } }, methods: ['POST'], access: 'user' },
     ];
-    assert.doesNotMatch(JSON.stringify(documentOf(hidden, 'default')), /told|put_|"put"/);
-    assert.deepEqual(Object.keys(documentOf(hidden, 'user').paths['/api/c']), ['post']);
-    assert.match(JSON.stringify(documentOf(hidden, 'admin')), /b__told__ilike/);
+    assert.doesNotMatch(JSON.stringify(documentOf(hidden, ANYONE)), /told|put_|"put"/);
+    assert.deepEqual(Object.keys(documentOf(hidden, USER).paths['/api/c']), ['post']);
+    assert.match(JSON.stringify(documentOf(hidden, ADMIN)), /b__told__ilike/);
   });
 
   test('methods that a resource does not allow do not appear', () => {
@@ -108,7 +107,7 @@ describe('the OpenAPI document', () => {
       { model: 'fixed', columns: { x: { type: 'text' } } },
       { model: 'log', columns: { x: { type: 'text' } }, access: 'user', methods: ['GET', 'POST'] },
     ];
-    const { paths } = documentOf(resources, 'user');
+    const { paths } = documentOf(resources, USER);
     const methods = Object.entries<any>(paths)
       .filter(([path]) => /fixed|log/.test(path))
       .map(([path, item]) => [path, ...Object.keys(item).filter((key) => key !== 'parameters')]);
@@ -121,7 +120,7 @@ describe('the OpenAPI document', () => {
   });
 
   test('columns of each type have the schema of their values', () => {
-    const { schemas } = documentOf(things, 'admin').components;
+    const { schemas } = documentOf(things, ADMIN).components;
     const types = (name: string) =>
       Object.fromEntries(Object.entries<any>(schemas[name].properties).map(([key, { type }]) => [key, type]));
     assert.deepEqual(types('thing'), {

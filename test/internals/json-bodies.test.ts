@@ -10,7 +10,8 @@ import {
   parseJsonFields,
   parseJsonFieldsInTurns,
 } from '../../src/resources/records/json-fields.ts';
-import { serveResources } from '../../src/resources/serve/served-resource.ts';
+import { ADMIN } from '../../src/resources/access/access.ts';
+import { createViews } from '../../src/resources/serve/served-resource.ts';
 import fc from 'fast-check';
 import { scanJson, type JsonFacts } from '../../src/db/types/json-scanner.ts';
 import { ScannedJson } from '../../src/db/types/json-values.ts';
@@ -27,9 +28,9 @@ const registry: readonly Resource[] = [
     },
   },
 ];
-const measure = serveResources(registry, buildModels(registry), { access: 'default', userModel: 'user' }).get(
-  'measure',
-);
+const measure = createViews(registry, buildModels(registry), { access: 'default', userModel: 'user' })(
+  ADMIN,
+).get('measure');
 
 test('a body with many arrays lets other clients run before each of them, with the same result', async () => {
   assert.ok(measure);

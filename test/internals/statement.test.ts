@@ -10,11 +10,8 @@ import { countStatement } from '../../src/query/statements/bulk-statements.ts';
 import { pageStatement, type Page } from '../../src/query/statements/page-statements.ts';
 import { plainRecord } from '../../src/query/statements/record-json.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
-import {
-  serveResources,
-  visibilityFor,
-  type ServedResource,
-} from '../../src/resources/serve/served-resource.ts';
+import { ADMIN } from '../../src/resources/access/access.ts';
+import { createViews, type ServedResource } from '../../src/resources/serve/served-resource.ts';
 import { startService, type TestService } from '../support.ts';
 import { after, before, describe, test } from 'node:test';
 
@@ -30,19 +27,13 @@ const registry = [
   },
 ] as const satisfies readonly Resource[]; // prettier-ignore
 
-const served = serveResources(registry, buildModels(registry), { access: 'default', userModel: 'user' });
+const served = createViews(registry, buildModels(registry), { access: 'default', userModel: 'user' })(ADMIN);
 const post = served.get('post') as ServedResource;
 
 function planOf(query: string): ListPlan {
   const errors = {};
   const parsed = parseListQuery(query, post, errors);
-  const plan = planList(
-    parsed,
-    post.model,
-    visibilityFor(served, () => true),
-    post.ordering,
-    errors,
-  );
+  const plan = planList(parsed, post.model, post.visibility, post.ordering, errors);
   assert.deepEqual(errors, {}, query);
   return plan;
 }

@@ -8,11 +8,8 @@ import { createSqlCache } from '../../src/db/sql-cache.ts';
 import { parseListQuery } from '../../src/query/parse/grammar.ts';
 import { planList } from '../../src/query/plan.ts';
 import { pageStatement } from '../../src/query/statements/page-statements.ts';
-import {
-  type ServedResource,
-  serveResources,
-  visibilityFor,
-} from '../../src/resources/serve/served-resource.ts';
+import { ADMIN } from '../../src/resources/access/access.ts';
+import { type ServedResource, createViews } from '../../src/resources/serve/served-resource.ts';
 import { assertWrittenSql, isRolledBack } from '../../src/query/statements/check-statements.ts';
 import { describe, test } from 'node:test';
 
@@ -130,7 +127,7 @@ const authors = [
   },
 ] as const satisfies readonly Resource[];
 
-const served = serveResources(authors, buildModels(authors), { access: 'default', userModel: 'user' });
+const served = createViews(authors, buildModels(authors), { access: 'default', userModel: 'user' })(ADMIN);
 const author = served.get('author') as ServedResource;
 
 const QUERIES = [
@@ -145,7 +142,7 @@ const QUERIES = [
 describe('the cache of SQL texts', () => {
   test('a page has the same SQL and values with a cache as without', () => {
     const cache = createSqlCache();
-    const visibility = visibilityFor(served, () => true);
+    const visibility = author.visibility;
     for (const query of [...QUERIES, ...QUERIES]) {
       for (const isCounted of [false, true]) {
         const plan = planList(parseListQuery(query, author, {}), author.model, visibility, [], {});
@@ -164,7 +161,7 @@ describe('the cache of SQL texts', () => {
     const TEXTS = 3;
     let built = 0;
     for (const query of ['name=a', 'name=b', 'name=&page=1', 'name=%22', 'page=1&name=a%20b']) {
-      const plan = planList(parseListQuery(query, author, {}), author.model, visibilityFor(served, () => true), [], {}); // prettier-ignore
+      const plan = planList(parseListQuery(query, author, {}), author.model, author.visibility, [], {}); // prettier-ignore
       const { small } = pageStatement(plan, { row: author.plain, maxBytes: 1000 }, (shape, build) =>
         cache(shape, () => {
           built += 1;
@@ -177,7 +174,7 @@ describe('the cache of SQL texts', () => {
   });
 
   test('a page that PostgreSQL checks collects no more than the bytes that it may have', () => {
-    const visibility = visibilityFor(served, () => true);
+    const visibility = author.visibility;
     const plan = planList(parseListQuery('limit=40', author, {}), author.model, visibility, [], {});
     const { text, small } = pageStatement(plan, { row: author.plain, maxBytes: 2 ** 20 });
     const budget = / over \(rows unbounded preceding\) <= (\d+)/;

@@ -97,13 +97,15 @@ export function createApiPages(resources: ServedResources, hasAdmin: boolean): A
       return pageOf('API', { body });
     },
 
-    async collection(request, resource, page, caller) {
+    async collection(request, resource, page) {
+      const { caller } = request;
       const json = await collectionJsonHtml(page, pageLinks(resource, page), resource, resources);
       const body = html`${jsonAndCommand(json, request, caller)} ${filterTable(resource, resources)}`;
       return pageOf(resource.name, { body, crumbs: [{ text: resource.name }], caller });
     },
 
-    async record(request, resource, record, caller) {
+    async record(request, resource, record) {
+      const { caller } = request;
       const { name, model } = resource;
       const segment = request.path.replace(/\/$/, '').split('/').at(-1) ?? '';
       const id = keyOfSegment(segment, hasSeveralColumns(model.primaryKey)) ?? segment;

@@ -1,4 +1,5 @@
 // The access matrix of `vitrine check --matrix`: who may read, filter and write each column.
+import { isOpen } from '../../resources/access/access.ts';
 import type { AccessLevel } from '../../config.ts';
 import {
   foreignKeysOf,
@@ -51,7 +52,7 @@ const readersOf = ({ methods, read }: ServedResource): Who => (methods.has('GET'
 
 /** Who may use a write method. Only the owner of a record may change or delete it. */
 function writersOf({ methods, access, owner }: ServedResource, method: 'POST' | 'PUT' | 'DELETE'): Who {
-  if (!methods.has(method) || access === 'default') return 'nobody';
+  if (!methods.has(method) || isOpen(access)) return 'nobody';
   return owner && method !== 'POST' ? 'owner' : WRITERS[access];
 }
 

@@ -1,4 +1,5 @@
 // The warnings of `vitrine check`: settings that work but are risky or slow.
+import { isOpen } from '../../resources/access/access.ts';
 import type { Settings } from '../../config.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import { findColumn, partsOf, type Column, type Model } from '../../db/schema/model.ts';
@@ -67,7 +68,7 @@ const LARGE_TABLE = 100_000;
 
 const wordsOf = (name: string): string => name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').toLowerCase();
 const writes = ({ access, methods }: ServedResource): boolean =>
-  access !== 'default' && ['POST', 'PUT', 'DELETE'].some((method) => methods.has(method as 'POST'));
+  !isOpen(access) && ['POST', 'PUT', 'DELETE'].some((method) => methods.has(method as 'POST'));
 
 /** The resources whose tables do not exist yet. */
 const withoutTable = (resources: readonly Resource[], { catalog }: Schema): Resource[] =>
@@ -144,7 +145,7 @@ function accessWarnings({ settings, resources, served, adminResources }: RiskInp
     .map(({ model }) => model);
   return [
     ...warnIf(
-      level !== 'default' && open.length > 0,
+      !isOpen(level) && open.length > 0,
       'default-access',
       `ACCESS=${level} lets ${who} write to the resources without an access level: ${open.join(', ')}`,
     ),
@@ -227,7 +228,7 @@ const identityWarnings = ({ served, adminResources, databaseInfo }: RiskInput): 
   [...served.values()].flatMap(({ name, access, methods, model }) => {
     const may = adminResources.get(name)?.may;
     const isChangeable =
-      (access !== 'default' && (methods.has('PUT') || methods.has('DELETE'))) ||
+      (!isOpen(access) && (methods.has('PUT') || methods.has('DELETE'))) ||
       may?.has('change') === true ||
       may?.has('delete') === true;
     const tables = databaseInfo.tables.find((one) => one.name === model.table)?.unidentified ?? [];

@@ -1,6 +1,6 @@
 // The type of the HTML pages of the API. `admin/api-browser` makes them, from which `http` must not import.
 import type { RecordPage } from '../../resources/records/api-listing.ts';
-import type { Caller, ServedResource } from '../../resources/serve/served-resource.ts';
+import type { ServedResource } from '../../resources/serve/served-resource.ts';
 import type { ApiRequest, Area, Reply } from '../message/message.ts';
 
 /** HTML pages of the API for browsers. Access is checked before a page is made. */
@@ -8,19 +8,8 @@ export interface ApiPages extends Pick<Area, 'problem'> {
   readonly home: () => Reply;
   /** @param json the list of resources */
   readonly index: (request: ApiRequest, json: string) => Reply;
-  /** @param caller undefined if the query needs no credentials */
-  readonly collection: (
-    request: ApiRequest,
-    resource: ServedResource,
-    page: RecordPage,
-    caller: Caller | undefined,
-  ) => Promise<Reply>;
-  readonly record: (
-    request: ApiRequest,
-    resource: ServedResource,
-    record: Buffer,
-    caller: Caller | undefined,
-  ) => Promise<Reply>;
+  readonly collection: (request: ApiRequest, resource: ServedResource, page: RecordPage) => Promise<Reply>;
+  readonly record: (request: ApiRequest, resource: ServedResource, record: Buffer) => Promise<Reply>;
   /** A static file of the pages. @throws Problem 404 */
   readonly asset: (path: string) => Reply;
   /**

@@ -11,12 +11,8 @@ import {
 } from '../../resources/records/api-listing.ts';
 import { readRecord } from '../../resources/records/read-record.ts';
 import { NO_CHUNKS } from '../../resources/records/record-export.ts';
-import {
-  meets,
-  type Caller,
-  type ServedResource,
-  type ServedResources,
-} from '../../resources/serve/served-resource.ts';
+import { accessOf, isOpen, meets } from '../../resources/access/access.ts';
+import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 import { entityTag, noneMatchLists } from '../message/entity-tag.ts';
 import { withBasePath } from '../message/base-path.ts';
 import { joinBody, json, lengthOf, type ApiRequest, type Reply, type WholeBody } from '../message/message.ts';
@@ -38,9 +34,6 @@ export interface ApiReadOptions {
 
 /** Work to render one column of an HTML page, as the bytes of records that take as long (see `turnForHtml`). */
 const COLUMN_WEIGHT = 64;
-
-/** A format that programs read. */
-type DataFormat = Exclude<Format, 'html'>;
 
 /** Wraps the records in `meta` and `objects`. The records stay as PostgreSQL encoded them. */
 function pageBody(resource: ServedResource, page: RecordPage): WholeBody {
@@ -79,59 +72,50 @@ const indexBody = (resources: ServedResources): string =>
 export function createApiReads({ resources, databaseFor, listing, pages, hasAdmin }: ApiReadOptions) {
   const listingFor = (request: ApiRequest): Listing => listing(databaseFor(request));
 
-  /** @throws Unauthorized without valid credentials; Problem 403 for a caller below the level */
-  async function requireLevel(request: ApiRequest, level: AccessLevel): Promise<Caller> {
-    const caller = await request.authenticate();
-    if (!meets(level, caller)) throw new Problem(403, 'Only admins may do this.');
-    return caller;
-  }
-
-  /** The caller of a collection. Credentials that make no difference to the result are not checked. */
-  async function collectionCaller(
+  /**
+   * The resource as the caller sees it.
+   * @throws Unauthorized without valid credentials; Problem 403 for a caller below the level
+   */
+  async function seenByCaller(
     request: ApiRequest,
     resource: ServedResource,
-    query: string,
-    counting: Counting | undefined,
-  ): Promise<Caller | undefined> {
-    if (resource.read !== 'default') return requireLevel(request, resource.read);
-    if (request.headers.authorization === undefined) return undefined;
-    if (counting === 'exact' && resource.maxCount !== undefined) return request.authenticate();
-    return listingFor(request).needsCaller(resource, query) ? request.authenticate() : undefined;
+    level: AccessLevel,
+  ): Promise<ServedResource> {
+    const access = accessOf(await request.authenticate());
+    if (!meets(access, level)) throw new Problem(403, 'Only admins may do this.');
+    return resource.for(access);
   }
 
-  async function indexAsHtml(request: ApiRequest): Promise<Reply> {
-    const body = indexBody(resources);
-    await request.requester.turnForHtml(body.length);
-    return pages.index(request, body);
-  }
-
-  async function listAsHtml(request: ApiRequest, resource: ServedResource): Promise<Reply> {
-    const { query } = request;
-    let caller = await collectionCaller(request, resource, query, undefined);
-    const list = (one: Caller | undefined): Promise<RecordPage> => {
-      caller = one;
-      return listingFor(request).list(resource, query, one, { format: 'html' });
-    };
-    const page = await list(caller).catch(retryAuthenticated(request, resource, list));
-    await request.requester.turnForHtml(lengthOf(page.objects) + resource.output.length * COLUMN_WEIGHT);
-    return pages.collection(request, resource, page, caller);
-  }
-
-  async function listAs(
-    caller: Caller | undefined,
+  /** The resource as the reader of a collection sees it. Credentials that make no difference to the result are not checked. */
+  async function seenByReader(
     request: ApiRequest,
     resource: ServedResource,
-    format: DataFormat,
-  ): Promise<Reply> {
+    counting?: Counting,
+  ): Promise<ServedResource> {
+    const { read, maxCount } = resource;
+    if (!isOpen(read)) return seenByCaller(request, resource, read);
+    if (request.headers.authorization === undefined) return resource;
+    const matters =
+      (counting === 'exact' && maxCount !== undefined) ||
+      listingFor(request).needsCaller(resource, request.query);
+    return matters ? seenByCaller(request, resource, read) : resource;
+  }
+
+  async function listAs(request: ApiRequest, resource: ServedResource, format: Format): Promise<Reply> {
     const { query } = request;
+    if (format === 'html') {
+      const page = await listingFor(request).list(resource, query, { format });
+      await request.requester.turnForHtml(lengthOf(page.objects) + resource.output.length * COLUMN_WEIGHT);
+      return pages.collection(request, resource, page);
+    }
     if (format === 'ndjson' || (format === 'csv' && preference(request.headers, 'paging') === 'none')) {
       if (request.method !== 'HEAD')
-        return streamReply(format, await listingFor(request).stream(resource, query, caller, format));
+        return streamReply(format, await listingFor(request).stream(resource, query, format));
       // HEAD has no body, so it needs no cursor.
-      listingFor(request).checkStream(resource, query, caller);
+      listingFor(request).checkStream(resource, query);
       return streamReply(format, NO_CHUNKS);
     }
-    const page = await listingFor(request).list(resource, query, caller, {
+    const page = await listingFor(request).list(resource, query, {
       counting: countingOf(request),
       format,
       wantsCursors: preference(request.headers, 'paging') === 'cursor',
@@ -140,23 +124,10 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     return json(200, pageBody(resource, page), pageHeaders(page));
   }
 
-  /** Handles the rejection of a costly query: requires its access level, then lists again. */
-  const retryAuthenticated =
-    <T>(request: ApiRequest, resource: ServedResource, list: (caller: Caller) => Promise<T>) =>
-    async (error: unknown): Promise<T> => {
-      if (!(error instanceof CostlyStatement)) throw error;
-      return list(await requireLevel(request, resource.costly));
-    };
-
-  async function listForCaller(
-    request: ApiRequest,
-    resource: ServedResource,
-    format: DataFormat | undefined,
-  ): Promise<Reply> {
-    const caller = await collectionCaller(request, resource, request.query, countingOf(request));
-    if (format === undefined) throw notAcceptable(COLLECTION_FORMATS);
-    const list = (one: Caller | undefined) => listAs(one, request, resource, format);
-    return list(caller).catch(retryAuthenticated(request, resource, list));
+  async function indexAsHtml(request: ApiRequest): Promise<Reply> {
+    const body = indexBody(resources);
+    await request.requester.turnForHtml(body.length);
+    return pages.index(request, body);
   }
 
   return {
@@ -180,26 +151,28 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
       return json(200, indexBody(resources));
     },
 
-    list(request: ApiRequest, resource: ServedResource): Promise<Reply> {
+    async list(request: ApiRequest, resource: ServedResource): Promise<Reply> {
       const format = negotiate(request.headers.accept, COLLECTION_FORMATS);
-      if (format === 'html') return listAsHtml(request, resource);
-      if (resource.read !== 'default' || request.headers.authorization !== undefined)
-        return listForCaller(request, resource, format);
+      const seen = await seenByReader(request, resource, format === 'html' ? undefined : countingOf(request));
       if (format === undefined) throw notAcceptable(COLLECTION_FORMATS);
-      const list = (one: Caller | undefined) => listAs(one, request, resource, format);
-      const page = list(undefined);
-      return resource.costly === 'default' ? page : page.catch(retryAuthenticated(request, resource, list));
+      try {
+        return await listAs(request, seen, format);
+      } catch (error) {
+        if (!(error instanceof CostlyStatement)) throw error;
+        return listAs(request, await seenByCaller(request, resource, resource.costly), format);
+      }
     },
 
-    async read(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
-      const caller = resource.read === 'default' ? undefined : await requireLevel(request, resource.read);
+    async read(request: ApiRequest, named: ServedResource, id: string): Promise<Reply> {
+      const { read } = named;
+      const resource = isOpen(read) ? named : await seenByCaller(request, named, read);
       const format = negotiate(request.headers.accept, RECORD_FORMATS);
       if (format === undefined) throw notAcceptable(RECORD_FORMATS);
       assertNoParameters(request.query);
       const record = await readRecord(databaseFor(request), resource, id);
       if (format === 'html') {
         await request.requester.turnForHtml(record.json.length);
-        return pages.record(request, resource, record.json, caller);
+        return pages.record(request, resource, record.json);
       }
       const headers = { ETag: entityTag(record.version) };
       if (noneMatchLists(request.headers['if-none-match'], record.version))

@@ -5,6 +5,7 @@ import { parseParameters } from '../../query/parse/grammar.ts';
 import type { Method } from '../../resources/definition/resource.ts';
 import { keyOfSegment } from '../message/key-segment.ts';
 import { Unauthorized } from '../message/message.ts';
+import { isOpen } from '../../resources/access/access.ts';
 import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
 
 /** A path of a resource: its collection or one record. */
@@ -116,7 +117,7 @@ export const methodNotAllowed = (allow: string): Problem =>
  */
 export function assertAllowed(method: string, route: Route): void {
   const effective = effectiveMethod(method) as Method;
-  if ('resource' in route && route.resource.access === 'default' && WRITES.has(effective))
+  if ('resource' in route && isOpen(route.resource.access) && WRITES.has(effective))
     throw new Unauthorized(
       `no one may write ${route.resource.name}: give it access: 'user' or 'admin', or set ACCESS`,
     );

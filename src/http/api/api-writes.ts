@@ -12,10 +12,10 @@ import {
 import type { InsertedRecord } from '../../query/statements/insert-many.ts';
 import { EXISTS, type CreatedRecord, type Operations } from '../../resources/records/operations.ts';
 import type { Versions } from '../../resources/records/read-record.ts';
+import { accessOf, meets } from '../../resources/access/access.ts';
 import {
   CallerChanged,
   hasChosenKey,
-  meets,
   type Caller,
   type ServedResource,
 } from '../../resources/serve/served-resource.ts';
@@ -129,11 +129,13 @@ function createdManyReply(
 }
 
 export function createApiWrites({ operations, settings }: ApiWriteOptions) {
+  const mayWrite = ({ access }: ServedResource, caller: Caller): boolean => meets(accessOf(caller), access);
+
   /** @throws Unauthorized; Problem 403 for a foreign origin, or a caller below the resource's access level */
-  async function requireWriter(request: ApiRequest, { access }: ServedResource): Promise<Caller> {
+  async function requireWriter(request: ApiRequest, resource: ServedResource): Promise<Caller> {
     const caller = await request.authenticate();
     assertOrigin(request.headers, settings, settings.corsOrigins);
-    if (!meets(access, caller)) throw new Problem(403, 'Only admins may write here.');
+    if (!mayWrite(resource, caller)) throw new Problem(403, 'Only admins may write here.');
     return caller;
   }
 
@@ -150,14 +152,16 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
    * Runs a write for its caller. The writing statement itself confirms the caller: the body may take long to arrive, and for a
    * caller remembered from earlier requests this saves a round trip. If the write of such a caller fails, the caller is
    * authenticated again, unless the database is unavailable. An authentication error takes precedence.
+   * @param run gets the resource as the caller sees it
    */
   async function asWriter<T>(
     request: ApiRequest,
     resource: ServedResource,
-    write: (caller: Caller) => Promise<T>,
+    run: (resource: ServedResource, caller: Caller) => Promise<T>,
   ): Promise<T> {
+    const write = (caller: Caller): Promise<T> => run(resource.for(accessOf(caller)), caller);
     const remembered = request.recall();
-    const isRemembered = remembered !== undefined && meets(resource.access, remembered);
+    const isRemembered = remembered !== undefined && mayWrite(resource, remembered);
     const presumed = isRemembered ? remembered : await verifiedWriter(request, resource);
     try {
       assertOrigin(request.headers, settings, settings.corsOrigins);
@@ -175,11 +179,11 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
   }
 
   return {
-    async create(request: ApiRequest, resource: ServedResource): Promise<Reply> {
+    async create(request: ApiRequest, named: ServedResource): Promise<Reply> {
       const body = parseBodyOnce(request, (text) =>
         parseJsonBodyInTurns(text, MAX_RECORDS, request.requester.workInTurns()),
       );
-      return asWriter(request, resource, async (caller) => {
+      return asWriter(request, named, async (resource, caller) => {
         assertNoParameters(request.query);
         const { record, records } = await body();
         const run = operations(request.requester);
@@ -196,11 +200,11 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       });
     },
 
-    update(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
+    update(request: ApiRequest, named: ServedResource, id: string): Promise<Reply> {
       const body = parseBodyOnce(request, (text) =>
         parseJsonFieldsInTurns(text, request.requester.workInTurns()),
       );
-      return asWriter(request, resource, async (caller) => {
+      return asWriter(request, named, async (resource, caller) => {
         assertNoParameters(request.query);
         let fields: JsonFields = await body();
         let isPresent = false;
@@ -228,9 +232,9 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       });
     },
 
-    async remove(request: ApiRequest, resource: ServedResource, id: string): Promise<Reply> {
+    async remove(request: ApiRequest, named: ServedResource, id: string): Promise<Reply> {
       let body: Promise<void> | undefined;
-      await asWriter(request, resource, async (caller) => {
+      await asWriter(request, named, async (resource, caller) => {
         assertNoParameters(request.query);
         await (body ??= ignoreBody(request));
         const run = operations(request.requester);

@@ -1,6 +1,6 @@
 // The JSON API: dispatches each request to its operation.
 import { createHash } from 'node:crypto';
-import type { ServedResources } from '../../resources/serve/served-resource.ts';
+import type { Views } from '../../resources/serve/served-resource.ts';
 import { createOpenApi } from '../openapi/openapi.ts';
 import { entityTag, noneMatchLists } from '../message/entity-tag.ts';
 import { isStreamed, json, lengthOf, type ApiRequest, type Reply } from '../message/message.ts';
@@ -18,13 +18,15 @@ export interface Api {
   readonly answer: (request: ApiRequest, route: ResourceRoute) => Promise<Reply>;
 }
 
-export interface ApiOptions extends ApiReadOptions, ApiWriteOptions {}
+export interface ApiOptions extends ApiReadOptions, ApiWriteOptions {
+  readonly views: Views;
+}
 
 /** Copying a document of more bytes to the system would delay other clients. */
 const LARGE_DOCUMENT = 65_536;
 
-function createOpenApiReply(resources: ServedResources): Api['openapi'] {
-  const documents = createOpenApi(resources);
+function createOpenApiReply(views: Views): Api['openapi'] {
+  const documents = createOpenApi(views);
   return async (request) => {
     const { headers, query } = request;
     const isAnonymous = headers.authorization === undefined;
@@ -82,7 +84,7 @@ export function createApi(options: ApiOptions): Api {
   return {
     home: (request) => reads.home(request),
     index: (request) => reads.index(request),
-    openapi: createOpenApiReply(options.resources),
+    openapi: createOpenApiReply(options.views),
     answer: (request, route) => {
       const { resource } = route;
       const method = effectiveMethod(request.method);

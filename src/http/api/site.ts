@@ -8,6 +8,7 @@ import type { ApiPages } from './api-pages.ts';
 
 /** The parts of the service that exist once the database has been read. */
 export interface Site {
+  /** As a caller without credentials sees them. */
   readonly resources: ServedResources;
   readonly api: Api;
   /** HTML pages of the API. */

@@ -45,6 +45,8 @@ export interface ApiRequest {
   readonly client: () => ClientConnection;
   /** The client that the scheduler charges for the statements of this request. */
   readonly requester: WebRequester;
+  /** The caller, once known. */
+  readonly caller: Caller | undefined;
   /** The caller, read from the database. Throws Unauthorized if credentials are missing or wrong. */
   readonly authenticate: () => Promise<Caller>;
   /** The caller from the cache of verified credentials, if any. The next statement must check the caller's precondition. */

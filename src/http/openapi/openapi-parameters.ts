@@ -2,8 +2,7 @@
 import type { Operator, JsonSchema } from '../../db/types/column-type.ts';
 import { namedColumns, type Column } from '../../db/schema/model.ts';
 import { MAX_CHARACTERS } from '../../query/parse/query-budget.ts';
-import type { Visibility } from '../../query/plan.ts';
-import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
+import type { ServedResource } from '../../resources/serve/served-resource.ts';
 import { POSITION_HEADER } from '../message/write-position.ts';
 import { refTo } from './openapi-shared.ts';
 
@@ -52,15 +51,12 @@ const filtersOf = (column: Column, path: string): [name: string, JsonSchema][] =
   ]);
 
 /** Filters by the resource's columns, and by columns one foreign key away in resources that the caller may read. */
-function filtersByName(
-  resource: ServedResource,
-  resources: ServedResources,
-  visibility: Visibility,
-): Map<string, JsonSchema> {
+function filtersByName(resource: ServedResource): Map<string, JsonSchema> {
+  const { all, visibility } = resource;
   const named = namedColumns(resource.model, resource.output);
   const related = named.flatMap((column) => {
     const target =
-      column.references && visibility.joinable(column.references) && resources.get(column.references.name);
+      column.references && visibility.joinable(column.references) && all.get(column.references.name);
     // `user__id` would be the same filter as `user`.
     const columns = target ? target.output.filter((one) => one !== target.model.primaryKey) : [];
     return columns.flatMap((one) => filtersOf(one, `${column.name}__${one.name}`));
@@ -73,16 +69,12 @@ function filtersByName(
 const POSITIVE_INTEGER: JsonSchema = { type: 'integer', minimum: 1 };
 
 /** The parameters of GET on a collection. */
-export function listParameters(
-  resource: ServedResource,
-  resources: ServedResources,
-  visibility: Visibility,
-): readonly JsonSchema[] {
+export function listParameters(resource: ServedResource): readonly JsonSchema[] {
   const sortable = namedColumns(resource.model, resource.output)
     .filter(({ type }) => !type.unordered)
     .map(({ name }) => name);
   const [first = 'id'] = sortable.slice(1);
-  const parameters = [...filtersByName(resource, resources, visibility)].map(([name, schema]) => ({
+  const parameters = [...filtersByName(resource)].map(([name, schema]) => ({
     name,
     in: 'query',
     schema,

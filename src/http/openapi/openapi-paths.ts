@@ -2,13 +2,8 @@
 import type { AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import { namedColumns } from '../../db/schema/model.ts';
-import type { Visibility } from '../../query/plan.ts';
-import {
-  hasChosenKey,
-  hasWriters,
-  type ServedResource,
-  type ServedResources,
-} from '../../resources/serve/served-resource.ts';
+import { isForAdmins, isOpen } from '../../resources/access/access.ts';
+import { hasChosenKey, hasWriters, type ServedResource } from '../../resources/serve/served-resource.ts';
 import { MAX_RECORDS } from '../../resources/records/create-many.ts';
 import { POSITION_HEADER } from '../message/write-position.ts';
 import { listParameters } from './openapi-parameters.ts';
@@ -26,15 +21,15 @@ const ok = (description: string, name: string, ...headers: readonly string[]): J
 
 /** @param acceptsLogin whether credentials, though not required, change the result */
 const security = (level: AccessLevel, acceptsLogin = false): JsonSchema[] => {
-  if (level !== 'default') return [{ [level]: [] }];
+  if (!isOpen(level)) return [{ [level]: [] }];
   return acceptsLogin ? [{}, { user: [] }] : [];
 };
 
 const LOGIN = ['Unauthorized', 'Throttled'];
 /** The errors that a read at this level can get. */
 const readErrors = (level: AccessLevel): string[] => [
-  ...(level === 'default' ? [] : LOGIN),
-  ...(level === 'admin' ? ['Forbidden'] : []),
+  ...(isOpen(level) ? [] : LOGIN),
+  ...(isForAdmins(level) ? ['Forbidden'] : []),
 ];
 const WRITE_ERRORS = [...LOGIN, 'Forbidden', 'BadBody', 'Conflict'];
 
@@ -75,22 +70,20 @@ const OTHER_FORMATS: JsonSchema = {
 };
 
 /** Whether foreign keys lead to a resource that only logged-in callers may read, and thus filter by. */
-function hasRestrictedFilters(resource: ServedResource, resources: ServedResources): boolean {
+function hasRestrictedFilters(resource: ServedResource): boolean {
   const reached = new Set([resource]);
   // The set grows meanwhile.
   for (const { model, output } of reached)
     for (const { references } of namedColumns(model, output)) {
-      const target = references && resources.get(references.name);
+      const target = references && resource.all.get(references.name);
       if (target) reached.add(target);
     }
-  return [...reached].some(({ read }) => read !== 'default');
+  return [...reached].some(({ read }) => !isOpen(read));
 }
 
 /** Whether credentials change what a list returns, although it does not require them. */
-const gainsByLogin = (resource: ServedResource, resources: ServedResources): boolean =>
-  resource.costly !== 'default' ||
-  resource.maxCount !== undefined ||
-  hasRestrictedFilters(resource, resources);
+const gainsByLogin = (resource: ServedResource): boolean =>
+  !isOpen(resource.costly) || resource.maxCount !== undefined || hasRestrictedFilters(resource);
 
 const LEVELS: Readonly<Record<AccessLevel, string>> = {
   default: 'anyone',
@@ -112,14 +105,10 @@ export function describeResource(resource: ServedResource): string {
 }
 
 /** The two paths of a resource. */
-export function resourcePaths(
-  resource: ServedResource,
-  resources: ServedResources,
-  visibility: Visibility,
-): [path: string, item: JsonSchema][] {
+export function resourcePaths(resource: ServedResource): [path: string, item: JsonSchema][] {
   const { name, model, read, access, costly, methods } = resource;
-  const acceptsLogin = read === 'default' && gainsByLogin(resource, resources);
-  const writable = access !== 'default';
+  const acceptsLogin = isOpen(read) && gainsByLogin(resource);
+  const writable = !isOpen(access);
   const operation = (verb: string, summary: string, level: AccessLevel, rest: JsonSchema): JsonSchema => ({
     tags: [name],
     operationId: `${verb}_${name}`,
@@ -131,13 +120,10 @@ export function resourcePaths(
   const collection: Record<string, JsonSchema> = {};
   const record: Record<string, JsonSchema> = {};
   if (methods.has('GET')) {
-    const login = readErrors(costly === 'admin' ? 'admin' : acceptsLogin ? 'user' : read);
+    const login = readErrors(isForAdmins(costly) ? costly : acceptsLogin ? 'user' : read);
     const isCached = resource.cache !== undefined;
     collection['get'] = operation('list', `List records of ${name}, one page at a time`, read, {
-      parameters: [
-        ...(isCached ? [refTo('parameters', 'IfNoneMatch')] : []),
-        ...listParameters(resource, resources, visibility),
-      ],
+      parameters: [...(isCached ? [refTo('parameters', 'IfNoneMatch')] : []), ...listParameters(resource)],
       responses: {
         200: {
           description: 'One page. As `application/x-ndjson`, all records that match the filters.',

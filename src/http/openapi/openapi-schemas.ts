@@ -2,6 +2,7 @@
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import { choicesOf, orNull } from '../../db/types/column-schemas.ts';
 import { hasNaturalKey, humanize, isKeyPart, mayBeNull, type Column } from '../../db/schema/model.ts';
+import { isOpen } from '../../resources/access/access.ts';
 import type { ServedResource } from '../../resources/serve/served-resource.ts';
 import { refTo } from './openapi-shared.ts';
 
@@ -124,7 +125,7 @@ export function resourceSchemas(resource: ServedResource, mayWrite: boolean): [n
       ),
     ]);
   }
-  if (resource.access === 'default') return schemas;
+  if (isOpen(resource.access)) return schemas;
   if (methods.has('POST')) {
     const keyFields = naturalKey.map((column): [string, JsonSchema] => [
       'id',

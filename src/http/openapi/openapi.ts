@@ -1,7 +1,7 @@
 // The OpenAPI 3.1 document of the resources, with only what the caller may see.
 import { withBasePath } from '../message/base-path.ts';
 import { createHash } from 'node:crypto';
-import { ACCESS_LEVELS, type AccessLevel } from '../../config.ts';
+import type { AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import {
   MAX_CHARACTERS,
@@ -10,11 +10,12 @@ import {
   MAX_PATTERNS,
 } from '../../query/parse/query-budget.ts';
 import { MAX_JOINED_TABLES } from '../../query/plan.ts';
-import {
-  visibilityFor,
-  type Caller,
-  type ServedResource,
-  type ServedResources,
+import { accessOf, ANYONE, isOpen, meets } from '../../resources/access/access.ts';
+import type {
+  Caller,
+  ServedResource,
+  ServedResources,
+  Views,
 } from '../../resources/serve/served-resource.ts';
 import { FILTER_SCHEMAS, PARAMETERS } from './openapi-parameters.ts';
 import { describeResource, resourcePaths, SITE_PATHS } from './openapi-paths.ts';
@@ -53,13 +54,14 @@ ${MAX_JSON_VALUES} values in JSON and ${MAX_ELEMENTS} elements of arrays, and jo
 A **body** is a JSON object, or a form whose field \`data\` holds one. The foreign key \`user\` is sent as \`user_id\`.
 `.trim();
 
-type MayDo = (level: AccessLevel) => boolean;
+/** Whether the caller meets the level of writes. */
+const mayWrite = ({ access, seenBy }: ServedResource): boolean => !isOpen(access) && meets(seenBy, access);
 
 /** Whether the document shows the resource: the caller meets its read level and, if it has no GET, its write level. */
-function isShown({ methods, read, access }: ServedResource, may: MayDo): boolean {
-  if (methods.has('GET')) return may(read);
-  return access !== 'default' && may(read) && may(access);
-}
+const isShown = (resource: ServedResource): boolean =>
+  resource.methods.has('GET')
+    ? resource.isReadable
+    : meets(resource.seenBy, resource.read) && mayWrite(resource);
 
 /** The components of one kind that the text refers to: linters warn about others. */
 const usedIn = (text: string, kind: string, components: JsonSchema): JsonSchema =>
@@ -67,20 +69,14 @@ const usedIn = (text: string, kind: string, components: JsonSchema): JsonSchema 
     Object.entries(components).filter(([name]) => text.includes(`"#/components/${kind}/${name}"`)),
   );
 
-/**
- * The OpenAPI document of the resources.
- * @param level the highest access level that the caller meets; `default` without credentials
- */
-export function openApiDocument(resources: ServedResources, level: AccessLevel): JsonSchema {
-  const may: MayDo = (needed) => ACCESS_LEVELS.indexOf(needed) <= ACCESS_LEVELS.indexOf(level);
-  const visibility = visibilityFor(resources, may);
-  const shown = [...resources.values()].filter((resource) => isShown(resource, may));
-  const writes = ({ access }: ServedResource): boolean => access !== 'default' && may(access);
+/** The OpenAPI document of the resources as one access sees them. */
+export function openApiDocument(resources: ServedResources): JsonSchema {
+  const shown = [...resources.values()].filter(isShown);
   const paths = {
     ...SITE_PATHS,
-    ...Object.fromEntries(shown.flatMap((resource) => resourcePaths(resource, resources, visibility))),
+    ...Object.fromEntries(shown.flatMap(resourcePaths)),
   };
-  const own = Object.fromEntries(shown.flatMap((resource) => resourceSchemas(resource, writes(resource))));
+  const own = Object.fromEntries(shown.flatMap((resource) => resourceSchemas(resource, mayWrite(resource))));
   const text = JSON.stringify([paths, own, RESPONSES, SHARED_SCHEMAS]);
   return {
     openapi: '3.1.0',
@@ -106,24 +102,22 @@ export function openApiDocument(resources: ServedResources, level: AccessLevel):
   };
 }
 
-/** Builds the documents of a service, one per access level, on demand, and caches them. */
-export function createOpenApi(resources: ServedResources) {
-  const cache = new Map<AccessLevel, { readonly body: Buffer; readonly version: string }>();
+/** Builds the documents of a service, one for each access, on demand, and caches them. */
+export function createOpenApi(views: Views) {
+  const cache = new Map<string, { readonly body: Buffer; readonly version: string }>();
   return {
     /** The encoded document and its version, which is a hash of the text. */
     of(caller: Caller | undefined) {
-      const level = caller === undefined ? 'default' : caller.admin ? 'admin' : 'user';
-      const cached = cache.get(level);
+      const access = accessOf(caller);
+      const cached = cache.get(access.key);
       if (cached) return cached;
-      const body = Buffer.from(JSON.stringify(openApiDocument(resources, level)));
+      const body = Buffer.from(JSON.stringify(openApiDocument(views(access))));
       const version = createHash('sha256').update(body).digest('base64url').slice(0, 16);
       const text = { body, version };
-      cache.set(level, text);
+      cache.set(access.key, text);
       return text;
     },
     /** Whether the document depends on the caller. */
-    needsCaller: [...resources.values()].some(
-      ({ read, access }) => read !== 'default' || access !== 'default',
-    ),
+    needsCaller: [...views(ANYONE).values()].some(({ read, access }) => !isOpen(read) || !isOpen(access)),
   };
 }

@@ -3,16 +3,19 @@ import type { Column, Model } from '../../db/schema/model.ts';
 import { findPath, isDate, parseLabel } from '../serve/admin-resource.ts';
 import type { Fault } from '../../errors.ts';
 import type { Resource } from '../definition/resource.ts';
-import { adminColumnsByModel } from '../serve/served-resource.ts';
+import type { ServedResources } from '../serve/served-resource.ts';
 
 /** The faults of column names in `admin`, also across foreign keys. Each must be a column that the admin area shows. */
-export function checkAdminNames(resources: readonly Resource[], models: ReadonlyMap<string, Model>): Fault[] {
-  const columnsOf = adminColumnsByModel(resources, models);
+export function checkAdminNames(
+  resources: readonly Resource[],
+  models: ReadonlyMap<string, Model>,
+  shown: ServedResources,
+): Fault[] {
   return resources.flatMap(({ model: name, admin = {} }): Fault[] => {
     const model = models.get(name);
     if (!model || admin.hidden) return [];
     const check = (key: string, path: string, fits?: (column: Column) => boolean, misfit = ''): Fault[] => {
-      const found = findPath(path.split('__'), model, (one) => columnsOf.get(one) ?? []);
+      const found = findPath(path.split('__'), model, (one) => shown.get(one.name)?.output ?? []);
       const fault = (text: string): Fault[] => [{ model: name, key: `admin.${key}`, text }];
       if (!found) return fault(`the admin area shows no column ${JSON.stringify(path)}`);
       return fits && !fits(found.column) ? fault(`${path} ${misfit}`) : [];

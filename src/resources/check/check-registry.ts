@@ -2,7 +2,8 @@
 import { buildModels } from '../../db/schema/build-models.ts';
 import type { Fault } from '../../errors.ts';
 import type { Resource } from '../definition/resource.ts';
-import { checkOrderings, serveResources } from '../serve/served-resource.ts';
+import { ADMIN_AREA } from '../access/access.ts';
+import { checkOrderings, createViews } from '../serve/served-resource.ts';
 import { checkAcrossResources, type AccessSettings } from './check-across-resources.ts';
 import { checkAdminNames } from './check-admin.ts';
 import { checkResource } from './check-resource.ts';
@@ -40,8 +41,6 @@ function checkMeaning(resources: readonly Resource[], settings: AccessSettings):
   ];
   if (faults.length > 0) return faults;
   const models = buildModels(resources);
-  return [
-    ...checkOrderings(serveResources(resources, models, settings)),
-    ...checkAdminNames(resources, models),
-  ];
+  const views = createViews(resources, models, settings);
+  return [...checkOrderings(views), ...checkAdminNames(resources, models, views(ADMIN_AREA))];
 }

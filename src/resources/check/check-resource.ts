@@ -1,4 +1,5 @@
 // Checks the meaning of one resource: names of columns, and keys that belong together.
+import { isOpen } from '../access/access.ts';
 import { fieldOf, keyFieldsOf, keyNamesOf } from '../../db/schema/model-definition.ts';
 import { faultIf, type FieldErrors, type KeyFault } from '../../errors.ts';
 import { checkOrderingLength } from '../../query/parse/grammar.ts';
@@ -28,7 +29,7 @@ export function checkResource(resource: Resource, resources: readonly Resource[]
     ...checkVersion(resource),
     ...checkOrdering(resource),
     ...faultIf(
-      resource.cache !== undefined && (resource.read ?? 'default') !== 'default',
+      resource.cache !== undefined && !isOpen(resource.read ?? 'default'),
       'cache',
       'has no effect, because caches may keep only what anyone may read: remove it',
     ),

@@ -28,7 +28,7 @@ import { createLookUp, LONGEST_NAME, wordsOf, type Found } from './look-up.ts';
 import { parseEntries, parseLargeEntry, type RecordEntry, type StoredEntry } from './record-entry.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { parseId, recordResult } from './read-record.ts';
-import { visibilityFor, type Caller } from '../serve/served-resource.ts';
+import type { Caller } from '../serve/served-resource.ts';
 import { NO_RECORD } from './write-result.ts';
 
 export interface EntryPage {
@@ -97,12 +97,10 @@ export function createBrowsing(
   statements: ReturnType<typeof createEntryStatements>,
   { maxPage }: Pick<Settings, 'maxPage'>,
 ) {
-  const visibility = visibilityFor(resources, () => true);
-
   function planOf(resource: AdminResource, { query, search, ids }: Selection): [ListQuery, ListPlan] {
     const errors: FieldErrors = {};
     const parsed = parseListQuery(query, resource, errors, Infinity);
-    const plan = planList(parsed, resource.model, visibility, resource.ordering, errors, {
+    const plan = planList(parsed, resource.model, resource.visibility, resource.ordering, errors, {
       words: wordsOf(search),
       paths: resource.search,
     });

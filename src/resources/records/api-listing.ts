@@ -10,18 +10,14 @@ import type { Boundary, CursorTokens } from '../../query/cursors/cursor-token.ts
 import { cursorLinks, type Neighbors } from '../../query/cursors/cursor-links.ts';
 import { keysetStatement } from '../../query/cursors/keyset-page.ts';
 import { parseListQuery, parseParameters, type ListQuery } from '../../query/parse/grammar.ts';
+import type { Model } from '../../db/schema/model.ts';
 import { mayHideRows, planList, ROOT, type ListPlan } from '../../query/plan.ts';
 import { isShort, pageStatement } from '../../query/statements/page-statements.ts';
 import { recordJson, type RowOutput } from '../../query/statements/record-json.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 import { openExport } from './record-export.ts';
-import {
-  meets,
-  visibilityFor,
-  type Caller,
-  type ServedResource,
-  type ServedResources,
-} from '../serve/served-resource.ts';
+import { ADMIN, ANYONE, meets } from '../access/access.ts';
+import type { ServedResource } from '../serve/served-resource.ts';
 
 /** The output format of a page's records. `html` is JSON that a page for browsers shows. */
 type PageFormat = 'json' | 'csv' | 'html';
@@ -57,11 +53,13 @@ const MAX_EXACT = 10_000;
 
 /** How a caller's records are counted: callers below `countLevel` get no exact count past `maxCount`. */
 const permitted = (
-  { maxCount, countLevel }: ServedResource,
+  { maxCount, countLevel, seenBy }: ServedResource,
   counting: Counting | undefined,
-  caller: Caller | undefined,
 ): Counting | undefined =>
-  counting === 'exact' && maxCount !== undefined && !meets(countLevel, caller) ? 'capped' : counting;
+  counting === 'exact' && maxCount !== undefined && !meets(seenBy, countLevel) ? 'capped' : counting;
+
+/** Whether the access may send costly queries and streams. */
+const mayCost = ({ seenBy, costly }: ServedResource): boolean => meets(seenBy, costly);
 
 const COMMA = Buffer.from(',');
 
@@ -105,7 +103,6 @@ function countLimit({ maxCount }: ServedResource, counting: Counting | undefined
 
 /** The parts that the listings of all clients share. */
 export interface ListingSite {
-  readonly resources: ServedResources;
   /** Maximum bytes of a page's records. */
   readonly maxPage: number;
   /** The SQL of pages. */
@@ -123,44 +120,31 @@ export interface ListOptions {
   readonly wantsCursors?: boolean | undefined;
 }
 
-/** A query with its names resolved for a caller. */
+/** A query with its names resolved for an access. */
 interface PlannedQuery {
   readonly query: ListQuery;
   readonly planned: ListPlan;
-  /** The levels that its names were resolved with, and whether the caller meets them. */
-  readonly levels: ReadonlySet<string>;
 }
 
 /** What a cursor is bound to: all that decides which records are listed, in which order, and in which form they are compared. */
-function contextOf({ name }: ServedResource, { query, planned, levels }: PlannedQuery): string {
+function contextOf({ name }: ServedResource, { query, planned }: PlannedQuery): string {
   const order = planned.orderings.map(({ alias, column, descending }) =>
     [alias, column.key, column.castType, descending].join(' '),
   );
-  return JSON.stringify([name, query.link, query.limit, [...levels].sort(), order]);
+  return JSON.stringify([name, query.link, query.limit, order]);
 }
 
 export type Listing = ReturnType<typeof createListing>;
 
 /** Reads records for the API. The calling code checks the resource's own access level. */
 export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: ListingSite) {
-  const { resources, maxPage, pageSql, cursors } = site;
+  const { maxPage, pageSql, cursors } = site;
 
-  function plan(
-    resource: ServedResource,
-    queryText: string,
-    caller: Caller | undefined,
-    errors: FieldErrors,
-  ): PlannedQuery {
+  function plan(resource: ServedResource, queryText: string, errors: FieldErrors): PlannedQuery {
     const query = parseListQuery(queryText, resource, errors);
-    const levels = new Set<string>();
-    const visibility = visibilityFor(resources, (level) => {
-      const isMet = meets(level, caller);
-      if (level !== 'default') levels.add(`${level} ${isMet}`);
-      return isMet;
-    });
-    const planned = planList(query, resource.model, visibility, resource.ordering, errors);
+    const planned = planList(query, resource.model, resource.visibility, resource.ordering, errors);
     if (Object.keys(errors).length > 0) throw badQuery(errors);
-    return { query, planned, levels };
+    return { query, planned };
   }
 
   /** The boundary that a query's cursor names. @throws Problem 400, the same for each reason */
@@ -177,39 +161,41 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
     return String(Math.max(rows, limit + 1));
   }
 
-  function planStream(resource: ServedResource, queryText: string, caller: Caller | undefined): ListPlan {
-    if (!meets(resource.costly, caller)) throw new CostlyStatement();
+  function planStream(resource: ServedResource, queryText: string): ListPlan {
+    if (!mayCost(resource)) throw new CostlyStatement();
     const errors: FieldErrors = {};
     addPagingErrors(resource, queryText, errors);
-    return plan(resource, queryText, caller, errors).planned;
+    return plan(resource, queryText, errors).planned;
   }
 
   return {
     /** Whether the query joins a resource that not everyone may read, so that its result depends on credentials. */
     needsCaller(resource: ServedResource, queryText: string): boolean {
       let needed = false;
-      const visibility = visibilityFor(resources, (level) => {
-        needed ||= level !== 'default';
-        return true;
-      });
-      planList(parseListQuery(queryText, resource, {}), resource.model, visibility, [], {});
+      const [{ visibility: open }, { visibility: all }] = [resource.for(ANYONE), resource.for(ADMIN)];
+      const joinable = (model: Model): boolean => {
+        const isJoinable = all.joinable(model);
+        needed ||= isJoinable && !open.joinable(model);
+        return isJoinable;
+      };
+      const query = parseListQuery(queryText, resource, {});
+      planList(query, resource.model, { ...all, joinable }, [], {});
       return needed;
     },
 
     /**
      * One page of records.
-     * @throws Problem 400 that names each invalid parameter; CostlyStatement when the query is costly and the caller does not meet
+     * @throws Problem 400 that names each invalid parameter; CostlyStatement when the query is costly and the access does not meet
      * the resource's `costly` level
      */
     async list(
       resource: ServedResource,
       queryText: string,
-      caller: Caller | undefined,
       { counting: asked, format = 'json', wantsCursors = false }: ListOptions = {},
     ): Promise<RecordPage> {
-      const plannedQuery = plan(resource, queryText, caller, {});
+      const plannedQuery = plan(resource, queryText, {});
       const { query, planned } = plannedQuery;
-      const counting = permitted(resource, asked, caller);
+      const counting = permitted(resource, asked);
       const countTo = countLimit(resource, counting);
       const maxBytes = format === 'html' ? Math.min(maxPage, MAX_HTML) : maxPage;
       const between = raw(format === 'csv' ? `''` : `','`);
@@ -217,7 +203,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const cache: SqlCache = (shape, build) =>
         pageSql(`${resource.name} ${format} ${countTo} ${shape}`, build);
       const kind = countTo === undefined && isShort(planned) ? 'quick' : 'read';
-      const options = { refuseCostly: !meets(resource.costly, caller) };
+      const options = { refuseCostly: !mayCost(resource) };
       const total = async (counted: string | undefined): Promise<RecordCount | undefined> => {
         if (counted === undefined || !counting) return undefined;
         const isLarge = counting === 'estimated' && counted.endsWith('+') && !mayHideRows(planned);
@@ -260,10 +246,9 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
     async stream(
       resource: ServedResource,
       queryText: string,
-      caller: Caller | undefined,
       format: StreamFormat,
     ): Promise<AsyncIterable<Buffer>> {
-      const planned = planStream(resource, queryText, caller);
+      const planned = planStream(resource, queryText);
       const isCsv = format === 'csv';
       const statement = streamStatement(planned, (alias) =>
         isCsv ? csvRow(alias, resource.formatted) : sql`${oneLine(alias, resource)} || e'\\n'`,
@@ -272,7 +257,6 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
     },
 
     /** Checks the query of a stream without reading anything. @throws Problem 400, CostlyStatement */
-    checkStream: (resource: ServedResource, queryText: string, caller: Caller | undefined): void =>
-      void planStream(resource, queryText, caller),
+    checkStream: (resource: ServedResource, queryText: string): void => void planStream(resource, queryText),
   };
 }

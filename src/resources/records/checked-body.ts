@@ -7,7 +7,7 @@ import { DigitBudget } from '../../db/types/exponents.ts';
 import { addError, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/change.ts';
 import type { Check } from '../../query/statements/check-statements.ts';
-import { addReferenceChecks, type MayRead } from '../references/reference-checks.ts';
+import { addReferenceChecks } from '../references/reference-checks.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
 import { saltedDigest } from '../passwords/password-hashing.ts';
 import type { Caller, ServedResource } from '../serve/served-resource.ts';
@@ -29,8 +29,6 @@ export interface Writing {
   readonly isStrict?: boolean | undefined;
   /** Shared by all records of a request. */
   readonly digits?: DigitBudget;
-  /** Every model when left out. */
-  readonly mayRead?: MayRead;
 }
 
 /** Whether a body's value is ignored, so that clients can send back what they have read: read-only columns and the owner. */
@@ -189,7 +187,7 @@ export async function checkBody(
   writing: Writing,
   yieldIfDue: YieldIfDue = SERVICE.workInTurns(),
 ): Promise<CheckedBody> {
-  const { digits = new DigitBudget('body'), mayRead = () => true } = writing;
+  const { digits = new DigitBudget('body') } = writing;
   const body: CheckedBody = { changes: [], checks: [], errors: {}, digits };
   const { model, owner } = resource;
   const isUpdate = writing.id !== undefined;
@@ -226,7 +224,7 @@ export async function checkBody(
   if (!isUpdate) checkKeyLength(model, body);
   if (!isUpdate && owner) body.changes.push({ column: owner, value: writing.caller.id });
   const sentAs = ({ key, name }: Column): string => (fields.has(key) ? key : name);
-  addReferenceChecks(body, resource, isUpdate, mayRead, sentAs);
+  addReferenceChecks(body, resource, isUpdate, sentAs);
   return body;
 }
 

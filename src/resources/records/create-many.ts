@@ -11,7 +11,7 @@ import {
   type InsertGroup,
 } from '../../query/statements/insert-many.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
-import { ReferencesOfMany, type MayRead } from '../references/reference-checks.ts';
+import { ReferencesOfMany } from '../references/reference-checks.ts';
 import { CallerChanged, type Caller, type ServedResource } from '../serve/served-resource.ts';
 import { checkBody, type CheckedBody } from './checked-body.ts';
 import { hashMany, type WaitingClient } from './hash-changes.ts';
@@ -34,7 +34,6 @@ export interface ManyOptions {
   readonly database: Pick<Database, 'run'>;
   readonly passwords: Passwords;
   readonly requester: WaitingClient;
-  readonly mayRead: MayRead;
   /** Whether the caller's precondition still holds. */
   readonly holds: (caller: Caller) => Promise<boolean>;
 }
@@ -124,7 +123,7 @@ export async function createMany(
   bodies: readonly (JsonFields | undefined)[],
   caller: Caller,
   { isStrict, isMinimal }: ManyPreferences,
-  { database, passwords, requester, mayRead, holds }: ManyOptions,
+  { database, passwords, requester, holds }: ManyOptions,
 ): Promise<InsertedRecord[]> {
   const { model } = resource;
   const yieldIfDue = requester.workInTurns();
@@ -133,7 +132,7 @@ export async function createMany(
   /** The position of each checked body. */
   const indexes: number[] = [];
   let faulty = 0;
-  const writing = { id: undefined, caller, isStrict, mayRead, digits: new DigitBudget('body') };
+  const writing = { id: undefined, caller, isStrict, digits: new DigitBudget('body') };
   for (const [index, fields] of bodies.entries()) {
     const pause = yieldIfDue();
     if (pause) await pause;

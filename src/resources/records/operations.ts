@@ -26,15 +26,8 @@ import type { InsertedRecord } from '../../query/statements/insert-many.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
 import { explainRule, UNIQUE_VIOLATION, locateError, conflictProblem, valuesIn } from './conflicts.ts';
 import { deletionProblem, isStillReferenced } from '../references/blocked-deletions.ts';
-import { readsExcluded, type MayRead } from '../references/reference-checks.ts';
-import {
-  CallerChanged,
-  meets,
-  visibilityFor,
-  type Caller,
-  type ServedResource,
-  type ServedResources,
-} from '../serve/served-resource.ts';
+import { readsExcluded } from '../references/reference-checks.ts';
+import { CallerChanged, type Caller, type ServedResource } from '../serve/served-resource.ts';
 import {
   addCheckErrors,
   assertChangeable,
@@ -65,7 +58,6 @@ const hasErrors = ({ errors }: CheckedBody): boolean => Object.keys(errors).leng
  */
 export function createOperations(
   database: Pick<Database, 'run'>,
-  resources: ServedResources,
   passwords: Passwords,
   requester: WaitingClient = SERVICE,
   outside: Pick<Database, 'run'> = database,
@@ -81,13 +73,12 @@ export function createOperations(
     resource: ServedResource,
     id: string | undefined,
     { checks, errors }: CheckedBody,
-    mayRead: MayRead,
   ): Promise<void> {
-    const { model, owner } = resource;
+    const { model, owner, isReadable } = resource;
     const allowed = checks.filter((check) => !(isReferenceCheck(check) && readsExcluded(check, resource)));
     if (allowed.length === 0) return;
     // It may be the record of another owner.
-    const readable = owner && !mayRead(model) ? undefined : id;
+    const readable = owner && !isReadable ? undefined : id;
     addCheckErrors(allowed, await database.run(checkStatement(model, readable, allowed), 'write'), errors);
   }
 
@@ -96,9 +87,8 @@ export function createOperations(
     resource: ServedResource,
     id: string | undefined,
     body: CheckedBody,
-    mayRead: MayRead,
   ): Promise<void> {
-    await addFaults(resource, id, body, mayRead);
+    await addFaults(resource, id, body);
     if (hasErrors(body)) throw badBody(body.errors);
   }
 
@@ -135,12 +125,6 @@ export function createOperations(
     return statement && database.run(statement, 'write');
   }
 
-  /** What the caller may read. Resources that the admin area hides count as readable: their keys can still be set. */
-  function readerOf(caller: Caller): MayRead {
-    const { joinable } = visibilityFor(resources, (level) => meets(level, caller));
-    return (model) => !resources.has(model.name) || joinable(model);
-  }
-
   /** The version that a record has now; undefined if there is none. */
   const version = async (resource: ServedResource, idText: string): Promise<string | undefined> =>
     (await findRecord(database, resource, idText))?.version;
@@ -153,11 +137,10 @@ export function createOperations(
     isStrict?: boolean,
     absent?: string,
   ): Promise<CreatedRecord> {
-    const mayRead = readerOf(caller);
-    const body = await check(fields, resource, { id: undefined, caller, isStrict, mayRead });
+    const body = await check(fields, resource, { id: undefined, caller, isStrict });
     // A view or foreign table may allow duplicates, and a trigger may change the existing record instead.
     const mayRepeat = absent !== undefined && !resource.model.isTable;
-    if (hasErrors(body) || mayRepeat) await rejectFaults(resource, undefined, body, mayRead);
+    if (hasErrors(body) || mayRepeat) await rejectFaults(resource, undefined, body);
     if (mayRepeat && (await version(resource, absent))) throw new Problem(412, EXISTS);
     const hashed = hashChanges(body.changes, passwords, requester);
     const changes = hashed instanceof Promise ? await hashed : hashed;
@@ -217,16 +200,14 @@ export function createOperations(
         database,
         passwords,
         requester,
-        mayRead: readerOf(caller),
         holds,
       }),
 
     /** All faults of a body, without writing it. Only the write itself reports duplicates. */
     async faults(resource: ServedResource, fields: JsonFields, writing: Writing): Promise<FieldErrors> {
-      const mayRead = readerOf(writing.caller);
-      const body = await check(fields, resource, { ...writing, mayRead });
+      const body = await check(fields, resource, writing);
       const id = writing.id === undefined ? undefined : parseId(resource, writing.id);
-      await addFaults(resource, id, body, mayRead);
+      await addFaults(resource, id, body);
       return body.errors;
     },
 
@@ -239,9 +220,8 @@ export function createOperations(
       isStrict?: boolean,
     ): Promise<RecordResult> {
       const id = parseId(resource, idText);
-      const mayRead = readerOf(caller);
-      const body = await check(fields, resource, { id: id ?? idText, caller, isStrict, mayRead });
-      if (hasErrors(body) || id === undefined) await rejectFaults(resource, id, body, mayRead);
+      const body = await check(fields, resource, { id: id ?? idText, caller, isStrict });
+      if (hasErrors(body) || id === undefined) await rejectFaults(resource, id, body);
       if (id === undefined) throw notFound(NO_RECORD);
       const hashed = hashChanges(body.changes, passwords, requester, resource);
       const changes = hashed instanceof Promise ? await hashed : hashed;
@@ -256,7 +236,7 @@ export function createOperations(
       );
       const { result, ownership } = outcome;
       // The statement did not read the record of another owner, so its checks run now.
-      if (ownership === 'others') await addFaults(resource, id, body, mayRead);
+      if (ownership === 'others') await addFaults(resource, id, body);
       else addCheckErrors(body.checks, result.checks, body.errors);
       if (hasErrors(body)) throw badBody(body.errors);
       assertChangeable(outcome);
@@ -285,7 +265,7 @@ export function createOperations(
         if (!isDatabaseError(error)) throw error;
         if (isRewrittenByRule(error)) throw suppressed();
         throw isStillReferenced(error)
-          ? await deletionProblem(error, outside, resources, resource, id, readerOf(caller))
+          ? await deletionProblem(error, outside, resource, id)
           : explainRule(error, resource, error, []);
       }
     },

@@ -1,10 +1,10 @@
 // Explains deletions that the database rejects because other records refer to the record.
 import { isOfTable, isRaised, type DatabaseError } from '../../db/connection/database-errors.ts';
 import type { Database } from '../../db/connection/database.ts';
-import { foreignKeysOf, partsOf, type Column, type Model } from '../../db/schema/model.ts';
+import { foreignKeysOf, partsOf, type Column } from '../../db/schema/model.ts';
 import { Problem } from '../../errors.ts';
 import { referrersStatement } from '../../query/statements/conflict-statements.ts';
-import type { ServedResource, ServedResources } from '../serve/served-resource.ts';
+import type { ServedResource } from '../serve/served-resource.ts';
 import { FOREIGN_KEY_VIOLATION } from './reference-checks.ts';
 
 type Run = Pick<Database, 'run'>;
@@ -45,15 +45,11 @@ const shownForeignKeys = ({ model, excluded }: ServedResource): readonly Column[
 export async function deletionProblem(
   error: DatabaseError,
   database: Run,
-  resources: ServedResources,
-  { model }: ServedResource,
+  { model, all }: ServedResource,
   id: string,
-  mayRead: (model: Model) => boolean,
 ): Promise<StillReferenced> {
   // The foreign key of a view is only in the registry, so it blocks no deletion.
-  const readable = [...resources.values()].filter(
-    (resource) => resource.model.isTable && mayRead(resource.model),
-  );
+  const readable = [...all.values()].filter(({ model: { isTable }, isReadable }) => isTable && isReadable);
   const foreignKeys = readable.flatMap((resource) =>
     shownForeignKeys(resource)
       .filter(({ references, onDelete }) => references === model && onDelete === 'restrict')

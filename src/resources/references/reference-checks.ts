@@ -13,9 +13,6 @@ import type { ServedResource } from '../serve/served-resource.ts';
 
 export const FOREIGN_KEY_VIOLATION = '23503';
 
-/** Whether a caller may read the records of a model. */
-export type MayRead = (model: Model) => boolean;
-
 const ABSENT = 'there is no such record';
 
 /** The error of a foreign key that refers to no record, and the fields that it names. */
@@ -46,9 +43,8 @@ interface ReferencingBody {
  */
 export function addReferenceChecks(
   { changes, errors, checks }: ReferencingBody,
-  { model, owner, output, excluded }: ServedResource,
+  { model, owner, output, excluded, mayRead }: ServedResource,
   isUpdate: boolean,
-  mayRead: MayRead,
   sentAs: (column: Column) => string,
 ): void {
   const changeOf = (part: Column): Change | undefined => changes.find(({ column }) => column === part);

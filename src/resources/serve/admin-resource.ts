@@ -1,5 +1,4 @@
 // Resources as the admin area serves them: the registry's `admin` rules, resolved against the models.
-import type { AccessLevel, Settings } from '../../config.ts';
 import type { Catalog } from '../../db/schema/catalog.ts';
 import {
   findColumn,
@@ -12,22 +11,13 @@ import {
 import type { FieldErrors } from '../../errors.ts';
 import { parseListQuery } from '../../query/parse/grammar.ts';
 import type { Label, LabelPath } from '../../query/entries/label-sql.ts';
-import { recordStatement } from '../../query/statements/records-by-key.ts';
-import { plainRecord } from '../../query/statements/record-json.ts';
-import { WriteStatements } from '../../query/statements/write-statements.ts';
 import { planList } from '../../query/plan.ts';
 import { maskHistory } from './visible-history.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { allowedActions, isGranted } from './privileges.ts';
-import { METHODS, type AdminAction, type Resource } from '../definition/resource.ts';
-import {
-  adminColumnsByModel,
-  serveResources,
-  visibilityFor,
-  type ChangeSource,
-  type ServedResource,
-  type VersionSeal,
-} from './served-resource.ts';
+import { type AdminAction, type Resource } from '../definition/resource.ts';
+import { ADMIN, ADMIN_AREA, ANYONE } from '../access/access.ts';
+import type { ServedResource, Views } from './served-resource.ts';
 
 /** A resource as the admin area shows it: its columns, titles, labels and what admins may do with it. */
 export interface AdminResource extends ServedResource {
@@ -150,41 +140,27 @@ function defaultSearch(label: Label, columns: readonly Column[]): string[] {
 
 const splitPaths = (paths: readonly string[]): string[][] => paths.map((path) => path.split('__'));
 
-/**
- * The resources that the admin area shows, by name. The API's access levels, owners, `exclude` and `readonly` do not apply:
- * every user of the admin area is an admin.
- */
+/** The resources that the admin area shows, by name. */
 export function serveForAdmin(
   definitions: readonly Resource[],
   models: ReadonlyMap<string, Model>,
-  settings: Pick<Settings, 'access' | 'userModel'>,
+  views: Views,
   catalog: Catalog,
-  seal?: VersionSeal,
 ): AdminResources {
-  const served = serveResources(definitions, models, settings, seal);
-  const columnsOf = adminColumnsByModel(definitions, models);
-  const visible = (model: Model): readonly Column[] => columnsOf.get(model) ?? [];
-  const apiAccepts = (
-    resource: ServedResource,
-    query: string,
-    mayRead: (level: AccessLevel) => boolean,
-  ): boolean => {
+  const area = views(ADMIN_AREA);
+  const visible = (model: Model): readonly Column[] => area.get(model.name)?.output ?? [];
+  const accepts = ({ isReadable, visibility, ...resource }: ServedResource, query: string): boolean => {
     const errors: FieldErrors = {};
-    const visibility = visibilityFor(served, mayRead);
     planList(parseListQuery(query, resource, errors), resource.model, visibility, resource.ordering, errors);
-    return resource.methods.has('GET') && mayRead(resource.read) && Object.keys(errors).length === 0;
+    return isReadable && Object.keys(errors).length === 0;
   };
   const adminResources = new Map<string, AdminResource>();
   for (const definition of definitions) {
     const { admin = {} } = definition;
-    const base = served.get(definition.model);
-    if (!base || !columnsOf.has(base.model)) continue;
-    const { model } = base;
-    const output = visible(model);
+    const base = area.get(definition.model);
+    if (!base) continue;
+    const { model, output } = base;
     const label = labelOf(definition, model, visible);
-    const plain = plainRecord(output);
-    const source: ChangeSource = 'admin';
-    const recording = base.recording && { ...base.recording, source };
     const named = (names: readonly string[], columns = output): Column[] =>
       names.flatMap((name) => columns.filter((column) => column.name === name));
     const withForeignKeys = namedColumns(model, output);
@@ -196,24 +172,6 @@ export function serveForAdmin(
     const several = withForeignKeys.slice(output.length);
     adminResources.set(definition.model, {
       ...base,
-      access: 'admin',
-      read: 'admin',
-      databaseErrors: 'shown',
-      methods: new Set(METHODS),
-      output,
-      formatted: output,
-      plain,
-      byKey: recordStatement(model, plain),
-      excluded: new Set(model.columns.filter((column) => !output.includes(column))),
-      readonly: new Set([
-        ...named(admin.readonly ?? [], model.columns),
-        ...model.columns.filter((column) => column.generated || column === model.version),
-      ]),
-      owner: undefined,
-      recording,
-      writes: new WriteStatements({ model, formatted: output, owner: undefined, recording }),
-      hasCursors: false,
-      maxLimit: Math.max(base.limit, 200),
       title: admin.title ?? humanize(definition.model),
       group: admin.group ?? '',
       label,
@@ -229,12 +187,10 @@ export function serveForAdmin(
       ),
       find: (parts) => findPath(parts, model, visible),
       passwords: [...passwords.filter(isOfLogin), ...passwords.filter((column) => !isOfLogin(column))],
-      inApi: (query) =>
-        apiAccepts(base, query, (level) => level === 'default')
-          ? 'open'
-          : apiAccepts(base, query, () => true)
-            ? 'login'
-            : undefined,
+      inApi: (query) => {
+        if (accepts(base.for(ANYONE), query)) return 'open';
+        return accepts(base.for(ADMIN), query) ? 'login' : undefined;
+      },
     });
   }
   const history = adminResources.get(HISTORY.model);

@@ -1,4 +1,5 @@
 // The database privileges that the service needs on each table, and those that it revokes on its history.
+import { isOpen } from '../access/access.ts';
 import type { Settings } from '../../config.ts';
 import { quotedName, sql, value } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell } from '../../db/rows.ts';
@@ -67,7 +68,7 @@ const ORDER: readonly Privilege[] = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'];
 
 /** The privileges that the API needs on a resource's table. Without them the service does not start. */
 export function apiPrivileges({ access, methods }: ServedResource): readonly Privilege[] {
-  const used = [...methods].filter((method) => method === 'GET' || access !== 'default');
+  const used = [...methods].filter((method) => method === 'GET' || !isOpen(access));
   return sorted(['SELECT', ...used.flatMap((method) => NEEDS[method])]);
 }
 

@@ -28,7 +28,8 @@ import {
   systemPrivileges,
 } from './privileges.ts';
 import { METHODS, type Resource } from '../definition/resource.ts';
-import { hasLogins, serveResources, type ServedResources } from './served-resource.ts';
+import { ADMIN } from '../access/access.ts';
+import { createViews, hasLogins, type Views } from './served-resource.ts';
 
 /** The database's catalog, and the models of the registry and of the system tables, completed from it. */
 export interface Schema {
@@ -211,7 +212,7 @@ function mayUse(definition: Resource, catalog: Catalog): boolean {
 /** The registry as the database can serve it, and every difference between the two. */
 export interface SchemaComparison {
   readonly schema: Schema;
-  readonly served: ServedResources;
+  readonly views: Views;
   /** The registry's resources, and the system tables that the service can use. */
   readonly definitions: readonly Resource[];
   readonly faults: readonly Fault[];
@@ -228,7 +229,8 @@ export function compareSchema(
   const usable = needed.filter((definition) => mayUse(definition, catalog));
   const definitions = [...resources, ...usable];
   const models = buildModels(definitions, catalog);
-  const served = serveResources(resources, models, settings);
+  const views = createViews(resources, models, settings);
+  const served = views(ADMIN);
   const privileges = new Map<string, readonly Privilege[]>([
     ...[...served.values()].map((resource) => [resource.name, apiPrivileges(resource)] as const),
     ...usable.map((definition) => [definition.model, systemPrivileges(definition)] as const),
@@ -242,7 +244,7 @@ export function compareSchema(
     ...differences(definitions, catalog, privileges, new Set(addable.map(({ model }) => model))),
     ...otherWaysToUsers(resources, catalog, settings),
   ];
-  return { schema: { catalog, models, missing }, served, definitions, faults };
+  return { schema: { catalog, models, missing }, views, definitions, faults };
 }
 
 /**

@@ -1,6 +1,6 @@
 // Resources as the API serves them: the registry's rules, resolved against the models.
 import { createHash } from 'node:crypto';
-import { ACCESS_LEVELS, type AccessLevel, type Settings } from '../../config.ts';
+import type { AccessLevel, Settings } from '../../config.ts';
 import { isIsoType, isoTypeOf } from '../../db/types/array-types.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { findColumn, partsOf } from '../../db/schema/model.ts';
@@ -14,6 +14,7 @@ import type { Author } from '../../query/statements/change.ts';
 import { WriteStatements } from '../../query/statements/write-statements.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
 import { HISTORY } from '../definition/system-tables.ts';
+import { ADMIN, ANYONE, isOpen, meets, USER, type Access } from '../access/access.ts';
 
 /**
  * The authenticated user of a request, as the database holds it. It has a precondition when an earlier request authenticated the
@@ -39,9 +40,21 @@ const PLAIN_VERSIONS: VersionSeal = { seal: (version) => version, open: (text) =
 /** The entry point of a change, for the history. */
 export type ChangeSource = 'api' | 'admin' | 'command';
 
-/** A resource as the API or the admin area serves it: column names resolved, defaults filled in. */
+/** A resource as one access sees it: column names resolved, defaults filled in. */
 export interface ServedResource extends PageLimits {
   readonly name: string;
+  /** Who sees it so. */
+  readonly seenBy: Access;
+  /** The same resource as another access sees it. */
+  readonly for: (access: Access) => ServedResource;
+  /** Whether this access may read its records. */
+  readonly isReadable: boolean;
+  /** All resources as this access sees them. */
+  readonly all: ServedResources;
+  /** What paths of this access may lead to. A join may reach only a resource that the same request could GET. */
+  readonly visibility: Visibility;
+  /** Whether foreign keys may name records of the model: those of models that the access does not see at all can still be set. */
+  readonly mayRead: (model: Model) => boolean;
   readonly model: Model;
   readonly hasCursors: boolean;
   readonly access: AccessLevel;
@@ -84,35 +97,18 @@ export interface ServedResource extends PageLimits {
 
 export type ServedResources = ReadonlyMap<string, ServedResource>;
 
-/** Whether a caller (undefined: anonymous) meets a level. `http/api/api.ts` refuses writes at `default` separately. */
-export function meets(level: AccessLevel, caller: Caller | undefined): boolean {
-  if (level === 'default') return true;
-  return caller !== undefined && (level === 'user' || caller.admin);
-}
+/** What an access sees: each resource, by name. */
+export type Views = (access: Access) => ServedResources;
 
-/** The level that a GET of the model needs; undefined where its resource has no GET. */
-function readLevel(resources: ServedResources, model: Model): AccessLevel | undefined {
-  const resource = resources.get(model.name);
-  return resource?.methods.has('GET') ? resource.read : undefined;
-}
-
-/** What a caller may see. A join may reach only a resource that the same request could GET. */
-export function visibilityFor(
-  resources: ServedResources,
-  mayRead: (level: AccessLevel) => boolean,
-): Visibility {
-  return {
-    find: (model, name) => {
-      const column = findColumn(model, name);
-      const excluded = resources.get(model.name)?.excluded;
-      return column && !partsOf(column).some((part) => excluded?.has(part)) ? column : undefined;
-    },
-    joinable: (model) => {
-      const level = readLevel(resources, model);
-      return level !== undefined && mayRead(level);
-    },
-  };
-}
+/** What an access may see of the models. */
+const visibilityOf = (resources: ServedResources): Visibility => ({
+  find: (model, name) => {
+    const column = findColumn(model, name);
+    const excluded = resources.get(model.name)?.excluded;
+    return column && !partsOf(column).some((part) => excluded?.has(part)) ? column : undefined;
+  },
+  joinable: (model) => resources.get(model.name)?.isReadable === true,
+});
 
 /** What the registry decides about a column's JSON: an `int4`, for example, is a number as `integer` and a string as `bigint`. */
 function formatOf({ key, type }: Column): string {
@@ -131,100 +127,139 @@ function adminColumns({ admin }: Resource, model: Model): readonly Column[] {
   return [model.primaryKey, ...model.columns.filter(isShown)];
 }
 
-/** The columns that the admin area shows of each model that it shows. */
-export function adminColumnsByModel(
-  definitions: readonly Resource[],
-  models: ReadonlyMap<string, Model>,
-): ReadonlyMap<Model, readonly Column[]> {
-  const columnsOf = new Map<Model, readonly Column[]>();
-  for (const definition of definitions) {
-    const model = models.get(definition.model);
-    if (model && definition.admin?.hidden !== true) columnsOf.set(model, adminColumns(definition, model));
-  }
-  return columnsOf;
-}
-
 function withIsoDates(column: Column): Column {
   const type = isoTypeOf(column.type);
   return type ? { ...column, type } : column;
 }
 
-/** The resources as the API serves them, by name. */
-export function serveResources(
+/** What all accesses of a surface see alike. */
+type Base = Omit<ServedResource, 'seenBy' | 'for' | 'isReadable' | 'all' | 'visibility' | 'mayRead'>;
+
+/** What the registry and the settings say of a resource, whoever asks. */
+function rulesOf(
+  definition: Resource,
+  model: Model,
+  settings: Pick<Settings, 'access' | 'userModel'>,
+  seal: VersionSeal,
+) {
+  return {
+    name: definition.model,
+    model,
+    access: definition.access ?? settings.access,
+    read: definition.read ?? 'default',
+    costly: definition.costly ?? 'default',
+    maxCount: definition.maxCount,
+    countLevel: definition.countLevel ?? 'admin',
+    cache: definition.cache,
+    constraints: new Map(Object.entries(definition.constraints ?? {})),
+    seal: model.version === 'xmin' ? PLAIN_VERSIONS : seal,
+    loginName:
+      definition.model === settings.userModel
+        ? model.columns.find(({ name }) => name === 'username')
+        : undefined,
+    limit: definition.limit ?? Math.min(20, definition.maxLimit ?? 1000),
+    ordering: definition.ordering === undefined ? [] : parseOrdering(definition.ordering),
+  };
+}
+
+/**
+ * What an access sees of the registry's resources, and in the admin area of the history. The API's `exclude`, `readonly`, owners and formats do not apply in the admin area, which has its own: every
+ * user of it is an admin.
+ */
+export function createViews(
   definitions: readonly Resource[],
   models: ReadonlyMap<string, Model>,
   settings: Pick<Settings, 'access' | 'userModel'> & Partial<Pick<Settings, 'datetimeFormat'>>,
   seal: VersionSeal = PLAIN_VERSIONS,
-): ServedResources {
-  const served = new Map<string, ServedResource>();
+): Views {
   const history = models.get(HISTORY.model);
-  for (const definition of definitions) {
-    const model = models.get(definition.model);
-    if (!model) continue;
-    const named = (names: readonly string[] = []): Set<Column> =>
-      new Set(model.columns.filter((column) => names.includes(column.name)));
-    const excluded = named(definition.exclude);
-    const output = [model.primaryKey, ...model.columns.filter((column) => !excluded.has(column))];
-    const formatted = settings.datetimeFormat === 'iso' ? output.map(withIsoDates) : output;
+
+  function baseOf(surface: Access['surface'], definition: Resource, model: Model): Base {
+    const isArea = surface === 'admin';
+    const { admin = {} } = definition;
+    const rules = rulesOf(definition, model, settings, seal);
+    const named = (names: readonly string[] = []): Column[] =>
+      model.columns.filter((column) => names.includes(column.name));
+    const hidden = new Set(named(definition.exclude));
+    const output = isArea
+      ? adminColumns(definition, model)
+      : [model.primaryKey, ...model.columns.filter((column) => !hidden.has(column))];
+    const formatted = !isArea && settings.datetimeFormat === 'iso' ? output.map(withIsoDates) : output;
     const plain = plainRecord(formatted);
-    const owner = model.columns.find(({ name }) => name === definition.owner);
+    const owner = isArea ? undefined : named([definition.owner ?? ''])[0];
     const recorded =
       definition.history === false || !model.isTable ? undefined : adminColumns(definition, model);
-    const source: ChangeSource = 'api';
-    const recording = history && recorded && { history, columns: recorded, model: model.name, source };
-    served.set(definition.model, {
-      name: definition.model,
-      model,
-      access: definition.access ?? settings.access,
-      read: definition.read ?? 'default',
-      costly: definition.costly ?? 'default',
-      maxCount: definition.maxCount,
-      countLevel: definition.countLevel ?? 'admin',
-      cache: definition.cache,
-      databaseErrors: definition.databaseErrors ?? 'hidden',
-      constraints: new Map(Object.entries(definition.constraints ?? {})),
-      methods: new Set(definition.methods ?? (model.isTable ? METHODS : ['GET'])),
+    const recording = history &&
+      recorded && { history, columns: recorded, model: model.name, source: surface };
+    const methods = definition.methods ?? (model.isTable ? METHODS : ['GET' as const]);
+    const maxLimit = definition.maxLimit ?? 1000;
+    return {
+      ...rules,
+      databaseErrors: isArea ? 'shown' : (definition.databaseErrors ?? 'hidden'),
+      methods: new Set(isArea ? METHODS : methods),
       output,
       formatted,
       outputDigest: digestOf(formatted),
       plain,
-      seal: model.version === 'xmin' ? PLAIN_VERSIONS : seal,
       byKey: recordStatement(model, plain),
-      excluded,
+      excluded: new Set(model.columns.filter((column) => !output.includes(column))),
       readonly: new Set([
-        ...named(definition.readonly),
+        ...named(isArea ? admin.readonly : definition.readonly),
         ...model.columns.filter((column) => column.generated || column === model.version),
       ]),
       owner,
-      loginName:
-        definition.model === settings.userModel
-          ? model.columns.find(({ name }) => name === 'username')
-          : undefined,
       // A table may have had a column with this name before there were cursors.
-      hasCursors: findColumn(model, 'cursor') === undefined,
-      limit: definition.limit ?? Math.min(20, definition.maxLimit ?? 1000),
-      maxLimit: definition.maxLimit ?? 1000,
-      ordering: definition.ordering === undefined ? [] : parseOrdering(definition.ordering),
+      hasCursors: !isArea && findColumn(model, 'cursor') === undefined,
+      maxLimit: isArea ? Math.max(rules.limit, 200) : maxLimit,
       recorded,
       recording,
       writes: new WriteStatements({ model, formatted, owner, recording }),
+    };
+  }
+
+  function basesOf(surface: Access['surface']): Base[] {
+    const all: readonly Resource[] = surface === 'api' ? definitions : [...definitions, HISTORY];
+    const shown = all.filter(({ admin }) => surface === 'api' || admin?.hidden !== true);
+    return shown.flatMap((definition) => {
+      const model = models.get(definition.model);
+      return model ? [baseOf(surface, definition, model)] : [];
     });
   }
-  return served;
+
+  const bases: Partial<Record<Access['surface'], Base[]>> = {};
+  const known = new Map<string, ServedResources>();
+  const views: Views = (access) => {
+    const existing = known.get(access.key);
+    if (existing) return existing;
+    const resources = new Map<string, ServedResource>();
+    known.set(access.key, resources);
+    const visibility = visibilityOf(resources);
+    for (const base of (bases[access.surface] ??= basesOf(access.surface))) {
+      const resource: ServedResource = {
+        ...base,
+        seenBy: access,
+        isReadable: base.methods.has('GET') && meets(access, base.read),
+        all: resources,
+        visibility,
+        mayRead: ({ name }) => resources.get(name)?.isReadable !== false,
+        for: (other) => views(other).get(base.name) ?? resource,
+      };
+      resources.set(base.name, resource);
+    }
+    return resources;
+  };
+  return views;
 }
 
-/** Whether every caller who meets the level `own` also meets `other`. */
-const covers = (own: AccessLevel, other: AccessLevel): boolean =>
-  ACCESS_LEVELS.indexOf(other) <= ACCESS_LEVELS.indexOf(own);
-
 /** The faults of default orderings. Every caller who may read the resource must also be able to request its ordering. */
-export function checkOrderings(resources: ServedResources): Fault[] {
-  return [...resources.values()].flatMap((resource) => {
+export function checkOrderings(views: Views): Fault[] {
+  return [...views(ADMIN).values()].flatMap(({ name, read, for: seenBy }) => {
     const errors: FieldErrors = {};
-    const visibility = visibilityFor(resources, (level) => covers(resource.read, level));
+    const lowest = [ANYONE, USER].find((access) => meets(access, read)) ?? ADMIN;
+    const { model, visibility, ordering } = seenBy(lowest);
     const query = { filters: [], orderings: undefined, page: 1n, cursor: undefined, limit: 1, link: '' };
-    planList(query, resource.model, visibility, resource.ordering, errors);
-    return [...new Set(errors['ordering'])].map((text) => ({ model: resource.name, key: 'ordering', text }));
+    planList(query, model, visibility, ordering, errors);
+    return [...new Set(errors['ordering'])].map((text) => ({ model: name, key: 'ordering', text }));
   });
 }
 
@@ -234,7 +269,7 @@ export function neededUserModel(
   settings: Pick<Settings, 'access'>,
 ): string | undefined {
   const one = resources.find(
-    ({ access, read }) => (access ?? settings.access) !== 'default' || (read ?? 'default') !== 'default',
+    ({ access = settings.access, read = 'default' }) => !isOpen(access) || !isOpen(read),
   );
   if (one) return `the access levels of ${one.model} need one`;
   const owned = resources.find(({ owner }) => owner !== undefined);
@@ -266,4 +301,4 @@ export const hasChosenKey = ({ model: { primaryKey }, readonly }: ServedResource
 
 /** Whether anyone may write through the API: a view, for example, may have no method that writes. */
 export const hasWriters = ({ access, methods }: ServedResource): boolean =>
-  access !== 'default' && [...methods].some((method) => method !== 'GET');
+  !isOpen(access) && [...methods].some((method) => method !== 'GET');
