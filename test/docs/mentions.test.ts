@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SETTINGS } from '../../src/config.ts';
 import { ARRAY_TYPES } from '../../src/db/types/array-types.ts';
@@ -146,6 +146,22 @@ describe('the pages list everything that the code defines, and nothing else', ()
     sameNames(
       codeIn(tableBelow('docs/running.md', '## Commands')),
       [...commands, ...options].map(([, name]) => `vitrine ${name}`),
+    );
+  });
+
+  test('messages: those of the page on troubleshooting are in the code', () => {
+    const source = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => readPage(join('src', name)))
+      .join('\n');
+    const rows = readPage('docs/troubleshooting.md').matchAll(/^\| ([^|]+) \|/gm);
+    const messages = codeIn([...rows].map(([, first = '']) => [first]));
+    assert.ok(messages.length > 20);
+    const parts = messages.flatMap((message) => message.split('…')).filter((part) => part.trim().length > 5);
+    const notOurs = ['unsupported startup parameter: statement_timeout'];
+    assert.deepEqual(
+      parts.filter((part) => !source.includes(part) && !notOurs.includes(part)),
+      [],
     );
   });
 
