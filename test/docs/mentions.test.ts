@@ -5,9 +5,7 @@ import { dirname, join } from 'node:path';
 import { SETTINGS } from '../../src/config.ts';
 import { ARRAY_TYPES } from '../../src/db/types/array-types.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../../src/db/types/column-types.ts';
-import { missingSchema } from '../../src/db/schema/missing-schema.ts';
 import { OPERATORS } from '../../src/query/parse/filter-values.ts';
-import { SYSTEM_TABLES } from '../../src/resources/definition/system-tables.ts';
 import { CHECKOUT } from '../process/support.ts';
 import { allPages, readPage, ROOT } from './pages.ts';
 import { keysOf, valuesOf } from './types.ts';
@@ -60,16 +58,6 @@ describe('the pages list everything that the code defines, and nothing else', ()
     sameNames(codeIn(rows), keysOf('resources/definition/resource.ts', 'Resource'));
     const admin = tableBelow('docs/admin.md', '### Keys of admin');
     sameNames(codeIn(admin), keysOf('resources/definition/resource.ts', 'AdminOptions'));
-  });
-
-  test("the SQL of the service's own tables", () => {
-    const [, documented = ''] = /```sql\n([\s\S]*?)```/.exec(readPage('docs/admin.md')) ?? [];
-    assert.equal(
-      documented.trim(),
-      `${missingSchema(SYSTEM_TABLES, new Map())
-        .map(({ statement }) => statement)
-        .join(';\n')};`,
-    );
   });
 
   test('keys of a column', () => {
