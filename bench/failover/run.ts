@@ -105,7 +105,7 @@ ${text}
 - Times are from the kill to the first success of a write that was sent after it. Most of it is Patroni's time to choose a new primary.
 - ${machine(postgres)}, everything on one machine.
 
-\`npm run failover\` writes this file. See [Contributing](../CONTRIBUTING.md#failover).
+\`npm run failover\` writes this file. See [Contributing](../CONTRIBUTING.md#measuring-and-attacking).
 `;
 
 /** Gives the exit code. */

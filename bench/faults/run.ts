@@ -109,7 +109,7 @@ ${text}
 - A fault lasts ${seconds} s where its name does not say otherwise. Packets get lost in a ${network}.
 - ${machine(postgres)}.
 
-\`npm run faults\` writes this file. See [Contributing](../CONTRIBUTING.md#faults).
+\`npm run faults\` writes this file. See [Contributing](../CONTRIBUTING.md#measuring-and-attacking).
 `;
 
 /** Ends the run after Ctrl-C; what it has started is stopped all the same. */

@@ -256,7 +256,7 @@ ${sections.join('\n\n')}
 - ${machine(postgres)}. The load generator, the service and PostgreSQL share it.
 - load average before the run: ${loadBefore.toFixed(1)} (a machine with other work to do gives noisy numbers)
 
-\`npm run bench:scale\` took ${Math.ceil((performance.now() - started) / 60_000)} minutes and about 5 GB of disk space, and writes this page. See [Contributing](../CONTRIBUTING.md#benchmarks).
+\`npm run bench:scale\` took ${Math.ceil((performance.now() - started) / 60_000)} minutes and about 5 GB of disk space, and writes this page. See [Contributing](../CONTRIBUTING.md#measuring-and-attacking).
 `;
 
 const directory = await mkdtemp(join(tmpdir(), 'vitrine-scale-'));
