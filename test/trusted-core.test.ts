@@ -36,12 +36,18 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
     [
       'db/',
       'query/csv/',
+      'query/source.ts',
       'query/statements/',
       'query/entries/',
       'query/cursors/',
       'resources/users/',
       'resources/records/api-listing.ts',
     ],
+  ],
+  [
+    'writes the name of a relation into SQL',
+    /\btable\b[^}]*\} from ['"][^'"]*db\/fragment\.ts|identifier\(\w+\.(?:schema|table|model)\)|\brelation \?\?/,
+    ['db/', 'query/source.ts'],
   ],
   ['makes a piece of SQL without the builder', /\btext: \[/, ['db/fragment.ts']],
   ['makes markup from text', /new Html\(/, ['admin/web/html.ts']],

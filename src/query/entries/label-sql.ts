@@ -1,6 +1,7 @@
 // Record labels: the text by which people know a record, in SQL and in JavaScript.
-import { EMPTY, join, literal, raw, sql, table, type Fragment } from '../../db/fragment.ts';
+import { EMPTY, join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { mayBeNull, output, reference, type Column, foreignReference } from '../../db/schema/model.ts';
+import { source } from '../source.ts';
 
 /** A column of a label, reached by a path of foreign keys. */
 export interface LabelPath {
@@ -28,7 +29,7 @@ export class LabelJoins {
     const target = `l${this.#followed.length + 1}`;
     this.#followed.push({ alias, column, target });
     const on = sql`${reference(target, references.primaryKey)} = ${foreignReference(alias, column)}`;
-    this.#joins.push(sql` left join ${table(references.table)} ${raw(target)} on ${on}`);
+    this.#joins.push(sql` left join ${source(references, target)} on ${on}`);
     return target;
   }
 

@@ -1,6 +1,7 @@
 // The history without what is hidden now, as a relation that reads use instead of the table.
-import { EMPTY, identifier, join, literal, raw, sql, table, type Fragment } from '../../db/fragment.ts';
+import { EMPTY, identifier, join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
+import { allRows } from '../source.ts';
 
 /** What the history shows of one model's changes, by JSON key: the value, or only that a password changed. */
 export type ShownKeys = Readonly<Record<string, 'value' | 'password'>>;
@@ -107,5 +108,5 @@ export function maskedHistory(
   });
   const where = only === undefined ? EMPTY : sql` where ${raw(ROW)}.model = ${literal(only)}`;
   // Reading one record also selects the version of its row.
-  return sql`(select ${join(columns, ', ')}, ${raw(`${ROW}.xmin`)} from ${table(history.table)} ${raw(ROW)} cross join (select ${literal(JSON.stringify(shown))}::jsonb as shown) v${where})`;
+  return sql`(select ${join(columns, ', ')}, ${raw(`${ROW}.xmin`)} from ${allRows(history, ROW)} cross join (select ${literal(JSON.stringify(shown))}::jsonb as shown) v${where})`;
 }

@@ -1,15 +1,5 @@
 // Statements about all records that a plan matches: update, delete, count, and the bounds of a column.
-import {
-  EMPTY,
-  exactText,
-  identifier,
-  join,
-  raw,
-  sql,
-  table,
-  value,
-  type Fragment,
-} from '../../db/fragment.ts';
+import { EMPTY, exactText, identifier, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
 import {
   type RawRow,
   type Statement,
@@ -21,6 +11,7 @@ import {
   text,
 } from '../../db/rows.ts';
 import { reference, servedRow, typed, type Column, type Model } from '../../db/schema/model.ts';
+import { writtenTable } from '../source.ts';
 import {
   authorSql,
   changedValues,
@@ -85,7 +76,7 @@ export function bulkDeleteStatement(
   const returning = recording
     ? returningHistory(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
-  const deleted = sql`deleted as (delete from ${table(model.table)} ${raw(ROOT)} using ${CHOSEN_ROW} where ${sameRow(model)} returning true${returning})`;
+  const deleted = sql`deleted as (delete from ${writtenTable(model)} ${raw(ROOT)} using ${CHOSEN_ROW} where ${sameRow(model)} returning true${returning})`;
   const intoHistory = recording ? historyInsert(recording, authorSql(author), 'delete', 'deleted') : EMPTY;
   const counts = raw(
     '(select count(*) from chosen), (select count(*) from chosen), (select count(*) from deleted)',
@@ -128,7 +119,7 @@ export function bulkUpdateStatement(
         changedValues(ROOT, changes, recording, states),
       )
     : EMPTY;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from ${CHOSEN_ROW} where ${sameRow(model)} and (${differs}) returning true${returning})`;
+  const changed = sql`changed as (update ${writtenTable(model)} ${raw(ROOT)} set ${join(sets, ', ')} from ${CHOSEN_ROW} where ${sameRow(model)} and (${differs}) returning true${returning})`;
   const intoHistory = recording ? historyInsert(recording, authorSql(author), 'update', 'changed') : EMPTY;
   const attempted = sql`from ${CHOSEN_ROW} where (${differs})`;
   const results = checks.map(

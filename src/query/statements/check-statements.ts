@@ -1,6 +1,6 @@
 // Checks of a body that only the database can make: as SQL inside the statements that write, and as separate statements.
 import { randomUUID } from 'node:crypto';
-import { EMPTY, exactText, join, literal, raw, sql, table, value } from '../../db/fragment.ts';
+import { EMPTY, exactText, join, literal, raw, sql, value } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import { booleans, createStatement, oneCell, type Statement } from '../../db/rows.ts';
 import {
@@ -12,6 +12,7 @@ import {
   type Model,
   foreignReference,
 } from '../../db/schema/model.ts';
+import { source } from '../source.ts';
 import { jsonText } from '../../db/types/column-type-parts.ts';
 import { cast } from '../../db/types/column-types.ts';
 
@@ -158,7 +159,7 @@ function referenceSql({ kind, column: foreignKey, values, mayBeNull }: BoundChec
     alternatives.push(sql`coalesce(${isSame(parts.map((part) => foreignReference(FOUND, part)))}, false)`);
   if (kind !== 'sameReference' && references) {
     const keys = partsOf(references.primaryKey).map((key) => reference('r', key));
-    alternatives.push(sql`exists (select from ${table(references.table)} r where ${isSame(keys)})`);
+    alternatives.push(sql`exists (select from ${source(references, 'r')} where ${isSame(keys)})`);
   }
   return joined(alternatives, 'or');
 }
@@ -183,7 +184,7 @@ function rowToCheck(model: Model, id: string | undefined): Fragment {
   const { primaryKey } = model;
   const key =
     id === undefined ? raw('false') : sql`${reference(FOUND, primaryKey)} = ${typed(id, primaryKey)}`;
-  return sql`(select) one left join ${table(model.table)} ${raw(FOUND)} on ${key}`;
+  return sql`(select) one left join ${source(model, FOUND)} on ${key}`;
 }
 
 /**

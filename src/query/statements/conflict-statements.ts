@@ -1,15 +1,16 @@
 // Statements that explain conflicts: duplicates, referring records, faults of keys, and the constraint that a write violated.
-import { EMPTY, exactText, join, quotedTable, sql, table, value } from '../../db/fragment.ts';
+import { EMPTY, exactText, join, quotedTable, sql, value } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import { booleans, createStatement, isTrue, oneCell, text, type Statement } from '../../db/rows.ts';
 import { reference, typed, type Column, type Model } from '../../db/schema/model.ts';
+import { allRows } from '../source.ts';
 import type { Change } from './change.ts';
 import { assigned } from './check-statements.ts';
 
 /** Asks which conditions hold for any row `r` of their table. @returns the answers in the order of the conditions */
 const anyRow = (conditions: readonly { model: Model; condition: Fragment }[]): Statement<boolean[]> => {
   const each = conditions.map(
-    ({ model, condition }) => sql`exists (select from ${table(model.table)} r where ${condition})`,
+    ({ model, condition }) => sql`exists (select from ${allRows(model, 'r')} where ${condition})`,
   );
   return createStatement(sql`select array[${join(each, ', ')}]::bool[]`, oneCell(booleans));
 };
@@ -52,9 +53,9 @@ export const equalValuesStatement = (
 };
 
 /** Asks whether a row lacks the key, and whether two rows have the same key. NULL is not the same as NULL. */
-export const keyFaultsStatement = ({ table: name, primaryKey }: Model): Statement<KeyFaults> => {
-  const key = reference('r', primaryKey);
-  const rows = sql`from ${table(name)} r`;
+export const keyFaultsStatement = (model: Model): Statement<KeyFaults> => {
+  const key = reference('r', model.primaryKey);
+  const rows = sql`from ${allRows(model, 'r')}`;
   return createStatement(
     sql`select exists (select ${rows} where not (${key} is not null)), exists (select ${rows} where ${key} is not null group by ${key} having count(*) > 1)`,
     ([row]) => ({ isNull: isTrue(row?.[0]), isDuplicate: isTrue(row?.[1]) }),

@@ -7,7 +7,6 @@ import {
   quotedTable,
   raw,
   sql,
-  table,
   value,
   valueList,
   type Fragment,
@@ -25,6 +24,7 @@ import {
   type OnDelete,
   foreignReference,
 } from '../../db/schema/model.ts';
+import { allRows, unmodeledRows, writtenTable } from '../source.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from './page-statements.ts';
 
@@ -137,7 +137,7 @@ function deletionClosure(plan: ListPlan, cascades: readonly Edge[], models: read
       sql`select ${modelIndex(model)} as model_index, ${storedKey(
         model.primaryKey,
         partsOf(model.primaryKey).map((part) => sql`${reference('d', part)}::text`),
-      )} as key from ${table(model.table)} d where ${foreignReference('d', column)} = ${typedDeletedKey(target, models.indexOf(target))}`,
+      )} as key from ${allRows(model, 'd')} where ${foreignReference('d', column)} = ${typedDeletedKey(target, models.indexOf(target))}`,
   );
   const texts = matchedNames(plan.model).map((name) => sql`${name}::text`);
   const first = sql`select ${modelIndex(plan.model)}, ${storedKey(plan.model.primaryKey, texts)} from ${KEYS}`;
@@ -171,8 +171,8 @@ export interface FlagColumn {
  * Waits until no other transaction changes records of a model, and lets none change them until this one has ended. Otherwise a
  * user could become an admin between the check and the deletion.
  */
-export const lockModelStatement = ({ table: name }: Model): Statement<void> =>
-  createStatement(sql`lock table ${table(name)} in share row exclusive mode`, () => undefined);
+export const lockModelStatement = (model: Model): Statement<void> =>
+  createStatement(sql`lock table ${writtenTable(model)} in share row exclusive mode`, () => undefined);
 
 /**
  * Whether the service's role may lock a model's table with `lockModelStatement`. PostgreSQL requires a privilege on the whole
@@ -199,7 +199,7 @@ export function deletesFlaggedStatement(
   const each = modelsOfTable.map((model) => {
     const modelIndex = models.indexOf(model);
     const isSame = sql`${reference('d', model.primaryKey)} = ${typedDeletedKey(model, modelIndex)}`;
-    return sql`exists (select from ${DELETED} g join ${table(model.table)} d on ${isSame} where g.model_index = ${raw(String(modelIndex))} and d.${identifier(field)})`;
+    return sql`exists (select from ${DELETED} g join ${allRows(model, 'd')} on ${isSame} where g.model_index = ${raw(String(modelIndex))} and d.${identifier(field)})`;
   });
   const query = sql`${deletionClosure(plan, cascades, models)} select ${join(each, ' or ')}`;
   return createStatement(query, oneCell(isTrue));
@@ -225,7 +225,7 @@ export function furtherDependentsStatement(
       .map((path) => sql` and ${key} not in (select ${keyList('d', model)} ${endOf(path, plan.model)})`);
     const modelIndex = models.indexOf(target);
     const targets = sql`select ${join(castParts(deletedKey(modelIndex), target.primaryKey), ', ')} from ${DELETED} g where g.model_index = ${raw(String(modelIndex))}`;
-    return sql`(select count(*) from (select from ${table(model.table)} d where ${foreignReference('d', column)} in (${targets})${others}${join(alreadyCounted, '')} limit ${raw(String(cap + 1))}) c)`;
+    return sql`(select count(*) from (select from ${allRows(model, 'd')} where ${foreignReference('d', column)} in (${targets})${others}${join(alreadyCounted, '')} limit ${raw(String(cap + 1))}) c)`;
   });
   const query = sql`${deletionClosure(plan, cascades, models)} select array[${join(counts, ', ')}]::int8[]`;
   return createStatement(query, oneCell(numbers));
@@ -242,7 +242,7 @@ function endOf({ steps, unknownKey }: DependentPath, start: Model): Fragment {
   let parents = sql`select ${join(matchedNames(start), ', ')} from ${KEYS}`;
   let inner = EMPTY;
   for (const { model, column } of steps) {
-    inner = sql`from ${table(model.table)} d where ${foreignReference('d', column)} in (${parents})`;
+    inner = sql`from ${allRows(model, 'd')} where ${foreignReference('d', column)} in (${parents})`;
     // A shorter path already counts what refers to the records that the plan matches.
     parents = sql`select ${keyList('d', model)} ${inner}${model === start ? exceptMatched(model) : EMPTY}`;
   }
@@ -253,7 +253,7 @@ function endOf({ steps, unknownKey }: DependentPath, start: Model): Fragment {
     const collated = raw(typeof collation === 'string' ? ` collate ${collation}` : '');
     return sql`d.${identifier(field)}${collated} = p.${identifier(targetFields[index] ?? '')}`;
   });
-  return sql`from ${identifier(unknownKey.schema)}.${identifier(unknownKey.table)} d join ${table(model.table)} p on ${join(same, ' and ')} where ${reference('p', model.primaryKey)} in (${parents})`;
+  return sql`from ${unmodeledRows(unknownKey, 'd')} join ${allRows(model, 'p')} on ${join(same, ' and ')} where ${reference('p', model.primaryKey)} in (${parents})`;
 }
 
 /**

@@ -1,6 +1,7 @@
 // The part of a writing statement that records the change in the history.
-import { exactText, join, raw, sql, table, value, type Fragment } from '../../db/fragment.ts';
+import { exactText, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
+import { writtenTable } from '../source.ts';
 import type { Change } from './change.ts';
 import { jsonField, recordJson } from './record-json.ts';
 
@@ -83,7 +84,7 @@ export function historyInsert(
 ): Fragment {
   // Safe as literals: constants, and a model name that the registry's check limits to letters, digits and underscores.
   const what = raw(`'${source}', '${action}', '${model}'`);
-  return sql`, logged as (insert into ${table(history.table)} (${NAMES}) select ${author}, ${what}, ${KEY}, ${BEFORE}, ${after} from ${raw(rows)})`;
+  return sql`, logged as (insert into ${writtenTable(history)} (${NAMES}) select ${author}, ${what}, ${KEY}, ${BEFORE}, ${after} from ${raw(rows)})`;
 }
 
 /** Whether the history records the same columns as the output has, so that it can reuse the output's JSON. */

@@ -1,17 +1,8 @@
 // Inserts several records: all of them, or none. Also reads which keys and which combinations of values are stored already.
-import {
-  EMPTY,
-  identifier,
-  join,
-  raw,
-  sql,
-  table,
-  value,
-  valueList,
-  type Fragment,
-} from '../../db/fragment.ts';
+import { EMPTY, identifier, join, raw, sql, value, valueList, type Fragment } from '../../db/fragment.ts';
 import { booleans, createStatement, oneCell, text, type RawRow, type Statement } from '../../db/rows.ts';
 import { output, partsOf, reference, type Column, type Model } from '../../db/schema/model.ts';
+import { source, writtenTable } from '../source.ts';
 import { cast } from '../../db/types/column-types.ts';
 import type { Author } from './change.ts';
 import { assertWrittenSql } from './check-statements.ts';
@@ -78,7 +69,7 @@ function isStoredSql(model: Model, columns: readonly Column[], types = columns):
     (column, index) =>
       sql`${reference('r', column)} = ${cast(sql`wanted.${cellAlias(index)}`, types[index] ?? column)}`,
   );
-  return sql`exists (select from ${table(model.table)} r where ${join(same, ' and ')})`;
+  return sql`exists (select from ${source(model, 'r')} where ${join(same, ' and ')})`;
 }
 
 /** Which of the keys exist, as an array in their order. */
@@ -142,7 +133,7 @@ function groupSql(
   isReused: boolean,
   { isMinimal }: InsertMany,
 ): Fragment {
-  const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
+  const into = sql`insert into ${writtenTable(model)} as ${raw(ROOT)}`;
   const forHistory = recording
     ? returningHistory(
         ROOT,

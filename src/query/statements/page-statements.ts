@@ -7,25 +7,22 @@ import {
   Parameters,
   raw,
   sql,
-  table,
   value,
   type Fragment,
   type SmallSql,
 } from '../../db/fragment.ts';
 import { type RawRow, type Statement, isTrue, text } from '../../db/rows.ts';
-import { partsOf, reference, type Model, foreignReference } from '../../db/schema/model.ts';
+import { partsOf, reference, foreignReference } from '../../db/schema/model.ts';
 import { conditionSql, isUncancelable } from './condition-sql.ts';
 import type { RowOutput } from './record-json.ts';
 import { isByKey, mayHideRows, ROOT, type ListPlan, type Ordering } from '../plan.ts';
+import { source } from '../source.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 
 /** PostgreSQL's largest OFFSET. */
 const MAX_OFFSET = 2n ** 63n - 1n;
 /** Up to this offset, reading the skipped rows in full costs less than looking up the page's rows in a second step. */
 const NEAR_OFFSET = 1000n;
-
-/** The table, or the subselect that takes its place in reads. */
-export const tableOrSelect = ({ relation, table: name }: Model): Fragment => relation ?? table(name);
 
 /** The column that an ordering sorts by. */
 export const columnOf = ({ alias, column }: Ordering): Fragment => reference(alias, column);
@@ -47,10 +44,10 @@ export const pageLimit = ({ limit }: ListPlan): Fragment => raw(` limit ${limit 
 export function fromWhereWith({ model, joins }: ListPlan, conditions: readonly Fragment[]): Fragment {
   const tables = joins.map(({ alias, from, column, model: target }) => {
     const on = sql`${reference(alias, target.primaryKey)} = ${foreignReference(from, column)}`;
-    return sql` left join ${table(target.table)} ${raw(alias)} on ${on}`;
+    return sql` left join ${source(target, alias)} on ${on}`;
   });
   const where = conditions.length > 0 ? sql` where ${join(conditions, ' and ')}` : EMPTY;
-  return sql` from ${tableOrSelect(model)} ${raw(ROOT)}${join(tables, '')}${where}`;
+  return sql` from ${source(model, ROOT)}${join(tables, '')}${where}`;
 }
 
 /** The plan's FROM and WHERE. */
@@ -125,7 +122,7 @@ export function inFull({ model, orderings }: ListPlan, chosen: Fragment): Fragme
   const parts = partsOf(primaryKey);
   const first = orderings.length - parts.length;
   const same = parts.map((part, index) => sql`${reference(ROOT, part)} = p.${sortKey(first + index)}`);
-  return sql`(${chosen}) p join ${tableOrSelect(model)} ${raw(ROOT)} on ${join(same, ' and ')}`;
+  return sql`(${chosen}) p join ${source(model, ROOT)} on ${join(same, ' and ')}`;
 }
 
 export const COMMA = raw(`','`);

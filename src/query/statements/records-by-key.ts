@@ -1,20 +1,11 @@
 // Reads records by their keys: one, those of several requests at once, or for an import those of a list.
 import { cast } from '../../db/types/column-types.ts';
-import {
-  compile,
-  join,
-  LARGE,
-  MAX_KEYS,
-  raw,
-  sql,
-  table,
-  valueList,
-  type Fragment,
-} from '../../db/fragment.ts';
+import { compile, join, LARGE, MAX_KEYS, raw, sql, valueList, type Fragment } from '../../db/fragment.ts';
 import { type RawRow, type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { ROOT } from '../plan.ts';
-import { isPlainRead, tableOrSelect } from './page-statements.ts';
+import { source } from '../source.ts';
+import { isPlainRead } from './page-statements.ts';
 import { recordJson, rowVersion, type RowOutput } from './record-json.ts';
 
 /** A record whose id is in a list. */
@@ -43,14 +34,14 @@ export function matchedRecordsStatement(
   ids: readonly string[],
   isLocked: boolean,
 ): Statement<MatchedRecord[]> {
-  const { table: name, primaryKey, isLockable } = model;
+  const { primaryKey, isLockable } = model;
   const sizes = columns
     .filter(({ type }) => type.long === true)
     .map((column) => sql`coalesce(octet_length(${output(ROOT, column)}::text), 0)::bigint`);
   const bytes = sizes.length > 0 ? join(sizes, ' + ') : raw('0');
   const lock = raw(isLocked && isLockable ? ` for no key update of ${ROOT}` : '');
   return createStatement(
-    sql`select k.position::text, (${output(ROOT, primaryKey)})::text, (${bytes})::text from ${wantedKeys(ids)} join ${table(name)} ${raw(ROOT)} on ${hasKey(model)} order by ${reference(ROOT, primaryKey)}${lock}`,
+    sql`select k.position::text, (${output(ROOT, primaryKey)})::text, (${bytes})::text from ${wantedKeys(ids)} join ${source(model, ROOT)} on ${hasKey(model)} order by ${reference(ROOT, primaryKey)}${lock}`,
     (rows) =>
       rows.map(([position, id, size]) => ({
         index: number(position) - 1,
@@ -78,7 +69,7 @@ export function recordsInOrderStatement(
   columns: readonly Column[],
   ids: readonly string[],
 ): Statement<IndexedRecord[]> {
-  const rows = sql`select k.position as ${POSITION}, ${raw(ROOT)}.* from ${wantedKeys(ids)} join ${table(model.table)} ${raw(ROOT)} on ${hasKey(model)} order by k.position`;
+  const rows = sql`select k.position as ${POSITION}, ${raw(ROOT)}.* from ${wantedKeys(ids)} join ${source(model, ROOT)} on ${hasKey(model)} order by k.position`;
   return createStatement(
     sql`select ${POSITION}::text, ${recordJson(ROOT, columns)} from (${rows}) ${raw(ROOT)}`,
     indexedRecords,
@@ -120,7 +111,7 @@ export function recordStatement(model: Model, shape: RowOutput): MakeRecordState
   const { value: shown, joins, size } = shape;
   const isPlain = isPlainRead({ model, joins: [] }, shape);
   const key = reference(ROOT, model.primaryKey);
-  const rows = sql`${tableOrSelect(model)} ${raw(ROOT)}`;
+  const rows = source(model, ROOT);
   const version = rowVersion(ROOT, model);
   /** @param bytes of the record, or of all that are not larger: a large record must not take the place of others */
   const smallColumns = (bytes: Fragment | undefined, max = MAX_SHARED): Fragment => {

@@ -1,7 +1,8 @@
 // Reads again what a statement has written, where triggers may have changed it since.
-import { arrayText, compile, raw, sql, table } from '../../db/fragment.ts';
+import { arrayText, compile, raw, sql } from '../../db/fragment.ts';
 import { text, type FollowUp, type RawRow } from '../../db/rows.ts';
 import { reference } from '../../db/schema/model.ts';
+import { source } from '../source.ts';
 import { cast } from '../../db/types/column-types.ts';
 import { ROOT } from '../plan.ts';
 import { recordJson, rowVersion } from './record-json.ts';
@@ -19,11 +20,11 @@ export type Reread = (
  * @returns undefined where a statement returns what is stored
  */
 export function rereadOf({ model, formatted }: Pick<WriteTarget, 'model' | 'formatted'>): Reread | undefined {
-  const { isReread, primaryKey, table: name } = model;
+  const { isReread, primaryKey } = model;
   if (!isReread) return undefined;
   const isSame = sql`${reference(ROOT, primaryKey)} = ${cast(raw('wanted.key'), primaryKey)}`;
   // No constraint keeps the key of a view unique.
-  const record = sql`select ${recordJson(ROOT, formatted)} as json, ${rowVersion(ROOT, model)} as version from ${table(name)} ${raw(ROOT)} where ${isSame} limit 1`;
+  const record = sql`select ${recordJson(ROOT, formatted)} as json, ${rowVersion(ROOT, model)} as version from ${source(model, ROOT)} where ${isSame} limit 1`;
   const wanted = raw('unnest($1::text[]) with ordinality wanted (key, position)');
   const { text: statement } = compile(
     sql`select found.json, found.version from ${wanted} left join lateral (${record}) found on true order by position`,

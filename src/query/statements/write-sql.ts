@@ -1,7 +1,8 @@
 // SQL that inserts, updates and deletes one record. Each statement checks and writes in one round trip.
-import { EMPTY, exactText, identifier, join, raw, sql, table, type Fragment } from '../../db/fragment.ts';
+import { EMPTY, exactText, identifier, join, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { booleans, isTrue, text, type RawRow } from '../../db/rows.ts';
 import { output, reference, servedRow, type Column, type Model } from '../../db/schema/model.ts';
+import { source, writtenTable } from '../source.ts';
 import { cast } from '../../db/types/column-types.ts';
 import {
   assertWrittenSql,
@@ -111,7 +112,7 @@ function foundSql(
   const matches = versions ? sql`${version} = any(${versions})` : raw('true');
   const isOwner = owner && caller && sql`${reference(ROOT, owner)} = ${cast(caller, owner)}`;
   const conditions = [isKey(model, id), precondition, isOwner].filter((one) => one !== undefined);
-  return sql`"vitrine found" as materialized (select ${servedRow(ROOT, model)}, ${version} as "vitrine version", ${matches} as "vitrine matches" from ${table(model.table)} ${raw(ROOT)} where ${join(conditions, ' and ')}${model.isLockable ? sql` for ${raw(lock)}` : EMPTY})`;
+  return sql`"vitrine found" as materialized (select ${servedRow(ROOT, model)}, ${version} as "vitrine version", ${matches} as "vitrine matches" from ${source(model, ROOT)} where ${join(conditions, ' and ')}${model.isLockable ? sql` for ${raw(lock)}` : EMPTY})`;
 }
 
 /** The new value of a column. */
@@ -137,7 +138,7 @@ export const INSERTED_CELLS: WrittenCells = { json: 0, version: 1, key: 2 };
 export function insertSql(target: WriteTarget, write: BoundWrite): Fragment {
   const { changes, checks, precondition, author } = write;
   const { model, formatted, recording } = target;
-  const into = sql`insert into ${table(model.table)} as ${raw(ROOT)}`;
+  const into = sql`insert into ${writtenTable(model)} as ${raw(ROOT)}`;
   const names = join(changes.map(({ column }) => identifier(column.field)), ', '); // prettier-ignore
   // They are read before the functions of defaults run, which may change how PostgreSQL reads them.
   const given = changes.map(({ column, value }, index) => sql`, ${cast(value, column)} as ${newValueAlias(index)}`); // prettier-ignore
@@ -202,7 +203,7 @@ export function updateSql(target: WriteTarget, write: BoundWrite): Fragment {
   const forHistory = recording
     ? returningHistory(ROOT, model.primaryKey, valuesOf(FOUND, recording), valuesOf(ROOT, recording))
     : EMPTY;
-  const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version${forHistory})`;
+  const changed = sql`changed as (update ${writtenTable(model)} ${raw(ROOT)} set ${join(sets, ', ')} from decided f where ${isSameRow(model)} and ${touches}${isOnlyRow(model, write)} returning ${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version${forHistory})`;
   // Without a row to change, there is nothing to do.
   const isWritten = assertWrittenSql(sql`(${touches}) is not true or c.version is not null`);
   const intoHistory = recording ? historyInsert(recording, author, 'update', 'changed') : EMPTY;
@@ -223,7 +224,7 @@ export function deleteSql(target: WriteTarget, write: BoundWrite): Fragment {
     ? returningHistory(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
     : EMPTY;
   const row = foundSql(target, write, 'update');
-  const deleted = sql`delete from ${table(model.table)} ${raw(ROOT)} using "vitrine found" f where ${isSameRow(model)} and ${MATCHES}${isOnlyRow(model, write)} returning true${forHistory}`;
+  const deleted = sql`delete from ${writtenTable(model)} ${raw(ROOT)} using "vitrine found" f where ${isSameRow(model)} and ${MATCHES}${isOnlyRow(model, write)} returning true${forHistory}`;
   const intoHistory = recording ? historyInsert(recording, write.author, 'delete', 'deleted') : EMPTY;
   return sql`with ${row}, deleted as (${deleted})${intoHistory} select ${FOUND_COLUMNS}, exists (select from deleted) from (select) one left join "vitrine found" f on true`;
 }

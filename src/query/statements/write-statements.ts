@@ -1,8 +1,9 @@
 // The statements that insert, update and delete records of a resource. The SQL for one record is built once per shape.
-import { boundText, EMPTY, Parameters, raw, sql, table, value, valueList } from '../../db/fragment.ts';
+import { boundText, EMPTY, Parameters, sql, value, valueList } from '../../db/fragment.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, type Statement } from '../../db/rows.ts';
 import { reference, typed } from '../../db/schema/model.ts';
+import { source } from '../source.ts';
 import type { Author, Change } from './change.ts';
 import { bindCheck, checkShape, type Check } from './check-statements.ts';
 import { authorSql } from './history-sql.ts';
@@ -81,7 +82,7 @@ export class WriteStatements {
     const { model, owner } = this.#target;
     if (!owner) return undefined;
     const isOwner = sql`coalesce(${reference(ROOT, owner)} = ${typed(author.id, owner)}, false)`;
-    const rows = sql`${table(model.table)} ${raw(ROOT)} where ${isKey(model, value(id))}`;
+    const rows = sql`${source(model, ROOT)} where ${isKey(model, value(id))}`;
     return createStatement(sql`select ${isOwner} from ${rows}`, ([row]) => row && isTrue(row[0]));
   }
 

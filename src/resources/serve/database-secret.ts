@@ -2,15 +2,16 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Database } from '../../db/connection/database.ts';
 import { isReadOnlyError, isTemporarilyUnavailable } from '../../db/connection/database-errors.ts';
-import { identifier, sql, value } from '../../db/fragment.ts';
+import { sql, value } from '../../db/fragment.ts';
 import { createStatement, oneCell, text } from '../../db/rows.ts';
+import { writtenTable } from '../../query/source.ts';
 import { SECRET } from '../definition/system-tables.ts';
 
 const BYTES = 32;
 /** The row of the secret. */
 const NAME = 'key';
 
-const TABLE = identifier(SECRET.model);
+const TABLE = writtenTable({ table: SECRET.model });
 const READ = createStatement(sql`select value from ${TABLE} where name = ${value(NAME)}`, oneCell(text));
 
 /** The identity of the cluster and of the database in it. Replicas have the same. */

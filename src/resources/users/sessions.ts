@@ -3,9 +3,10 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { Database } from '../../db/connection/database.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
-import { EMPTY, identifier, raw, sql, table, value, type Fragment } from '../../db/fragment.ts';
+import { EMPTY, identifier, raw, sql, value, type Fragment } from '../../db/fragment.ts';
 import { type RawRow, type Statement, createStatement, isTrue, text } from '../../db/rows.ts';
 import { reference, type Model } from '../../db/schema/model.ts';
+import { allRows, writtenTable } from '../../query/source.ts';
 import { SERVICE, type Requester } from '../../db/lanes/requester.ts';
 import { unavailable } from '../../errors.ts';
 import type { Caller } from '../serve/served-resource.ts';
@@ -84,7 +85,7 @@ type Run = <T>(query: Fragment, decode: Statement<T>['decode']) => Promise<T>;
  */
 export function createSessions(database: Database, sessions: Model, users: Model) {
   const column = (name: string): Fragment => reference('u', requiredColumn(users, name));
-  const sessionTable = table(sessions.table);
+  const sessionTable = writtenTable(sessions);
   const userKey = reference('u', users.primaryKey);
   const passwordMark = sql`encode(sha256(convert_to(${column('password')}, 'UTF8')), 'hex')`;
   const isFresh = sql`s.created > ${NOW} - ${raw(MAX_AGE)} and s.seen > ${NOW} - ${raw(IDLE_TIMEOUT)}`;
@@ -95,7 +96,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
   const isOrphan = sql`${isTombstone} and not exists (select from ${sessionTable} e where e.token_hash = substr(s.token_hash, length(${raw(TOMBSTONE_PREFIX)}::text) + 1))`;
   const isValid = sql`${isFresh} and ${column('active')} and ${column('admin')} and s.password_mark = ${passwordMark} and not ${hasTombstone}`;
   const ofUser = isOfUser(userKey, users.primaryKey.castType);
-  const sessionsWithUsers = sql`${sessionTable} s join ${table(users.table)} u on ${ofUser}`;
+  const sessionsWithUsers = sql`${sessionTable} s join ${allRows(users, 'u')} on ${ofUser}`;
 
   const fixed = <T>(query: Fragment, decode: Statement<T>['decode']): Statement<T> => ({
     ...createStatement(query, decode),
@@ -147,7 +148,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
    * @returns how many of them were valid
    */
   function endAll(condition: Fragment, runAs = writer(SERVICE)): Promise<number> {
-    const ending = sql`select s.token_hash, s.user_key, coalesce(${isValid}, false) as valid from ${sessionTable} s left join ${table(users.table)} u on ${ofUser} where not ${isTombstone} and ${condition}`;
+    const ending = sql`select s.token_hash, s.user_key, coalesce(${isValid}, false) as valid from ${sessionTable} s left join ${allRows(users, 'u')} on ${ofUser} where not ${isTombstone} and ${condition}`;
     // Sorted, so that two transactions that end the same sessions cannot deadlock.
     const tombstones = sql`insert into ${sessionTable} (token_hash, user_key, password_mark, address, agent) select ${raw(TOMBSTONE_PREFIX)} || token_hash, user_key, '', '', '' from ending order by token_hash on conflict (token_hash) do nothing`;
     const gone = sql`delete from ${sessionTable} where ${unlocked(sql`s.token_hash in (select token_hash from ending)`)}`;
@@ -235,7 +236,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
       if (prunedAt + PRUNE_INTERVAL <= Date.now()) await prune().catch(() => undefined);
       const values = sql`${value(digest(token))}, ${userKey}::text, ${passwordMark}, ${value(address)}, ${value(agent)}`;
       const isOpen = await write(
-        sql`insert into ${sessionTable} (token_hash, user_key, password_mark, address, agent) select ${values} from ${table(users.table)} u where ${userKey} = ${value(id)}::${raw(users.primaryKey.castType)} and ${precondition} returning true`,
+        sql`insert into ${sessionTable} (token_hash, user_key, password_mark, address, agent) select ${values} from ${allRows(users, 'u')} where ${userKey} = ${value(id)}::${raw(users.primaryKey.castType)} and ${precondition} returning true`,
         (rows) => rows.length > 0,
       );
       if (!isOpen) return undefined;

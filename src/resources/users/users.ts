@@ -3,17 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Parsed } from '../../db/types/column-type.ts';
 import { cast } from '../../db/types/column-types.ts';
 import type { Database } from '../../db/connection/database.ts';
-import {
-  compile,
-  EMPTY,
-  identifier,
-  join,
-  raw,
-  sql,
-  table,
-  value,
-  type Fragment,
-} from '../../db/fragment.ts';
+import { compile, EMPTY, identifier, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
 import {
   type RawRow,
   type Statement,
@@ -24,6 +14,7 @@ import {
   text,
 } from '../../db/rows.ts';
 import { findColumn, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
+import { allRows, writtenTable } from '../../query/source.ts';
 import {
   DatabaseFault,
   duplicateColumns,
@@ -117,7 +108,7 @@ export function createUsers(
   const flagOf = (column: Column): Fragment => sql`coalesce(${reference(ROOT, column)}, false)`;
   // NULL in `active` or `admin` counts as false.
   const userColumns = sql`${reference(ROOT, model.primaryKey)}::text, ${name}, ${reference(ROOT, password)}, ${flagOf(active)}, ${flagOf(admin)}`;
-  const rows = sql`${table(model.table)} ${raw(ROOT)}`;
+  const rows = allRows(model, ROOT);
   const selectUsers = sql`select ${userColumns} from ${rows}`;
 
   const isNamed = (wanted: string): Fragment => sql`${name} = ${typed(wanted, username)}`;
@@ -186,7 +177,7 @@ export function createUsers(
         sql`${flagOf(column)} = ${raw(String(flag))}`;
       const flags = [hasFlag(active, user.active), hasFlag(admin, user.admin)];
       const conditions = [isNamed(user.name), key, stored, ...flags];
-      return sql`exists (select from ${table(model.table)} ${raw(ROOT)} where ${join(conditions, ' and ')})`;
+      return sql`exists (select from ${allRows(model, ROOT)} where ${join(conditions, ' and ')})`;
     },
 
     list: (): Promise<User[]> =>
@@ -272,7 +263,7 @@ export function createUsers(
     /** Whether any user may open the admin area. */
     async hasAdmin(): Promise<boolean> {
       const isAdmin = sql`${flagOf(active)} and ${flagOf(admin)}`;
-      const query = sql`select exists (select from ${table(model.table)} ${raw(ROOT)} where ${isAdmin})`;
+      const query = sql`select exists (select from ${allRows(model, ROOT)} where ${isAdmin})`;
       return database.run({ ...createStatement(query, oneCell(isTrue)), fixed: true }, 'read');
     },
 
@@ -284,9 +275,9 @@ export function createUsers(
     async rehash({ id, password: present }: User, hash: string): Promise<boolean> {
       const key = reference(ROOT, model.primaryKey);
       const isSame = sql`${key}::text = ${value(id)} and ${reference(ROOT, password)}::text = ${value(present)}`;
-      const changed = sql`changed as (update ${table(model.table)} ${raw(ROOT)} set ${identifier(password.field)} = ${typed(hash, password)} where ${isSame} returning ${key}::text as key, ${reference(ROOT, password)}::text = ${value(hash)} as is_stored)`;
+      const changed = sql`changed as (update ${writtenTable(model)} ${raw(ROOT)} set ${identifier(password.field)} = ${typed(hash, password)} where ${isSame} returning ${key}::text as key, ${reference(ROOT, password)}::text = ${value(hash)} as is_stored)`;
       const marked = sessions
-        ? sql`, marked as (update ${table(sessions.table)} s set password_mark = ${value(hashDigest(hash))} from changed where is_stored and s.user_key = changed.key and s.password_mark = ${value(hashDigest(present))})`
+        ? sql`, marked as (update ${writtenTable(sessions)} s set password_mark = ${value(hashDigest(hash))} from changed where is_stored and s.user_key = changed.key and s.password_mark = ${value(hashDigest(present))})`
         : EMPTY;
       // A trigger may keep the old hash.
       const stored = sql`with ${changed}${marked} select count(*) from changed where is_stored`;
