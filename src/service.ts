@@ -22,7 +22,7 @@ import { createLoadLimits } from './http/load/load-limits.ts';
 import type { Site } from './http/api/site.ts';
 import { createSqlCache } from './db/sql-cache.ts';
 import { checkRegistry } from './resources/check/check-registry.ts';
-import { createCursorTokens } from './query/cursors/cursor-token.ts';
+import { createCursorTokens } from './query/cursor.ts';
 import { createListing, type ListingSite } from './resources/records/api-listing.ts';
 import { createOperations, type Operations } from './resources/records/operations.ts';
 import { HISTORY, SECRET, SYSTEM_TABLES, SESSION } from './resources/definition/system-tables.ts';

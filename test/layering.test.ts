@@ -26,7 +26,6 @@ const ROOMS = [
   'query/csv',
   'query/statements',
   'query/entries',
-  'query/cursors',
   'resources/definition',
   'resources/access',
   'resources/serve',

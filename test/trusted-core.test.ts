@@ -35,13 +35,14 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
     /\braw\((?!['"])/,
     [
       'db/',
+      'query/after-boundary.ts',
+      'query/condition-sql.ts',
       'query/csv/',
+      'query/read.ts',
       'query/source.ts',
       'query/statements/',
       'query/entries/',
-      'query/cursors/',
       'resources/users/',
-      'resources/records/api-listing.ts',
     ],
   ],
   [

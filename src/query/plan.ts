@@ -1,5 +1,6 @@
-// Resolves the names of a list query to columns and joins. Only this file does so for SQL. The admin area resolves the paths of
-// filters, too, but to describe them.
+// Plans of reads, and how the names of a list query become columns and joins. Only this file resolves them for SQL. The admin area
+// resolves the paths of filters, too, but to describe them.
+import type { Fragment } from '../db/fragment.ts';
 import type { Operator } from '../db/types/column-type.ts';
 import { partsOf, type Column, type Model } from '../db/schema/model.ts';
 import { addError, excerpt, type FieldErrors } from '../errors.ts';
@@ -59,15 +60,52 @@ export interface Ordering extends ResolvedColumn {
   readonly descending: boolean;
 }
 
-/** A page with names resolved and access applied. Only the database can still fail. */
+/** The records of a list, with names resolved and access applied. Only the database can still fail. */
 export interface ListPlan {
   readonly model: Model;
   readonly joins: readonly Join[];
   readonly where: readonly (Condition | AnyOf)[];
   /** Ends with the columns of the primary key, so that the order is total. */
   readonly orderings: readonly Ordering[];
+  /** The records and the offset of one page. */
   readonly limit: number;
   readonly offset: bigint;
+}
+
+/** How a read outputs each row of alias ROOT: one text, and the joins that it needs. */
+export interface Projection {
+  readonly value: Fragment;
+  readonly joins: Fragment;
+  /** The approximate size of the row's values in bytes, computed without reading long ones; undefined if it is certainly small. */
+  readonly size?: Fragment | undefined;
+}
+
+/** The record next to which a page begins, or ends if `isBackward`. It may be deleted by now. */
+export interface Boundary {
+  /** The record's values in the columns of the ordering, as texts. */
+  readonly keys: readonly (string | null)[];
+  /** Whether the page has the records before the boundary, and not those after it. */
+  readonly isBackward: boolean;
+  /** Whether the page includes the record of the boundary. */
+  readonly isInclusive: boolean;
+}
+
+/** One page of a list, and how it is output. */
+export interface ReadPlan extends ListPlan {
+  readonly columns: Projection;
+  /** Maximum bytes of the records. */
+  readonly maxBytes: number;
+  /** The text between two records; a comma by default. */
+  readonly separator?: '' | ',';
+  /** For links with cursors: where the page begins, null for its offset. Undefined for a page without cursors. */
+  readonly boundary?: Boundary | null | undefined;
+  /** Counts the matching records up to this number: Infinity for no limit. It is a part of the statement, to use one connection. */
+  readonly countTo?: number | undefined;
+  /**
+   * Whether each record of a long page is one row, without separators. The driver and the response then hold no single value of
+   * megabytes, which would take the event loop long to copy.
+   */
+  readonly isSplit?: boolean;
 }
 
 /** Whether the order is that of the primary key alone. */
@@ -85,17 +123,25 @@ export const mayHideRows = ({ model, joins }: Pick<ListPlan, 'model' | 'joins'>)
 export const ROOT = 't';
 const NO_SUCH_COLUMN = 'there is no such column';
 
-/** Collects the joins of one plan. Filters, orderings and the search share the join of a path. */
-class Joins {
+/** Collects joins. Each path is joined once: filters, orderings and the search share it, and so do the labels of a record. */
+export class Joins {
   readonly list: Join[] = [];
+  readonly #prefix: string;
+  readonly #max: number;
 
-  /** The alias of the model that the foreign key refers to; undefined if this is one table too many. */
-  follow(from: string, column: Column, model: Model): string | undefined {
+  constructor(prefix: string, max = Infinity) {
+    this.#prefix = prefix;
+    this.#max = max;
+  }
+
+  /** The alias of the record that a foreign key of `from` refers to; undefined if this is one table too many. */
+  follow(from: string, column: Column): string | undefined {
     const existing = this.list.find((join) => join.from === from && join.column === column);
     if (existing) return existing.alias;
-    if (this.list.length === MAX_JOINED_TABLES) return undefined;
-    const alias = `j${this.list.length + 1}`;
-    this.list.push({ alias, from, column, model });
+    const { references } = column;
+    if (!references || this.list.length >= this.#max) return undefined;
+    const alias = `${this.#prefix}${this.list.length + 1}`;
+    this.list.push({ alias, from, column, model: references });
     return alias;
   }
 }
@@ -130,7 +176,7 @@ function resolvePath(
     if (index > MAX_PATH_KEYS) return { fault: `must follow at most ${MAX_PATH_KEYS} foreign keys` };
     // The foreign key already holds the related record's key, so no join is needed.
     if (next === target.primaryKey) return { alias, column, rest: parts.slice(index + 1) };
-    const joined = joins.follow(alias, column, target);
+    const joined = joins.follow(alias, column);
     if (joined === undefined) return { fault: `makes the query join more than ${MAX_JOINED_TABLES} tables` };
     alias = joined;
     column = next;
@@ -227,7 +273,7 @@ export function planList(
   errors: FieldErrors,
   search?: Search,
 ): ListPlan {
-  const joins = new Joins();
+  const joins = new Joins('j', MAX_JOINED_TABLES);
   const budget = new QueryBudget();
   const where: (Condition | AnyOf)[] = [];
   // First, because a search skips columns that it cannot join.

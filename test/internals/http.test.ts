@@ -11,7 +11,7 @@ import { ByteBudget } from '../../src/http/load/byte-budget.ts';
 import { openDatabase } from '../../src/db/connection/database.ts';
 import { sql } from '../../src/db/fragment.ts';
 import { createStatement } from '../../src/db/rows.ts';
-import { splitRows } from '../../src/query/statements/page-statements.ts';
+import { splitRows } from '../../src/query/read.ts';
 import { piecesOf, piecesOfBytes } from '../../src/http/message/body-pieces.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';

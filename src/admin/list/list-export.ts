@@ -1,6 +1,7 @@
 // Exports the records of a list as a CSV or JSON file.
 import type { Reply } from '../../http/message/message.ts';
-import { streamStatement } from '../../query/statements/stream-statement.ts';
+import { ROOT } from '../../query/plan.ts';
+import { streamStatement } from '../../query/read.ts';
 import { csvRow } from '../../query/csv/csv-rows.ts';
 import { recordJson } from '../../query/statements/record-json.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';
@@ -33,9 +34,7 @@ export async function exportRecords(
   const { name, output } = resource;
   const query = LinkParameters.parse(selection.query).without('limit', 'page').toString();
   const plan = browsing.plan(resource, { ...selection, query });
-  const statement = streamStatement(plan, (alias) =>
-    (format === 'json' ? recordJson : csvRow)(alias, output),
-  );
+  const statement = streamStatement(plan, (format === 'json' ? recordJson : csvRow)(ROOT, output));
   return {
     status: 200,
     headers: {

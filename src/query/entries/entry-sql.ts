@@ -1,10 +1,11 @@
 // SQL of entries: records as people read them, with their labels and those of related records.
 import { join, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { output, reference, type Column } from '../../db/schema/model.ts';
-import { LabelJoins, labelSql, type Label } from './label-sql.ts';
-import { ROOT } from '../plan.ts';
+import { labelSql, type Label } from './label-sql.ts';
+import { Joins, ROOT, type Projection } from '../plan.ts';
+import { joinsSql } from '../read.ts';
 import { cutForForm, cutOver, cutRecord, isLongColumn } from './preview-sql.ts';
-import { recordJson, type RowOutput } from '../statements/record-json.ts';
+import { recordJson } from '../statements/record-json.ts';
 
 /** What an entry contains. An entry is a record for people: its label, its columns, and the labels of related records. */
 export interface EntryContents {
@@ -24,8 +25,8 @@ export interface EntryContents {
 const MAX_LABEL = 300;
 
 /** `"user_id":"ada"`, or null if the related record does not exist. */
-function referenceLabel(column: Column, label: Label, joins: LabelJoins): Fragment {
-  const target = joins.follow(ROOT, column);
+function referenceLabel(column: Column, label: Label, joins: Joins): Fragment {
+  const target = joins.follow(ROOT, column) ?? ROOT;
   const found = column.references && reference(target, column.references.primaryKey);
   const text = sql`to_json(${labelSql(target, label, joins, MAX_LABEL)})::text`;
   return sql`${raw(`'"${column.key}":'`)}, case when ${found ?? raw('null')} is null then 'null' else ${text} end`;
@@ -43,8 +44,8 @@ export function entry({
   references,
   cut,
   whole = [],
-}: EntryContents): RowOutput {
-  const joins = new LabelJoins();
+}: EntryContents): Projection {
+  const joins = new Joins('l');
   const ownLabel = sql`to_json(${labelSql(ROOT, label, joins, labelCharacters ?? MAX_LABEL)})::text`;
   const labels = [...references].map(
     ([column, text]) => sql`pg_catalog.concat(${referenceLabel(column, text, joins)})`,
@@ -61,6 +62,6 @@ export function entry({
   const values = shown ? cutRecord(columns, shown, isCut) : recordJson(ROOT, columns);
   return {
     value: sql`concat('{"label":', ${ownLabel}, ',"labels":{', ${allLabels}, '}', ${allKeys}, ',"record":', ${values}, '}')`,
-    joins: inForm ? sql`${joins.sql()}${inForm.joins}` : joins.sql(),
+    joins: inForm ? sql`${joinsSql(joins.list)}${inForm.joins}` : joinsSql(joins.list),
   };
 }

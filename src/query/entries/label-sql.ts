@@ -1,7 +1,7 @@
 // Record labels: the text by which people know a record, in SQL and in JavaScript.
-import { EMPTY, join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
-import { mayBeNull, output, reference, type Column, foreignReference } from '../../db/schema/model.ts';
-import { source } from '../source.ts';
+import { join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
+import { mayBeNull, output, type Column } from '../../db/schema/model.ts';
+import type { Joins } from '../plan.ts';
 
 /** A column of a label, reached by a path of foreign keys. */
 export interface LabelPath {
@@ -13,30 +13,6 @@ export interface LabelPath {
 
 /** The parts of a label in order, texts and columns: `{first_name} {last_name}`. */
 export type Label = readonly (string | LabelPath)[];
-
-/** Collects the joins of labels. Each path is joined once, and each join leads to at most one row. */
-export class LabelJoins {
-  /** Foreign keys that were followed. Two of them may have the same columns. */
-  readonly #followed: { readonly alias: string; readonly column: Column; readonly target: string }[] = [];
-  readonly #joins: Fragment[] = [];
-
-  /** The alias of the record that a foreign key of `alias` refers to. */
-  follow(alias: string, column: Column): string {
-    const { references } = column;
-    if (!references) return alias;
-    const existing = this.#followed.find((one) => one.alias === alias && one.column === column);
-    if (existing) return existing.target;
-    const target = `l${this.#followed.length + 1}`;
-    this.#followed.push({ alias, column, target });
-    const on = sql`${reference(target, references.primaryKey)} = ${foreignReference(alias, column)}`;
-    this.#joins.push(sql` left join ${source(references, target)} on ${on}`);
-    return target;
-  }
-
-  sql(): Fragment {
-    return this.#joins.length === 0 ? EMPTY : join(this.#joins, '');
-  }
-}
 
 /** A text of a label. It is shown if each of these groups has a column with a value. Otherwise it could be left over. */
 interface LabelText {
@@ -148,10 +124,10 @@ function cutPart(value: Fragment, { type, maxLength = Infinity }: Column, charac
  * The label of a row in SQL.
  * @param characters the maximum length; the result has one character more if the label is longer
  */
-export function labelSql(alias: string, label: Label, joins: LabelJoins, characters: number): Fragment {
+export function labelSql(alias: string, label: Label, joins: Joins, characters: number): Fragment {
   const value = ({ path, column }: LabelPath): Fragment =>
     output(
-      path.reduce((from, step) => joins.follow(from, step), alias),
+      path.reduce((from, step) => joins.follow(from, step) ?? from, alias),
       column,
     );
   const maximum = raw(String(characters));

@@ -21,7 +21,7 @@ import {
   type Recording,
 } from './history-sql.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
-import { fromWhere, mayBlock } from './page-statements.ts';
+import { fromWhere, mayBlock } from '../read.ts';
 import type { Author, Change } from './change.ts';
 import { assigned, bindCheck, checkSql, FOUND, type Check } from './check-statements.ts';
 

@@ -26,7 +26,7 @@ import {
 } from '../../db/schema/model.ts';
 import { allRows, unmodeledRows, writtenTable } from '../source.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
-import { fromWhere } from './page-statements.ts';
+import { fromWhere } from '../read.ts';
 
 /** A foreign key that refers to a model's table, from the database's catalog. */
 export interface CatalogReference {

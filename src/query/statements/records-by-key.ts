@@ -3,10 +3,10 @@ import { cast } from '../../db/types/column-types.ts';
 import { compile, join, LARGE, MAX_KEYS, raw, sql, valueList, type Fragment } from '../../db/fragment.ts';
 import { type RawRow, type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
-import { ROOT } from '../plan.ts';
+import { ROOT, type Projection } from '../plan.ts';
 import { source } from '../source.ts';
-import { isPlainRead } from './page-statements.ts';
-import { recordJson, rowVersion, type RowOutput } from './record-json.ts';
+import { isPlainRead } from '../read.ts';
+import { recordJson, rowVersion } from './record-json.ts';
 
 /** A record whose id is in a list. */
 export interface MatchedRecord {
@@ -107,7 +107,7 @@ const readFound = ([row]: readonly RawRow[]): FoundRecord | undefined =>
 const MAX_SHARED = LARGE / 2;
 const SHARE = MAX_SHARED / MAX_KEYS;
 
-export function recordStatement(model: Model, shape: RowOutput): MakeRecordStatement {
+export function recordStatement(model: Model, shape: Projection): MakeRecordStatement {
   const { value: shown, joins, size } = shape;
   const isPlain = isPlainRead({ model, joins: [] }, shape);
   const key = reference(ROOT, model.primaryKey);

@@ -3,7 +3,7 @@ import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { isDatabaseError, refusal } from '../../db/connection/database-errors.ts';
 import { namedColumns, type Column } from '../../db/schema/model.ts';
-import { badQuery, notFound, type FieldErrors } from '../../errors.ts';
+import { badQuery, type FieldErrors } from '../../errors.ts';
 import {
   boundsStatement,
   cappedCountStatement,
@@ -14,10 +14,9 @@ import { hasValuesStatement } from '../../query/statements/conflict-statements.t
 import { entry, type EntryContents } from '../../query/entries/entry-sql.ts';
 import { parseListQuery, type ListQuery } from '../../query/parse/grammar.ts';
 import { cutColumn } from '../../query/entries/masked-history-sql.ts';
-import { mayHideRows, planList, type ListPlan } from '../../query/plan.ts';
-import { pageStatement } from '../../query/statements/page-statements.ts';
+import { mayHideRows, planList, type ListPlan, type Projection } from '../../query/plan.ts';
+import { pageStatement } from '../../query/read.ts';
 import { recordStatement, type MakeRecordStatement } from '../../query/statements/records-by-key.ts';
-import type { RowOutput } from '../../query/statements/record-json.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { pageTooLarge } from './api-listing.ts';
 import { checkBody } from './checked-body.ts';
@@ -27,9 +26,8 @@ import type { Count, Selection } from '../../query/selection.ts';
 import { createLookUp, LONGEST_NAME, wordsOf, type Found } from './look-up.ts';
 import { parseEntries, parseLargeEntry, type RecordEntry, type StoredEntry } from './record-entry.ts';
 import { HISTORY } from '../definition/system-tables.ts';
-import { parseId, recordResult } from './read-record.ts';
+import { parseId, readRecord } from './read-record.ts';
 import type { Caller } from '../serve/served-resource.ts';
-import { NO_RECORD } from './write-result.ts';
 
 export interface EntryPage {
   readonly query: ListQuery;
@@ -63,7 +61,7 @@ function memoized<Key, Value>(compute: (key: Key) => Value): (key: Key) => Value
 
 /** SQL that is compiled once per resource and shared by all requests. */
 export function createEntryStatements(resources: AdminResources, { maxBody }: Pick<Settings, 'maxBody'>) {
-  function shape(resource: AdminResource, cut: EntryContents['cut']): RowOutput {
+  function shape(resource: AdminResource, cut: EntryContents['cut']): Projection {
     const references = namedColumns(resource.model, resource.output).flatMap((column) => {
       const target = column.references && resources.get(column.references.name);
       return target ? [[column, target.label] as const] : [];
@@ -109,14 +107,19 @@ export function createBrowsing(
     return [parsed, keys ? chosenOnly(plan, keys) : plan];
   }
 
+  /** One page of records. @returns undefined if they exceed the byte limit */
+  async function entriesOf(plan: ListPlan, columns: Projection, maxBytes: number) {
+    const { objects, hasMore } = await database.run(pageStatement({ ...plan, columns, maxBytes }), 'read');
+    return objects && { entries: await parseEntries(String(Buffer.concat(objects))), hasNext: hasMore };
+  }
+
   /** The keys and labels of records. */
   async function labels(resource: AdminResource, selection: Selection): Promise<Found> {
     const plan = planOf(resource, selection)[1];
-    const page = pageStatement(plan, { row: statements.label(resource), maxBytes: LONGEST_LABELS });
-    const { objects, hasNext } = await database.run(page, 'read');
     // Only keys of many kilobytes exceed the limit. No one chooses among those.
-    if (!objects) return { entries: [], hasNext: true };
-    return { entries: await parseEntries(String(Buffer.concat(objects))), hasNext };
+    return (
+      (await entriesOf(plan, statements.label(resource), LONGEST_LABELS)) ?? { entries: [], hasNext: true }
+    );
   }
 
   /** The labels of the records with these keys, by key. */
@@ -138,10 +141,9 @@ export function createBrowsing(
    */
   async function list(resource: AdminResource, selection: Selection): Promise<EntryPage> {
     const [query, plan] = planOf(resource, selection);
-    const page = pageStatement(plan, { row: statements.shown(resource), maxBytes: maxPage });
-    const { objects, hasNext } = await database.run(page, 'read');
-    if (!objects) throw pageTooLarge(maxPage);
-    return { query, entries: await parseEntries(String(Buffer.concat(objects))), hasNext };
+    const page = await entriesOf(plan, statements.shown(resource), maxPage);
+    if (!page) throw pageTooLarge(maxPage);
+    return { query, ...page };
   }
 
   async function count(resource: AdminResource, selection: Selection): Promise<Count> {
@@ -155,14 +157,10 @@ export function createBrowsing(
 
   async function find(
     resource: AdminResource,
-    idText: string,
+    id: string,
     statement: MakeRecordStatement,
   ): Promise<StoredEntry> {
-    const id = parseId(resource, idText);
-    if (id === undefined) throw notFound(NO_RECORD);
-    const found = await database.run(statement(id), 'read');
-    if (!found) throw notFound(NO_RECORD);
-    const { json, version } = recordResult(found, resource);
+    const { json, version } = await readRecord(database, resource, id, statement);
     return { ...(await parseLargeEntry(json)), version };
   }
 

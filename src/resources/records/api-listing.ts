@@ -1,19 +1,23 @@
 // Lists and streams records for the API.
 import type { Database } from '../../db/connection/database.ts';
 import { CostlyStatement, type RunOptions } from '../../db/statement-kinds.ts';
-import { raw, sql } from '../../db/fragment.ts';
+import type { Column, Model } from '../../db/schema/model.ts';
+import { sql, type Fragment } from '../../db/fragment.ts';
 import { addError, badQuery, type FieldErrors, type Problem } from '../../errors.ts';
 import { estimateStatement } from '../../query/statements/bulk-statements.ts';
-import { streamStatement } from '../../query/statements/stream-statement.ts';
 import { csvRow } from '../../query/csv/csv-rows.ts';
-import type { Boundary, CursorTokens } from '../../query/cursors/cursor-token.ts';
-import { cursorLinks, type Neighbors } from '../../query/cursors/cursor-links.ts';
-import { keysetStatement } from '../../query/cursors/keyset-page.ts';
+import { cursorLinks, type CursorTokens, type Neighbors } from '../../query/cursor.ts';
 import { parseListQuery, parseParameters, type ListQuery } from '../../query/parse/grammar.ts';
-import type { Model } from '../../db/schema/model.ts';
-import { mayHideRows, planList, ROOT, type ListPlan } from '../../query/plan.ts';
-import { isShort, pageStatement } from '../../query/statements/page-statements.ts';
-import { recordJson, type RowOutput } from '../../query/statements/record-json.ts';
+import {
+  mayHideRows,
+  planList,
+  ROOT,
+  type Boundary,
+  type ListPlan,
+  type Projection,
+} from '../../query/plan.ts';
+import { isShort, pageStatement, streamStatement, type Page } from '../../query/read.ts';
+import { recordJson } from '../../query/statements/record-json.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 import { openExport } from './record-export.ts';
 import { ADMIN, ANYONE, meets } from '../access/access.ts';
@@ -63,6 +67,11 @@ const mayCost = ({ seenBy, costly }: ServedResource): boolean => meets(seenBy, c
 
 const COMMA = Buffer.from(',');
 
+const numberedLinks = ({ hasMore }: Page, page: bigint): Neighbors => ({
+  next: hasMore ? `page=${page + 1n}` : undefined,
+  previous: page > 1n ? `page=${page - 1n}` : undefined,
+});
+
 /** The parts of a page, with commas between them if it is JSON. */
 const withCommas = (objects: readonly Buffer[], format: PageFormat): readonly Buffer[] =>
   format === 'csv' ? objects : objects.flatMap((object, index) => (index === 0 ? [object] : [COMMA, object]));
@@ -79,10 +88,10 @@ export const pageTooLarge = (maxBytes: number): Problem =>
   });
 
 /** The JSON of a record without line breaks. Only `json` columns can have them, because their text stays as it was sent. */
-const oneLine = (alias: string, { formatted }: ServedResource) =>
-  formatted.some(({ type }) => type.input.json === 'json')
-    ? sql`translate(${recordJson(alias, formatted)}, e'\\n\\r', '  ')`
-    : recordJson(alias, formatted);
+const oneLine = (columns: readonly Column[]): Fragment =>
+  columns.some(({ type }) => type.input.json === 'json')
+    ? sql`translate(${recordJson(ROOT, columns)}, e'\\n\\r', '  ')`
+    : recordJson(ROOT, columns);
 
 /** Reports `limit` and `page` in the query of a stream, which would otherwise be silently ignored. */
 function addPagingErrors({ hasCursors }: ServedResource, query: string, errors: FieldErrors): void {
@@ -92,7 +101,7 @@ function addPagingErrors({ hasCursors }: ServedResource, query: string, errors: 
 }
 
 /** The SQL that outputs a record in a format. */
-const shownAs = (format: PageFormat, { formatted, plain }: ServedResource): RowOutput =>
+const shownAs = (format: PageFormat, { formatted, plain }: ServedResource): Projection =>
   format === 'csv' ? { ...plain, value: csvRow(ROOT, formatted) } : plain;
 
 /** Up to which number to count; undefined for no count. */
@@ -147,18 +156,26 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
     return { query, planned };
   }
 
-  /** The boundary that a query's cursor names. @throws Problem 400, the same for each reason */
-  function boundaryOf({ cursor }: ListQuery, tokens: CursorTokens): Boundary | undefined {
-    const boundary = cursor === undefined ? undefined : tokens.open(cursor);
-    if (cursor !== undefined && !boundary)
-      throw badQuery({ cursor: ['is not from a link of this list: start without it'] });
+  /** The boundary that a query's cursor names; null without one. @throws Problem 400, the same for each reason */
+  function boundaryOf({ cursor }: ListQuery, tokens: CursorTokens): Boundary | null {
+    if (cursor === undefined) return null;
+    const boundary = tokens.open(cursor);
+    if (!boundary) throw badQuery({ cursor: ['is not from a link of this list: start without it'] });
     return boundary;
   }
 
-  /** The planner's estimate of a count that exceeds `limit`. */
-  async function estimate(planned: ListPlan, limit: number, options: RunOptions): Promise<string> {
+  /** The number of matching records: as the page counted them, or the planner's estimate if they exceed the limit. */
+  async function totalOf(
+    counted: string | undefined,
+    counting: Counting,
+    planned: ListPlan,
+    options: RunOptions,
+  ): Promise<RecordCount | undefined> {
+    if (counted === undefined) return undefined;
+    if (counting !== 'estimated' || !counted.endsWith('+') || mayHideRows(planned))
+      return { value: counted, counting };
     const rows = await database.run(estimateStatement(planned), 'read', options);
-    return String(Math.max(rows, limit + 1));
+    return { value: String(Math.max(rows, Number(counted.slice(0, -1)) + 1)), counting };
   }
 
   function planStream(resource: ServedResource, queryText: string): ListPlan {
@@ -198,44 +215,31 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const counting = permitted(resource, asked);
       const countTo = countLimit(resource, counting);
       const maxBytes = format === 'html' ? Math.min(maxPage, MAX_HTML) : maxPage;
-      const between = raw(format === 'csv' ? `''` : `','`);
-      const output = { row: shownAs(format, resource), maxBytes, between, countTo, isSplit: true };
-      const cache: SqlCache = (shape, build) =>
-        pageSql(`${resource.name} ${format} ${countTo} ${shape}`, build);
-      const kind = countTo === undefined && isShort(planned) ? 'quick' : 'read';
-      const options = { refuseCostly: !mayCost(resource) };
-      const total = async (counted: string | undefined): Promise<RecordCount | undefined> => {
-        if (counted === undefined || !counting) return undefined;
-        const isLarge = counting === 'estimated' && counted.endsWith('+') && !mayHideRows(planned);
-        const value = isLarge ? await estimate(planned, Number(counted.slice(0, -1)), options) : counted;
-        return { value, counting };
-      };
-      if (query.cursor !== undefined || (wantsCursors && resource.hasCursors)) {
-        const tokens = cursors(contextOf(resource, plannedQuery));
-        const boundary = boundaryOf(query, tokens);
-        const page = await database.run(keysetStatement(planned, boundary, output, cache), 'read', options);
-        if (!page.objects) throw pageTooLarge(maxBytes);
-        const links = cursorLinks(page, boundary, query.page, tokens.seal);
-        const number = boundary ? 0n : query.page;
-        const objects = withCommas(page.objects, format);
-        return { query, page: number, hasCursors: true, ...links, objects, total: await total(page.total) };
-      }
+      const hasCursors = query.cursor !== undefined || (wantsCursors && resource.hasCursors);
+      const tokens = hasCursors ? cursors(contextOf(resource, plannedQuery)) : undefined;
+      const boundary = tokens && boundaryOf(query, tokens);
+      const separator = format === 'csv' ? '' : ',';
+      const columns = shownAs(format, resource);
+      const statement = pageStatement(
+        { ...planned, columns, maxBytes, separator, boundary, countTo, isSplit: true },
+        (shape, build) => pageSql(`${resource.name} ${format} ${countTo} ${shape}`, build),
+      );
+      const isQuick = !hasCursors && countTo === undefined && isShort(planned);
       // Only the default page size makes a statement that is always prepared, so clients cannot cause many of them.
-      const isDefault = format === 'json' && countTo === undefined && query.limit === resource.limit;
-      const statement = {
-        ...pageStatement(planned, output, cache),
-        fixed: isDefault && isShort(planned),
-      };
-      const { objects, hasNext, total: counted } = await database.run(statement, kind, options);
-      if (!objects) throw pageTooLarge(maxBytes);
+      const fixed = isQuick && format === 'json' && query.limit === resource.limit;
+      const options = { refuseCostly: !mayCost(resource) };
+      const page = await database.run({ ...statement, fixed }, isQuick ? 'quick' : 'read', options);
+      if (!page.objects) throw pageTooLarge(maxBytes);
+      const links = tokens
+        ? cursorLinks(page, boundary, query.page, tokens.seal)
+        : numberedLinks(page, query.page);
       return {
         query,
-        page: query.page,
-        hasCursors: false,
-        next: hasNext ? `page=${query.page + 1n}` : undefined,
-        previous: query.page > 1n ? `page=${query.page - 1n}` : undefined,
-        objects: withCommas(objects, format),
-        total: await total(counted),
+        page: boundary ? 0n : query.page,
+        hasCursors,
+        ...links,
+        objects: withCommas(page.objects, format),
+        total: counting && (await totalOf(page.total, counting, planned, options)),
       };
     },
 
@@ -250,10 +254,10 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
     ): Promise<AsyncIterable<Buffer>> {
       const planned = planStream(resource, queryText);
       const isCsv = format === 'csv';
-      const statement = streamStatement(planned, (alias) =>
-        isCsv ? csvRow(alias, resource.formatted) : sql`${oneLine(alias, resource)} || e'\\n'`,
-      );
-      return openExport(database, statement, { start: isCsv ? csvHead(resource) : '', between: '', end: '' });
+      const { formatted } = resource;
+      const line = isCsv ? csvRow(ROOT, formatted) : sql`${oneLine(formatted)} || e'\\n'`;
+      const frame = { start: isCsv ? csvHead(resource) : '', between: '', end: '' };
+      return openExport(database, streamStatement(planned, line), frame);
     },
 
     /** Checks the query of a stream without reading anything. @throws Problem 400, CostlyStatement */

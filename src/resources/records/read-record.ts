@@ -4,7 +4,7 @@ import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
 import { partTexts, splitKey, tooManyPlaces } from '../../db/schema/composite-key.ts';
 import { partsOf, type Column } from '../../db/schema/model.ts';
 import { addError, badBody, notFound, type FieldErrors } from '../../errors.ts';
-import type { FoundRecord } from '../../query/statements/records-by-key.ts';
+import type { FoundRecord, MakeRecordStatement } from '../../query/statements/records-by-key.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 import { parseField } from './checked-body.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
@@ -46,30 +46,27 @@ export const rowVersions = ({ outputDigest, seal }: ServedResource, versions: Ve
 /** How to run the statement that reads a record by its key. A slow view must not hold up the statements behind it. */
 export const keyReadKind = ({ model }: ServedResource): 'quick' | 'read' => (model.isFast ? 'quick' : 'read');
 
-/** Reads a record with one statement. @returns undefined if there is none */
+/**
+ * Reads a record with one statement.
+ * @param shownBy reads it in another form than the API's, which may take PostgreSQL long
+ * @returns undefined if there is none
+ */
 export async function findRecord(
   database: Pick<Database, 'run'>,
   resource: ServedResource,
   text: string,
+  shownBy?: MakeRecordStatement,
 ): Promise<RecordResult | undefined> {
   const id = parseId(resource, text);
   if (id === undefined) return undefined;
-  let found: FoundRecord | undefined;
-  try {
-    found = await database.run(resource.byKey(id), keyReadKind(resource));
-  } catch (error) {
-    found = undefinedIfUnencodable(error);
-  }
+  const kind = shownBy ? 'read' : keyReadKind(resource);
+  const found = await database.run((shownBy ?? resource.byKey)(id), kind).catch(undefinedIfUnencodable);
   return found && recordResult(found, resource);
 }
 
 /** Reads a record that must exist. @throws Problem 404 */
-export async function readRecord(
-  database: Pick<Database, 'run'>,
-  resource: ServedResource,
-  id: string,
-): Promise<RecordResult> {
-  const found = await findRecord(database, resource, id);
+export async function readRecord(...args: Parameters<typeof findRecord>): Promise<RecordResult> {
+  const found = await findRecord(...args);
   if (!found) throw notFound(NO_RECORD);
   return found;
 }

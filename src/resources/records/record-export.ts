@@ -1,7 +1,7 @@
 // Streams the rows of a statement through a cursor, for exports of any size.
 import type { Database } from '../../db/connection/database.ts';
 import type { Statement } from '../../db/rows.ts';
-import type { RecordPart } from '../../query/statements/stream-statement.ts';
+import type { RecordPart } from '../../query/read.ts';
 
 /** Maximum rows per fetch. More rows only cost memory. */
 const ROWS_AT_ONCE = 100;
@@ -25,17 +25,20 @@ export const NO_CHUNKS: AsyncIterable<Buffer> = {
   [Symbol.asyncIterator]: () => ({ next: () => Promise.resolve({ done: true, value: undefined }) }),
 };
 
-/** Joins rows into chunks, so that each one is worth sending. */
+type Batches = AsyncGenerator<readonly RecordPart[], void>;
+
+/** Joins rows into chunks, so that each one is worth sending. @param first batch, which was read already */
 async function* chunksOf(
-  batches: AsyncIterable<readonly RecordPart[]>,
+  first: Awaited<ReturnType<Batches['next']>>,
+  batches: Batches,
   frame: Frame,
 ): AsyncGenerator<Buffer> {
   const between = Buffer.from(frame.between);
   let parts: Buffer[] = [Buffer.from(frame.start)];
   let size = frame.start.length;
   let isFirst = true;
-  for await (const rows of batches) {
-    for (const { bytes, isContinued } of rows) {
+  for (let batch = first; !batch.done; batch = await batches.next()) {
+    for (const { bytes, isContinued } of batch.value) {
       if (!isFirst && !isContinued) parts.push(between);
       isFirst = false;
       parts.push(bytes);
@@ -47,16 +50,6 @@ async function* chunksOf(
     }
   }
   yield Buffer.concat([...parts, Buffer.from(frame.end)]);
-}
-
-/** All batches, including the first one that was read already. */
-async function* resumed(
-  first: IteratorResult<readonly RecordPart[], void>,
-  batches: AsyncGenerator<readonly RecordPart[], void>,
-): AsyncGenerator<readonly RecordPart[]> {
-  if (first.done) return;
-  yield first.value;
-  yield* batches;
 }
 
 /**
@@ -72,7 +65,7 @@ export async function openExport(
   timeout = CLIENT_TIMEOUT,
 ): Promise<AsyncIterable<Buffer>> {
   const batches = database.cursor(statement, ROWS_AT_ONCE);
-  const chunks = chunksOf(resumed(await batches.next(), batches), frame);
+  const chunks = chunksOf(await batches.next(), batches, frame);
   let hasTimedOut = false;
   let timer: NodeJS.Timeout | undefined;
   const close = async (): Promise<void> => {

@@ -6,9 +6,9 @@ import type { Column, Model } from '../../db/schema/model.ts';
 import { findColumn, partsOf } from '../../db/schema/model.ts';
 import type { Fault, FieldErrors } from '../../errors.ts';
 import { parseOrdering, type OrderingQuery, type PageLimits } from '../../query/parse/grammar.ts';
-import { planList, type Visibility } from '../../query/plan.ts';
+import { planList, type Projection, type Visibility } from '../../query/plan.ts';
 import { recordStatement, type MakeRecordStatement } from '../../query/statements/records-by-key.ts';
-import { plainRecord, type RowOutput } from '../../query/statements/record-json.ts';
+import { plainRecord } from '../../query/statements/record-json.ts';
 import type { Recording } from '../../query/statements/history-sql.ts';
 import type { Author } from '../../query/statements/change.ts';
 import { WriteStatements } from '../../query/statements/write-statements.ts';
@@ -78,7 +78,7 @@ export interface ServedResource extends PageLimits {
   /** A digest of the output's JSON keys and formats. It is part of each record's version, so ETags change with the registry. */
   readonly outputDigest: string;
   /** The record's JSON as SQL. */
-  readonly plain: RowOutput;
+  readonly plain: Projection;
   /** Reads one record by its key. */
   readonly byKey: MakeRecordStatement;
   readonly excluded: ReadonlySet<Column>;

@@ -1,9 +1,9 @@
 // Turns the conditions of a plan into SQL.
-import type { Operator } from '../../db/types/column-type.ts';
-import { EMPTY, join, raw, sql, valueList, type Fragment } from '../../db/fragment.ts';
-import { reference, typed, type Column } from '../../db/schema/model.ts';
-import { cast } from '../../db/types/column-types.ts';
-import type { AnyOf, Condition } from '../plan.ts';
+import type { Operator } from '../db/types/column-type.ts';
+import { EMPTY, join, raw, sql, valueList, type Fragment } from '../db/fragment.ts';
+import { reference, typed, type Column } from '../db/schema/model.ts';
+import { cast } from '../db/types/column-types.ts';
+import type { AnyOf, Condition } from './plan.ts';
 
 type Comparison = 'eq' | 'ne' | 'lt' | 'lte' | 'gt' | 'gte';
 
