@@ -1,10 +1,11 @@
+// Columns of the type password: plain text in, a PHC string of argon2id out.
 import { hash } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { rowsOf, startWith, users, type WritableService } from '../db/helpers.ts';
 import { createPasswords } from '../../src/resources/passwords/password-hashing.ts';
 import { describe, test } from '../hash-costs.ts';
-import { basic, cheapHash, eventually, startService } from '../support.ts';
+import { basic, cheapHash, eventually, type Answer } from '../support.ts';
 import { after, before } from 'node:test';
 
 const PHC = /^\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$/;
@@ -19,11 +20,12 @@ const account: Resource = {
   },
   access: 'user',
 };
+const hidden: Resource = { model: 'hidden', columns: { pin: { type: 'password' } }, exclude: ['pin'] };
 
 describe('passwords', () => {
   let service: WritableService;
   before(async () => {
-    service = await startWith([account]);
+    service = await startWith([account, hidden]);
   });
   after(() => service.close());
 
@@ -36,37 +38,25 @@ describe('passwords', () => {
     return (await service.request('/api/account/0/', { method: 'PUT', headers, body: '{}' })).status;
   };
   const [known, refused] = [404, 401]; // account 0 does not exist, and 401 takes precedence over 404
+  const create = async (body: object): Promise<{ path: string; json: Answer['json'] }> => {
+    const { status, text, json } = await service.send('POST', '/api/account/', body);
+    assert.equal(status, 201, text);
+    return { path: `/api/account/${json.id}/`, json };
+  };
 
   test('a plain password is stored and shown as an argon2id PHC string', async () => {
-    const { status, json } = await service.send('POST', '/api/account/', {
-      name: 'a',
-      password: 'péss:wörd 🦉',
-    });
-    assert.equal(status, 201);
+    const { json } = await create({ name: 'a', password: 'péss:wörd 🦉' });
     assert.match(json.password, PHC);
     assert.equal(json.password, await stored('account', json.id));
     assert.equal(json.pin, null);
+    const { json: twin } = await create({ name: 'twin', password: 'same', pin: 'same' });
+    assert.notEqual(twin.password, twin.pin, 'equal passwords get different hashes');
   });
 
-  test('equal passwords get different hashes', async () => {
-    const body = { name: 'twin', password: 'same', pin: 'same' };
-    const { json } = await service.send('POST', '/api/account/', body);
-    assert.notEqual(json.password, json.pin);
-  });
-
-  test('sending the stored PHC string back changes nothing', async () => {
-    const { json } = await service.send('POST', '/api/account/', { name: 'back', password: 'x' });
-    const path = `/api/account/${json.id}/`;
-    const before = await rowsOf(service.sql, 'account');
-    for (const body of [json, { password: json.password }]) {
-      const put = await service.send('PUT', path, body);
-      assert.deepEqual([put.status, put.json], [200, json]);
-    }
-    assert.deepEqual(await rowsOf(service.sql, 'account'), before);
-  });
-
-  test('sending any other stored text back changes nothing, too', async () => {
+  test('sending the stored text back changes nothing, whatever it is', async () => {
+    const { json: made } = await create({ name: 'back', password: 'x' });
     const texts = [
+      made.password as string,
       'pbkdf2_sha256$260000$salt$aGFzaA==',
       '5f4dcc3b5aa765d61d8327deb882cf99',
       '',
@@ -90,14 +80,12 @@ describe('passwords', () => {
       const renamed = await service.send('PUT', path, { ...json, name: `${json.id}` });
       assert.deepEqual(renamed.json, { ...json, name: `${json.id}` });
       // A text that differs from the stored one must be a valid password, and is hashed.
-      const { status } = await service.send('PUT', path, { pin: `${'x'.repeat(1025)}y` });
-      assert.equal(status, 400);
-      const { json: changed } = await service.send('PUT', path, { pin: 'a new one' });
-      assert.match(changed.pin, PHC);
+      assert.equal((await service.send('PUT', path, { pin: `${'x'.repeat(1025)}y` })).status, 400);
+      assert.match((await service.send('PUT', path, { pin: 'a new one' })).json.pin, PHC);
     }
   });
 
-  test('sending the stored PHC string of a hidden password back changes nothing, too', async () => {
+  test('of a hidden password only the stored PHC string changes nothing, and any other text is a new password', async () => {
     const id = await service.addUser('same');
     const path = `/api/user/${id}/`;
     const [before, { headers }] = [await stored('user', id), await service.request(path)];
@@ -105,52 +93,33 @@ describe('passwords', () => {
     assert.deepEqual([put.status, put.headers.get('etag')], [200, headers.get('etag')]);
     assert.equal(await stored('user', id), before);
     assert.equal(await login('same', 'pw-same'), known);
+    const md5 = '5f4dcc3b5aa765d61d8327deb882cf99';
+    const [empty, legacy] = [
+      await service.addUser('legacy', { password: '' }),
+      await service.addUser('md5', { password: md5 }),
+    ];
+    assert.equal((await service.send('PUT', `/api/user/${empty}/`, { password: '' })).status, 400);
+    assert.equal((await service.send('PUT', `/api/user/${legacy}/`, { password: md5 })).status, 200);
+    assert.match(await stored('user', legacy), PHC);
   });
 
-  test('any other stored text of a hidden password is treated as a new password', async () => {
-    const id = await service.addUser('legacy', { password: '' });
-    const md5 = await service.addUser('md5', { password: '5f4dcc3b5aa765d61d8327deb882cf99' });
-    assert.equal((await service.send('PUT', `/api/user/${id}/`, { password: '' })).status, 400);
-    const put = { password: '5f4dcc3b5aa765d61d8327deb882cf99' };
-    assert.equal((await service.send('PUT', `/api/user/${md5}/`, put)).status, 200);
-    assert.match(await stored('user', md5), PHC);
-  });
-
-  test('sending the plain password again stores a new hash, and the password still works', async () => {
-    const id = await service.addUser('again');
-    const before = await stored('user', id);
-    assert.equal((await service.send('PUT', `/api/user/${id}/`, { password: 'pw-again' })).status, 200);
-    assert.notEqual(await stored('user', id), before);
-    assert.equal(await login('again', 'pw-again'), known);
-  });
-
-  test('any other PHC string is a new plain password', async () => {
+  test('a PHC string that is not the stored one is a plain password, in a PUT and in a POST', async () => {
     const id = await service.addUser('eve');
-    const hash = await cheapHash('chosen by an attacker');
-    assert.equal((await service.send('PUT', `/api/user/${id}/`, { password: hash })).status, 200);
-    assert.notEqual(await stored('user', id), hash);
-    assert.equal(await login('eve', 'chosen by an attacker'), refused);
-    assert.equal(await login('eve', hash), known);
-  });
-
-  test('a PHC string in a POST is a plain password, too', async () => {
-    const hash = await cheapHash('known');
-    const { json } = await service.send('POST', '/api/account/', {
-      name: 'phc',
-      password: hash,
-      pin: '$argon2id$',
-    });
-    assert.notEqual(json.password, hash);
+    const victim = await service.addUser('victim');
+    const chosen = await cheapHash('chosen by an attacker');
+    for (const [text, copied] of [
+      [chosen, 'chosen by an attacker'],
+      [await stored('user', victim), 'pw-victim'],
+    ] as const) {
+      assert.equal((await service.send('PUT', `/api/user/${id}/`, { password: text })).status, 200);
+      assert.notEqual(await stored('user', id), text);
+      assert.equal(await login('eve', copied), refused);
+      assert.equal(await login('eve', text), known);
+    }
+    const { json } = await create({ name: 'phc', password: chosen, pin: '$argon2id$' });
+    assert.notEqual(json.password, chosen);
     assert.match(json.password, PHC);
     assert.match(json.pin, PHC);
-  });
-
-  test('copying the PHC string of another user does not copy the password', async () => {
-    const owner = await service.addUser('owner');
-    const thief = await service.addUser('thief');
-    const hash = await stored('user', owner);
-    assert.equal((await service.send('PUT', `/api/user/${thief}/`, { password: hash })).status, 200);
-    assert.equal(await login('thief', 'pw-owner'), refused);
   });
 
   test('an excluded password can be changed, is never shown, and the old password stops working', async () => {
@@ -158,8 +127,12 @@ describe('passwords', () => {
     const put = await service.send('PUT', `/api/user/${id}/`, { password: 'new:one' });
     assert.equal(put.status, 200);
     assert.doesNotMatch(put.text, /argon2|password/);
-    assert.match(await stored('user', id), PHC);
+    const first = await stored('user', id);
+    assert.match(first, PHC);
     assert.deepEqual([await login('carl', 'pw-carl'), await login('carl', 'new:one')], [refused, known]);
+    assert.equal((await service.send('PUT', `/api/user/${id}/`, { password: 'new:one' })).status, 200);
+    assert.notEqual(await stored('user', id), first, 'the same plain password gets a new hash');
+    assert.equal(await login('carl', 'new:one'), known);
   });
 
   test('a user created by POST can log in', async () => {
@@ -172,31 +145,21 @@ describe('passwords', () => {
   test('a password that is empty, too long in bytes, or not a string is 400 together with other faults', async () => {
     for (const password of ['', 'x'.repeat(1025), 'é'.repeat(513), 5, null, true, ['x'], 'a\0b', '\ud800']) {
       const { status, json } = await service.send('POST', '/api/account/', { password, nope: 1 });
-      assert.equal(status, 400, JSON.stringify(password));
-      assert.deepEqual(
-        Object.keys(json.errors).sort(),
-        ['name', 'nope', 'password'],
-        JSON.stringify(password),
-      );
+      assert.deepEqual([status, Object.keys(json.errors).sort()], [400, ['name', 'nope', 'password']]);
     }
+    const { path } = await create({ name: 'long', password: 'x' });
     for (const password of ['é'.repeat(512), ' ']) {
-      const answer = await service.send('PUT', '/api/account/1/', { password });
+      const answer = await service.send('PUT', path, { password });
       assert.equal(answer.status, 200, answer.text);
     }
   });
 
-  test('null removes a password from a nullable column', async () => {
-    const { json } = await service.send('POST', '/api/account/', { name: 'pin', password: 'x', pin: '1234' });
-    assert.match(json.pin, PHC);
-    const put = await service.send('PUT', `/api/account/${json.id}/`, { pin: null });
+  test('null removes a password from a nullable column, and a refused write keeps it', async () => {
+    const { path, json } = await create({ name: 'first', password: 'x', pin: '1234' });
+    const put = await service.send('PUT', path, { pin: null });
     assert.deepEqual(put.json, { ...json, pin: null });
-  });
-
-  test('a refused write keeps the password', async () => {
-    const { json } = await service.send('POST', '/api/account/', { name: 'first', password: 'x' });
-    await service.send('POST', '/api/account/', { name: 'second', password: 'x' });
+    await create({ name: 'second', password: 'x' });
     const before = await rowsOf(service.sql, 'account');
-    const path = `/api/account/${json.id}/`;
     assert.equal((await service.send('PUT', path, { name: 'second', password: 'new' })).status, 409);
     assert.equal((await service.send('PUT', path, { name: 5, password: 'new' })).status, 400);
     assert.equal((await service.send('PUT', path, { password: 'new' }, { 'if-match': '"0"' })).status, 412);
@@ -220,7 +183,7 @@ describe('passwords', () => {
     const warnings = service.lines
       .filter(({ level }) => level === 'warn')
       .map(({ message }) => String(message));
-    const shown = warnings.filter((message) => /password/.test(message));
+    const shown = warnings.filter((message) => /password|pin/.test(message));
     assert.equal(shown.length, 1);
     assert.match(shown[0] ?? '', /\baccount\b.*\bpassword\b.*\bpin\b/);
     assert.equal(users.exclude?.includes('password'), true);
@@ -236,7 +199,7 @@ test('a stored hash that needs too much memory is never verified', async () => {
   const reordered = excessive.replace(/m=(\d+),t=(\d+)/, 't=$2,m=$1'); // parameters may be in any order
   // Of duplicate parameters, the library uses the last one.
   const withDuplicate = (costs: string): string => excessive.replace('$m=', `$${costs},m=`);
-  for (const [stored, expected] of [
+  for (const [text, expected] of [
     [allowed, true],
     [excessive, false],
     [reordered, false],
@@ -244,15 +207,5 @@ test('a stored hash that needs too much memory is never verified', async () => {
     [withDuplicate('m=8'), false],
     [allowed.replace(',p=4', ',p=4,t=1'), false],
   ] as const)
-    assert.equal(await passwords.verify(stored, 'right'), expected, stored);
-});
-
-test('the start warns about one resource that shows a column of password hashes', async () => {
-  const account: Resource = { model: 'account', columns: { pin: { type: 'password' } } };
-  const hidden: Resource = { ...account, model: 'hidden', exclude: ['pin'] };
-  const service = await startService([users, account, hidden]);
-  await service.close(); // this writes the log
-  const warnings = service.lines.filter(({ level }) => level === 'warn').map(({ message }) => message);
-  assert.equal(warnings.length, 1);
-  assert.match(String(warnings[0]), /\baccount\b.*\bpin\b/);
+    assert.equal(await passwords.verify(text, 'right'), expected, text);
 });
