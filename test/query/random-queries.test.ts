@@ -1,8 +1,11 @@
+// Random queries, and values that must never become a part of SQL.
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { anyCharacter } from '../characters.ts';
+import type { Resource } from '../../src/index.ts';
+import { startWith, type WritableService } from '../db/helpers.ts';
 import type { TestService } from '../support.ts';
 import { rawGet, startSamples, TYPES, uuid } from './samples.ts';
 import { after, before, describe, test } from 'node:test';
@@ -159,5 +162,93 @@ describe('a random query', () => {
       { numRuns: 150 },
     );
     assert.ok(pages > 20, `${pages} pages`);
+  });
+});
+
+/** Fails where the text of a statement has a value of these tests. */
+const WATCHED = `
+  create function watch() returns boolean language plpgsql as $$ begin
+    if current_query() ~* 'needle' then raise exception 'a value is a part of the statement'; end if;
+    return true;
+  end $$;
+  create function watch_write() returns trigger language plpgsql as $$ begin perform watch(); return null; end $$;
+  create table kept (id text primary key, name text, data jsonb, tags text[]);
+  create trigger watch before insert or update or delete on kept execute function watch_write();
+  create view seen as select * from kept where watch()`;
+
+describe('a value that a client sends', () => {
+  const columns = {
+    name: { type: 'text', null: true },
+    data: { type: 'json', null: true },
+    tags: { type: 'array', of: 'text', null: true },
+  } as const;
+  const watched = (model: string): Resource => ({
+    model,
+    primaryKey: { type: 'string', column: 'id' },
+    columns,
+    access: 'user',
+    ...(model === 'seen' && { methods: ['GET'] }),
+  });
+  let service: WritableService;
+  before(async () => {
+    service = await startWith([watched('kept'), watched('seen')], (sql) => sql.unsafe(WATCHED).simple());
+  });
+  after(() => service.close());
+
+  const text = fc
+    .tuple(
+      fc.string({ unit: anyCharacter, maxLength: 6 }),
+      fc.constantFrom('', "'", "';--", '$1', '\\', '%', '"'),
+    )
+    .map(([start, end]) => `${start.replaceAll('\0', '')}needle${end}`);
+
+  test('is never a part of the text of a statement', async () => {
+    await service.sql`insert into kept (id, name) values ('x', ${'needle'})`;
+    for (const statement of [
+      "insert into kept (id) values ('needle')",
+      "select from seen where name = 'needle'",
+    ])
+      await assert.rejects(service.sql.unsafe(statement), /a value is a part of the statement/);
+    await service.sql`truncate kept`;
+    await fc.assert(
+      fc.asyncProperty(text, text, async (one, other) => {
+        const sent = { id: one, name: other, data: { [one]: other }, tags: [one, null] };
+        const made = await service.send('POST', '/api/kept/', sent);
+        assert.deepEqual([made.status, made.json], [201, sent], made.text);
+        const key = encodeURIComponent(one);
+        const quoted = `"${one.replaceAll('"', '""')}"`;
+        const escaped = one.replace(/[\\%_]/g, '\\$&');
+        for (const [name, value] of [
+          ['id', one],
+          ['id__gte', one],
+          ['id__in', quoted],
+          ['name', other],
+          ['name__ne', `${other}x`],
+          ['id__like', escaped],
+          ['-id__ilike', `${escaped}x`],
+          ['data', JSON.stringify(sent.data)],
+          ['data__contains', JSON.stringify(sent.data)],
+          ['tags', JSON.stringify(sent.tags)],
+          ['tags__contains', quoted],
+        ] as const) {
+          const found = await service.request(
+            `/api/seen/?${new URLSearchParams({ [name]: value }).toString()}`,
+          );
+          assert.deepEqual([found.status, found.json.objects], [200, [sent]], `${name}: ${found.text}`);
+        }
+        assert.deepEqual((await service.request(`/api/seen/${key}/`)).json, sent);
+        const changed = await service.send('PUT', `/api/kept/${key}/`, {
+          name: one,
+          data: other,
+          tags: [other],
+        });
+        assert.equal(changed.status, 200, changed.text);
+        assert.equal((await service.send('DELETE', `/api/kept/${key}/`)).status, 200);
+        const many = await service.send('POST', '/api/kept/', [sent, { ...sent, id: `${one}2` }]);
+        assert.equal(many.status, 201, many.text);
+        await service.sql`truncate kept`;
+      }),
+      { numRuns: 40 },
+    );
   });
 });
