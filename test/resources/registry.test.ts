@@ -1,35 +1,22 @@
+// Registries that are accepted, and what the service makes of them.
 import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Resource } from '../../src/index.ts';
-import { startFaults, startOnce, startWith, users } from '../db/helpers.ts';
-import { createDatabase, startService, type TestDatabase } from '../support.ts';
+import { hiddenFields, logIn, readable } from '../admin/support.ts';
+import { run } from '../commands/support.ts';
+import { startFaults, startOnce, startWith, users, type WritableService } from '../db/helpers.ts';
+import { loadRegistryFile } from '../../src/resources/load-registry.ts';
+import shipped from '../../src/resources/registry.ts';
+import {
+  createDatabase,
+  startService,
+  type Answer,
+  type TestDatabase,
+  type TestService,
+} from '../support.ts';
 import { after, before, describe, test } from 'node:test';
-
-/** A registry of plain objects. */
-const EXAMPLE: readonly Resource[] = [
-  {
-    model: 'user',
-    columns: {
-      username: { type: 'string', unique: true },
-      password: { type: 'password' },
-      email: { type: 'string' },
-      join_date: { type: 'datetime', default: 'now' },
-      active: { type: 'boolean', default: true },
-      admin: { type: 'boolean', default: false },
-    },
-    access: 'admin',
-    exclude: ['password', 'email'],
-  },
-  {
-    model: 'message',
-    columns: {
-      user: { type: 'foreignKey', references: 'user' },
-      content: { type: 'text' },
-      pub_date: { type: 'datetime', default: 'now' },
-    },
-    access: 'user',
-    owner: 'user',
-  },
-];
 
 const text = { type: 'text' } as const;
 const note: Resource = { model: 'note', columns: { text } };
@@ -98,46 +85,6 @@ const ACCEPTED: Record<string, readonly Resource[]> = {
   'an ordering over foreign keys': [note, { model: 'b', columns: { note: link }, ordering: '-note__text,note_id,note' }],
 }; // prettier-ignore
 
-/** Registries with access levels or owners, and the faults of their user model. */
-const USER_FAULTS: Record<string, [resources: readonly Resource[], faults: RegExp[], settings?: object]> = {
-  'a level to write without a user model': [[{ ...note, access: 'user' }], [/user model "user".*\bnote\b/]],
-  'a level to read without a user model': [[{ ...note, read: 'admin' }], [/user model "user".*\bnote\b/]],
-  'the level of the service without a user model': [[note], [/user model "user".*\bnote\b/], { access: 'user' }],
-  'an owner without a user model': [
-    [note, { model: 'b', columns: { note: link }, owner: 'note' }],
-    [/\bb: owner\b.*user/, /user model "user".*\bb\b/],
-  ],
-  'a user model without its columns': [
-    [{ model: 'user', columns: {}, access: 'admin' }],
-    [/user: columns\.username/, /user: columns\.password/, /user: columns\.active/, /user: columns\.admin/],
-  ],
-  'a user model with columns of other types': [
-    [
-      {
-        ...users,
-        columns: {
-          username: { type: 'string' },
-          password: { type: 'text' },
-          active: { type: 'integer', default: 1 },
-          admin: { type: 'string', default: '' },
-        },
-        exclude: [],
-        admin: {},
-      },
-    ],
-    [/columns\.username.*unique/, /columns\.password\.type.*password/, /columns\.active\.type.*boolean/, /columns\.admin\.type.*boolean/],
-  ], // prettier-ignore
-  'a USER_MODEL that does not exist': [
-    [users, { ...note, access: 'user' }],
-    [/user model "person"/],
-    { userModel: 'person' },
-  ],
-  'an owner that does not reference the user model': [
-    [users, note, { model: 'b', columns: { note: link }, owner: 'note', access: 'user' }],
-    [/\bb: owner\b.*\buser\b/],
-  ],
-}; // prettier-ignore
-
 describe('the check of a registry', () => {
   let database: TestDatabase;
   before(async () => {
@@ -154,34 +101,15 @@ describe('the check of a registry', () => {
     });
   }
 
-  for (const [title, [resources, expected, settings]] of Object.entries(USER_FAULTS)) {
-    test(`refuses ${title}`, async () => {
-      const faults = await startFaults(database, resources, settings);
-      assert.equal(faults.length, expected.length, faults.join('\n'));
-      expected.forEach((pattern, index) => assert.match(faults[index] ?? '', pattern));
-      const [tables] =
-        await database.sql`select count(*)::int as count from pg_tables where schemaname = 'public'`;
-      assert.equal(tables?.['count'], 0, 'an invalid registry creates no table');
-    });
-  }
+  test('creates no table for a registry with a fault', async () => {
+    await startFaults(database, [{ ...note, access: 'user' }]);
+    const [tables] =
+      await database.sql`select count(*)::int as count from pg_tables where schemaname = 'public'`;
+    assert.equal(tables?.['count'], 0);
+  });
 });
 
 describe('a service', () => {
-  test('starts with a registry of plain objects', async () => {
-    const service = await startService(EXAMPLE);
-    try {
-      const ada = await service.addUser('ada');
-      const posted = await service.request('/api/message/', {
-        method: 'POST',
-        user: 'ada',
-        body: { content: 'x' },
-      });
-      assert.deepEqual([posted.status, posted.json.user_id], [201, ada]);
-    } finally {
-      await service.close();
-    }
-  });
-
   test('needs no user model if all resources have the default level', async () => {
     const service = await startService([note]);
     try {
@@ -263,6 +191,214 @@ describe('a service', () => {
       assert.equal(posted.text, '{"id":1,"constructor":"c","toString":5}');
     } finally {
       await service.close();
+    }
+  });
+});
+
+// Several resources for one table: the first one writes, the others only read.
+const writer = { type: 'foreignKey', references: 'writer', onDelete: 'cascade' } as const;
+const writers: Resource = { model: 'writer', columns: { name: { type: 'text' } }, access: 'user' };
+const article: Resource = {
+  model: 'article',
+  columns: { title: { type: 'string' }, notes: { type: 'text', null: true }, writer },
+  access: 'admin',
+  read: 'admin',
+};
+const headline: Resource = {
+  model: 'headline',
+  table: 'article',
+  columns: { title: { type: 'string' }, writer },
+  methods: ['GET'],
+  access: 'user',
+  ordering: '-id',
+};
+
+describe('a second resource for a table', () => {
+  let service: WritableService;
+  before(async () => {
+    service = await startWith([writers, article, headline]);
+    await service.sql`insert into writer (name) values ('Ada'), ('Bob')`;
+    for (const title of ['one', 'two', 'three'])
+      await service.send('POST', '/api/article/', { title, notes: `secret ${title}`, writer: 1 });
+  });
+  after(() => service.close());
+
+  test('serves its columns in its order with its access', async () => {
+    const { status, json } = await service.request('/api/headline/?writer__name=Ada');
+    assert.deepEqual(
+      [status, json.objects],
+      [
+        200,
+        [
+          { id: 3, title: 'three', writer_id: 1 },
+          { id: 2, title: 'two', writer_id: 1 },
+          { id: 1, title: 'one', writer_id: 1 },
+        ],
+      ],
+    );
+    assert.equal((await service.request('/api/article/')).status, 401);
+    for (const query of ['notes=secret+one', 'ordering=notes'])
+      assert.equal((await service.request(`/api/headline/?${query}`)).status, 400);
+  });
+
+  test('cannot be written', async () => {
+    for (const [method, path] of [
+      ['POST', '/api/headline/'],
+      ['PUT', '/api/headline/1/'],
+      ['DELETE', '/api/headline/1/'],
+    ] as const) {
+      const body = method === 'DELETE' ? undefined : { title: 'x', writer: 1 };
+      assert.equal((await service.send(method, path, body)).status, 405, method);
+    }
+  });
+
+  test('is read-only in the admin area, and a deletion counts each record once', async () => {
+    const ada = await logIn(service, 'ada');
+    for (const path of ['/admin/headline/add/', '/admin/headline/1/delete/'])
+      assert.ok([403, 404].includes((await ada.get(path)).status), path);
+    assert.match(
+      readable(await ada.get('/admin/headline/1/history/')),
+      /Changes to these records are not recorded/,
+    );
+    const related = readable(await ada.get('/admin/writer/1/'));
+    assert.match(related, /Article by Writer 3/);
+    assert.doesNotMatch(related, /Headline by Writer none/);
+    const shown = await ada.get('/admin/headline/1/');
+    assert.match(readable(shown), /one/);
+    assert.doesNotMatch(shown.text, /name="title"|secret one/);
+    const page = readable(await ada.get('/admin/writer/1/delete/'));
+    assert.match(page, /Deleted with it 3 records of Article, by “Writer”/);
+    assert.doesNotMatch(page, /Headline/);
+    const fields = hiddenFields(await ada.get('/admin/article/2/delete/'), 'confirm');
+    assert.equal((await ada.post('/admin/article/2/delete/', fields)).status, 303);
+    assert.equal((await service.request('/api/headline/2/')).status, 404);
+  });
+});
+
+test('SCHEMA=apply creates the table of the first resource only', async () => {
+  const database = await createDatabase();
+  try {
+    const extra = {
+      ...headline,
+      columns: { title: { type: 'string' }, more: { type: 'text', null: true } },
+    } as const;
+    assert.deepEqual(await startFaults(database, [users, writers, article, extra]), [
+      '  - headline: columns.more: there is no column more',
+    ]);
+    await startOnce(database, [users, writers, article, headline]);
+    const [row] =
+      await database.sql`select count(*)::int from pg_attribute where attrelid = 'article'::regclass and attnum > 0`;
+    assert.equal(row?.['count'], 4);
+  } finally {
+    await database.drop();
+  }
+});
+
+describe('panels of a registry', () => {
+  let directory: string;
+  before(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'vitrine-panels-'));
+  });
+  after(() => rm(directory, { recursive: true }));
+
+  const REGISTRY = "[{ model: 'note', columns: { message: { type: 'text' } } }]";
+  const files: [string, string, unknown][] = [
+    ['as.mjs', `export default ${REGISTRY}; export const panels = [{ title: 'A' }];`, [{ title: 'A' }]],
+    ['as.ts', `export default ${REGISTRY}; export const panels: object[] = [{ title: 'A' }];`, [{ title: 'A' }]],
+    ['common.js', `exports.default = ${REGISTRY}; exports.panels = [{ title: 'A' }];`, [{ title: 'A' }]],
+    ['none.mjs', `export default ${REGISTRY};`, []],
+    ['wrong.mjs', `export default ${REGISTRY}; export const panels = 5;`, 5],
+  ]; // prettier-ignore
+  for (const [name, text, expected] of files) {
+    test(`are exported as panels by ${name}`, async () => {
+      const file = join(directory, name);
+      await writeFile(file, text);
+      const { registry, panels } = await loadRegistryFile(file);
+      assert.deepEqual(panels, expected);
+      assert.deepEqual(registry, [{ model: 'note', columns: { message: { type: 'text' } } }]);
+    });
+  }
+
+  test('are empty for the shipped registry', async () => {
+    assert.deepEqual(await loadRegistryFile(undefined), { registry: shipped, panels: [] });
+  });
+
+  test('are checked by vitrine check', async () => {
+    const file = join(directory, 'faulty.mjs');
+    await writeFile(file, "export { default } from './as.mjs'; export const panels = [{ title: 'A' }];");
+    const env = { RESOURCES: file, DATABASE_URL: 'postgres://127.0.0.1:1/none' };
+    const { code, stderr } = await run(['check'], { env });
+    assert.equal(code, 1);
+    assert.ok(stderr.includes('panel "A": load: must be a function'), stderr);
+  });
+});
+
+const NOW = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/;
+
+describe('the shipped registry', () => {
+  let service: TestService;
+  before(async () => {
+    service = await startService();
+    await service.addUser('ada', { admin: true });
+    await service.addUser('bob');
+  });
+  after(() => service.close());
+
+  const post = (model: string, user: string, body: object): Promise<Answer> =>
+    service.request(`/api/${model}/`, { method: 'POST', user, body });
+
+  test('has four models with the documented columns and types', async () => {
+    const rows = await service.sql<{ line: string }[]>`
+      select c.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) ||
+             case when a.attnotnull then '' else ' null' end || case when a.atthasdef then ' default' else '' end as line
+      from pg_attribute a join pg_class c on c.oid = a.attrelid
+      where c.relnamespace = 'public'::regnamespace and c.relname in ('user', 'relationship', 'message', 'note') and a.attnum > 0
+      order by c.relname, a.attnum`;
+    const moment = 'timestamp(0) without time zone default';
+    assert.deepEqual(
+      rows.map(({ line }) => line),
+      [
+        'message.id integer',
+        'message.user_id integer',
+        'message.content text',
+        `message.pub_date ${moment}`,
+        'note.id integer',
+        'note.message text',
+        `note.created ${moment}`,
+        'relationship.id integer',
+        'relationship.from_user_id integer',
+        'relationship.to_user_id integer',
+        'user.id integer',
+        'user.username character varying(255)',
+        'user.password text',
+        'user.email character varying(255)',
+        `user.join_date ${moment}`,
+        'user.active boolean default',
+        'user.admin boolean default',
+      ],
+    );
+  });
+
+  test('sets the date of a user, active and not admin, and allows duplicate e-mail addresses', async () => {
+    for (const username of ['carl', 'cleo']) {
+      const { status, json } = await post('user', 'ada', { username, password: 'x', email: 'c@example.org' });
+      assert.equal(status, 201);
+      assert.match(json.join_date, NOW);
+      assert.deepEqual([json.active, json.admin], [true, false]);
+    }
+    const twice = await post('user', 'ada', { username: 'carl', password: 'x', email: '' });
+    assert.deepEqual([twice.status, Object.keys(twice.json.errors)], [409, ['username']]);
+  });
+
+  test('accepts texts of any length in messages and notes, and sets their dates', async () => {
+    const text = 'x'.repeat(5000);
+    for (const [model, column, date] of [
+      ['message', 'content', 'pub_date'],
+      ['note', 'message', 'created'],
+    ] as const) {
+      const { status, json } = await post(model, 'bob', { [column]: text });
+      assert.deepEqual([status, json[column]], [201, text], model);
+      assert.match(json[date], NOW);
     }
   });
 });

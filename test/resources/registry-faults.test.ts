@@ -1,8 +1,47 @@
+// A registry with faults stops the start, with one message that names each of them.
 import assert from 'node:assert/strict';
+import fc from 'fast-check';
 import { inspect } from 'node:util';
+import { createVitrine, StartError, type Panel, type Resource } from '../../src/index.ts';
 import { users } from '../db/helpers.ts';
-import { assertFaults, faultsOf, type Loose } from './registry-faults.ts';
+import { serverUrl } from '../support.ts';
 import { describe, test } from 'node:test';
+
+/** A registry without types, which may have any fault. */
+type Loose = any; // eslint-disable-line @typescript-eslint/no-explicit-any -- anything can be exported
+
+/** The lines of the error message of a start. The registry is checked first, so the database need not exist. */
+async function faultsOf(resources: Loose, settings: object = {}): Promise<string[]> {
+  const databaseUrl = new URL('/vitrine_test_none', serverUrl()).href;
+  const error: unknown = await createVitrine({
+    databaseUrl,
+    resources,
+    log: () => undefined,
+    ...settings,
+  }).then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  assert.ok(error instanceof StartError, `a StartError, and not ${String(error)}`);
+  return error.message.split('\n').slice(1);
+}
+
+/** Checks that the start reports exactly these faults, each as `resource: key`. */
+async function assertFaults(
+  resources: Loose,
+  expected: readonly string[],
+  settings: object = {},
+): Promise<void> {
+  const faults = await faultsOf(resources, settings);
+  const remaining = faults.slice();
+  for (const fault of expected) {
+    const at = remaining.findIndex((line) => line.startsWith(`  - ${fault}`));
+    assert.ok(at >= 0, `${fault} must be reported in\n${faults.join('\n')}`);
+    assert.match(remaining[at] ?? '', /: [^:]{8,}/, 'and why');
+    remaining.splice(at, 1);
+  }
+  assert.deepEqual(remaining, [], 'nothing else is a fault');
+}
 
 const withColumn = (column: Loose, name = 'x'): Loose => [{ model: 'a', columns: { [name]: column } }];
 const withKeys = (keys: object): Loose => [users, { model: 'a', columns: { x: { type: 'text' } }, ...keys }];
@@ -83,7 +122,7 @@ const COLUMNS: [column: Loose, ...keys: string[]][] = [
 ]; // prettier-ignore
 
 /** Names that neither a column nor a foreign key may have. */
-const NAMES = ['id', 'ordering', 'limit', 'page', 'a__b', '__a', 'a__', '1a', 'a b', 'ä', '', '_a', 'a-b', '__proto__', 'x'.repeat(64)]; // prettier-ignore
+const NAMES = ['id', 'id_', 'ordering', 'limit', 'page', 'a__b', '__a', 'a__', '1a', 'a b', 'ä', '', '_a', 'a-b', '__proto__', 'x'.repeat(64)]; // prettier-ignore
 
 /** A value that JSON cannot express. */
 const LOOP: Loose = {};
@@ -116,6 +155,7 @@ const RESOURCES: [keys: object, ...faults: string[]][] = [
   [{ methods: [] }, 'methods'],
   [{ methods: ['GET', 'PATCH'] }, 'methods'],
   [{ methods: 'GET' }, 'methods'],
+  [{ methods: ['POST', 'POST'] }, 'methods'],
   [{ methods: Object.assign([], { 1: 'GET' }) }, 'methods'],
   [{ limit: 10, maxLimit: 0 }, 'maxLimit'],
   [{ maxCount: 0, countLevel: 'everyone' }, 'countLevel', 'maxCount'],
@@ -326,6 +366,36 @@ describe('the message of a fault', () => {
     [{ type: 'text', choices: ['a', undefined] }, /choices: undefined must be/],
     [{ type: 'integer', default: 5n }, /default: 5n must be/],
     [{ type: 'bigint', default: 9007199254740993 }, /default: 9007199254740992 .*write it as a string/], // eslint-disable-line no-loss-of-precision
+    [{ type: 'array' }, /of: must be one of string, text,/],
+    [{ type: 'array', of: 'json', elements: 1 }, /of: must be one of/],
+    [{ type: 'array', of: 'text', elements: true }, /elements: must be an object/],
+    [
+      { type: 'array', of: 'text', elements: { min: 1 } },
+      /elements\.min: elements of type text have no such key/,
+    ],
+    [{ type: 'array', of: 'integer', elements: { min: 'a' } }, /elements\.min: must be a number$/],
+    [{ type: 'array', of: 'integer', elements: { null: 1 } }, /elements\.null: must be true or false$/],
+    [
+      { type: 'array', of: 'integer', elements: { min: 2, max: 1 } },
+      /elements\.min: must not be greater than max$/,
+    ],
+    [{ type: 'array', of: 'text', maxLength: 5 }, /maxLength: type array has no such key/],
+    [{ type: 'array', of: 'integer', choices: [1, 'a'] }, /choices: "a" must be a whole number$/],
+    [{ type: 'array', of: 'bigint', choices: [1n] }, /choices: 1n must be a number or a string of digits$/],
+    [{ type: 'array', of: 'text', elements: { maxLength: 5n } }, /elements\.maxLength: must be a/],
+    [
+      { type: 'array', of: 'string', choices: ['abc'], elements: { maxLength: 2 } },
+      /choices: "abc" must be at most 2 characters/,
+    ],
+    [{ type: 'array', of: 'text', default: 'a' }, /default: "a" must be an array$/],
+    [
+      { type: 'array', of: 'text', choices: ['a'], default: ['a', 'b'] },
+      /default: \["a","b"\] element 2: must be one of a$/,
+    ],
+    [
+      { type: 'array', of: 'text', elements: { null: false }, default: [null] },
+      /default: \[null\] element 1: must not be null$/,
+    ],
   ] as [Loose, RegExp][]) {
     test(`matches ${pattern.source}`, async () => {
       const faults = await faultsOf(withColumn(column));
@@ -334,3 +404,245 @@ describe('the message of a fault', () => {
     });
   }
 });
+
+/** A valid registry, and mistakes to make in it, by the key that the error names. */
+const LIBRARY: [Loose, Loose, Loose] = [
+  { ...structuredClone(users), admin: {} },
+  {
+    model: 'author',
+    columns: {
+      name: { type: 'string' },
+      born: { type: 'date', null: true },
+      code: { type: 'text', unique: true },
+    },
+    exclude: ['code'],
+    admin: { list: ['id', 'name'] },
+  },
+  {
+    model: 'book',
+    columns: {
+      author: { type: 'foreignKey', references: 'author' },
+      added_by: { type: 'foreignKey', references: 'user' },
+      title: { type: 'string', maxLength: 40 },
+      year: { type: 'integer', min: 0 },
+      kind: { type: 'string', choices: ['a', 'b'] },
+    },
+    access: 'user',
+    owner: 'added_by',
+    admin: {},
+  },
+];
+type Mistakes = Record<string, (user: Loose, author: Loose, book: Loose) => void>;
+const SHAPE: Mistakes = {
+  'user: limit': (user) => (user.limit = 0),
+  'author: columns.born.type': (_, { columns }) => (columns.born.type = 'day'),
+  'author: acess': (_, author) => (author.acess = 'user'),
+  'book: columns.x.type': (_, __, { columns }) => (columns.x = { references: 'author' }),
+  'book: columns.year.min': (_, __, { columns }) => (columns.year.min = 'none'),
+  'book: columns.kind.nul': (_, __, { columns }) => (columns.kind.nul = true),
+};
+const DEFINITIONS: Mistakes = {
+  'user: columns.password.type': ({ columns }) => (columns.password.type = 'string'),
+  'user: columns.active': ({ columns }) => delete columns.active,
+  'author: columns.x': (_, { columns }) => (columns.x = { type: 'text', column: 'name' }),
+  'book: columns.author.default': (_, __, { columns }) => (columns.author.default = 'x'),
+  'book: columns.kind.default': (_, __, { columns }) => (columns.kind.default = 'c'),
+  'book: columns.y': (_, __, { columns }) => (columns.y = { type: 'text', column: 'author_id' }),
+  'book: owner': (_, __, book) => (book.owner = 'author'),
+  'book: exclude': (_, __, book) => (book.exclude = ['nosuch']),
+};
+const PATHS: Mistakes = {
+  'author: ordering': (_, author) => (author.ordering = 'name,code'),
+  'author: admin.list': (_, { admin }) => admin.list.push('nosuch'),
+  'book: ordering': (_, __, book) => (book.ordering = 'author__code'),
+  'book: admin.search': (_, __, { admin }) => (admin.search = ['nosuch', 'title']),
+  'book: admin.label': (_, __, { admin }) => (admin.label = '{title} {author__nosuch}'),
+  'book: admin.dates': (_, __, { admin }) => (admin.dates = 'title'),
+};
+
+describe('all faults of one kind are reported at once', () => {
+  test('for any combination of independent mistakes: those of the shape, else of definitions, else of paths', async () => {
+    const mistakes = [SHAPE, DEFINITIONS, PATHS].map((group) => fc.subarray(Object.entries(group)));
+    await fc.assert(
+      fc.asyncProperty(fc.tuple(...mistakes), async (groups) => {
+        const reported = groups.find(({ length }) => length > 0);
+        if (!reported) return;
+        const resources = structuredClone(LIBRARY);
+        for (const [, make] of groups.flat()) make(...resources);
+        await assertFaults(
+          resources,
+          reported.map(([key]) => `${key}:`),
+        );
+      }),
+    );
+  });
+
+  test('orderings, and names of the admin area', async () => {
+    const link = (references: string): object => ({ type: 'foreignKey', references });
+    await assertFaults(
+      [
+        users,
+        { model: 'm', columns: { j: { type: 'json', null: true }, t: { type: 'text' } }, ordering: 'j,gone', admin: { search: ['j'], dates: 't' } },
+        { model: 'n', columns: { a: link('shut'), x: link('m') }, ordering: 'a__x,x__id__z,x__t', admin: { list: ['x__t', 'gone'] } },
+        { model: 'shut', columns: { x: { type: 'text' } }, read: 'admin' },
+      ],
+      ['m: ordering: j', 'm: ordering: gone', 'm: admin.search:', 'm: admin.dates:', 'n: ordering: a__x', 'n: ordering: x__id__z', 'n: admin.list:'],
+    ); // prettier-ignore
+  });
+});
+
+const text = { type: 'text' } as const;
+const note: Resource = { model: 'note', columns: { text } };
+const link = { type: 'foreignKey', references: 'note' } as const;
+
+/** Registries with access levels or owners, and the faults of their user model. */
+const USER_FAULTS: Record<string, [resources: readonly Resource[], faults: RegExp[], settings?: object]> = {
+  'a level to write without a user model': [[{ ...note, access: 'user' }], [/user model "user".*\bnote\b/]],
+  'a level to read without a user model': [[{ ...note, read: 'admin' }], [/user model "user".*\bnote\b/]],
+  'the level of the service without a user model': [[note], [/user model "user".*\bnote\b/], { access: 'user' }],
+  'an owner without a user model': [
+    [note, { model: 'b', columns: { note: link }, owner: 'note' }],
+    [/\bb: owner\b.*user/, /user model "user".*\bb\b/],
+  ],
+  'a user model without its columns': [
+    [{ model: 'user', columns: {}, access: 'admin' }],
+    [/user: columns\.username/, /user: columns\.password/, /user: columns\.active/, /user: columns\.admin/],
+  ],
+  'a user model with columns of other types': [
+    [
+      {
+        ...users,
+        columns: {
+          username: { type: 'string' },
+          password: { type: 'text' },
+          active: { type: 'integer', default: 1 },
+          admin: { type: 'string', default: '' },
+        },
+        exclude: [],
+        admin: {},
+      },
+    ],
+    [/columns\.username.*unique/, /columns\.password\.type.*password/, /columns\.active\.type.*boolean/, /columns\.admin\.type.*boolean/],
+  ], // prettier-ignore
+  'a USER_MODEL that does not exist': [
+    [users, { ...note, access: 'user' }],
+    [/user model "person"/],
+    { userModel: 'person' },
+  ],
+  'an owner that does not reference the user model': [
+    [users, note, { model: 'b', columns: { note: link }, owner: 'note', access: 'user' }],
+    [/\bb: owner\b.*\buser\b/],
+  ],
+}; // prettier-ignore
+for (const [title, [resources, expected, settings]] of Object.entries(USER_FAULTS))
+  test(`the user model: ${title} is refused`, async () => {
+    const faults = await faultsOf(resources, settings);
+    assert.equal(faults.length, expected.length, faults.join('\n'));
+    expected.forEach((pattern, index) => assert.match(faults[index] ?? '', pattern));
+  });
+
+const writer = { type: 'foreignKey', references: 'writer', onDelete: 'cascade' } as const;
+const writers: Resource = { model: 'writer', columns: { name: { type: 'text' } }, access: 'user' };
+const article: Resource = {
+  model: 'article',
+  columns: { title: { type: 'string' }, notes: { type: 'text', null: true }, writer },
+  access: 'admin',
+  read: 'admin',
+};
+const headline: Resource = {
+  model: 'headline',
+  table: 'article',
+  columns: { title: { type: 'string' }, writer },
+  methods: ['GET'],
+  access: 'user',
+  ordering: '-id',
+};
+
+const lock = { model: 'lock', columns: { code: { type: 'text' } } };
+const coded = (model: string, type: string) => ({
+  model,
+  table: 'lock',
+  columns: { code: { type } },
+  methods: ['GET'],
+});
+
+const TABLE_FAULTS: Record<string, { registry: object[]; faults: string[] }> = {
+  'that writes': {
+    registry: [writers, article, { ...headline, methods: ['GET', 'PUT'] }],
+    faults: ['headline: methods'],
+  },
+  'with the default methods': {
+    registry: [writers, article, { ...headline, methods: undefined }],
+    faults: ['headline: methods'],
+  },
+  'that is referred to': {
+    registry: [
+      writers,
+      article,
+      headline,
+      { model: 'comment', columns: { about: { type: 'foreignKey', references: 'headline' } } },
+    ],
+    faults: ['comment: columns.about.references'],
+  },
+  'that shows a password': {
+    registry: [{ model: 'login', table: 'user', columns: { password: { type: 'text' } }, methods: ['GET'] }],
+    faults: ['login: columns.password.type'],
+  },
+  'that shows what a further one has as a password': {
+    registry: [lock, coded('first_key', 'text'), coded('second_key', 'password')],
+    faults: ['lock: columns.code.type', 'first_key: columns.code.type'],
+  },
+  'that shows what another further one has as a password': {
+    registry: [
+      { ...lock, columns: { name: { type: 'text' } } },
+      coded('first_key', 'password'),
+      { ...coded('second_key', ''), columns: { shown: { type: 'text', column: 'code' } } },
+    ],
+    faults: ['second_key: columns.shown.type'],
+  },
+};
+
+for (const [about, { registry, faults }] of Object.entries(TABLE_FAULTS))
+  test(`a second resource ${about} is refused`, () => assertFaults([users, ...registry], faults));
+
+/** The columns that a login needs, without any access level that would need users. */
+const openUsers = { model: 'user', columns: users.columns } as const;
+const person: Resource = { model: 'person', table: 'user', columns: { username: { type: 'string' } } };
+const FIRST =
+  '  - user: table: the user model must be the first resource of its table: register it before person';
+
+for (const [about, registry] of [
+  ['with access levels', [person, { ...users, methods: ['GET'] }]],
+  ['without access levels', [person, { ...openUsers, methods: ['GET'] }]],
+  ['with the default methods', [person, openUsers]],
+] as const)
+  test(`the user model must be the first resource of its table ${about}`, async () => {
+    assert.deepEqual(await faultsOf(registry), [FIRST]);
+  });
+
+const load = (): Promise<number> => Promise.resolve(1);
+const PANELS: [string, unknown, string[]][] = [
+  ['that are not an array', { title: 'A', load }, ['the registry: panels must be an array of panels']],
+  ['that are not objects', ['A', null], ['panel 1: must be an object', 'panel 2: must be an object']],
+  ['without a title', [{ load }, { title: ' ', load }], ['panel 1: title: must be a non-empty string', 'panel 2: title: must be a non-empty string']],
+  ['without a function', [{ title: 'A' }, { title: 'B', load: 5 }], ['panel "A": load: must be a function', 'panel "B": load: must be a function']],
+  ['with the same title', [{ title: 'A', load }, { title: 'A', load }], ['panel "A": title: another panel has this title']],
+  ['with unknown keys', [{ title: 'A', load, size: 2 }], ['panel "A": size: there is no such key']],
+  ['with a text that is not a string', [{ title: 'A', load, text: 5 }], ['panel "A": text: must be a string']],
+]; // prettier-ignore
+for (const [kind, panels, faults] of PANELS) {
+  test(`panels ${kind} are reported together with faults of resources`, async () => {
+    const resources = [{ model: 'A', columns: {} }];
+    const options = { databaseUrl: 'postgres://127.0.0.1:1/none', resources, panels: panels as Panel[] };
+    await assert.rejects(createVitrine(options), (error: unknown) => {
+      assert.ok(error instanceof StartError);
+      const lines = error.message.split('\n').filter((line) => line.startsWith('  - '));
+      assert.match(lines[0] ?? '', /^ {2}- A: model: must be a lower-case name/);
+      assert.deepEqual(
+        lines.filter((line) => !line.startsWith('  - A: ') && !line.includes('user model')),
+        faults.map((fault) => `  - ${fault}`),
+      );
+      return true;
+    });
+  });
+}
