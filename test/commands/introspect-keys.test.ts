@@ -1,42 +1,24 @@
-// What `introspect` makes of unusual keys and of check constraints, served as it is printed.
+// The keys that `vitrine introspect` finds: of tables, and of views where their tables prove them or make them likely.
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { fieldsOf, hiddenFields, logIn, readable, type Browser } from '../admin/support.ts';
 import type { Resource } from '../../src/index.ts';
-import { user } from '../../src/resources/registry.ts';
+import { hiddenFields, logIn, readable, type Browser } from '../admin/support.ts';
 import { temporaryFolder } from '../process/support.ts';
-import { createDatabase, startService, type TestDatabase, type TestService } from '../support.ts';
+import { createDatabase, type TestDatabase, type TestService } from '../support.ts';
+import { introspect, readAll, serveIntrospected, sqlOf } from './introspected.ts';
 import { run } from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
-const SCHEMA = readFileSync('test/commands/schemas/keys.sql', 'utf8');
-
-/** Prints the registry of a database, and loads it. */
-async function introspect({ url }: TestDatabase): Promise<{ text: string; resources: Resource[] }> {
-  const ended = await run(['introspect'], { env: { DATABASE_URL: url } });
-  assert.equal(ended.code, 0, ended.stderr);
-  const file = join(await temporaryFolder(), 'resources.mjs');
-  writeFileSync(file, ended.stdout);
-  const module = (await import(pathToFileURL(file).href)) as { default: Resource[] };
-  return { text: ended.stdout, resources: module.default };
-}
-
 describe('the registry of a schema with unusual keys', () => {
+  const SCHEMA = sqlOf('keys');
   let text: string;
   let resources: Resource[];
   let service: TestService;
   let ada: Browser;
   before(async () => {
-    const database = await createDatabase();
-    await database.sql.unsafe(SCHEMA).simple();
-    ({ text, resources } = await introspect(database));
-    await database.drop();
-    service = await startService([user, ...resources.map((one) => ({ ...one, access: 'user' as const }))], {
-      prepare: (sql) => sql.unsafe(SCHEMA).simple(),
-    });
-    await service.addUser('ada', { admin: true });
+    ({ text, resources, service } = await serveIntrospected(SCHEMA));
     ada = await logIn(service, 'ada');
   });
   after(() => service.close());
@@ -89,9 +71,9 @@ describe('the registry of a schema with unusual keys', () => {
     try {
       await other.sql.unsafe(SCHEMA).simple();
       for (const sql of help) await other.sql.unsafe(sql);
-      const { text: after, resources: more } = await introspect(other);
+      const { stdout: after, resources: more } = await introspect(other);
       assert.deepEqual(
-        ['keyless', 'nearly_keyed'].map((name) => more.find(({ model }) => model === name)?.primaryKey),
+        ['keyless', 'nearly_keyed'].map((name) => more.get(name)?.primaryKey),
         [{ type: 'bigint' }, { columns: ['a', 'b'] }],
       );
       assert.match(after, /^ {2}\/\/ {3}primaryKey: \{ type: 'string', column: 'record_key' \}/m);
@@ -128,70 +110,216 @@ describe('the registry of a schema with unusual keys', () => {
     assert.equal((await ada.get('/admin/door/-/add/')).status, 404);
   });
 
-  test('the API creates, finds, changes and deletes records by a key that is a foreign key', async () => {
-    for (const name of ['Ann', 'Bob', 'Cy']) await send('POST', 'person/', { name });
-    for (const id of [1, 2, 3]) {
+  test('keys that are foreign keys, dates, or texts with a default are served', async () => {
+    for (const name of ['Ann', 'Bob']) await send('POST', 'person/', { name });
+    for (const id of [1, 2]) {
       const added = await send('POST', 'profile/', { person_id: id, motto: `m${id}` });
       assert.deepEqual([added.status, added.json], [201, { id: `${id}`, person_id: id, motto: `m${id}` }]);
     }
-    assert.equal((await send('POST', 'profile/', { person_id: 3 })).status, 409);
-    assert.equal((await send('POST', 'profile/', { person_id: 9 })).status, 400);
     assert.deepEqual(await ids('profile/?person__name=Bob'), ['2']);
-    assert.deepEqual(await ids('profile/?id=2'), ['2']);
-    assert.deepEqual(await ids('profile/?id__in=1,3'), ['1', '3']);
-    assert.deepEqual(await ids('profile/?-id=2'), ['1', '3']);
-    assert.deepEqual(await ids('profile/?id__gt=1&ordering=-id'), ['3', '2']);
-    assert.deepEqual(await ids('profile/?ordering=-person__name'), ['3', '2', '1']);
-    const first = await service.request('/api/profile/?limit=2', { headers: { prefer: 'paging=cursor' } });
-    const { next } = first.json.meta as { next: string };
-    const second = await service.request(next, { headers: { prefer: 'paging=cursor' } });
-    assert.deepEqual(
-      (second.json.objects as { id: string }[]).map(({ id }) => id),
-      ['3'],
-    );
-    assert.equal((await send('PUT', 'profile/2/', { motto: 'new' })).json['motto'], 'new');
-    assert.equal((await send('PUT', 'profile/2/', { person_id: 2 })).status, 200);
     assert.equal((await send('PUT', 'profile/2/', { person_id: 1 })).status, 400);
-    assert.equal((await send('DELETE', 'profile/2/')).status, 200);
-    assert.equal((await send('GET', 'profile/2/')).status, 404);
-    assert.equal((await send('GET', 'profile/1,2/')).status, 404);
-  });
-
-  test('the API serves keys that are dates, or texts with a default', async () => {
     assert.equal((await send('POST', 'holiday/', { day: '2026-01-06', name: 'Epiphany' })).status, 201);
     assert.equal((await send('GET', 'holiday/2026-01-06/')).json['name'], 'Epiphany');
-    assert.deepEqual(await ids('holiday/?id__gte=2026-01-01'), ['2026-01-06']);
     const label = await send('POST', 'label/', { word: 'a, b', meaning: 'list' });
     assert.equal(label.json['id'], 'a, b');
-    assert.equal((await send('GET', 'label/a%2C%20b/')).json['meaning'], 'list');
     assert.equal((await send('POST', 'labeled/', { word: 'a, b' })).status, 201);
     assert.equal((await send('POST', 'labeled/', { word: 'c' })).status, 400);
     assert.deepEqual(await ids('labeled/?label__meaning=list'), [1]);
     assert.equal((await send('DELETE', 'label/a%2C%20b/')).status, 409);
-  });
-
-  test('the admin area adds, changes and deletes such records, also along a cascade', async () => {
-    const form = fieldsOf(await ada.get('/admin/profile/-/add/'));
-    const added = await ada.post('/admin/profile/-/add/', {
-      ...form,
-      person_id: '2',
-      motto: 'x',
-      _save: 'stay',
-    });
-    assert.equal(added.location, '/admin/profile/2/', readable(added));
-    const page = await ada.follow(added);
-    const changed = await ada.post('/admin/profile/2/', { ...fieldsOf(page), motto: 'y', _save: 'list' });
-    assert.equal(changed.status, 303, readable(changed));
-    assert.match(readable(await ada.get('/admin/profile/?person__name=Bob')), /Bob y/);
-    assert.match(readable(await ada.get('/admin/profile/2/history/')), /x.*y/);
     const cascade = await ada.get('/admin/person/2/delete/');
     assert.match(readable(cascade), /1 record of Profile, by “Person”/);
     const gone = await ada.post('/admin/person/2/delete/', hiddenFields(cascade, 'confirm'));
     assert.equal(gone.status, 303, readable(gone));
-    assert.deepEqual(await ids('profile/'), ['1', '3']);
-    const confirmation = await ada.get('/admin/profile/3/delete/');
-    const deleted = await ada.post('/admin/profile/3/delete/', hiddenFields(confirmation, 'confirm'));
-    assert.equal(deleted.status, 303, readable(deleted));
     assert.deepEqual(await ids('profile/'), ['1']);
+  });
+});
+
+describe('the views of a database', () => {
+  let database: TestDatabase;
+  before(async () => {
+    database = await createDatabase();
+    await database.sql
+      .unsafe(
+        `
+        create table book (id integer primary key, isbn text not null unique, code text unique, shelf integer);
+        insert into book values (1, 'a', 'A', 7), (2, 'b', null, 7);
+        create table place (row_no integer, "Seat" text, unique ("Seat", row_no), primary key (row_no, "Seat"));
+        create view seats as select "Seat" as seat, row_no + 0 as row_plus, row_no as number from place;
+        create view half_of_key as select "Seat" as seat from place;
+        create view renamed as select shelf, id as "Book No" from book;
+        create view swapped as select shelf as id, id as shelf from book;
+        create view by_isbn as select isbn, shelf from book;
+        create view nullable as select code, shelf from book;
+        create view computed as select id + 0 as id, shelf from book;
+        create view nested as select id, isbn from renamed_base;
+        create view joined as select a.id, b.isbn from book a cross join book b;
+        create view counted as select (select count(id) from book) as id, (select id) as shelf, isbn as own from book;
+        create materialized view kept as select id, shelf from book;
+        create unique index on kept (id);
+        create materialized view with_null as select isbn, code from book;
+        create unique index on with_null (code);
+        create materialized view loose as select id, shelf from book;
+        create table parent (id integer primary key);
+        create table child () inherits (parent);
+        create view families as select id from parent;
+        create view keyless as select array[1] as list;
+        create extension file_fdw;
+        create server files foreign data wrapper file_fdw;
+        create foreign table file (id integer, "a line" text) server files options (filename '/dev/null');
+      `.replace('renamed_base', '(select * from book) b'),
+      )
+      .simple();
+  });
+  after(() => database.drop());
+
+  test('have the keys that their tables prove, and are comments otherwise', async () => {
+    const { file, resources, stdout } = await introspect(database);
+    const keys = Object.fromEntries([...resources].map(([name, { primaryKey }]) => [name, primaryKey]));
+    assert.deepEqual(keys, {
+      book: undefined,
+      renamed: { type: 'integer', column: 'Book No' },
+      swapped: { type: 'integer', column: 'shelf' },
+      by_isbn: { type: 'string', column: 'isbn' },
+      counted: { type: 'string', column: 'own' },
+      kept: { type: 'integer' },
+      place: { columns: ['row_no', 'seat'] },
+      seats: { columns: ['number', 'seat'] },
+    });
+    for (const name of [
+      'half_of_key',
+      'nullable',
+      'computed',
+      'nested',
+      'joined',
+      'loose',
+      'with_null',
+      'families',
+      'file',
+    ])
+      assert.match(stdout, new RegExp(`^ {2}// {3}model: '${name}',$`, 'm'), name);
+    assert.match(stdout, /keyless is not served: it is a view, and none of its columns can be its key/);
+    const objects = await readAll(database, file, resources.keys());
+    assert.deepEqual(objects.get('swapped'), [
+      { id: 1, id_2: 7 },
+      { id: 2, id_2: 7 },
+    ]);
+  });
+
+  test('have no proven key without data or while they are refreshed, and a foreign partition is named', async () => {
+    await database.sql
+      .unsafe(
+        `create materialized view unready as select id, isbn from book with no data;
+        create unique index on unready (id);
+        create table spread (id integer not null) partition by range (id);
+        create foreign table spread_1 partition of spread for values from (0) to (10) server files
+          options (filename '/dev/null')`,
+      )
+      .simple();
+    const words = ['book', 'unready', 'kept', 'spread'].flatMap((name) => ['--table', name]);
+    const { stdout, resources } = await database.sql.begin(async (transaction) => {
+      await transaction`refresh materialized view kept`;
+      return introspect(database, ...words);
+    });
+    await database.sql`drop materialized view unready`;
+    await database.sql`drop table spread`;
+    assert.deepEqual([...resources.keys()], ['book']);
+    for (const name of ['unready', 'kept'])
+      assert.match(
+        stdout,
+        new RegExp(`${name} is a materialized view that cannot be read now [(].*, and nothing proves`),
+      );
+    assert.match(stdout, /spread is a partitioned table with a foreign partition, and nothing proves/);
+    assert.doesNotMatch(stdout, /its partition/);
+  });
+
+  test('start with their comments removed', async () => {
+    const { stdout } = await introspect(database);
+    const file = join(await temporaryFolder(), 'all.mjs');
+    writeFileSync(file, stdout.replaceAll(/^ {2}\/\/ ([{}].*| {2}.*)$/gm, '  $1'));
+    const objects = await readAll(database, file, ['loose', 'file']);
+    assert.equal(objects.get('loose')?.length, 2);
+    assert.deepEqual(objects.get('file'), []);
+  });
+});
+
+const VIEWS = `
+  create table customer (id integer primary key, name text not null);
+  create table purchase (id integer primary key, customer_id integer not null references customer, paid boolean);
+  create table line (purchase_id integer references purchase, line_no integer, item text, primary key (purchase_id, line_no));
+  create table tag (name text primary key, color text);
+  create table gift (purchase_id integer primary key references purchase, wrapping text);
+  create table "Odd Table" ("the key" integer primary key, "a b" text unique not null);
+  insert into customer values (1, 'Ann'), (2, 'Bob');
+  insert into purchase values (7, 1, true), (8, 1, false);
+  insert into line values (7, 1, 'tea'), (7, 2, 'jam'), (8, 1, 'tea');
+  insert into tag values ('new', 'red'), ('old', 'grey');
+  insert into gift values (7, 'paper');
+  insert into "Odd Table" values (1, 'x');
+  create view lines as select c.name, p.paid, l.item, l.line_no, l.purchase_id
+    from customer c join purchase p on p.customer_id = c.id join line l on l.purchase_id = p.id;
+  create view tagged as select p.paid, t.color, p.id as purchase, t.name as tag from purchase p cross join tag t;
+  create view gifts as select g.wrapping, g.purchase_id, p.id, p.paid
+    from purchase p left join gift g on g.purchase_id = p.id;
+  create view totals as select sum(l.line_no) as total, p.paid, p.id as number
+    from purchase p join line l on l.purchase_id = p.id group by p.id;
+  create view nested as select n.item, n.purchase_id as a, n.line_no as b from (select distinct * from lines) n;
+  create view "odd view" as select distinct 1 as one, "the key" as "my key", "a b" from "Odd Table";
+  alter view "odd view" rename "my key" to "Another Key";
+  create view without_key as select c.id, l.item from customer c join purchase p on p.customer_id = c.id
+    join line l on l.purchase_id = p.id;
+  create view united as select id, name from customer union select id, 'purchase' from purchase;
+  create view ring_one as select id, name from customer;
+  create view ring_two as select distinct id, name from ring_one;
+  create or replace view ring_one as select id, name from ring_two;`;
+
+describe('the views of a database that nothing proves the keys of', () => {
+  let database: TestDatabase;
+  let text: string;
+  before(async () => {
+    database = await createDatabase();
+    await database.sql.unsafe(VIEWS).simple();
+    text = (await introspect(database)).stdout;
+  });
+  after(() => database.drop());
+
+  const withoutSlashes = (): string => text.replaceAll(/^ {2}\/\/ ([{}].*| {2}.*)$/gm, '  $1');
+  const load = async (): Promise<{ model: string; primaryKey?: unknown }[]> => {
+    const file = join(await temporaryFolder(), 'all.mjs');
+    writeFileSync(file, withoutSlashes());
+    return ((await import(pathToFileURL(file).href)) as { default: { model: string }[] }).default;
+  };
+
+  test('have the keys of the tables where their columns come from', async () => {
+    const keys = new Map((await load()).map(({ model, primaryKey }) => [model, primaryKey]));
+    assert.match(text, /^ {2}\/\/ {3}model: 'lines',(?:(?!model).)*methods: \['GET'\],$/ms);
+    assert.deepEqual(keys.get('lines'), { columns: ['purchase_id', 'line_no'] });
+    assert.deepEqual(keys.get('tagged'), { columns: ['purchase', 'tag'] });
+    assert.deepEqual(keys.get('gifts'), { type: 'integer' });
+    assert.deepEqual(keys.get('totals'), { type: 'integer', column: 'number' });
+    assert.deepEqual(keys.get('nested'), { columns: ['a', 'b'] });
+    assert.deepEqual(keys.get('odd_view'), { type: 'integer', column: 'Another Key' });
+  });
+
+  test('say whose keys these are, and what is left to do', () => {
+    const advice = 'remove the slashes, and let `npx vitrine check` look for duplicates.';
+    const about = (view: string): string =>
+      new RegExp(`// ${view} is a view, and nothing proves which column identifies a row\\. (.*)`).exec(
+        text,
+      )?.[1] ?? '';
+    assert.equal(about('lines'), `primaryKey is the key of line: ${advice}`);
+    assert.equal(about('tagged'), `primaryKey has the keys of purchase and tag: ${advice}`);
+    for (const view of ['without_key', 'united', 'ring_one', 'ring_two'])
+      assert.equal(about(view), 'Complete primaryKey, and remove the slashes.', view);
+  });
+
+  test('fit the database without the slashes', async () => {
+    const models = ['lines', 'tagged', 'gifts', 'totals', 'nested', 'odd_view'];
+    const kept = (await load()).filter(({ model }) => models.includes(model));
+    const file = join(await temporaryFolder(), 'kept.mjs');
+    writeFileSync(file, `export default ${JSON.stringify(kept)}`);
+    const env = { DATABASE_URL: database.url, RESOURCES: file, SCHEMA: 'check' };
+    const { code, stdout, stderr } = await run(['check'], { env });
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /the registry \(6 resources\) fits the database/);
   });
 });

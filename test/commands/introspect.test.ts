@@ -1,65 +1,15 @@
+// The registry that `vitrine introspect` prints for a database, served as it is printed.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { user } from '../../src/resources/registry.ts';
 import type { Resource } from '../../src/index.ts';
 import { logIn } from '../admin/support.ts';
 import { REPOSITORY, temporaryFolder, type Ended } from '../process/support.ts';
-import { createDatabase, request, startService, type TestDatabase } from '../support.ts';
-import { run, serve } from './support.ts';
-import { after, before, describe, test } from 'node:test';
-
-interface Column {
-  readonly type: string;
-  readonly [key: string]: unknown;
-}
-interface Printed {
-  readonly model: string;
-  readonly table?: string;
-  readonly primaryKey?: unknown;
-  readonly columns: Readonly<Record<string, Column>>;
-  readonly readonly?: readonly string[];
-  readonly exclude?: readonly string[];
-}
-
-/** Prints the registry of a database, and keeps it in a file. */
-async function introspect(
-  { url }: TestDatabase,
-  ...words: string[]
-): Promise<Ended & { file: string; resources: Map<string, Printed> }> {
-  const ended = await run(['introspect', ...words], { env: { DATABASE_URL: url } });
-  assert.equal(ended.code, 0, ended.stderr);
-  const file = join(await temporaryFolder(), 'resources.mjs');
-  writeFileSync(file, ended.stdout);
-  const module = (await import(pathToFileURL(file).href)) as { default: Printed[] };
-  return { ...ended, file, resources: new Map(module.default.map((one) => [one.model, one])) };
-}
-
-/** Starts the service on a printed file, as it is, and reads every resource. */
-async function readAll(
-  { url }: TestDatabase,
-  file: string,
-  names: Iterable<string>,
-): Promise<Map<string, unknown[]>> {
-  const service = await serve(url, file);
-  const objects = new Map<string, unknown[]>();
-  for (const name of names) {
-    const { status, json, text } = await request(service.base, `/api/${name}/`);
-    assert.equal(status, 200, `${name}: ${text}`);
-    objects.set(name, json.objects);
-    for (const { id } of json.objects as { id: string | number }[]) {
-      const one = await request(service.base, `/api/${name}/${encodeURIComponent(id)}/`);
-      assert.equal(one.status, 200, `${name}/${id}: ${one.text}`);
-    }
-    const { status: added } = await request(service.base, `/api/${name}/`, { method: 'POST', body: {} });
-    assert.equal(added, 401, `nobody may write ${name}`);
-  }
-  await service.stop();
-  return objects;
-}
-
-const sqlOf = (name: string): string => readFileSync(`test/commands/schemas/${name}.sql`, 'utf8');
+import { createDatabase, startService, type TestDatabase, type TestService } from '../support.ts';
+import { introspect, readAll, serveIntrospected, sqlOf } from './introspected.ts';
+import { run } from './support.ts';
+import { after, before, beforeEach, describe, test } from 'node:test';
 
 describe('vitrine introspect', () => {
   let database: TestDatabase;
@@ -389,63 +339,69 @@ test('people are labeled by their first and last name, not by a title', async (t
   assert.match((await (await logIn(service, 'ada')).get('/admin/p0/1/')).text, /<h1>Jane Peacock<\/h1>/);
 });
 
-test('the present moment is a default, and what is added to it is none; a backslash stands for itself', async () => {
+test('defaults and network addresses are printed as the registry has them, and what it cannot have is left out', async (t) => {
   const database = await createDatabase();
-  try {
-    await database.sql.unsafe(String.raw`create table trial (id serial primary key,
+  t.after(() => database.drop());
+  await database.sql
+    .unsafe(
+      String.raw`create table moments (id serial primary key,
       a date not null default current_date, b date not null default current_date + 30,
       c timestamptz not null default now(), d timestamptz not null default now() + interval '1 day',
       e timestamp not null default (now() at time zone 'utc'), f timestamp not null default (now() at time zone 'Asia/Tokyo'),
       g timestamp(0) not null default current_timestamp(0), h time not null default localtime + interval '1 hour',
-      path text not null default 'C:\temp', doc jsonb not null default '{"a":"x\\y"}')`);
-    const { resources } = await introspect(database);
-    const defaults = Object.entries(resources.get('trial')?.columns ?? {}).map(([name, column]) => [
-      name,
-      (column as { default?: unknown }).default,
-    ]);
-    assert.deepEqual(Object.fromEntries(defaults), {
-      a: 'now',
-      b: undefined,
-      c: 'now',
-      d: undefined,
-      e: 'now',
-      f: undefined,
-      g: 'now',
-      h: undefined,
-      path: String.raw`C:\temp`,
-      doc: { a: String.raw`x\y` },
-    });
-  } finally {
-    await database.drop();
-  }
-});
-
-test('a default of a number is printed also with trailing zeros and many digits', async () => {
-  const database = await createDatabase();
-  try {
-    await database.sql.unsafe(`create table trial (id serial primary key,
+      path text not null default 'C:\temp', doc jsonb not null default '{"a":"x\\y"}');
+    create table numbers (id serial primary key,
       a double precision not null default 0.0, b real not null default 1.50, c double precision not null default -2.50,
       d double precision not null default 0.12345678901234567890, e double precision not null default 1,
       f double precision not null default 0.1 + random(), g integer not null default -7,
-      h numeric(6, 2) not null default 1.50, i numeric not null default 12345678901234567890, j bigint not null default 9007199254740993)`);
-    const { resources, file } = await introspect(database);
-    const columns = Object.entries(resources.get('trial')?.columns ?? {});
-    assert.deepEqual(Object.fromEntries(columns.map(([name, column]) => [name, column['default']])), {
-      a: 0,
-      b: 1.5,
-      c: -2.5,
-      d: 0.12345678901234568,
-      e: 1,
-      f: undefined,
-      g: -7,
-      h: '1.50',
-      i: '12345678901234567890',
-      j: '9007199254740993',
-    });
-    await readAll(database, file, resources.keys());
-  } finally {
-    await database.drop();
-  }
+      h numeric(6, 2) not null default 1.50, i numeric not null default 12345678901234567890, j bigint not null default 9007199254740993);
+    create table host (id serial primary key, ip inet unique not null, net cidr, mac macaddr, long macaddr8, ips inet[]);
+    create table access_point (ip inet primary key default '0.0.0.0', at integer not null default 0)`,
+    )
+    .simple();
+  const { resources, file, stdout } = await introspect(database);
+  const defaultsOf = (name: string): Record<string, unknown> =>
+    Object.fromEntries(
+      Object.entries(resources.get(name)?.columns ?? {}).map(([column, definition]) => [
+        column,
+        definition['default'],
+      ]),
+    );
+  assert.deepEqual(defaultsOf('moments'), {
+    a: 'now',
+    b: undefined,
+    c: 'now',
+    d: undefined,
+    e: 'now',
+    f: undefined,
+    g: 'now',
+    h: undefined,
+    path: String.raw`C:\temp`,
+    doc: { a: String.raw`x\y` },
+  });
+  assert.deepEqual(defaultsOf('numbers'), {
+    a: 0,
+    b: 1.5,
+    c: -2.5,
+    d: 0.12345678901234568,
+    e: 1,
+    f: undefined,
+    g: -7,
+    h: '1.50',
+    i: '12345678901234567890',
+    j: '9007199254740993',
+  });
+  assert.deepEqual(resources.get('host')?.columns, {
+    ip: { type: 'inet', unique: true },
+    net: { type: 'cidr', null: true },
+    mac: { type: 'macaddr', null: true },
+    long: { type: 'macaddr', null: true },
+  });
+  assert.ok(stdout.includes('// ips is left out: no column type supports inet[].'));
+  const point = resources.get('access_point');
+  assert.deepEqual(point?.primaryKey, { columns: ['ip'] });
+  assert.deepEqual(point?.columns['ip'], { type: 'inet', default: '0.0.0.0' });
+  await readAll(database, file, resources.keys());
 });
 
 describe('a database with several schemas', () => {
@@ -558,110 +514,225 @@ describe('a database with several schemas', () => {
   });
 });
 
-describe('the views of a database', () => {
-  let database: TestDatabase;
+/** Tables with a column that a trigger fills, or may fill. */
+const BUILT_IN: readonly {
+  readonly about: string;
+  readonly extension?: string;
+  /** The columns besides `id` and `name`. */
+  readonly columns: string;
+  /** Of the table `{}`, without `for each row` and `function`. */
+  readonly trigger: string;
+  readonly isFilled: boolean;
+}[] = [
+  {
+    about: 'tsvector_update_trigger',
+    columns: 'words tsvector not null',
+    trigger: `before insert or update on {} execute tsvector_update_trigger(words, 'pg_catalog.english', name)`,
+    isFilled: true,
+  },
+  {
+    about: 'tsvector_update_trigger for a column with another name than ASCII has',
+    columns: '"wörter \\" tsvector not null',
+    trigger: `before insert on {} execute tsvector_update_trigger("wörter \\", 'pg_catalog.english', name)`,
+    isFilled: true,
+  },
+  {
+    about: 'tsvector_update_trigger_column',
+    columns: `words tsvector not null, config regconfig not null default 'english'`,
+    trigger: 'before insert on {} execute tsvector_update_trigger_column(words, config, name)',
+    isFilled: true,
+  },
+  {
+    about: 'tsvector_update_trigger with a condition',
+    columns: 'words tsvector not null',
+    trigger: `before insert on {} when (new.name > 'm') execute tsvector_update_trigger(words, 'pg_catalog.english', name)`,
+    isFilled: false,
+  },
+  {
+    about: 'tsvector_update_trigger for updates',
+    columns: 'words tsvector not null',
+    trigger: `before update on {} execute tsvector_update_trigger(words, 'pg_catalog.english', name)`,
+    isFilled: false,
+  },
+  {
+    about: 'PL/pgSQL for a column of a type that is not served',
+    columns: 'words tsvector not null',
+    trigger: 'before insert on {} execute words()',
+    isFilled: false,
+  },
+  {
+    about: 'suppress_redundant_updates_trigger, which fills nothing,',
+    columns: 'words tsvector',
+    trigger: 'before update on {} execute suppress_redundant_updates_trigger()',
+    isFilled: true,
+  },
+  {
+    about: 'insert_username',
+    extension: 'insert_username',
+    columns: 'editor text not null',
+    trigger: 'before insert on {} execute insert_username(editor)',
+    isFilled: true,
+  },
+  {
+    about: 'autoinc',
+    extension: 'autoinc',
+    columns: 'a integer not null, b integer not null',
+    trigger: 'before insert on {} execute autoinc(a, counter, b, counter)',
+    isFilled: true,
+  },
+  {
+    about: 'moddatetime for a column with a default',
+    extension: 'moddatetime',
+    columns: 'changed timestamp not null default now()',
+    trigger: 'before update on {} execute moddatetime(changed)',
+    isFilled: true,
+  },
+];
+
+const builtInSql = ({ extension, columns, trigger }: (typeof BUILT_IN)[number], index: number): string => {
+  const [when = '', call = ''] = trigger.replace('{}', `b${index}`).split(' execute ');
+  const sql = `create table b${index} (id int generated by default as identity primary key, name text not null, ${columns});
+    create trigger fill ${when.replace(/( when .*)?$/, ' for each row$1')} execute function ${call};`;
+  return extension === undefined
+    ? sql
+    : `do $do$ begin
+      if exists (select from pg_available_extensions where name = '${extension}') then
+        create extension ${extension}; ${sql}
+      end if;
+    end $do$;`;
+};
+
+const TABLE = '(id int generated by default as identity primary key, slug text not null, name text not null)';
+const TRIGGERS = [
+  `create function slug() returns trigger language plpgsql as $f$ begin
+    new.slug := lower(new.name); return new;
+  end $f$;
+  create table one ${TABLE};
+  create trigger one_slug before insert on one for each row execute function slug();
+  create table two ${TABLE};
+  create trigger a before insert on two for each row execute function slug();
+  create trigger b before insert on two for each row when (new.name > 'm') execute function slug();
+  create table off ${TABLE};
+  create trigger off_slug before insert on off for each row execute function slug();
+  alter table off disable trigger off_slug;
+  create table after_insert ${TABLE};
+  create trigger later after insert on after_insert for each row execute function slug();
+  create trigger each_update before update on after_insert for each row execute function slug();
+  create view seen as select * from one;
+  create sequence counter;
+  create function words() returns trigger language plpgsql as $f$ begin
+    new.words := to_tsvector(new.name); return new;
+  end $f$;`,
+  ...BUILT_IN.map(builtInSql),
+].join('\n');
+
+describe('the registry of a schema with triggers', () => {
+  let text: string;
+  let resources: Resource[];
+  let service: TestService;
   before(async () => {
-    database = await createDatabase();
-    await database.sql
-      .unsafe(
-        `
-        create table book (id integer primary key, isbn text not null unique, code text unique, shelf integer);
-        insert into book values (1, 'a', 'A', 7), (2, 'b', null, 7);
-        create table place (row_no integer, "Seat" text, unique ("Seat", row_no), primary key (row_no, "Seat"));
-        create view seats as select "Seat" as seat, row_no + 0 as row_plus, row_no as number from place;
-        create view half_of_key as select "Seat" as seat from place;
-        create view renamed as select shelf, id as "Book No" from book;
-        create view swapped as select shelf as id, id as shelf from book;
-        create view by_isbn as select isbn, shelf from book;
-        create view nullable as select code, shelf from book;
-        create view computed as select id + 0 as id, shelf from book;
-        create view nested as select id, isbn from renamed_base;
-        create view joined as select a.id, b.isbn from book a cross join book b;
-        create view counted as select (select count(id) from book) as id, (select id) as shelf, isbn as own from book;
-        create materialized view kept as select id, shelf from book;
-        create unique index on kept (id);
-        create materialized view with_null as select isbn, code from book;
-        create unique index on with_null (code);
-        create materialized view loose as select id, shelf from book;
-        create table parent (id integer primary key);
-        create table child () inherits (parent);
-        create view families as select id from parent;
-        create view keyless as select array[1] as list;
-        create extension file_fdw;
-        create server files foreign data wrapper file_fdw;
-        create foreign table file (id integer, "a line" text) server files options (filename '/dev/null');
-      `.replace('renamed_base', '(select * from book) b'),
-      )
-      .simple();
+    ({ text, resources, service } = await serveIntrospected(TRIGGERS));
   });
-  after(() => database.drop());
+  after(() => service.close());
 
-  test('have the keys that their tables prove, and are comments otherwise', async () => {
-    const { file, resources, stdout } = await introspect(database);
-    const keys = Object.fromEntries([...resources].map(([name, { primaryKey }]) => [name, primaryKey]));
-    assert.deepEqual(keys, {
-      book: undefined,
-      renamed: { type: 'integer', column: 'Book No' },
-      swapped: { type: 'integer', column: 'shelf' },
-      by_isbn: { type: 'string', column: 'isbn' },
-      counted: { type: 'string', column: 'own' },
-      kept: { type: 'integer' },
-      place: { columns: ['row_no', 'seat'] },
-      seats: { columns: ['number', 'seat'] },
-    });
-    for (const name of [
-      'half_of_key',
-      'nullable',
-      'computed',
-      'nested',
-      'joined',
-      'loose',
-      'with_null',
-      'families',
-      'file',
-    ])
-      assert.match(stdout, new RegExp(`^ {2}// {3}model: '${name}',$`, 'm'), name);
-    assert.match(stdout, /keyless is not served: it is a view, and none of its columns can be its key/);
-    const objects = await readAll(database, file, resources.keys());
-    assert.deepEqual(objects.get('swapped'), [
-      { id: 1, id_2: 7 },
-      { id: 2, id_2: 7 },
-    ]);
-  });
+  const commentsOf = (model: string): string =>
+    [...(text.split(`model: '${model}',`)[1]?.split('model: ')[0] ?? '').matchAll(/\/\/ (.*)/g)]
+      .map(([, comment]) => comment)
+      .join(' ');
+  const add = (model: string) =>
+    service.request(`/api/${model}/`, { method: 'POST', user: 'ada', body: { name: 'Zed' } });
 
-  test('have no proven key without data or while they are refreshed, and a foreign partition is named', async () => {
-    await database.sql
-      .unsafe(
-        `create materialized view unready as select id, isbn from book with no data;
-        create unique index on unready (id);
-        create table spread (id integer not null) partition by range (id);
-        create foreign table spread_1 partition of spread for values from (0) to (10) server files
-          options (filename '/dev/null')`,
-      )
-      .simple();
-    const words = ['book', 'unready', 'kept', 'spread'].flatMap((name) => ['--table', name]);
-    const { stdout, resources } = await database.sql.begin(async (transaction) => {
-      await transaction`refresh materialized view kept`;
-      return introspect(database, ...words);
+  for (const [index, { about, extension, isFilled }] of BUILT_IN.entries())
+    test(`a table with ${about} ${isFilled ? 'keeps its POST' : 'has no POST'}`, async (t) => {
+      const model = `b${index}`;
+      const resource = resources.find((one) => one.model === model);
+      if (extension && !resource) return t.skip(`this PostgreSQL has no extension ${extension}`);
+      assert.deepEqual(resource?.methods, isFilled ? undefined : ['GET', 'PUT', 'DELETE']);
+      const { status, text: answer } = await add(model);
+      assert.equal(status, isFilled ? 201 : 405, answer);
+      const ada = await logIn(service, 'ada');
+      assert.equal((await ada.get(`/admin/${model}/-/add/`)).status, isFilled ? 200 : 404);
     });
-    await database.sql`drop materialized view unready`;
-    await database.sql`drop table spread`;
-    assert.deepEqual([...resources.keys()], ['book']);
-    for (const name of ['unready', 'kept'])
-      assert.match(
-        stdout,
-        new RegExp(`${name} is a materialized view that cannot be read now [(].*, and nothing proves`),
+
+  for (const [model, triggers] of [
+    ['one', 'the trigger one_slug'],
+    ['two', 'the triggers a and b'],
+  ] as const)
+    test(`the comment to complete names ${triggers}`, async () => {
+      const resource = resources.find((one) => one.model === model);
+      assert.deepEqual([resource?.columns['slug'], resource?.methods], [{ type: 'text' }, undefined]);
+      assert.equal(
+        commentsOf(model),
+        `Before an INSERT, ${triggers} may fill slug and name: add default: 'database' to what is always filled.`,
       );
-    assert.match(stdout, /spread is a partitioned table with a foreign partition, and nothing proves/);
-    assert.doesNotMatch(stdout, /its partition/);
+      assert.equal((await add(model)).status, 400);
+    });
+
+  for (const model of ['off', 'after_insert', 'seen'])
+    test(`triggers that are disabled, or run at another time, have no comment: ${model}`, () =>
+      assert.equal(commentsOf(model), ''));
+});
+
+const LOGIN = `{ model: 'login', columns: { username: { type: 'string', unique: true }, password: { type: 'password' },
+  active: { type: 'boolean', default: true }, admin: { type: 'boolean', default: false } }, read: 'admin', exclude: ['password'] },`;
+
+const OTHER =
+  'If this table is not the users of Vitrine, add another model, such as login, and set USER_MODEL=login.';
+
+describe('vitrine introspect and a table named user', () => {
+  let database: TestDatabase;
+  before(async () => (database = await createDatabase()));
+  after(() => database.drop());
+  beforeEach(() => database.sql.unsafe('drop schema public cascade; create schema public').simple());
+
+  const introspected = async (sql: string): Promise<string> => {
+    await database.sql.unsafe(sql).simple();
+    return (await introspect(database)).stdout;
+  };
+  /** Adds a user with the registry. */
+  const addUser = async (text: string, env: Record<string, string> = {}): Promise<Ended> => {
+    const RESOURCES = join(await temporaryFolder(), 'resources.mjs');
+    writeFileSync(RESOURCES, text);
+    const settings = { DATABASE_URL: database.url, RESOURCES, ...env };
+    const { stdout } = await run(['schema', '--diff'], { env: settings });
+    await database.sql.unsafe(stdout).simple();
+    return run(['user', 'add', 'ada'], { env: settings, input: 'correct horse\n' });
+  };
+  const remarkOf = (text: string): string[] => text.match(/^\/\/ user\b.*$/gm) ?? [];
+
+  test('it says why the service cannot use it, and how it gets users then', async () => {
+    const text = await introspected(
+      'create table "user" (id serial primary key, username text not null, active integer not null)',
+    );
+    assert.deepEqual(remarkOf(text), [
+      `// user cannot be the user model: columns.username.unique must be true in the user model; columns.password the user model must have this column; columns.active.type must be boolean in the user model; columns.admin the user model must have this column. ${OTHER}`,
+    ]);
+    const added = await addUser(text.replace('export default [', `$&${LOGIN}`), { USER_MODEL: 'login' });
+    assert.equal(added.code, 0, added.stderr);
   });
 
-  test('start with their comments removed', async () => {
-    const { stdout } = await introspect(database);
-    const file = join(await temporaryFolder(), 'all.mjs');
-    writeFileSync(file, stdout.replaceAll(/^ {2}\/\/ ([{}].*| {2}.*)$/gm, '  $1'));
-    const objects = await readAll(database, file, ['loose', 'file']);
-    assert.equal(objects.get('loose')?.length, 2);
-    assert.deepEqual(objects.get('file'), []);
+  test('a table that is not served cannot be the user model', async () => {
+    const text = await introspected(
+      'create table other (id serial primary key); create table "user" (a text)',
+    );
+    assert.deepEqual(
+      remarkOf(text).filter((line) => !line.includes('is not served: it has no key')),
+      [`// user cannot be the user model, because it is not served. ${OTHER}`],
+    );
+  });
+
+  test('if only the type of the password differs, the type would help', async () => {
+    const text =
+      await introspected(`create table "user" (id serial primary key, username text not null unique,
+      password text not null, active boolean not null default true, admin boolean not null default false)`);
+    assert.deepEqual(remarkOf(text), [
+      `// user cannot be the user model: columns.password.type must be password in the user model. ${OTHER}`,
+    ]);
+    const added = await addUser(text.replace("password: { type: 'text'", "password: { type: 'password'"));
+    assert.equal(added.code, 0, added.stderr);
+  });
+
+  test('without such a table, nothing is said of it', async () => {
+    assert.deepEqual(remarkOf(await introspected('create table users (id serial primary key)')), []);
   });
 });
