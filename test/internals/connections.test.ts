@@ -1,21 +1,40 @@
-// A statement that fails, is slow or waits does not affect the statements after it.
+// Connections: what src/db/connection works around in postgres.js, and that a statement that fails, is slow or waits does not affect the
+// statements after it.
 import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { readFileSync } from 'node:fs';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ConnectionOptions as TlsOptions } from 'node:tls';
 import postgres from 'postgres';
-import { type OpenClient, openDedicated } from '../../src/db/connection/driver.ts';
 import {
   Connections,
   MAX_LIFETIME,
   NotSent,
   type ConnectionOptions,
 } from '../../src/db/connection/connections.ts';
+import { openDatabase, type Database } from '../../src/db/connection/database.ts';
+import {
+  cancelOnServer,
+  isStalePrepared,
+  openDedicated,
+  openPostgres,
+  sendStatement,
+  withoutGaps,
+  type OpenClient,
+  type Query,
+} from '../../src/db/connection/driver.ts';
 import type { ServerGuard } from '../../src/db/connection/server-guard.ts';
-import type { Problem } from '../../src/errors.ts';
-import { eventually } from '../http/expect.ts';
+import type { TransactionLimits } from '../../src/db/connection/transactions.ts';
 import type { RawRow, SentStatement } from '../../src/db/rows.ts';
-import { createDatabase, serverUrl } from '../support.ts';
-import { describe, test } from 'node:test';
+import type { Problem } from '../../src/errors.ts';
+import { REPOSITORY } from '../paths.ts';
+import { createDatabase, eventually, serverUrl, type Sql, type TestDatabase } from '../support.ts';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+
+const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
 
 /** Connections that run a statement again elsewhere if it was not sent. */
 class Pool extends Connections {
@@ -37,7 +56,6 @@ class Pool extends Connections {
 }
 
 test('a statement that fails after some rows leaves none of them to the next statement', async () => {
-  const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
   const pool = new Pool({ open, count: 1, depth: 10 });
   const run = (text: string): Promise<unknown> =>
     pool.run({ text, values: [] }, false).then((rows) => rows.map((row) => row.map(String)));
@@ -155,7 +173,6 @@ describe('a statement that is sent while its connection ends', () => {
 });
 
 test('a connection that does not answer the question of a guard is replaced with the statement behind it', async () => {
-  const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
   let position = 1n;
   const guard: ServerGuard = {
     required: () => ({ timeline: 1, position }),
@@ -256,7 +273,6 @@ test('statements that several connections have prepared run on any of them after
 });
 
 test('a connection is replaced before its prepared statements take much memory', async () => {
-  const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
   const pool = new Pool({ open, count: 1, depth: 1 });
   try {
     let most = 0;
@@ -274,7 +290,6 @@ test('a connection is replaced before its prepared statements take much memory',
 });
 
 test('a connection is replaced when it is past its lifetime', async () => {
-  const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
   const pool = new Pool({ open, count: 1, depth: 1 });
   const session = async (): Promise<string> =>
     String((await pool.run({ text: 'select pg_backend_pid()', values: [] }, false))[0]?.[0]);
@@ -287,4 +302,223 @@ test('a connection is replaced when it is past its lifetime', async () => {
   } finally {
     await pool.close();
   }
+});
+
+const OPTIONS = { max: 1, fetch_types: false, onnotice: () => undefined };
+
+const textOf = (rows: readonly RawRow[]): (string | undefined)[][] =>
+  rows.map((row) => row.map((cell) => cell?.toString()));
+
+describe('workarounds for the driver', () => {
+  let database: TestDatabase;
+  let sql: Sql;
+  const send = (text: string, values: string[] = [], prepare = false): Query =>
+    sendStatement(sql, { text, values }, prepare);
+  const read = async (text: string, values: string[] = []): Promise<(string | undefined)[][]> =>
+    textOf(await send(text, values));
+
+  before(async () => {
+    database = await createDatabase();
+  });
+  after(() => database.drop());
+  beforeEach(() => {
+    sql = openPostgres(database.url, OPTIONS);
+  });
+  afterEach(() => sql.end({ timeout: 0 }));
+
+  test('a stale prepared statement fails, and the driver does not send it again', async () => {
+    await database.sql`create table growing (id integer)`;
+    const select = 'select * from growing where id = $1::text::integer';
+    await send(select, ['1'], true);
+    await database.sql`alter table growing add column name text`;
+    await assert.rejects(
+      async () => send(select, ['1'], true),
+      (error: Error) => isStalePrepared(error),
+    );
+  });
+
+  test('a statement without values can be prepared', async () => {
+    await send('select 17', [], true);
+    const prepared = await read("select count(*) from pg_prepared_statements where statement = 'select 17'");
+    assert.deepEqual(prepared, [['1']]);
+  });
+
+  test('a text without values holds one statement only', async () => {
+    await assert.rejects(async () => send('select 1; select 2'), { code: '42601' });
+  });
+
+  test('parameters reach PostgreSQL as they are, whatever their type', async () => {
+    const values = [
+      'true',
+      '{"a": 1.0}',
+      '{"a": 1.0}',
+      '2024-01-02 03:04:05.678901',
+      '2024-01-02',
+      '\\x00ff',
+    ];
+    const casts = ['boolean', 'json', 'jsonb', 'timestamp', 'date', 'bytea'];
+    const columns = casts.map((type, index) => `$${index + 1}::${type}::text`);
+    assert.deepEqual(await read(`select ${columns.join()}`, values), [values]);
+    await assert.rejects(async () => send('select $1::date', ['2024-02-30']), { code: '22008' });
+  });
+
+  test('rows that follow an error in the middle of others have no gap before them', async () => {
+    await assert.rejects(async () => send('select 1 / (3 - n) from generate_series(1, 5) n'), {
+      code: '22012',
+    });
+    assert.deepEqual(textOf(withoutGaps(await send('select 7'))), [['7']]);
+  });
+
+  test('a request to cancel is over before the next statement can begin', async () => {
+    const { hostname, port } = new URL(database.url);
+    let connections = 0;
+    // Delays every connection but the first one: the driver opens another for each request to cancel.
+    const proxy = createServer((client) => {
+      connections += 1;
+      setTimeout(
+        () => {
+          const server = connect(Number(port), hostname);
+          client.pipe(server).pipe(client);
+          for (const socket of [client, server]) socket.on('error', () => undefined);
+        },
+        connections === 1 ? 0 : 500,
+      );
+    });
+    await once(proxy.listen(0, '127.0.0.1'), 'listening');
+    const url = new URL(database.url);
+    url.port = String((proxy.address() as AddressInfo).port);
+    const client = openPostgres(url.href, OPTIONS);
+    const run = (text: string): Query => sendStatement(client, { text, values: [] }, false);
+    try {
+      await run('select 1');
+      const short = run('select pg_sleep(0.1)');
+      const ended = Promise.resolve(short);
+      await sleep(50);
+      const canceled = cancelOnServer(short);
+      await ended;
+      await canceled;
+      await run('select pg_sleep(0.8)');
+    } finally {
+      await client.end({ timeout: 0 });
+      proxy.close();
+    }
+  });
+
+  test('a dedicated connection that has ended takes no further statement', async () => {
+    const connection = openDedicated((onclose) => openPostgres(database.url, { ...OPTIONS, onclose }));
+    const run = (text: string): Promise<unknown> => connection.run((one) => one.unsafe(text));
+    await run('begin');
+    await assert.rejects(run('select pg_terminate_backend(pg_backend_pid())'));
+    await assert.rejects(run('select 1'), { status: 503 });
+    await assert.rejects(run('select 1'), { status: 503 });
+    await connection.end(0);
+  });
+
+  test('the certificate of a server given by address must name this address', () => {
+    const { options } = openPostgres('postgres://ada@127.0.0.1/db?sslmode=verify-full', OPTIONS);
+    const { checkServerIdentity } = options.ssl as TlsOptions;
+    const check = (name: string): Error | undefined => {
+      const pem = readFileSync(join(REPOSITORY, `test/process/tls/${name}.pem`));
+      // The driver has Node check the name localhost.
+      return checkServerIdentity?.('localhost', new X509Certificate(pem).toLegacyObject());
+    };
+    assert.equal(check('number'), undefined);
+    assert.match(String(check('name')), /altnames/);
+  });
+});
+
+// Transactions on the schema share a connection, and with it the plans of the statements that read the catalog.
+const processOf = (database: Database, limits: TransactionLimits): Promise<string> =>
+  database.transaction(async ({ send }) => {
+    const [row] = await send('select pg_backend_pid()');
+    return String(row?.[0]);
+  }, limits);
+
+async function withDatabase(
+  parameters: string,
+  work: (database: Database, own: TestDatabase) => Promise<void>,
+): Promise<void> {
+  const own = await createDatabase();
+  const database = openDatabase(`${own.url}${parameters}`);
+  try {
+    await work(database, own);
+  } finally {
+    await database.close();
+    await own.drop();
+  }
+}
+
+const connections = async ({ sql }: TestDatabase): Promise<number> => {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int from pg_stat_activity where datname = current_database() and application_name = 'vitrine'`;
+  return row?.count ?? 0;
+};
+
+describe('the connection of a transaction on the schema', () => {
+  test('serves the next one, and no other transaction', () =>
+    withDatabase('', async (database) => {
+      const first = await processOf(database, 'catalog');
+      const bulk = await processOf(database, 'bulk');
+      assert.notEqual(bulk, first);
+      assert.notEqual(await processOf(database, 'bulk'), bulk);
+      assert.equal(await processOf(database, 'schema'), first);
+      assert.equal(await processOf(database, 'catalog'), first);
+    }));
+
+  test('keeps none of its settings', () =>
+    withDatabase('', async (database) => {
+      const settings = (limits: TransactionLimits): Promise<string[]> =>
+        database.transaction(async ({ send }) => {
+          const [row] = await send(
+            `select current_setting('statement_timeout'), current_setting('transaction_read_only')`,
+          );
+          return (row ?? []).map(String);
+        }, limits);
+      assert.deepEqual(await settings('catalog'), ['1min', 'on']);
+      assert.deepEqual(await settings('schema'), ['0', 'off']);
+      assert.deepEqual(await settings('catalog'), ['1min', 'on']);
+    }));
+
+  test('is not used by two at once', () =>
+    withDatabase('', async (database) => {
+      const first = await processOf(database, 'catalog');
+      const both = await Promise.all([processOf(database, 'catalog'), processOf(database, 'catalog')]);
+      assert.ok(both.includes(first));
+      assert.equal(new Set(both).size, 2);
+    }));
+
+  test('is replaced after an error, and after it was lost', () =>
+    withDatabase('', async (database, own) => {
+      const first = await processOf(database, 'catalog');
+      await assert.rejects(database.transaction(({ send }) => send('select 1 / 0'), 'catalog'));
+      const second = await processOf(database, 'catalog');
+      assert.notEqual(second, first);
+      await own.sql`select pg_terminate_backend(${Number(second)})`;
+      // Until the service notices, the connection may still be used, and the transaction fails.
+      const next = (): Promise<string> => processOf(database, 'catalog').catch(() => second);
+      await eventually(async () => (await next()) !== second, 'another connection');
+    }));
+
+  test('is closed when no other follows', () =>
+    withDatabase('', async (database, own) => {
+      await processOf(database, 'catalog');
+      await eventually(async () => (await connections(own)) === 0, 'the end of the connection');
+    }));
+
+  test('is closed with the database', async () => {
+    const own = await createDatabase();
+    const database = openDatabase(own.url);
+    await processOf(database, 'catalog');
+    await database.close();
+    await eventually(async () => (await connections(own)) === 0, 'the end of the connection');
+    await processOf(database, 'catalog').catch(() => undefined);
+    await eventually(async () => (await connections(own)) === 0, 'the end of a later connection');
+    await own.drop();
+  });
+
+  test('is not kept behind a pooler, which may give it to others', () =>
+    withDatabase(`${serverUrl().includes('?') ? '&' : '?'}prepare=false`, async (database) => {
+      const first = await processOf(database, 'catalog');
+      assert.notEqual(await processOf(database, 'catalog'), first);
+    }));
 });

@@ -1,5 +1,5 @@
 // Workarounds that make pipelining, canceling and dedicated connections over postgres.js 3.4.9 safe. They rely on its internals:
-// test/internals/driver.test.ts must pass before its exact version in package.json changes.
+// test/internals/connections.test.ts must pass before its exact version in package.json changes.
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import postgres from 'postgres';
 import {
