@@ -222,93 +222,67 @@ describe('an invalid registry stops the start', () => {
       ));
   }
 
-  test('for two columns with the same name in JSON or in the database', async () => {
-    const link = { type: 'foreignKey', references: 'a' };
-    const text = { type: 'text' };
-    await assertFaults([{ model: 'a', columns: { user: link, user_id: text } }], ['a: columns.user:']);
-    await assertFaults([{ model: 'a', columns: { user: link, user_id: link } }], ['a: columns.user:']);
-    await assertFaults(
-      [{ model: 'a', columns: { b: text, c: { ...text, column: 'b' } } }],
-      ['a: columns.c:'],
-    );
-    await assertFaults(
-      [{ model: 'a', columns: { b: link, c: { ...text, column: 'b_id' } } }],
-      ['a: columns.c:'],
-    );
-    await assertFaults([{ model: 'a', columns: { b: { ...text, column: 'id' } } }], ['a: columns.b:']);
-    for (const version of ['c', 'b', 'n', 5, null])
-      await assertFaults(
-        [{ model: 'a', version, columns: { b: text, n: { type: 'bigint', null: true } } }],
-        ['a: version:'],
-      );
-    await assertFaults([{ model: 'a', columns: { b: { ...text, column: 'xmin' } } }], ['a: columns.b:']);
-    await assertFaults(
-      [{ model: 'a', primaryKey: { type: 'integer', column: 'ctid' }, columns: {} }],
-      ['a: primaryKey.column:'],
-    );
-  });
-
-  test('for keys and foreign keys of several columns', async () => {
-    const [n, t] = [{ type: 'integer' }, { type: 'string' }];
-    const columns = { a: n, b: t, c: { ...n, null: true }, j: { type: 'json' } };
-    const one = (more: object): object => ({ model: 'one', columns, ...more });
-    const keys = (...names: unknown[]): object => one({ primaryKey: { columns: names } });
-    const wrong = ['one: primaryKey.columns:'];
-    for (const names of [[], ['a', 'a'], ['a', 'x'], ['a', 5], ['a', 'j'], ['a', 'c'], Array(9).fill('a')])
-      await assertFaults([keys(...(names as unknown[]))], wrong);
-    await assertFaults([one({ primaryKey: { columns: 'a,b' } })], wrong);
-    await assertFaults(
-      [one({ primaryKey: { type: 'integer', columns: ['a', 'b'] } })],
-      ['one: primaryKey.type:'],
-    );
-    await assertFaults([{ ...keys('a', 'b'), exclude: ['b'] }], wrong);
-    await assertFaults([{ ...keys('a', 'b'), admin: { exclude: ['a'] } }], wrong);
-    const other = (more: object, name = 'to'): object => ({
+  const [integer, string, text] = [{ type: 'integer' }, { type: 'string' }, { type: 'text' }];
+  const link = { type: 'foreignKey', references: 'a' };
+  const a = { model: 'a', columns: {} };
+  const withColumns = (columns: object, more: object = {}): object => ({ model: 'a', columns, ...more });
+  const keyed = { a: integer, b: string, c: { ...integer, null: true }, j: { type: 'json' } };
+  const withKey = (names: unknown, more: object = {}): object => ({ model: 'one', columns: keyed, primaryKey: { columns: names }, ...more }); // prettier-ignore
+  const other = (more: object, name = 'to'): object[] => [
+    withKey(['a', 'b']),
+    {
       model: 'other',
-      columns: { p: n, q: t, to_id: n, link: { type: 'foreignKey', references: 'other' } },
+      columns: { p: integer, q: string, to_id: integer, link: { type: 'foreignKey', references: 'other' } },
       foreignKeys: { [name]: { columns: ['p', 'q'], references: 'one', ...more } },
+    },
+  ];
+  const KEY = 'one: primaryKey.columns:';
+  const TARGET = 'other: foreignKeys.to.references:';
+  const together: Record<string, [resources: object[], ...faults: string[]][]> = {
+    'two columns with the same name in JSON or in the database': [
+      [[withColumns({ user: link, user_id: text })], 'a: columns.user:'],
+      [[withColumns({ user: link, user_id: link })], 'a: columns.user:'],
+      [[withColumns({ b: text, c: { ...text, column: 'b' } })], 'a: columns.c:'],
+      [[withColumns({ b: link, c: { ...text, column: 'b_id' } })], 'a: columns.c:'],
+      [[withColumns({ b: { ...text, column: 'id' } })], 'a: columns.b:'],
+      [[withColumns({ b: { ...text, column: 'xmin' } })], 'a: columns.b:'],
+      [[withColumns({}, { primaryKey: { type: 'integer', column: 'ctid' } })], 'a: primaryKey.column:'],
+    ],
+    'a version that is no column, or may be NULL': ['c', 'b', 'n', 5, null].map((version) => [
+      [withColumns({ b: text, n: { type: 'bigint', null: true } }, { version })],
+      'a: version:',
+    ]),
+    'keys of several columns': [
+      ...[[], ['a', 'a'], ['a', 'x'], ['a', 5], ['a', 'j'], ['a', 'c'], Array(9).fill('a'), 'a,b'].map((names): [object[], string] => [[withKey(names)], KEY]),
+      [[withKey([], { primaryKey: { type: 'integer', columns: ['a', 'b'] } })], 'one: primaryKey.type:'],
+      [[withKey(['a', 'b'], { exclude: ['b'] })], KEY],
+      [[withKey(['a', 'b'], { admin: { exclude: ['a'] } })], KEY],
+    ],
+    'foreign keys of several columns': [
+      [other({ references: 'none' }), TARGET],
+      [other({ references: 'other' }), TARGET],
+      [other({ columns: ['q', 'p'] }), TARGET, TARGET],
+      [other({ columns: ['p'] }), TARGET],
+      [other({ columns: ['p', 'x'] }), 'other: foreignKeys.to.columns:'],
+      [other({ onDelete: 'boom' }), 'other: foreignKeys.to.onDelete:'],
+      [other({ onDelete: 'setNull' }), 'other: foreignKeys.to.onDelete:'],
+      [other({ why: 1 }), 'other: foreignKeys.to.why:'],
+      ...['p', 'link_id', 'id', 'a__b'].map((name): [object[], string] => [other({}, name), `other: foreignKeys.${name}:`]),
+      [[withKey(['a', 'b'], { foreignKeys: 5 })], 'one: foreignKeys:'],
+      [[withKey(['a', 'b']), { model: 'other', columns: { one: { ...link, references: 'one' } } }], 'other: columns.one.references:'],
+    ],
+    'two resources with the same model or table': [
+      [[a, a], 'a: model'],
+      [[a, { ...a, model: 'b', table: 'a' }], 'b: methods'],
+      [[{ ...a, table: 't' }, { ...a, table: 't' }], 'a: model', 'a: methods'],
+      [[{ ...a, table: 'a' }, a], 'a: model', 'a: methods'],
+      [[{ ...a, table: 'x.y.z' }, { ...a, model: 'b', table: 'a' }], 'a: table'],
+    ],
+  }; // prettier-ignore
+  for (const [about, cases] of Object.entries(together))
+    test(`for ${about}`, async () => {
+      for (const [resources, ...faults] of cases) await assertFaults(resources, faults);
     });
-    const target = keys('a', 'b');
-    await assertFaults([target, other({ references: 'none' })], ['other: foreignKeys.to.references:']);
-    await assertFaults([target, other({ references: 'other' })], ['other: foreignKeys.to.references:']);
-    await assertFaults(
-      [target, other({ columns: ['q', 'p'] })],
-      Array(2).fill('other: foreignKeys.to.references:'),
-    );
-    await assertFaults([target, other({ columns: ['p'] })], ['other: foreignKeys.to.references:']);
-    await assertFaults([target, other({ columns: ['p', 'x'] })], ['other: foreignKeys.to.columns:']);
-    await assertFaults([target, other({ onDelete: 'boom' })], ['other: foreignKeys.to.onDelete:']);
-    await assertFaults([target, other({ onDelete: 'setNull' })], ['other: foreignKeys.to.onDelete:']);
-    await assertFaults([target, other({ why: 1 })], ['other: foreignKeys.to.why:']);
-    for (const name of ['p', 'link_id', 'id', 'a__b'])
-      await assertFaults([target, other({}, name)], [`other: foreignKeys.${name}:`]);
-    await assertFaults([{ ...target, foreignKeys: 5 }], ['one: foreignKeys:']);
-    await assertFaults(
-      [target, { model: 'other', columns: { one: { type: 'foreignKey', references: 'one' } } }],
-      ['other: columns.one.references:'],
-    );
-  });
-
-  test('for two resources with the same model or table', async () => {
-    const a = { model: 'a', columns: {} };
-    await assertFaults([a, a], ['a: model']);
-    await assertFaults([a, { model: 'b', table: 'a', columns: {} }], ['b: methods']);
-    await assertFaults(
-      [
-        { ...a, table: 't' },
-        { ...a, table: 't' },
-      ],
-      ['a: model', 'a: methods'],
-    );
-    await assertFaults([{ ...a, table: 'a' }, a], ['a: model', 'a: methods']);
-    await assertFaults(
-      [
-        { ...a, table: 'x.y.z' },
-        { ...a, model: 'b', table: 'a' },
-      ],
-      ['a: table'],
-    );
-  });
 });
 
 describe('the message of a fault', () => {
