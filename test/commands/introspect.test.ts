@@ -404,6 +404,19 @@ test('defaults and network addresses are printed as the registry has them, and w
   await readAll(database, file, resources.keys());
 });
 
+test('columns whose names suggest a secret are excluded, and no others', async (t) => {
+  const database = await createDatabase();
+  t.after(() => database.drop());
+  const secret = ['pass', 'passphrase', 'pwd', 'hash', 'salt', 'salt2', 'apiKey', 'private_key', 'credentials', 'otp', 'pin', 'cvv', 'ssn', 'iban', 'client_secret', 'access_tokens']; // prettier-ignore
+  const harmless = ['passenger', 'basalt', 'key', 'opinion', 'spin', 'secretary', 'tokenized', 'hashtag'];
+  const columns = [...secret, ...harmless].map((name) => `"${name}" text`).join();
+  await database.sql.unsafe(`create table vault (id serial primary key, ${columns})`);
+  const { resources, stderr } = await introspect(database);
+  const excluded = (resources.get('vault')?.exclude ?? []).map((name) => name.replaceAll('_', ''));
+  assert.deepEqual(excluded, secret.map((name) => name.replaceAll('_', '').toLowerCase())); // prettier-ignore
+  assert.match(stderr, /vault\.pass, .*vault\.access_tokens/);
+});
+
 describe('a database with several schemas', () => {
   let database: TestDatabase;
   before(async () => {
