@@ -1,3 +1,4 @@
+// What an excluded column holds must not show in any answer.
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
@@ -67,27 +68,7 @@ const registry = [
 
 const EXCLUDED = ['salary', 'diary', 'fired', 'chief', 'chief_id', 'payer', 'payer_id', 'price', 'bid', 'marks', 'former', 'past_place']; // prettier-ignore
 const OPERATORS = ['eq', 'ne', 'lt', 'gte', 'in', 'is', 'like', 'ilike', 'contains'];
-const VALUES = [
-  '1',
-  '2',
-  '1000',
-  '2000',
-  '1,2',
-  'null',
-  'true',
-  'false',
-  'ada',
-  'a%',
-  '%',
-  '%se%',
-  '',
-  'x"',
-  '-1',
-  '0.5',
-  '\\',
-  '[1]',
-  'a,1',
-];
+const VALUES = ['1', '2', '1000', '2000', '1,2', 'null', 'true', 'false', 'ada', 'a%', '%', '%se%', '', 'x"', '-1', '0.5', '\\', '[1]', 'a,1']; // prettier-ignore
 
 const TASKS = `
   create table task (id integer primary key, title varchar(255) not null, doer_id integer, judge_id integer, payer_id integer,
@@ -185,14 +166,7 @@ function validParameter(model: string): fc.Arbitrary<string> {
 }
 
 const COLLECTIONS = ['person/', 'task/', 'task_view/', 'seat/'];
-const target = fc.constantFrom(
-  ...COLLECTIONS,
-  ...COLLECTIONS,
-  'person/2/',
-  'task/2/',
-  'task_view/2/',
-  'seat/a,2/',
-);
+const target = fc.constantFrom(...COLLECTIONS, ...COLLECTIONS, 'person/2/', 'task/2/', 'task_view/2/', 'seat/a,2/'); // prettier-ignore
 const isCollection = (where: string): boolean => COLLECTIONS.includes(where);
 
 describe('an excluded column', () => {
@@ -247,7 +221,7 @@ describe('an excluded column', () => {
           if (one.status === 200) assert.ok(!shown(one).text.includes(name), asked);
         }
       }),
-      { numRuns: 400 },
+      { numRuns: 250 },
     );
     assert.deepEqual(seen, new Set([200, 400]));
   });
@@ -271,7 +245,7 @@ describe('an excluded column', () => {
         assert.deepEqual(real, unreal, named);
         assert.equal((real as Answer).status, 400, named);
       }),
-      { numRuns: 300 },
+      { numRuns: 150 },
     );
   });
 });
