@@ -49,9 +49,12 @@ describe('a value', () => {
     test(`of ${about} is stored, shown, kept by a PUT, and found by a filter`, () =>
       all(accepted, async ([sent, shown = sent]) => {
         for (const [method, to, body] of waysIn(name, bodyOf(name, sent))) {
+          const before = method === 'PATCH' ? await rowsOf(service.sql, 'thing') : undefined;
           const { status, text } = await service.send(method, to, body);
           assert.equal(status, method === 'POST' ? 201 : 200, `${method}: ${text}`);
           assert.ok(text.includes(`"${name}":${shown}`), `${method} must show ${shown}: ${text}`);
+          // The PUT before has stored the same value, however it is written.
+          if (before) assert.deepEqual(await rowsOf(service.sql, 'thing'), before, 'no row is rewritten');
         }
         const { json } = await service.request(path);
         await assertRoundTrip(service, path, 'thing');
