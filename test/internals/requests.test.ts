@@ -22,7 +22,8 @@ import {
   parseJsonFields,
   parseJsonFieldsInTurns,
 } from '../../src/resources/records/json-fields.ts';
-import { serveResources } from '../../src/resources/serve/served-resource.ts';
+import { ADMIN } from '../../src/resources/access/access.ts';
+import { createViews } from '../../src/resources/serve/served-resource.ts';
 import { longestTurnOf } from '../http/expect.ts';
 import { countTurns } from '../turns.ts';
 import { describe, test } from 'node:test';
@@ -230,7 +231,7 @@ const registry: readonly Resource[] = [
   },
 ];
 const models = buildModels(registry);
-const measure = serveResources(registry, models, { access: 'default', userModel: 'user' }).get('measure');
+const measure = createViews(registry, models, { access: 'default', userModel: 'user' })(ADMIN).get('measure');
 
 describe('the work on a long body lets other requests run, with the same result', () => {
   test('between the arrays of its columns', async () => {
