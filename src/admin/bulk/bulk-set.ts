@@ -16,8 +16,7 @@ import { confirmationField, confirmCaller, hasPrivilegeColumn } from '../session
 import type { Form } from '../web/form-data.ts';
 import { fieldRow, renderLongTexts } from '../fields/form-fields.ts';
 import { editableColumns } from '../fields/form-page.ts';
-import { ruleErrors } from '../fields/rule-errors.ts';
-import { typedField } from '../fields/form-body.ts';
+import { ruleErrors, typedField } from '../fields/form-body.ts';
 import {
   takesAnyText,
   isCheckbox,

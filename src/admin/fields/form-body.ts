@@ -1,8 +1,10 @@
 // Turns the values of a form into the JSON body of a write, and runs the write.
 import type { Column } from '../../db/schema/model.ts';
 import { TOO_MANY_ELEMENTS } from '../../db/types/array-types.ts';
-import { BrokenRule } from '../../resources/records/conflicts.ts';
-import { addError, type FieldErrors } from '../../errors.ts';
+import { BrokenRule, ruleFaults } from '../../resources/records/conflicts.ts';
+import { addError, Problem, type FieldErrors } from '../../errors.ts';
+import { isDatabaseError } from '../../db/connection/database-errors.ts';
+import type { AdminResource } from '../../resources/serve/admin-resource.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import { jsonFieldInTurns, type JsonField } from '../../resources/records/json-fields.ts';
 import { byFormField, typedPassword } from '../session/password-confirmation.ts';
@@ -10,7 +12,6 @@ import type { ResourceContext } from '../web/admin-context.ts';
 import { shownProblem } from '../web/admin-request.ts';
 import { tooLongFault } from './form-bounds.ts';
 import type { Form } from '../web/form-data.ts';
-import { ruleErrors } from './rule-errors.ts';
 import {
   hidesDefault,
   isSame,
@@ -86,6 +87,13 @@ export type Outcome<T> =
       readonly notice?: string;
       readonly status: number;
     };
+
+/** An error at each column of the database rule that refused a write. The notice on the page names the rule. */
+export function ruleErrors(error: unknown, { model, output, readonly }: AdminResource): FieldErrors {
+  const cause = error instanceof Problem ? error.cause : error;
+  if (!isDatabaseError(cause)) return {};
+  return ruleFaults(cause, { model, columns: output.filter((column) => !readonly.has(column)) });
+}
 
 /**
  * Runs a write. If the form already has errors, only validates the rest, so that all errors are reported at once.
