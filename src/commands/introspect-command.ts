@@ -2,10 +2,17 @@
 import type { CatalogTable } from '../db/schema/catalog.ts';
 import type { Database } from '../db/connection/database.ts';
 import { isDatabaseError } from '../db/connection/database-errors.ts';
-import { hasNullStatement, relationsStatement, SCHEMAS, type Relation } from '../db/schema/relations.ts';
+import {
+  hasNullStatement,
+  relationsStatement,
+  SCHEMAS,
+  viewPlanStatement,
+  type Relation,
+} from '../db/schema/relations.ts';
 import { StartError } from '../errors.ts';
 import { userRemark } from './introspect/existing-users.ts';
-import { introspect, hasServableName, tableName } from './introspect/introspection.ts';
+import { byOid, introspect, hasServableName, tableName } from './introspect/introspection.ts';
+import { proposedKey, type ReadRelations } from './introspect/proposed-keys.ts';
 import { definitionOf, printRegistry } from './introspect/print-registry.ts';
 import { readTablesOf, requireUsableDatabase, runOnCatalog } from '../resources/serve/schema-setup.ts';
 import { servableIntrospection } from './introspect/partial-introspection.ts';
@@ -72,15 +79,25 @@ async function readRelations(
 }
 
 /**
- * Adds the keys of a materialized view: the columns of its unique indexes, if they have no NULL now. It cannot have a constraint
- * that keeps NULL out.
+ * Adds the keys of a materialized view: the columns of its unique indexes. Of another view it is the key of the tables where its
+ * columns come from, if the planner knows that it identifies a row. Neither can have a constraint that keeps NULL out, so they
+ * must have no NULL now.
  */
 async function withProvenKeys(
   relation: Relation,
   found: CatalogTable | undefined,
+  read: ReadRelations,
   database: Database,
 ): Promise<Relation> {
-  if (relation.kind !== 'm' || !relation.isReadable || !found) return relation;
+  if (!relation.isReadable || !found) return relation;
+  if (relation.kind === 'v' && relation.keys.length === 0) {
+    const { fields } = proposedKey(relation, read) ?? {};
+    const isKey = fields && (await isDistinct(found, fields, database));
+    return isKey && (await hasNull(found, fields, database)) === false
+      ? { ...relation, keys: [fields] }
+      : relation;
+  }
+  if (relation.kind !== 'm') return relation;
   const keys: (readonly string[])[] = [];
   for (const { unique, partial, fields } of found.indexes) {
     if (!unique || partial) continue;
@@ -89,6 +106,21 @@ async function withProvenKeys(
     if (!isNull) keys.push(fields);
   }
   return { ...relation, keys };
+}
+
+/** Whether the planner knows that the fields identify a row of a view. */
+async function isDistinct(
+  { name }: CatalogTable,
+  fields: readonly string[],
+  database: Database,
+): Promise<boolean> {
+  const plan = (isJoined: boolean) => runOnCatalog(database, viewPlanStatement(name, fields, isJoined));
+  try {
+    return (await plan(false)) === (await plan(true));
+  } catch (error) {
+    if (isDatabaseError(error)) return false;
+    throw error;
+  }
 }
 
 /** Whether a row has NULL in one of the fields; undefined if the view cannot be read now. */
@@ -116,8 +148,9 @@ export async function introspectCommand(args: readonly string[], io: Io): Promis
     const names = relations.filter(hasServableName).map(tableName);
     const catalog = await readTablesOf(database, names);
     const keyed: Relation[] = [];
+    const read = byOid(relations, catalog);
     for (const relation of relations)
-      keyed.push(await withProvenKeys(relation, catalog.get(tableName(relation)), database));
+      keyed.push(await withProvenKeys(relation, catalog.get(tableName(relation)), read, database));
     const { remarks, ...found } = servableIntrospection(introspect(keyed, catalog), catalog);
     const others =
       unread.length > 0 && table.length === 0 ? [`Not read: the ${listed(unread)} (--schema NAME).`] : [];

@@ -250,18 +250,22 @@ function partitionCounts(relations: readonly Relation[]): Map<string, number> {
 
 const pathOf = ({ schema, name }: Pick<Relation, 'schema' | 'name'>): string => `${schema}.${name}`;
 
+/** What was read of the relations that can be served. */
+export const byOid = (relations: readonly Relation[], catalog: Catalog): ReadRelations =>
+  new Map(
+    relations.flatMap((relation) => {
+      const found = hasServableName(relation) ? catalog.get(tableName(relation)) : undefined;
+      return found ? [[found.oid, { relation, found }] as const] : [];
+    }),
+  );
+
 /** Builds a registry for the existing tables, at the access level `default`: everyone reads, no one writes. */
 export function introspect(relations: readonly Relation[], catalog: Catalog): Introspection {
   const notes: string[] = [];
   const remarks: string[] = [];
   const served: Served[] = [];
   const partitions = partitionCounts(relations);
-  const read = new Map(
-    relations.flatMap((relation) => {
-      const found = hasServableName(relation) ? catalog.get(tableName(relation)) : undefined;
-      return found ? [[found.oid, { relation, found }] as const] : [];
-    }),
-  );
+  const read = byOid(relations, catalog);
   const hasNamesake = ({ name, schema }: Relation): boolean =>
     relations.some((other) => other.name === name && other.schema !== schema && !other.isPartition);
   for (const relation of relations.filter(({ isPartition }) => !isPartition)) {

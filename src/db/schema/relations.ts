@@ -32,8 +32,8 @@ export interface Relation {
   readonly isReadable: boolean;
   readonly comment: string | null;
   /**
-   * The columns of a view that identify a row: they are unique and NOT NULL in its only table. Those of a materialized view
-   * are empty, see `provenKeys`.
+   * The columns of a view that identify a row: they are unique and NOT NULL in its only table. Those of other views are empty, see
+   * `withProvenKeys`.
    */
   readonly keys: readonly (readonly string[])[];
   /** Whether a materialized view could not be asked for its keys. */
@@ -245,6 +245,23 @@ export const hasNullStatement = (table: string, fields: readonly string[]): Stat
     sql`select (exists (select from ${raw(quotedTable(table))} where ${raw(fields.map((field) => `${quotedName(field)} is null`).join(' or '))}))::text`,
     oneCell((cell) => text(cell) === 'true'),
   );
+
+/**
+ * The plan of reading these fields of a view; with `isJoined`, also of joining the view by them. If both are the same, the planner
+ * knows that they identify a row: it leaves out a left join that can neither remove nor repeat rows.
+ */
+export function viewPlanStatement(
+  view: string,
+  fields: readonly string[],
+  isJoined: boolean,
+): Statement<string> {
+  const [name, names] = [quotedTable(view), fields.map(quotedName).join()];
+  const joined = isJoined ? ` left join ${name} y using (${names})` : '';
+  return createStatement(
+    raw(`explain (costs off) select from (select ${names} from ${name} offset 0) x${joined}`),
+    (rows) => rows.map(([line]) => text(line)).join('\n'),
+  );
+}
 
 /** The name of a constraint, and the table whose writes it may refuse. */
 export interface ConstraintName {
