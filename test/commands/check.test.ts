@@ -40,6 +40,15 @@ const BOOK = {
 const { secret, reader, added } = BOOK.columns;
 const UNTITLED = { ...BOOK, columns: { secret, reader, added } };
 
+/** The settings of a command: a database, and a registry in a file. */
+async function settingsOf(
+  databaseUrl: string,
+  resources: readonly unknown[],
+): Promise<Record<string, string>> {
+  const folder = await folderWith({ 'r.mjs': `export default ${JSON.stringify(resources)};` });
+  return { DATABASE_URL: databaseUrl, RESOURCES: `${folder}/r.mjs` };
+}
+
 describe('vitrine check', () => {
   const role = `checker_${randomBytes(4).toString('hex')}`;
   let database: TestDatabase;
@@ -66,8 +75,7 @@ describe('vitrine check', () => {
     resources: readonly unknown[],
     { words = ['check'], env = {}, ...options }: RunOptions & { words?: readonly string[] } = {},
   ): Promise<Ended> {
-    const folder = await folderWith({ 'r.mjs': `export default ${JSON.stringify(resources)};` });
-    return run(words, { env: { DATABASE_URL: url, RESOURCES: `${folder}/r.mjs`, ...env }, ...options });
+    return run(words, { env: { ...(await settingsOf(url, resources)), ...env }, ...options });
   }
 
   test('what fits and is not dangerous is one line', async () => {
@@ -247,9 +255,9 @@ describe('vitrine check', () => {
       .simple();
     const text = { type: 'string' };
     const person = { model: 'person', columns: { nick: { ...text, unique: true }, tag: text } };
-    const folder = await folderWith({ 'r.mjs': `export default ${JSON.stringify([person])};` });
+    const { RESOURCES = '' } = await settingsOf(url, [person]);
     const found = async (query: string): Promise<number> => {
-      const service = await serve(url, `${folder}/r.mjs`);
+      const service = await serve(url, RESOURCES);
       const { json } = await request(service.base, `/api/person/?${query}`);
       await service.stop();
       return json.objects.length as number;
@@ -475,8 +483,7 @@ describe('texts for constraints', () => {
       const expected = unknown.map(
         (name) => `${model}: constraints.${name}: ${model} has no constraint or unique index of this name`,
       );
-      const folder = await folderWith({ 'r.mjs': `export default ${JSON.stringify([resource])};` });
-      const env = { DATABASE_URL: database.url, RESOURCES: `${folder}/r.mjs` };
+      const env = await settingsOf(database.url, [resource]);
       const { code, stdout } = await run(['check', '--json'], { env });
       const { errors, warnings } = JSON.parse(stdout);
       assert.deepEqual([code, errors], [0, []]);
@@ -538,8 +545,7 @@ describe('sequences and publications', () => {
       access: 'user',
       ...resource,
     }));
-    const folder = await folderWith({ 'r.mjs': `export default ${JSON.stringify([user, ...models])};` });
-    const env = { DATABASE_URL: database.url, RESOURCES: `${folder}/r.mjs` };
+    const env = await settingsOf(database.url, [user, ...models]);
     const { code, stdout, stderr } = await run(['check', '--json'], { env });
     assert.equal(code, 0, stdout + stderr);
     return (JSON.parse(stdout).warnings as { kind: string; text: string }[])
@@ -571,8 +577,7 @@ describe('sequences and publications', () => {
 
   test('a command names a sequence behind the table of the users', async () => {
     await database.sql`insert into "user" (id, username, password, email) values (1, 'ada', '', '')`;
-    const folder = await folderWith({ 'r.mjs': `export default ${JSON.stringify([user])};` });
-    const env = { DATABASE_URL: database.url, RESOURCES: `${folder}/r.mjs` };
+    const env = await settingsOf(database.url, [user]);
     const words = ['user', 'add', 'bob', '--set', 'email=b'];
     const { code, stderr } = await run(words, { env, input: 'a long secret' });
     assert.equal(code, 1);
@@ -603,10 +608,8 @@ describe('vitrine check, with keys of several columns', () => {
   after(() => database.drop());
 
   async function check(resources: readonly unknown[], ...options: string[]): Promise<Ended> {
-    const folder = await folderWith({ 'r.mjs': `export default ${JSON.stringify(resources)};` });
-    return run(['check', ...options], {
-      env: { DATABASE_URL: database.url, RESOURCES: `${folder}/r.mjs`, ACCESS: 'default' },
-    });
+    const env = await settingsOf(database.url, resources);
+    return run(['check', ...options], { env: { ...env, ACCESS: 'default' } });
   }
 
   const views: [about: string, index: string, said: RegExp][] = [
@@ -673,10 +676,7 @@ describe('vitrine check, with keys of several columns', () => {
     test(`setNull on a foreign key with ${about} columns`, async () => {
       const two = { model: 'two', primaryKey: { columns: ['x', 'y'] }, columns: { x: strict, y: strict } };
       const foreignKeys = { two: { columns: ['a', 'b'], references: 'two', onDelete: 'setNull' } };
-      const folder = await folderWith({
-        'r.mjs': `export default ${JSON.stringify([two, { model: 'one', columns, foreignKeys }])};`,
-      });
-      const env = { DATABASE_URL: database.url, RESOURCES: `${folder}/r.mjs` };
+      const env = await settingsOf(database.url, [two, { model: 'one', columns, foreignKeys }]);
       const printed = await run(['schema'], { env });
       assert.equal(printed.code, code, printed.stderr);
       assert.match(printed.stdout + printed.stderr, said);
