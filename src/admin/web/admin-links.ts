@@ -69,7 +69,7 @@ const encode = ({ name, value }: Parameter): string =>
 const NEEDLESS = /%(?:24|2C|2F|3A|3B|3F|40|5B|5C|5D|5E|60|7B|7C|7D)/g;
 
 /** A shorter spelling of a query. Browsers encode most characters of a form, which makes long lists too long. */
-export const compactQuery = (query: string): string =>
+const compactQuery = (query: string): string =>
   query.replaceAll('%20', '+').replace(NEEDLESS, decodeURIComponent);
 
 const encodeShort = ({ name, value }: Parameter): string =>
