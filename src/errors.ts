@@ -1,5 +1,6 @@
 // Errors with a public message: those that become responses, and those that keep the service from starting.
 import { STATUS_CODES } from 'node:http';
+import { textOf } from './messages.ts';
 
 /** Error messages by query parameter or body field. */
 export type FieldErrors = Record<string, string[]>;
@@ -92,7 +93,7 @@ export function badQuery(errors: FieldErrors): Problem {
 
 /** A 400 for invalid body fields. @param note a sentence about the whole body, with a leading space */
 export const badBody = (errors: FieldErrors, note = ''): Problem =>
-  new Problem(400, `The body has fields that cannot be used.${note}`, {
+  new Problem(400, `${textOf({ code: 'invalidBody' })}${note}`, {
     errors: firstErrors(errors, 'fields'),
   });
 

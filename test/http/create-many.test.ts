@@ -6,7 +6,7 @@ import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { after, before, describe, test } from 'node:test';
 
-const DEFAULTS = ['a', 'b', 'c', 'd', 'e', 'f'];
+const DEFAULTS = [...'abcdefghij'];
 
 const RESOURCES: Resource[] = [
   user,
@@ -257,18 +257,16 @@ describe('a POST with an array', () => {
     await service.sql`alter table bare drop constraint computed`;
   });
 
-  test('may have at most 32 different sets of fields', async () => {
-    const sets = Array.from({ length: 33 }, (_, bits) =>
+  test('may have any number of different sets of fields', async () => {
+    const sets = Array.from({ length: 1_000 }, (_, bits) =>
       Object.fromEntries(DEFAULTS.filter((_name, bit) => (bits >> bit) % 2 === 1).map((name) => [name, 'y'])),
     );
-    const created = await post('varied', sets.slice(0, 32));
+    const created = await post('varied', sets);
     assert.equal(created.status, 201);
     assert.deepEqual(
       created.json.map((record: Record<string, unknown>) => DEFAULTS.map((name) => record[name])),
-      sets.slice(0, 32).map((set) => DEFAULTS.map((name) => set[name] ?? 'x')),
+      sets.map((set) => DEFAULTS.map((name) => set[name] ?? 'x')),
     );
-    const { status, json } = await post('varied', sets);
-    assert.deepEqual([status, json.detail], [400, 'The records have more than 32 different sets of fields.']);
   });
 
   test('needs the same credentials as a POST of one record', async () => {

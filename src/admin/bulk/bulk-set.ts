@@ -2,7 +2,7 @@
 import type { Column } from '../../db/schema/model.ts';
 import { notFound, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import { BrokenRule } from '../../resources/records/conflicts.ts';
+import { BrokenRule } from '../../resources/records/explain.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
 import {
   selectedRecords,

@@ -1,7 +1,7 @@
 // Turns the values of a form into the JSON body of a write, and runs the write.
 import type { Column } from '../../db/schema/model.ts';
 import { TOO_MANY_ELEMENTS } from '../../db/types/array-types.ts';
-import { BrokenRule, ruleFaults } from '../../resources/records/conflicts.ts';
+import { BrokenRule, ruleFaults } from '../../resources/records/explain.ts';
 import { addError, Problem, type FieldErrors } from '../../errors.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import type { AdminResource } from '../../resources/serve/admin-resource.ts';

@@ -2,9 +2,8 @@
 import { LostWrite } from '../../db/connection/database-errors.ts';
 import type { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import { StillReferenced } from '../../resources/references/blocked-deletions.ts';
 import type { TransactionGuard } from '../../resources/records/bulk-operations.ts';
-import { SuppressedWrite } from '../../resources/records/write-result.ts';
+import { StillReferenced, SuppressedWrite } from '../../resources/records/explain.ts';
 import type { Selection } from '../../query/selection.ts';
 import {
   confirmationField,

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import type { FieldErrors } from '../../errors.ts';
-import { BrokenRule } from '../../resources/records/conflicts.ts';
+import { BrokenRule } from '../../resources/records/explain.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { PIECE } from '../web/html.ts';
 import type { ImportFile } from './import-file.ts';

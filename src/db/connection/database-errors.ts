@@ -1,5 +1,6 @@
 // Recognizes the errors of PostgreSQL, the driver and the network, and turns them into answers to clients.
-import { Problem, StartError, unavailable } from '../../errors.ts';
+import { Problem, StartError, unavailable as unavailableFor } from '../../errors.ts';
+import { textOf, type MessageCode } from '../../messages.ts';
 import type { Column, Model } from '../schema/model.ts';
 
 /** An error of postgres.js or Node. Its `code` is the SQLSTATE (five characters) of a server error, or a name. */
@@ -30,12 +31,8 @@ export const isOfTable = ({ table, schema }: Model, error: DatabaseError): boole
 export const duplicateColumns = (model: Model, error: DatabaseError): readonly Column[] =>
   isOfTable(model, error) ? (model.uniques.get(error.constraint_name ?? '') ?? []) : [];
 
-const BUSY = 'The database is busy. Try again.';
-export const UNAVAILABLE = 'The database is unavailable. Try again.';
+export const UNAVAILABLE = textOf({ code: 'unavailable' });
 
-/** What a trigger or a rule refused, when it does not say more. */
-export const NOT_ALLOWED = 'A rule of the database does not allow this.';
-const VALUES_REFUSED = 'A rule of the database does not allow these values.';
 /** The `routine` of an error from RAISE in a trigger or function, which may have any SQLSTATE. */
 const RAISED = 'exec_stmt_raise';
 /** SQLSTATEs of failures of the service. In an error from RAISE they do not mean this: it is a rule of the database. */
@@ -100,61 +97,59 @@ export const isRetryable = (error: Error): boolean =>
 export const QUERY_CANCELED = '57014';
 
 /** The answers to what passes, for each SQLSTATE, its two-character class, or a name from the driver or Node. */
-const PASSING: Readonly<Record<string, string>> = {
-  '08': UNAVAILABLE,
-  '25006': UNAVAILABLE,
-  '28': UNAVAILABLE,
-  '3D': UNAVAILABLE,
-  '40': BUSY,
-  '53': BUSY,
-  '55P03': BUSY,
-  '57': UNAVAILABLE,
-  [QUERY_CANCELED]: 'The database took too long. Request less data, or try again.',
+const PASSING: Readonly<Record<string, MessageCode>> = {
+  '08': 'unavailable',
+  '25006': 'unavailable',
+  '28': 'unavailable',
+  '3D': 'unavailable',
+  '40': 'busy',
+  '53': 'busy',
+  '55P03': 'busy',
+  '57': 'unavailable',
+  [QUERY_CANCELED]: 'canceled',
   // The server or the file of a foreign table.
-  '58': UNAVAILABLE,
-  HV000: UNAVAILABLE,
-  HV001: UNAVAILABLE,
-  HV00L: UNAVAILABLE,
-  HV00M: UNAVAILABLE,
-  HV00N: UNAVAILABLE,
-  CONNECTION_CLOSED: UNAVAILABLE,
-  CONNECTION_ENDED: UNAVAILABLE,
-  CONNECTION_DESTROYED: UNAVAILABLE,
-  CONNECT_TIMEOUT: UNAVAILABLE,
-  NO_PRIMARY: UNAVAILABLE,
-  ECONNREFUSED: UNAVAILABLE,
-  ECONNRESET: UNAVAILABLE,
-  EPIPE: UNAVAILABLE,
-  ETIMEDOUT: UNAVAILABLE,
-  EHOSTUNREACH: UNAVAILABLE,
-  ENETUNREACH: UNAVAILABLE,
-  ENOTFOUND: UNAVAILABLE,
-  EAI_AGAIN: UNAVAILABLE,
-  ENOENT: UNAVAILABLE,
+  '58': 'unavailable',
+  HV000: 'unavailable',
+  HV001: 'unavailable',
+  HV00L: 'unavailable',
+  HV00M: 'unavailable',
+  HV00N: 'unavailable',
+  CONNECTION_CLOSED: 'unavailable',
+  CONNECTION_ENDED: 'unavailable',
+  CONNECTION_DESTROYED: 'unavailable',
+  CONNECT_TIMEOUT: 'unavailable',
+  NO_PRIMARY: 'unavailable',
+  ECONNREFUSED: 'unavailable',
+  ECONNRESET: 'unavailable',
+  EPIPE: 'unavailable',
+  ETIMEDOUT: 'unavailable',
+  EHOSTUNREACH: 'unavailable',
+  ENETUNREACH: 'unavailable',
+  ENOTFOUND: 'unavailable',
+  EAI_AGAIN: 'unavailable',
+  ENOENT: 'unavailable',
 };
-
-const BAD_VALUE = 'The database does not accept one of the values.';
 
 /**
  * The answers to a write that the database refuses, for each SQLSTATE or its class. Operations explain some of these errors better
  * (duplicates, references). In a read, the same errors are faults of a view or a function.
  */
-const WRITE_ANSWERS: Readonly<Record<string, readonly [status: number, detail: string]>> = {
-  '0A000': [400, 'The database does not support this for a column of this type.'],
-  '22': [400, BAD_VALUE],
-  '23000': [400, VALUES_REFUSED],
-  '23001': [409, 'Other records refer to this one.'],
-  '23502': [400, 'A value that the database requires is missing.'],
-  '23503': [409, 'Other records refer to this one, or a record that it refers to does not exist.'],
-  '23505': [409, 'A record with the same value already exists.'],
-  '23514': [400, VALUES_REFUSED],
-  '23P01': [409, 'The values conflict with those of another record.'],
+const WRITE_ANSWERS: Readonly<Record<string, readonly [status: number, code: MessageCode]>> = {
+  '0A000': [400, 'notSupported'],
+  '22': [400, 'badValue'],
+  '23000': [400, 'valuesNotAllowed'],
+  '23001': [409, 'referenced'],
+  '23502': [400, 'valueMissing'],
+  '23503': [409, 'badReference'],
+  '23505': [409, 'duplicate'],
+  '23514': [400, 'valuesNotAllowed'],
+  '23P01': [409, 'conflict'],
   // A trigger that runs before the write has changed or deleted the same row.
-  '27000': [409, NOT_ALLOWED],
-  '44000': [400, VALUES_REFUSED],
-  '54': [400, 'A value is too large for the database.'],
-  '54001': [400, 'The database cannot process this: values are nested too deeply.'],
-  P0: [400, NOT_ALLOWED],
+  '27000': [409, 'notAllowed'],
+  '44000': [400, 'valuesNotAllowed'],
+  '54': [400, 'tooLarge'],
+  '54001': [400, 'tooDeep'],
+  P0: [400, 'notAllowed'],
 };
 
 /** The entry of a table for the code of an error, or for its class. */
@@ -168,8 +163,11 @@ export class LostWrite extends Error {
   }
 }
 
-const LOST =
-  'The database did not answer. It is not known whether the change was made: check before you try again.';
+const problem = (status: number, code: MessageCode): Problem => new Problem(status, textOf({ code }));
+
+/** A 503; `retryAfter` is in seconds. */
+const unavailable = (code: MessageCode, retryAfter?: number): Problem =>
+  unavailableFor(textOf({ code }), retryAfter);
 
 /** Whether a function of a trigger raised the error, such as for a reference in another table. */
 export const isInFunction = ({ where }: DatabaseError): boolean => where !== undefined;
@@ -192,18 +190,17 @@ const NOT_POPULATED = 'ExecOpenScanRelation';
  * others, which are faults of the database unless they are `refusal`s of a write.
  */
 export function toProblem(error: unknown): Problem | undefined {
-  if (error instanceof LostWrite) return unavailable(LOST);
+  if (error instanceof LostWrite) return unavailable('lostWrite');
   if (!isDatabaseError(error) || isRefusedByRaise(error)) return undefined;
   const { code, routine } = error;
-  if (code === LIMIT_EXCEEDED)
-    return new Problem(503, 'The database needs too much space for this. Request less data.');
-  if (isUnencodable(error)) return new Problem(400, BAD_VALUE);
-  if (code === '55000' && routine === NOT_POPULATED) return unavailable('The data is not ready. Try again.');
-  const detail = entryOf(PASSING, error);
-  if (detail !== undefined) return unavailable(detail);
+  if (code === LIMIT_EXCEEDED) return problem(503, 'tooMuchSpace');
+  if (isUnencodable(error)) return problem(400, 'badValue');
+  if (code === '55000' && routine === NOT_POPULATED) return unavailable('notReady');
+  const passing = entryOf(PASSING, error);
+  if (passing !== undefined) return unavailable(passing);
   // For instance a database that accepts no connections (55000), or a role that lost its privilege to connect (42501).
   const isRefused = code.length === 5 && isConnectionError(error);
-  return isRefused || isNetworkError(error) ? unavailable(UNAVAILABLE) : undefined;
+  return isRefused || isNetworkError(error) ? unavailable('unavailable') : undefined;
 }
 
 /** Whether RAISE chose a code that otherwise means a failure of the service. */
@@ -245,15 +242,15 @@ export function refusal(
   const { code, routine } = error;
   const passing = toProblem(error);
   if (passing) return passing;
-  if (code === '42501' && routine === POLICY) return new Problem(400, VALUES_REFUSED);
-  if (REFERENCES.test(code) && isInFunction(error)) return new Problem(409, NOT_ALLOWED);
+  if (code === '42501' && routine === POLICY) return problem(400, 'valuesNotAllowed');
+  if (REFERENCES.test(code) && isInFunction(error)) return problem(409, 'notAllowed');
   const isOwn = !isRaised(error);
   if (isOwn && (code === SEQUENCE_EXHAUSTED || (code === TOO_DEEP && isInFunction(error)))) return undefined;
   if (isOwn && OF_VALUES.test(code) && !isOfValues(error, values, model)) return undefined;
   const known = entryOf(WRITE_ANSWERS, error);
   const isRule = isOwn ? isInFunction(error) && CARDINALITY.test(code) : !known || NOT_RAISED.test(code);
   const answer = isRule ? WRITE_ANSWERS['P0'] : known;
-  return answer && new Problem(...answer);
+  return answer && problem(...answer);
 }
 
 /** A fault of the database in a write: its message is the reason, for the log and for admins. Clients get a 500. */
@@ -343,11 +340,7 @@ export function isTemporarilyUnavailable(error: unknown): boolean {
 }
 
 /** Why a long write was canceled while other clients waited for its connection. */
-export const longWrite = (): Problem =>
-  unavailable(
-    'The change took too long, perhaps because a record was locked, and other clients were waiting. Try again.',
-  );
+export const longWrite = (): Problem => unavailable('writeCanceled');
 
 /** Why an anonymous read was canceled at its time limit. */
-export const tooLong = (): Problem =>
-  unavailable('The query takes too long. Request less data, or try again.', 5);
+export const tooLong = (): Problem => unavailable('readTooLong', 5);

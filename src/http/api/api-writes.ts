@@ -3,13 +3,13 @@ import type { Settings } from '../../config.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { ClientGone, type Requester } from '../../db/lanes/requester.ts';
 import { Problem, unavailable } from '../../errors.ts';
-import { MAX_RECORDS } from '../../resources/records/create-many.ts';
+import { MAX_RECORDS } from '../../resources/records/create-records.ts';
 import {
   parseJsonBodyInTurns,
   parseJsonFieldsInTurns,
   type JsonFields,
 } from '../../resources/records/json-fields.ts';
-import type { InsertedRecord } from '../../query/statements/insert-many.ts';
+import type { WrittenRecord } from '../../query/statements/write-plan.ts';
 import { EXISTS, type CreatedRecord, type Operations } from '../../resources/records/operations.ts';
 import type { Versions } from '../../resources/records/read-record.ts';
 import { accessOf, meets } from '../../resources/access/access.ts';
@@ -109,12 +109,12 @@ const isMinimal = (request: ApiRequest): boolean => preference(request.headers, 
 function createdManyReply(
   request: ApiRequest,
   { model }: ServedResource,
-  records: readonly InsertedRecord[],
+  records: readonly WrittenRecord[],
 ): Reply {
   const keysOnly = isMinimal(request);
   const isNumber = model.primaryKey.type.json === 'bare';
-  const parts = records.map(({ json: record, key }) =>
-    keysOnly ? Buffer.from(isNumber ? key : JSON.stringify(key)) : record,
+  const parts = records.map(({ json: record, id }) =>
+    keysOnly ? Buffer.from(isNumber ? id : JSON.stringify(id)) : record,
   );
   const separated = parts.flatMap((part, index) => (index === 0 ? [part] : [COMMA, part]));
   const applied = [

@@ -4,7 +4,7 @@ import type { JsonSchema } from '../../db/types/column-type.ts';
 import { namedColumns } from '../../db/schema/model.ts';
 import { isForAdmins, isOpen } from '../../resources/access/access.ts';
 import { hasChosenKey, hasWriters, type ServedResource } from '../../resources/serve/served-resource.ts';
-import { MAX_RECORDS } from '../../resources/records/create-many.ts';
+import { MAX_RECORDS } from '../../resources/records/create-records.ts';
 import { POSITION_HEADER } from '../message/write-position.ts';
 import { listParameters } from './openapi-parameters.ts';
 import { errorResponses, refTo } from './openapi-shared.ts';

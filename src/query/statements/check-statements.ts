@@ -15,6 +15,7 @@ import {
 import { source } from '../source.ts';
 import { jsonText } from '../../db/types/column-type-parts.ts';
 import { cast } from '../../db/types/column-types.ts';
+import { cellAlias, cellOf, rowsSql } from './value-rows.ts';
 
 /** A check that only the database can make. The statement that writes makes it too. */
 export type Check = FieldCheck | ReferenceCheck;
@@ -63,7 +64,7 @@ export const isReferenceCheck = (check: Check): check is ReferenceCheck => 'valu
 
 /**
  * The alias of the row that a statement has found and locked. Its additional columns, such as "vitrine version" in
- * write-sql.ts, have names that no table has.
+ * write.ts, have names that no table has.
  */
 export const FOUND = 'f';
 
@@ -199,6 +200,83 @@ export function checkStatement(
 ): Statement<boolean[]> {
   const results = checksSql(checks.map((check) => bindCheck(check, value)));
   return createStatement(sql`select ${results} from ${rowToCheck(model, id)}`, oneCell(booleans));
+}
+
+/** The values of a row of `wanted`. */
+const wantedValues = (columns: readonly unknown[]): Fragment[] =>
+  columns.map((_, index) => sql`wanted.${cellAlias(index)}`);
+
+/** Keys that must belong to records of the model that a foreign key refers to. */
+export interface WantedKeys {
+  readonly foreignKey: Column;
+  /** The values of its columns, for each key. */
+  readonly keys: readonly (readonly (string | null)[])[];
+}
+
+/** The values of several columns, see `cellOf`. */
+const cellsOf = (columns: readonly Column[], rows: readonly (readonly (string | null)[])[]): Fragment[] =>
+  columns.map((_, index) => cellOf(rows.map((row) => row[index] ?? null)));
+
+export const wantedCells = ({ foreignKey, keys }: WantedKeys): Fragment[] =>
+  cellsOf(partsOf(foreignKey), keys);
+
+/**
+ * Whether the model has a record with these values.
+ * @param types the columns whose types the values have
+ */
+function isStoredSql(
+  model: Model,
+  columns: readonly Column[],
+  values: readonly Fragment[],
+  types = columns,
+): Fragment {
+  const same = columns.map(
+    (column, index) =>
+      sql`${reference('r', column)} = ${cast(values[index] ?? EMPTY, types[index] ?? column)}`,
+  );
+  return sql`exists (select from ${source(model, 'r')} where ${join(same, ' and ')})`;
+}
+
+/**
+ * Which of the keys exist, as an array in their order.
+ * @param cells see `wantedCells`
+ */
+export function existingSql({ foreignKey, keys }: WantedKeys, cells: readonly Fragment[]): Fragment {
+  const { references } = foreignKey;
+  if (!references) return raw('array[]::bool[]');
+  const isOne = keys.length === 1;
+  const values = isOne ? cells : wantedValues(cells);
+  const isStored = isStoredSql(references, partsOf(references.primaryKey), values, partsOf(foreignKey));
+  if (isOne) return sql`array[${isStored}]`;
+  return sql`array(select ${isStored} from ${rowsSql('wanted', cells, keys.length)} order by position)`;
+}
+
+/** Asks which of the keys exist. @returns for each foreign key the answers in the order of its keys */
+export function existingKeysStatement(wanted: readonly WantedKeys[]): Statement<boolean[][]> {
+  const results = wanted.map((one) => existingSql(one, wantedCells(one)));
+  return createStatement(sql`select ${join(results, ', ')}`, ([row]) =>
+    wanted.map((_, index) => booleans(row?.[index])),
+  );
+}
+
+/**
+ * Asks which of these combinations of values a stored record or an earlier row has.
+ * @param columns of a unique index, which finds each combination
+ * @param rows the values of the columns
+ */
+export function duplicatesStatement(
+  model: Model,
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+): Statement<boolean[]> {
+  const values = wantedValues(columns);
+  const cells = columns.map((column, index) => cast(values[index] ?? EMPTY, column));
+  const occurrence = sql`row_number() over (partition by ${join(cells, ', ')} order by position)`;
+  const wanted = sql`(select wanted.*, ${occurrence} as n from ${rowsSql('wanted', cellsOf(columns, rows), rows.length)}) wanted`;
+  return createStatement(
+    sql`select array(select n > 1 or ${isStoredSql(model, columns, values)} from ${wanted} order by position)`,
+    oneCell(booleans),
+  );
 }
 
 /** SQLSTATE of a text that is not of its type. */

@@ -4,8 +4,8 @@ import type { Fragment } from '../../db/fragment.ts';
 import { booleans, createStatement, isTrue, oneCell, text, type Statement } from '../../db/rows.ts';
 import { reference, typed, type Column, type Model } from '../../db/schema/model.ts';
 import { allRows } from '../source.ts';
-import type { Change } from './change.ts';
 import { assigned } from './check-statements.ts';
+import type { Change } from './write-plan.ts';
 
 /** Asks which conditions hold for any row `r` of their table. @returns the answers in the order of the conditions */
 const anyRow = (conditions: readonly { model: Model; condition: Fragment }[]): Statement<boolean[]> => {

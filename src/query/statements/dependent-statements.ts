@@ -145,22 +145,6 @@ function deletionClosure(plan: ListPlan, cascades: readonly Edge[], models: read
   return sql`with recursive ${matchedKeys(plan)}, ${DELETED} (model_index, key) as (${first}${steps.length > 0 ? sql` union ${further}` : EMPTY})`;
 }
 
-/**
- * Whether deleting the records that the plan matches would delete this record too.
- * @param cascades the cascading foreign keys that can lead to the record
- */
-export function deletesRecordStatement(
-  plan: ListPlan,
-  cascades: readonly Edge[],
-  models: readonly Model[],
-  model: Model,
-  id: string,
-): Statement<boolean> {
-  const isRecord = sql`g.model_index = ${raw(String(models.indexOf(model)))} and ${typedDeletedKey(model, models.indexOf(model))} = ${typed(id, model.primaryKey)}`;
-  const query = sql`${deletionClosure(plan, cascades, models)} select exists (select from ${DELETED} g where ${isRecord})`;
-  return createStatement(query, oneCell(isTrue));
-}
-
 /** A boolean column of a model: `admin` of the user model, because no bulk deletion may delete an admin. */
 export interface FlagColumn {
   readonly model: Model;
@@ -185,21 +169,25 @@ export const mayLockStatement = ({ table: name }: Model): Statement<boolean> =>
   );
 
 /**
- * Whether deleting the records that the plan matches would delete a record whose boolean column is true.
- * @param cascades the cascading foreign keys that can lead to one of `modelsOfTable`
- * @param modelsOfTable the models with the column's table
+ * Whether deleting the records that the plan matches would delete a record of these models: the one with a key, or any whose boolean
+ * column is true.
+ * @param cascades the cascading foreign keys that can lead to one of the targets
  */
-export function deletesFlaggedStatement(
+export function deletesStatement(
   plan: ListPlan,
   cascades: readonly Edge[],
   models: readonly Model[],
-  modelsOfTable: readonly Model[],
-  { field }: Column,
+  targets: readonly Model[],
+  which: { readonly id: string } | { readonly flag: Column },
 ): Statement<boolean> {
-  const each = modelsOfTable.map((model) => {
+  const each = targets.map((model) => {
     const modelIndex = models.indexOf(model);
-    const isSame = sql`${reference('d', model.primaryKey)} = ${typedDeletedKey(model, modelIndex)}`;
-    return sql`exists (select from ${DELETED} g join ${allRows(model, 'd')} on ${isSame} where g.model_index = ${raw(String(modelIndex))} and d.${identifier(field)})`;
+    const key = reference('d', model.primaryKey);
+    const isMeant =
+      'id' in which
+        ? sql`${key} = ${typed(which.id, model.primaryKey)}`
+        : sql`d.${identifier(which.flag.field)}`;
+    return sql`exists (select from ${DELETED} g join ${allRows(model, 'd')} on ${key} = ${typedDeletedKey(model, modelIndex)} where g.model_index = ${raw(String(modelIndex))} and ${isMeant})`;
   });
   const query = sql`${deletionClosure(plan, cascades, models)} select ${join(each, ' or ')}`;
   return createStatement(query, oneCell(isTrue));

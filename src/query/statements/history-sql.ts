@@ -2,7 +2,6 @@
 import { exactText, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
 import { writtenTable } from '../source.ts';
-import type { Change } from './change.ts';
 import { jsonField, recordJson } from './record-json.ts';
 
 /** What a writing statement records in the history. */
@@ -24,8 +23,8 @@ export const authorSql = (author: { readonly id: string; readonly name: string }
 export type Action = 'create' | 'update' | 'delete';
 
 /** The columns that `returning` provides for the history. */
-export const BEFORE = raw('"vitrine before"');
-export const AFTER = raw('"vitrine after"');
+const BEFORE = raw('"vitrine before"');
+const AFTER = raw('"vitrine after"');
 const KEY = raw('"vitrine key"');
 
 /** The history's part of a `returning` clause: `, … as "vitrine before"` and so on. */
@@ -51,7 +50,7 @@ const object = (fields: readonly Fragment[]): Fragment => {
  */
 export function changedValues(
   alias: string,
-  changes: readonly Pick<Change, 'column'>[],
+  changes: readonly { readonly column: Column }[],
   { columns }: Recording,
   states: readonly [before: string, after: string],
 ): Fragment {

@@ -1,12 +1,19 @@
 // Reads again what a statement has written, where triggers may have changed it since.
 import { arrayText, compile, raw, sql } from '../../db/fragment.ts';
 import { text, type FollowUp, type RawRow } from '../../db/rows.ts';
-import { reference } from '../../db/schema/model.ts';
+import { reference, type Column, type Model } from '../../db/schema/model.ts';
 import { source } from '../source.ts';
 import { cast } from '../../db/types/column-types.ts';
 import { ROOT } from '../plan.ts';
 import { recordJson, rowVersion } from './record-json.ts';
-import type { WriteTarget, WrittenCells } from './write-sql.ts';
+
+/** The positions of cells in the rows of a writing statement. */
+export interface WrittenCells {
+  readonly json: number;
+  readonly version: number;
+  /** Left out if the caller knows the key. */
+  readonly key?: number;
+}
 
 /** @param id the key, for a statement that does not return it */
 export type Reread = (
@@ -19,7 +26,13 @@ export type Reread = (
  * Reads the written records again by their keys. Triggers may also have removed one: it stays as the statement returned it.
  * @returns undefined where a statement returns what is stored
  */
-export function rereadOf({ model, formatted }: Pick<WriteTarget, 'model' | 'formatted'>): Reread | undefined {
+export function rereadOf({
+  model,
+  formatted,
+}: {
+  readonly model: Model;
+  readonly formatted: readonly Column[];
+}): Reread | undefined {
   const { isReread, primaryKey } = model;
   if (!isReread) return undefined;
   const isSame = sql`${reference(ROOT, primaryKey)} = ${cast(raw('wanted.key'), primaryKey)}`;
@@ -42,7 +55,7 @@ export function rereadOf({ model, formatted }: Pick<WriteTarget, 'model' | 'form
         if (!found) return row;
         const cells = [...row];
         cells[json] = found;
-        if (version !== undefined) cells[version] = current;
+        cells[version] = current;
         return cells;
       });
     return { statement: { text: statement, values: [arrayText(keys)], fixed: true }, merge };

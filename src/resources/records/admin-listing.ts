@@ -20,7 +20,6 @@ import { recordStatement, type MakeRecordStatement } from '../../query/statement
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
 import { pageTooLarge } from './api-listing.ts';
 import { checkBody } from './checked-body.ts';
-import { valuesIn } from './conflicts.ts';
 import type { JsonFields } from './json-fields.ts';
 import type { Count, Selection } from '../../query/selection.ts';
 import { createLookUp, LONGEST_NAME, wordsOf, type Found } from './look-up.ts';
@@ -199,8 +198,8 @@ export function createBrowsing(
         return (await database.run(statement, 'read')).every(Boolean);
       } catch (error) {
         // A value that the database does not accept is not stored either.
-        if (isDatabaseError(error) && refusal(error, valuesIn([{ changes }]), resource.model)?.status === 400)
-          return false;
+        const values = changes.map(({ value }) => value);
+        if (isDatabaseError(error) && refusal(error, values, resource.model)?.status === 400) return false;
         throw error;
       }
     },

@@ -2,40 +2,34 @@
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
 import { type Statement } from '../../db/rows.ts';
-import { findColumn, isKeyPart, type Model } from '../../db/schema/model.ts';
-import { duplicateColumns, isDatabaseError, isOfTable } from '../../db/connection/database-errors.ts';
+import { findColumn, isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
-import {
-  bulkDeleteStatement,
-  bulkUpdateStatement,
-  chosenOnly,
-  countStatement,
-  type BulkCounts,
-} from '../../query/statements/bulk-statements.ts';
-import {
-  lockModelStatement,
-  mayLockStatement,
-  type FlagColumn,
-} from '../../query/statements/dependent-statements.ts';
-import type { Change } from '../../query/statements/change.ts';
+import type { ListPlan } from '../../query/plan.ts';
+import type { Selection } from '../../query/selection.ts';
+import { chosenOnly, countStatement } from '../../query/statements/bulk-statements.ts';
 import {
   checkStatement,
   isReferenceCheck,
   type Check,
   type ReferenceCheck,
 } from '../../query/statements/check-statements.ts';
+import {
+  lockModelStatement,
+  mayLockStatement,
+  type FlagColumn,
+} from '../../query/statements/dependent-statements.ts';
+import { compileWrite } from '../../query/statements/write.ts';
+import type { Change, DeletePlan, UpdatePlan } from '../../query/statements/write-plan.ts';
 import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
-import { checkBody, KEY_PART } from './checked-body.ts';
-import type { Browsing } from './admin-listing.ts';
-import type { ListPlan } from '../../query/plan.ts';
-import type { Selection } from '../../query/selection.ts';
-import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
-import type { JsonFields } from './json-fields.ts';
-import { explainRule, isFromTrigger, locateError, UNIQUE_VIOLATION, valuesIn } from './conflicts.ts';
-import { isStillReferenced, StillReferenced } from '../references/blocked-deletions.ts';
-import { missingReference } from '../references/reference-checks.ts';
 import type { Caller } from '../serve/served-resource.ts';
-import { addCheckErrors, suppressed } from './write-result.ts';
+import type { Browsing } from './admin-listing.ts';
+import { checkBody, KEY_PART } from './checked-body.ts';
+import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
+import { explain, suppressed } from './explain.ts';
+import type { JsonFields } from './json-fields.ts';
+import { addCheckErrors } from './write-result.ts';
+
+const NONE: ReadonlySet<Column> = new Set();
 
 const countChanged = (): Problem =>
   new Problem(409, 'The number of selected records has changed since the page was shown. Nothing was done.');
@@ -63,38 +57,6 @@ const atSetColumns = (check: ReferenceCheck, changes: readonly Change[]): Refere
   fieldNames: check.fieldNames.filter((key) => isSet(key, changes)),
 });
 
-/** Turns a database error into a problem that names the cause, where it is known. */
-function explainError(
-  error: unknown,
-  resource: AdminResource,
-  changes: readonly Change[],
-  models: readonly Model[],
-): unknown {
-  if (!isDatabaseError(error)) return error;
-  if (changes.length === 0 && isStillReferenced(error)) {
-    const names = models.filter((model) => isOfTable(model, error)).map(({ name }) => name);
-    return new StillReferenced(
-      'Other records refer to some of the selected records. Nothing was deleted.',
-      names,
-    );
-  }
-  const values = valuesIn([{ changes }]);
-  const missing = missingReference(error, resource, changes);
-  if (missing?.errors) {
-    const errors = Object.entries(missing.errors).filter(([key]) => isSet(key, changes));
-    return explainRule(error, resource, badBody(Object.fromEntries(errors)), values);
-  }
-  const isDuplicate = changes.length > 0 && error.code === UNIQUE_VIOLATION;
-  if (!isDuplicate || isFromTrigger(error, resource.model))
-    return explainRule(error, resource, error, values);
-  const errors: FieldErrors = {};
-  for (const { key } of duplicateColumns(resource.model, error)) {
-    if (isSet(key, changes))
-      addError(errors, key, 'must be unique, so two records cannot have the same value');
-  }
-  return new Problem(409, 'A record with the same value already exists. Nothing was changed.', { errors });
-}
-
 /** The conditions of a bulk operation. Errors of `begin` and `end` roll it back. */
 export interface BulkTerms {
   /** The number of records that the page showed. */
@@ -117,23 +79,26 @@ export function createBulk(
   models: readonly Model[],
 ) {
   /**
-   * Runs the statement, and rolls it back unless it matches the expected number of records and changes no others. Counts them
-   * first, because the statement would lock all of them before it finds another number.
+   * Runs the write, and rolls it back unless it matches the expected number of records and changes no others. Counts them first,
+   * because the statement would lock all of them before it finds another number.
    * @returns how many changed
    */
   async function apply(
-    plan: ListPlan,
-    statement: Statement<BulkCounts>,
-    { expected, begin, end }: BulkTerms,
     resource: AdminResource,
-    changes: readonly Change[] = [],
-    checks: readonly Check[] = [],
+    write: UpdatePlan<ListPlan> | DeletePlan<ListPlan>,
+    { expected, begin, end }: BulkTerms,
   ): Promise<number> {
+    const { changes, checks } = write.kind === 'update' ? write : { changes: [], checks: [] };
     try {
       return await database.transaction(async (transaction) => {
-        if ((await transaction.run(countStatement(plan))) !== expected) throw countChanged();
+        if ((await transaction.run(countStatement(write.rows))) !== expected) throw countChanged();
         await begin?.(transaction);
-        const { matched, attempted, done, results } = await transaction.run(statement);
+        const {
+          matched,
+          attempted,
+          done,
+          checks: results,
+        } = await transaction.run(compileWrite(resource.writes, write));
         if (matched !== expected) throw countChanged();
         const errors: FieldErrors = {};
         addCheckErrors(checks, results, errors);
@@ -145,8 +110,10 @@ export function createBulk(
         return done;
       }, 'bulk');
     } catch (error) {
-      const fault = await locateError(error, { resource, records: [{ changes }], isNew: false }, database);
-      throw explainError(fault, resource, changes, models);
+      const referring = () => models.map((model) => ({ model, excluded: NONE }));
+      const { kind } = write;
+      const records = kind === 'update' ? [changes] : [];
+      throw await explain(error, { resource, kind, scope: 'selection', records, referring }, database);
     }
   }
 
@@ -265,7 +232,7 @@ export function createBulk(
       terms: BulkTerms,
     ): Promise<number> {
       const plan = browsing.plan(resource, selection);
-      await apply(plan, bulkDeleteStatement(plan, caller, resource.recording), terms, resource);
+      await apply(resource, { kind: 'delete', rows: plan, author: caller }, terms);
       return terms.expected;
     },
 
@@ -286,8 +253,8 @@ export function createBulk(
       const plan = browsing.plan(resource, selection);
       const { changes, later } = await check(resource, fields, caller);
       if (changes.length === 0) return 0;
-      const statement = bulkUpdateStatement(plan, changes, later, caller, resource.recording);
-      return apply(plan, statement, terms, resource, changes, later);
+      const write = { kind: 'update', rows: plan, changes, checks: later, author: caller } as const;
+      return apply(resource, write, terms);
     },
   };
 }

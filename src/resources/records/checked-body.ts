@@ -5,7 +5,7 @@ import { hasNaturalKey, isKeyPart, isWholeKey, type Column, type Model } from '.
 import { checkChoice } from '../../db/types/choices.ts';
 import { DigitBudget } from '../../db/types/exponents.ts';
 import { addError, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
-import type { Change } from '../../query/statements/change.ts';
+import type { Change } from '../../query/statements/write-plan.ts';
 import type { Check } from '../../query/statements/check-statements.ts';
 import { addReferenceChecks } from '../references/reference-checks.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';

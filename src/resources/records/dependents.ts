@@ -7,8 +7,7 @@ import { foreignKeysOf, partsOf, type Column, type Model, type OnDelete } from '
 import {
   dependentsStatement,
   furtherDependentsStatement,
-  deletesRecordStatement,
-  deletesFlaggedStatement,
+  deletesStatement,
   referencesStatement,
   type DependentPath,
   type FlagColumn,
@@ -224,7 +223,7 @@ export async function isDependent(
   const model = [plan.model, ...cascades.map((edge) => edge.model)].find((one) => one.name === name);
   if (!model) return false;
   const paths = leadingTo([model], cascades);
-  return database.run(deletesRecordStatement(plan, paths, models, model, id), 'read');
+  return database.run(deletesStatement(plan, paths, models, [model], { id }), 'read');
 }
 
 /** The models with the table of `target` whose records a deletion can reach. Several models may share one table. */
@@ -251,5 +250,5 @@ export async function mayReachFlagged(
   if (await run(reachesTableStatement(plan.model, cascades, target))) return true;
   const targets = modelsOfTable(plan.model, cascades, target);
   if (targets.length === 0) return false;
-  return run(deletesFlaggedStatement(plan, leadingTo(targets, cascades), models, targets, column));
+  return run(deletesStatement(plan, leadingTo(targets, cascades), models, targets, { flag: column }));
 }

@@ -1,42 +1,32 @@
-// Creates, changes and deletes one record, for the API and the admin area.
+// Creates, changes and deletes one record, or creates several, for the API and the admin area.
 import type { Database } from '../../db/connection/database.ts';
-import { sql } from '../../db/fragment.ts';
-import { createStatement, isTrue, oneCell, type Statement } from '../../db/rows.ts';
-import { SERVICE } from '../../db/lanes/requester.ts';
-import { isKeyPart } from '../../db/schema/model.ts';
-import { checkStatement, isReferenceCheck, isRolledBack } from '../../query/statements/check-statements.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
-import { badBody, notFound, Problem, type FieldErrors } from '../../errors.ts';
-import { createMany, type ManyPreferences } from './create-many.ts';
+import { SERVICE } from '../../db/lanes/requester.ts';
+import type { Statement } from '../../db/rows.ts';
+import { isKeyPart } from '../../db/schema/model.ts';
+import { badBody, notFound, Problem, RECORD_BUSY, type FieldErrors } from '../../errors.ts';
+import { checkStatement, isReferenceCheck } from '../../query/statements/check-statements.ts';
+import { compileWrite, notFoundStatement } from '../../query/statements/write.ts';
+import type { FoundRow, WrittenRecord } from '../../query/statements/write-plan.ts';
+import type { Passwords } from '../passwords/password-hashing.ts';
+import { readsExcluded } from '../references/reference-checks.ts';
+import { CallerChanged, type Caller, type ServedResource } from '../serve/served-resource.ts';
+import { checkBody, parseField, type CheckedBody, type Writing } from './checked-body.ts';
+import { createRecords, type CreatePreferences } from './create-records.ts';
+import { explain, suppressed, UNIQUE_VIOLATION, type Attempt } from './explain.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
+import type { JsonFields } from './json-fields.ts';
 import {
   findRecord,
   parseId,
+  recordResult,
   requireId,
   rowVersions,
   withKey,
-  recordResult,
   type RecordResult,
   type Versions,
 } from './read-record.ts';
-import { checkBody, parseField, type CheckedBody, type Writing } from './checked-body.ts';
-import type { JsonFields } from './json-fields.ts';
-import type { Change } from '../../query/statements/change.ts';
-import type { InsertedRecord } from '../../query/statements/insert-many.ts';
-import type { Passwords } from '../passwords/password-hashing.ts';
-import { explainRule, UNIQUE_VIOLATION, locateError, conflictProblem, valuesIn } from './conflicts.ts';
-import { deletionProblem, isStillReferenced } from '../references/blocked-deletions.ts';
-import { readsExcluded } from '../references/reference-checks.ts';
-import { CallerChanged, type Caller, type ServedResource } from '../serve/served-resource.ts';
-import {
-  addCheckErrors,
-  assertChangeable,
-  NO_RECORD,
-  isRewrittenByRule,
-  runWrite,
-  writeOutcome,
-  suppressed,
-} from './write-result.ts';
+import { addCheckErrors, NO_RECORD, runWrite } from './write-result.ts';
 
 /** The answer to a request that requires that a record does not exist. */
 export const EXISTS = 'There is a record with this key already.';
@@ -48,7 +38,20 @@ export interface CreatedRecord extends RecordResult {
 
 export type Operations = ReturnType<typeof createOperations>;
 
-const hasErrors = ({ errors }: CheckedBody): boolean => Object.keys(errors).length > 0;
+const hasErrors = (errors: FieldErrors): boolean => Object.keys(errors).length > 0;
+
+/** Outcome of an UPDATE or DELETE, and whether the caller owns the record. */
+interface WriteOutcome<T extends FoundRow> {
+  readonly result: T;
+  readonly ownership: 'own' | 'others' | 'missing';
+}
+
+/** @throws Problem 404, 403 or 412, in this order of precedence */
+function assertChangeable({ result, ownership }: WriteOutcome<FoundRow>): void {
+  if (ownership === 'missing') throw notFound(NO_RECORD);
+  if (ownership === 'others') throw new Problem(403, 'Only the owner of a record may change or delete it.');
+  if (!result.isMatch) throw new Problem(412, 'The record has changed since it was read.');
+}
 
 /**
  * Operations that read and write one record. Each is one statement, which also runs the checks of a body. The operations check
@@ -89,74 +92,85 @@ export function createOperations(
     body: CheckedBody,
   ): Promise<void> {
     await addFaults(resource, id, body);
-    if (hasErrors(body)) throw badBody(body.errors);
+    if (hasErrors(body.errors)) throw badBody(body.errors);
   }
 
-  const holds = async ({ precondition }: Caller): Promise<boolean> =>
-    !precondition || database.run(createStatement(sql`select ${precondition}`, oneCell(isTrue)), 'write');
-
-  /** Runs a statement that writes, and explains a rejection. The problem's cause is the rejection. */
-  async function write<T>(
+  /**
+   * Changes or deletes a record. If it finds none of the caller's, one query distinguishes a missing record from another owner's. The
+   * statement runs once more when the caller has become the owner in between.
+   * @throws Problem, whose cause is the error of the database; CallerChanged
+   */
+  async function change<T extends FoundRow>(
     statement: Statement<T>,
-    resource: ServedResource,
-    changes: readonly Change[],
-    isNew: boolean,
-  ): Promise<T> {
-    const refused = { resource, records: [{ changes }], isNew };
+    id: string,
+    caller: Caller,
+    attempt: Omit<Attempt, 'scope'> & { readonly resource: ServedResource },
+  ): Promise<WriteOutcome<T>> {
     try {
-      return await runWrite(database, statement);
-    } catch (cause) {
-      if (isDatabaseError(cause) && isRolledBack(cause)) throw suppressed();
-      const error = await locateError(cause, refused, outside);
-      if (!isDatabaseError(error)) throw error;
-      if (isRewrittenByRule(error)) throw suppressed();
-      throw explainRule(
-        error,
-        resource,
-        conflictProblem(error, resource, refused),
-        valuesIn(refused.records),
-      );
+      for (let attempts = 0; attempts < 2; attempts += 1) {
+        const result = await runWrite(database, statement);
+        if (result.isFound) return { result, ownership: 'own' };
+        const why = notFoundStatement(attempt.resource.writes, id, caller);
+        if (!why) return { result, ownership: 'missing' };
+        const { isOwner, holds } = await database.run(why, 'write');
+        if (isOwner === false) return { result, ownership: 'others' };
+        if (!holds) throw new CallerChanged();
+        if (!isOwner) return { result, ownership: 'missing' };
+      }
+    } catch (error) {
+      throw await explain(error, { ...attempt, scope: 'record' }, outside);
     }
-  }
-
-  /** Reads whether the caller owns the record; undefined if there is none, or if records have no owner. */
-  async function isOwner({ writes }: ServedResource, id: string, caller: Caller) {
-    const statement = writes.ownership(id, caller);
-    return statement && database.run(statement, 'write');
+    throw RECORD_BUSY;
   }
 
   /** The version that a record has now; undefined if there is none. */
   const version = async (resource: ServedResource, idText: string): Promise<string | undefined> =>
     (await findRecord(database, resource, idText))?.version;
 
-  /** @param absent an id that must not exist yet */
+  const createAll = (
+    resource: ServedResource,
+    bodies: readonly (JsonFields | undefined)[],
+    caller: Caller,
+    preferences: CreatePreferences,
+    isArray: boolean,
+  ): Promise<readonly WrittenRecord[]> =>
+    createRecords(resource, bodies, caller, {
+      preferences,
+      isArray,
+      database,
+      outside,
+      passwords,
+      requester,
+    });
+
   async function create(
     resource: ServedResource,
     fields: JsonFields,
     caller: Caller,
     isStrict?: boolean,
-    absent?: string,
   ): Promise<CreatedRecord> {
-    const body = await check(fields, resource, { id: undefined, caller, isStrict });
-    // A view or foreign table may allow duplicates, and a trigger may change the existing record instead.
-    const mayRepeat = absent !== undefined && !resource.model.isTable;
-    if (hasErrors(body) || mayRepeat) await rejectFaults(resource, undefined, body);
-    if (mayRepeat && (await version(resource, absent))) throw new Problem(412, EXISTS);
-    const hashed = hashChanges(body.changes, passwords, requester);
-    const changes = hashed instanceof Promise ? await hashed : hashed;
-    const statement = resource.writes.insert({ changes, checks: body.checks, author: caller });
-    const { record, checks } = await write(statement, resource, changes, true);
-    if (!record) {
-      addCheckErrors(body.checks, checks, body.errors);
-      if (hasErrors(body)) throw badBody(body.errors);
-      throw new CallerChanged(); // nothing else keeps the statement from writing
-    }
-    return { json: record.json, version: recordResult(record, resource).version, id: record.id };
+    const [record] = await createAll(resource, [fields], caller, { isStrict }, false);
+    if (!record) throw new Error('the statement has returned no record');
+    const { json, version: sealed } = recordResult(record, resource);
+    return { json, version: sealed, id: record.id };
+  }
+
+  /** All faults of a body, without writing it. Only the write itself reports duplicates. */
+  async function faults(
+    resource: ServedResource,
+    fields: JsonFields,
+    writing: Writing,
+  ): Promise<FieldErrors> {
+    const body = await check(fields, resource, writing);
+    const id = writing.id === undefined ? undefined : parseId(resource, writing.id);
+    await addFaults(resource, id, body);
+    return body.errors;
   }
 
   return {
     version,
     create,
+    faults,
 
     /**
      * Creates the record with this key, which the database does not make.
@@ -179,8 +193,14 @@ export function createOperations(
           throw new Problem(403, 'Only the owner of a record may create it.');
         all.delete(owner.key);
       }
+      if (!model.isTable) {
+        // A view or foreign table may allow duplicates, and a trigger may change the existing record instead.
+        const found = await faults(resource, all, { id: undefined, caller, isStrict });
+        if (hasErrors(found)) throw badBody(found);
+        if (await version(resource, idText)) throw new Problem(412, EXISTS);
+      }
       try {
-        return await create(resource, all, caller, isStrict, idText);
+        return await create(resource, all, caller, isStrict);
       } catch (error) {
         const cause = error instanceof Problem ? error.cause : error;
         const isDuplicate = isDatabaseError(cause) && cause.code === UNIQUE_VIOLATION;
@@ -189,27 +209,13 @@ export function createOperations(
       }
     },
 
-    /** Creates several records, see `createMany`. */
+    /** Creates the records of an array. */
     createMany: (
       resource: ServedResource,
       bodies: readonly (JsonFields | undefined)[],
       caller: Caller,
-      preferences: ManyPreferences,
-    ): Promise<InsertedRecord[]> =>
-      createMany(resource, bodies, caller, preferences, {
-        database,
-        passwords,
-        requester,
-        holds,
-      }),
-
-    /** All faults of a body, without writing it. Only the write itself reports duplicates. */
-    async faults(resource: ServedResource, fields: JsonFields, writing: Writing): Promise<FieldErrors> {
-      const body = await check(fields, resource, writing);
-      const id = writing.id === undefined ? undefined : parseId(resource, writing.id);
-      await addFaults(resource, id, body);
-      return body.errors;
-    },
+      preferences: CreatePreferences,
+    ): Promise<readonly WrittenRecord[]> => createAll(resource, bodies, caller, preferences, true),
 
     async update(
       resource: ServedResource,
@@ -221,24 +227,22 @@ export function createOperations(
     ): Promise<RecordResult> {
       const id = parseId(resource, idText);
       const body = await check(fields, resource, { id: id ?? idText, caller, isStrict });
-      if (hasErrors(body) || id === undefined) await rejectFaults(resource, id, body);
+      if (hasErrors(body.errors) || id === undefined) await rejectFaults(resource, id, body);
       if (id === undefined) throw notFound(NO_RECORD);
-      const hashed = hashChanges(body.changes, passwords, requester, resource);
-      const changes = hashed instanceof Promise ? await hashed : hashed;
-      const expected = rowVersions(resource, versions);
-      const changed = { id, changes, checks: body.checks, author: caller, versions: expected };
-      const statement = resource.writes.update(changed);
-      const attempt = () => write(statement, resource, changes, false);
-      const outcome = await writeOutcome(
-        attempt,
-        () => isOwner(resource, id, caller),
-        () => holds(caller),
-      );
+      const records = await hashChanges([body.changes], passwords, requester, resource);
+      const statement = compileWrite(resource.writes, {
+        kind: 'update',
+        rows: { id, versions: rowVersions(resource, versions) },
+        changes: records.flat(),
+        checks: body.checks,
+        author: caller,
+      });
+      const outcome = await change(statement, id, caller, { resource, kind: 'update', records });
       const { result, ownership } = outcome;
       // The statement did not read the record of another owner, so its checks run now.
       if (ownership === 'others') await addFaults(resource, id, body);
       else addCheckErrors(body.checks, result.checks, body.errors);
-      if (hasErrors(body)) throw badBody(body.errors);
+      if (hasErrors(body.errors)) throw badBody(body.errors);
       assertChangeable(outcome);
       return recordResult(result, resource);
     },
@@ -250,24 +254,14 @@ export function createOperations(
       versions: Versions,
     ): Promise<void> {
       const id = requireId(resource, idText);
-      const expected = rowVersions(resource, versions);
-      const statement = resource.writes.delete({ id, author: caller, versions: expected });
-      try {
-        const outcome = await writeOutcome(
-          () => runWrite(database, statement),
-          () => isOwner(resource, id, caller),
-          () => holds(caller),
-        );
-        assertChangeable(outcome);
-        if (!outcome.result.isDeleted) throw suppressed();
-      } catch (cause) {
-        const error = await locateError(cause, { resource, records: [], isNew: false }, outside);
-        if (!isDatabaseError(error)) throw error;
-        if (isRewrittenByRule(error)) throw suppressed();
-        throw isStillReferenced(error)
-          ? await deletionProblem(error, outside, resource, id)
-          : explainRule(error, resource, error, []);
-      }
+      const rows = { id, versions: rowVersions(resource, versions) };
+      const statement = compileWrite(resource.writes, { kind: 'delete', rows, author: caller });
+      // The foreign key of a view is only in the registry, so it blocks no deletion.
+      const referring = () => [...resource.all.values()].filter((one) => one.model.isTable && one.isReadable);
+      const attempt = { resource, kind: 'delete', records: [], id, referring } as const;
+      const outcome = await change(statement, id, caller, attempt);
+      assertChangeable(outcome);
+      if (!outcome.result.isDeleted) throw suppressed();
     },
   };
 }

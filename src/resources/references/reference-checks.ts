@@ -1,32 +1,32 @@
-// Checks that the foreign keys of a write refer to records, and explains writes that they reject.
-import { isOfTable, type DatabaseError } from '../../db/connection/database-errors.ts';
+// Checks that the foreign keys of a write refer to records.
 import { foreignKeysOf, partsOf, type Column, type Model } from '../../db/schema/model.ts';
-import { addError, badBody, type FieldErrors, type Problem } from '../../errors.ts';
-import type { Change } from '../../query/statements/change.ts';
+import { addError, type FieldErrors } from '../../errors.ts';
+import { textOf, type Message } from '../../messages.ts';
 import {
   isReferenceCheck,
   type Check,
   type ReferenceCheck,
+  type WantedKeys,
 } from '../../query/statements/check-statements.ts';
-import type { WantedKeys } from '../../query/statements/insert-many.ts';
+import type { Change } from '../../query/statements/write-plan.ts';
 import type { ServedResource } from '../serve/served-resource.ts';
 
 export const FOREIGN_KEY_VIOLATION = '23503';
 
-const ABSENT = 'there is no such record';
-
-/** The error of a foreign key that refers to no record, and the fields that it names. */
-interface AbsentReference {
-  readonly fieldNames: readonly string[];
-  readonly fault: string;
-}
-
-/** @param known the columns that the caller has sent or may see */
-function absentReference(foreignKey: Column, known: (part: Column) => boolean): AbsentReference {
-  const fieldNames = partsOf(foreignKey)
-    .filter(known)
-    .map(({ key }) => key);
-  return { fieldNames, fault: fieldNames.length === 1 ? ABSENT : `${ABSENT} (${fieldNames.join(', ')})` };
+/**
+ * The error of a foreign key that refers to no record, and the columns whose fields it names.
+ * @param known the columns that the caller has sent or may see
+ */
+export function absentReference(
+  foreignKey: Column,
+  known: (part: Column) => boolean,
+): { readonly parts: readonly Column[]; readonly message: Message } {
+  const parts = partsOf(foreignKey).filter(known);
+  const fields = parts.map(({ key }) => key).join(', ');
+  return {
+    parts,
+    message: parts.length === 1 ? { code: 'noSuchRecord' } : { code: 'noSuchRecordOf', params: { fields } },
+  };
 }
 
 /** The body of a write, as far as its references are concerned. */
@@ -68,15 +68,18 @@ export function addReferenceChecks(
     const nulls = values.filter((value) => value === null).length;
     const isItself = references === model && values.every((value, index) => value === ownKey[index]);
     if (nulls === parts.length || (nulls > 0 && !isFull) || (isItself && isComplete)) continue;
-    const absent = foreignKey.parts
-      ? absentReference(foreignKey, (part) => output.includes(part) || isSent(part))
-      : { fieldNames: [sentAs(foreignKey)], fault: ABSENT };
+    const absent = absentReference(
+      foreignKey,
+      (part) => foreignKey.parts === undefined || output.includes(part) || isSent(part),
+    );
+    const fieldNames = foreignKey.parts ? absent.parts.map(({ key }) => key) : [sentAs(foreignKey)];
+    const fault = textOf(absent.message);
     const mayKeep = isUpdate && !parts.some((part) => excluded.has(part));
     if (!mayRead(references) && !mayKeep) {
-      for (const name of absent.fieldNames) addError(errors, name, absent.fault);
+      for (const name of fieldNames) addError(errors, name, fault);
     } else if (isUpdate || isComplete) {
       const kind = !mayRead(references) ? 'sameReference' : mayKeep ? 'keptReference' : 'reference';
-      checks.push({ ...absent, column: foreignKey, values, kind });
+      checks.push({ fieldNames, fault, column: foreignKey, values, kind });
     } // Else the database makes a value, and only its constraint can check the reference.
   }
 }
@@ -135,18 +138,4 @@ export class ReferencesOfMany {
       return placed.filter(({ check }) => missing.has(keyText(check.values)));
     });
   }
-}
-
-/** The answer to a write that the constraint of a foreign key of several columns has refused; undefined for any other error. */
-export function missingReference(
-  error: DatabaseError,
-  { model, output }: Pick<ServedResource, 'model' | 'output'>,
-  changes: readonly Change[],
-): Problem | undefined {
-  if (error.code !== FOREIGN_KEY_VIOLATION || !isOfTable(model, error)) return undefined;
-  const found = model.foreignKeys.find(({ constraint }) => constraint === error.constraint_name);
-  if (!found) return undefined;
-  const isSent = (part: Column): boolean => changes.some(({ column }) => column === part);
-  const { fieldNames, fault } = absentReference(found, (part) => output.includes(part) || isSent(part));
-  return badBody(Object.fromEntries(fieldNames.map((key) => [key, [fault]])));
 }

@@ -10,8 +10,8 @@ import { planList, type Projection, type Visibility } from '../../query/plan.ts'
 import { recordStatement, type MakeRecordStatement } from '../../query/statements/records-by-key.ts';
 import { plainRecord } from '../../query/statements/record-json.ts';
 import type { Recording } from '../../query/statements/history-sql.ts';
-import type { Author } from '../../query/statements/change.ts';
-import { WriteStatements } from '../../query/statements/write-statements.ts';
+import { createWriteTarget } from '../../query/statements/write.ts';
+import type { Author, WriteTarget } from '../../query/statements/write-plan.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { ADMIN, ANYONE, isOpen, meets, USER, type Access } from '../access/access.ts';
@@ -91,8 +91,8 @@ export interface ServedResource extends PageLimits {
   readonly recorded: readonly Column[] | undefined;
   /** What the history records of a change; undefined where it records nothing, and for a service without a history. */
   readonly recording: Recording | undefined;
-  /** The statements that write a record. */
-  readonly writes: WriteStatements;
+  /** What the statements that write its records need. */
+  readonly writes: WriteTarget;
 }
 
 export type ServedResources = ReadonlyMap<string, ServedResource>;
@@ -213,7 +213,7 @@ export function createViews(
       maxLimit: isArea ? Math.max(rules.limit, 200) : maxLimit,
       recorded,
       recording,
-      writes: new WriteStatements({ model, formatted, owner, recording }),
+      writes: createWriteTarget({ model, formatted, owner, recording }),
     };
   }
 

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Parsed } from '../../db/types/column-type.ts';
 import { cast } from '../../db/types/column-types.ts';
 import type { Database } from '../../db/connection/database.ts';
+import { SERVICE } from '../../db/lanes/requester.ts';
 import { compile, EMPTY, identifier, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
 import {
   type RawRow,
@@ -25,14 +26,14 @@ import {
 import { StartError } from '../../errors.ts';
 import type { Recording } from '../../query/statements/history-sql.ts';
 import { isRolledBack } from '../../query/statements/check-statements.ts';
-import type { Change } from '../../query/statements/change.ts';
-import { WriteStatements } from '../../query/statements/write-statements.ts';
+import { compileWrite, createWriteTarget } from '../../query/statements/write.ts';
+import type { Change } from '../../query/statements/write-plan.ts';
 import { checkKey, parseField } from '../records/checked-body.ts';
-import { locateError, UNIQUE_VIOLATION } from '../records/conflicts.ts';
+import { rowsOf } from '../records/create-records.ts';
+import { locateError, suppressed, UNIQUE_VIOLATION } from '../records/explain.ts';
 import { jsonFieldOf } from '../records/json-fields.ts';
 import { passwordFault } from '../passwords/password-rules.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
-import { suppressed } from '../records/write-result.ts';
 
 export interface User {
   readonly id: string;
@@ -98,7 +99,7 @@ export function createUsers(
   const active = requiredColumn(model, 'active');
   const admin = requiredColumn(model, 'admin');
   const formatted = [model.primaryKey];
-  const writes = new WriteStatements({ model, formatted, owner: undefined, recording });
+  const writes = createWriteTarget({ model, formatted, owner: undefined, recording });
   const notForSet = new Map([
     [username, 'the NAME argument sets the user name'],
     [active, 'new users are always active'],
@@ -230,12 +231,14 @@ export function createUsers(
         throw new StartError(
           `The user model requires ${missing.map(nameOf).join(', ')}: add --set COLUMN=VALUE for each.`,
         );
+      const records = [[...changes.values()]];
       try {
-        const statement = writes.insert({ changes: [...changes.values()], author: null });
-        await runUncanceled(statement);
+        const rows = await rowsOf(records, model, SERVICE.workInTurns());
+        const insert = { kind: 'insert', rows, references: [], returning: 'keys', author: null } as const;
+        await runUncanceled(compileWrite(writes, insert));
       } catch (cause) {
-        const refused = { resource: { model, recording }, records: [{ changes: [...changes.values()] }] };
-        const error = await locateError(cause, { ...refused, isNew: true }, database);
+        const attempt = { resource: { model, recording }, kind: 'insert', records } as const;
+        const error = await locateError(cause, attempt, database);
         if (error instanceof DatabaseFault) throw new StartError(`The database failed: ${error.message}.`);
         if (!isDatabaseError(error) || error.code !== UNIQUE_VIOLATION) throw error;
         const taken = duplicateColumns(model, error).map(nameOf).join(', ');
@@ -252,8 +255,9 @@ export function createUsers(
       const user = await find(wanted);
       if (!user) throw new StartError(`There is no user ${wanted}.`);
       const changes = [await hashed(plain, user.name)];
-      const statement = writes.update({ id: user.id, changes, author: null });
-      const { isFound } = await runUncanceled(statement);
+      const rows = { id: user.id };
+      const update = { kind: 'update', rows, changes, checks: [], author: null } as const;
+      const { isFound } = await runUncanceled(compileWrite(writes, update));
       if (!isFound)
         throw new StartError(
           `The password of ${wanted} was not changed: the user has been deleted, or a policy of the database does not allow it.`,

@@ -1,0 +1,143 @@
+// Writes as data: what is written into which rows, under which conditions. `compileWrite` in write.ts turns them into SQL.
+import type { Fragment } from '../../db/fragment.ts';
+import type { Column, Model } from '../../db/schema/model.ts';
+import type { SqlCache } from '../../db/sql-cache.ts';
+import type { ListPlan } from '../plan.ts';
+import type { Check, WantedKeys } from './check-statements.ts';
+import type { Recording } from './history-sql.ts';
+import type { Reread } from './reread-sql.ts';
+
+export interface Change {
+  readonly column: Column;
+  /** The new value as text. For a password, see `hash`. */
+  readonly value: string | null;
+  /**
+   * A password's new hash. `value` is then null. Exception: clients may send a record back with its stored hash. If the sent text
+   * could be one, `value` is its salted digest, and a row whose stored hash has this digest keeps it.
+   */
+  readonly hash?: string;
+}
+
+/** Who writes. */
+export interface Author {
+  readonly id: string;
+  readonly name: string;
+  /** SQL condition: the user has not changed since an earlier request. Undefined if this request has read the user. */
+  readonly precondition?: Fragment;
+}
+
+/** What writes know of their resource. */
+export interface WriteTarget {
+  readonly model: Model;
+  /** The columns of the output, with its date format. */
+  readonly formatted: readonly Column[];
+  /** The column with the key of the only user who may change or delete a record. */
+  readonly owner: Column | undefined;
+  /** What the history records; undefined for nothing. */
+  readonly recording: Recording | undefined;
+  /** The SQL of its writes. */
+  readonly sql: SqlCache;
+  /** Reads written records again; undefined where a statement returns what is stored. */
+  readonly reread: Reread | undefined;
+}
+
+/** New records. */
+export interface NewRows {
+  /** The columns that any of them has. */
+  readonly columns: readonly Column[];
+  /** The values of all records, for each column: see `cellOf`. */
+  readonly cells: readonly Fragment[];
+  readonly groups: readonly RowGroup[];
+}
+
+/** New records that have the same columns. The others get their defaults. */
+export interface RowGroup {
+  readonly columns: readonly Column[];
+  /** The positions of the records. */
+  readonly positions: readonly number[];
+}
+
+/** One record. */
+export interface RecordRow {
+  readonly id: string;
+  /** The versions of `If-Match`; undefined without the header, or if any version matches. */
+  readonly versions?: readonly string[] | undefined;
+}
+
+interface Write {
+  /** Null for a command. */
+  readonly author: Author | null;
+}
+
+/** Inserts all records, or none. */
+export interface InsertPlan extends Write {
+  readonly kind: 'insert';
+  readonly rows: NewRows;
+  /** The keys that must exist. */
+  readonly references: readonly WantedKeys[];
+  /** `nothing`: if the database would accept the records, the statement ends with an error for which `isRolledBack` is true. */
+  readonly returning: 'records' | 'keys' | 'nothing';
+}
+
+/** Updates one record, or all records of a selection whose values differ. */
+export interface UpdatePlan<Rows = RecordRow | ListPlan> extends Write {
+  readonly kind: 'update';
+  readonly rows: Rows;
+  readonly changes: readonly Change[];
+  /** For a selection, the update does not depend on the results. */
+  readonly checks: readonly Check[];
+}
+
+export interface DeletePlan<Rows = RecordRow | ListPlan> extends Write {
+  readonly kind: 'delete';
+  readonly rows: Rows;
+}
+
+export type WritePlan = InsertPlan | UpdatePlan | DeletePlan;
+
+/** A record as it is stored. */
+export interface WrittenRecord {
+  /** Empty where only the keys are returned. */
+  readonly json: Buffer;
+  readonly version: string;
+  /** The key as text. */
+  readonly id: string;
+}
+
+/** Outcome of an INSERT. */
+export interface Inserted {
+  /** In the order of the plan; none if nothing was inserted: a key is missing, or the precondition does not hold. */
+  readonly records: readonly WrittenRecord[];
+  /** Which of the wanted keys exist, for each foreign key. */
+  readonly existing: readonly (readonly boolean[])[];
+}
+
+/**
+ * Whether an UPDATE or DELETE found the row, and whether `If-Match` matches. A row of another owner is not found, and no row is
+ * found if the precondition fails.
+ */
+export interface FoundRow {
+  readonly isFound: boolean;
+  readonly isMatch: boolean;
+}
+
+/** Outcome of the UPDATE of a record. */
+export interface Updated extends FoundRow, Omit<WrittenRecord, 'id'> {
+  readonly checks: readonly boolean[];
+}
+
+/** Outcome of the DELETE of a record. */
+export interface Deleted extends FoundRow {
+  readonly isDeleted: boolean;
+}
+
+/** Outcome of the write of a selection. */
+export interface Counts {
+  /** The records of the selection. */
+  readonly matched: number;
+  /** Those that should change, and those that did. */
+  readonly attempted: number;
+  readonly done: number;
+  /** Whether all records that should change satisfy each check. */
+  readonly checks: readonly boolean[];
+}

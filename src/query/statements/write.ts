@@ -1,0 +1,521 @@
+// Compiles writes to SQL. Each statement checks and writes in one round trip. Its text is built once for all values.
+import {
+  boundText,
+  EMPTY,
+  exactText,
+  identifier,
+  join,
+  Parameters,
+  raw,
+  sql,
+  value,
+  valueList,
+  type Fragment,
+} from '../../db/fragment.ts';
+import {
+  booleans,
+  createStatement,
+  isTrue,
+  number,
+  text,
+  type RawRow,
+  type Statement,
+} from '../../db/rows.ts';
+import { output, reference, servedRow, typed, type Column, type Model } from '../../db/schema/model.ts';
+import { createSqlCache } from '../../db/sql-cache.ts';
+import { cast } from '../../db/types/column-types.ts';
+import { ROOT, type ListPlan } from '../plan.ts';
+import { fromWhere } from '../read.ts';
+import { source, writtenTable } from '../source.ts';
+import {
+  assertWrittenSql,
+  assigned,
+  bindCheck,
+  checkShape,
+  checkSql,
+  checksSql,
+  existingSql,
+  FOUND,
+  matchesDigest,
+  wantedCells,
+  type BoundCheck,
+  type WantedKeys,
+} from './check-statements.ts';
+import {
+  authorSql,
+  changedValues,
+  historyInsert,
+  recordsSameColumns,
+  returningHistory,
+  wholeRow,
+  type Recording,
+} from './history-sql.ts';
+import { recordJson, rowVersion } from './record-json.ts';
+import { rereadOf, type WrittenCells } from './reread-sql.ts';
+import { cellAlias, cellOf, rowsSql } from './value-rows.ts';
+import type {
+  Author,
+  Change,
+  Counts,
+  Deleted,
+  DeletePlan,
+  Inserted,
+  InsertPlan,
+  NewRows,
+  RecordRow,
+  RowGroup,
+  Updated,
+  UpdatePlan,
+  WritePlan,
+  WriteTarget,
+  WrittenRecord,
+} from './write-plan.ts';
+
+/** @param target without what is derived from it */
+export function createWriteTarget(target: Omit<WriteTarget, 'sql' | 'reread'>): WriteTarget {
+  return { ...target, sql: createSqlCache(), reread: rereadOf(target) };
+}
+
+const VERSION = raw('f."vitrine version"');
+const MATCHES = raw('f."vitrine matches"');
+const RESULTS = raw('f."vitrine checks"');
+/** The row's version, or null, and whether `If-Match` matches. */
+const FOUND_COLUMNS = sql`${VERSION}, ${MATCHES}`;
+/** The rows of a selection, and the values that they get. */
+const FOUND_ROWS = raw(`"vitrine found" ${FOUND}, given`);
+
+const newValueAlias = (index: number): Fragment => raw(`"vitrine new ${index}"`);
+
+/** The version of a row that this statement writes. RETURNING cannot read `xmin` of a partitioned table. */
+const newVersion = ({ model }: WriteTarget): Fragment =>
+  model.version === 'xmin' ? raw('pg_current_xact_id()::xid::text') : rowVersion(ROOT, model);
+
+const isKey = ({ primaryKey }: Model, id: Fragment): Fragment =>
+  sql`${reference(ROOT, primaryKey)} = ${cast(id, primaryKey)}`;
+
+const isSameRow = ({ primaryKey }: Model): Fragment =>
+  sql`${reference(ROOT, primaryKey)} = ${reference(FOUND, primaryKey)}`;
+
+/** A new value of a column as a parameter. */
+interface BoundChange {
+  readonly column: Column;
+  readonly value: Fragment;
+  /** Salt and digest of a password that may be the stored hash itself. */
+  readonly digest: readonly Fragment[] | undefined;
+}
+
+/** The rows that are written: one, or those of a selection. */
+type BoundRows =
+  | {
+      readonly id: Fragment;
+      readonly versions: Fragment | undefined;
+      /** The caller's key, if the record must be the caller's. */
+      readonly owner: Fragment | undefined;
+      readonly precondition: Fragment | undefined;
+    }
+  | { readonly from: Fragment };
+
+/** An update or a deletion with its values as parameters. PostgreSQL refuses a parameter that the SQL does not use. */
+interface BoundWrite {
+  readonly rows: BoundRows;
+  readonly changes: readonly BoundChange[];
+  readonly checks: readonly BoundCheck[];
+  /** See `authorSql`; empty if nothing is recorded. */
+  readonly author: Fragment;
+}
+
+/** New rows with the types of their columns. A CTE hides tables of its name. */
+const NEW_ROWS = raw('"vitrine rows"');
+const insertedAlias = (index: number): Fragment => raw(`"vitrine inserted ${index}"`);
+const resultAlias = (index: number): Fragment => raw(`results${index}`);
+
+const INSERTED_CELLS: WrittenCells = { json: 0, version: 1, key: 2 };
+
+function readInserted({ rows, references }: InsertPlan): Statement<Inserted>['decode'] {
+  const positions = rows.groups.flatMap((group) => group.positions);
+  return (answer) => {
+    const records: WrittenRecord[] = [];
+    answer.forEach(([json, version, key], at) => {
+      if (json) records[positions[at] ?? 0] = { json, version: text(version) ?? '', id: text(key) ?? '' };
+    });
+    return { records, existing: references.map((_, index) => booleans(answer[0]?.[index + 4])) };
+  };
+}
+
+/** An insertion with its values as parameters. */
+interface BoundInsert extends Pick<NewRows, 'columns' | 'groups'> {
+  /** The values, see `rowsSql`. */
+  readonly cells: readonly Fragment[];
+  /** The number of records. */
+  readonly size: number;
+  /** The keys that must exist, and their values. */
+  readonly wanted: readonly { readonly keys: WantedKeys; readonly cells: readonly Fragment[] }[];
+  readonly precondition: Fragment | undefined;
+  /** The number of records that must be inserted. */
+  readonly expected: Fragment;
+  readonly author: Fragment;
+}
+
+/** The index of the group of each record. */
+function groupsOfRecords(groups: readonly RowGroup[]): string[] {
+  const indexes: string[] = [];
+  for (const [index, { positions }] of groups.entries())
+    for (const position of positions) indexes[position] = String(index);
+  return indexes;
+}
+
+/** The columns of an inserted row that the statement uses, and what it records in the history. */
+function insertedSql(
+  { model, formatted, recording }: WriteTarget,
+  author: Fragment,
+  isWhole: boolean,
+  version: Fragment,
+): { readonly record: Fragment; readonly intoHistory: Fragment } {
+  // The history reuses the output's JSON if both have the same columns.
+  const isReused = recording !== undefined && recordsSameColumns(formatted, recording);
+  const json = isWhole || isReused ? recordJson(ROOT, formatted) : raw("''::text");
+  const shown = sql`${json} as record, ${version} as version, ${output(ROOT, model.primaryKey)}::text as key`;
+  if (!recording) return { record: shown, intoHistory: EMPTY };
+  const none = raw('null');
+  const after = isReused ? none : wholeRow(ROOT, recording);
+  const reused = isReused ? raw('inserted.record') : undefined;
+  return {
+    record: sql`${shown}${returningHistory(ROOT, model.primaryKey, none, after)}`,
+    intoHistory: historyInsert(recording, author, 'create', 'inserted', reused),
+  };
+}
+
+/**
+ * Inserts all records if all references exist and the author's precondition holds. PostgreSQL inserts and returns the rows of a
+ * group in their order. If a trigger cancels one of them, the statement ends with an error for which `isRolledBack` is true, which
+ * undoes what the trigger has written.
+ */
+function insertSql(target: WriteTarget, insert: BoundInsert, isWhole: boolean): Fragment {
+  const { columns, groups, cells, size, wanted, precondition, expected, author } = insert;
+  const { model } = target;
+  const isSingle = size === 1;
+  const isOneGroup = groups.length === 1;
+  const version = isWhole ? newVersion(target) : raw('null');
+  const shownVersion = isOneGroup ? version : raw(`${ROOT}."vitrine version"`);
+  const { record, intoHistory } = insertedSql(target, author, isWhole, shownVersion);
+  // The records of several groups are formatted together, which keeps the statement short.
+  const returning = isOneGroup ? record : sql`${servedRow(ROOT, model)}, ${version} as "vitrine version"`;
+  // The values of all rows are read before any is inserted: defaults and triggers may change how PostgreSQL reads them.
+  const values = columns.map(
+    (column, index) => sql`${cast(sql`rows.${cellAlias(index)}`, column)} as ${cellAlias(index)}, `,
+  );
+  const group = cellAlias(columns.length);
+  const ofGroup = isOneGroup ? EMPTY : sql`rows.${group}::int4 as ${group}, `;
+  const given = sql`${NEW_ROWS} as materialized (select ${join(values, '')}${ofGroup}rows.position from ${rowsSql('rows', cells, size)})`;
+  const conditions = [
+    raw('true'),
+    ...wanted.map((_, index) => sql`true = all (${resultAlias(index)})`),
+    ...(precondition ? [precondition] : []),
+    ...(isOneGroup ? [] : [sql`(select count(*) from ${NEW_ROWS}) > 0`]),
+  ];
+  const results = wanted.map(
+    (one, index) => sql`${existingSql(one.keys, one.cells)} as ${resultAlias(index)}`,
+  );
+  const checked = sql`checked as materialized (select found.*, ${join(conditions, ' and ')} as ok from (select ${join(results, ', ')}) found)`;
+  const aliases = new Map(columns.map((column, index) => [column, cellAlias(index)]));
+  const into = sql`insert into ${writtenTable(model)} as ${raw(ROOT)}`;
+  const order = isSingle ? EMPTY : raw(' order by r.position');
+  const names = groups.map((_, index) => (isOneGroup ? raw('inserted') : insertedAlias(index)));
+  const inserts = groups.map(({ columns: own }, index) => {
+    const fields = own.map(({ field }) => identifier(field));
+    const named = own.length > 0 ? sql` (${join(fields, ', ')})` : EMPTY;
+    const row = own.map((column) => sql`r.${aliases.get(column) ?? EMPTY}`);
+    const isOfGroup = isOneGroup ? EMPTY : sql` and r.${group} = ${raw(String(index))}`;
+    return sql`, ${names[index] ?? EMPTY} as (${into}${named} select ${join(row, ', ')} from checked, ${NEW_ROWS} r where checked.ok${isOfGroup}${order} returning ${returning})`;
+  });
+  const all = names.map((name) => sql`select * from ${name}`);
+  const union = isOneGroup
+    ? EMPTY
+    : sql`, inserted as (select ${record} from (${join(all, ' union all ')}) ${raw(ROOT)})`;
+  const count = raw(isSingle ? 'num_nonnulls(i.record)' : '(select count(*) from inserted)');
+  const isComplete = assertWrittenSql(sql`c.ok is not true or ${count} = ${expected}::int8`);
+  const shown = isWhole ? raw('i.record') : raw('left(i.record, 0)');
+  const answers = wanted.map((_, index) => sql`, c.${resultAlias(index)}`);
+  return sql`with ${given}, ${checked}${join(inserts, '')}${union}${intoHistory} select ${shown}, i.version, i.key, ${isComplete}${join(answers, '')} from checked c left join inserted i on true`;
+}
+
+function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserted> {
+  const { rows, references, author, returning } = plan;
+  const { columns, groups } = rows;
+  const { reread } = target;
+  const parameters = new Parameters();
+  const size = groups.reduce((sum, { positions }) => sum + positions.length, 0);
+  const isWhole = returning === 'records';
+  const isOneGroup = groups.length === 1;
+  // The group of each record also makes rows of records without columns.
+  const hasGroups = !isOneGroup || (size > 1 && columns.length === 0);
+  const cells = hasGroups ? [...rows.cells, cellOf(groupsOfRecords(groups))] : rows.cells;
+  const insert: BoundInsert = {
+    columns,
+    groups,
+    cells: cells.map((cell) => parameters.take(cell)),
+    size,
+    wanted: references.map((keys) => ({
+      keys,
+      cells: wantedCells(keys).map((cell) => parameters.take(cell)),
+    })),
+    precondition: author?.precondition && parameters.take(author.precondition),
+    // No count is -1, so what returns nothing ends with the error.
+    expected: parameters.add(returning === 'nothing' ? '-1' : String(size)),
+    author: target.recording ? parameters.take(authorSql(author)) : EMPTY,
+  };
+  const build = (): string => parameters.compile(insertSql(target, insert, isWhole));
+  // Different sets of fields are too many shapes to keep.
+  return {
+    text: isOneGroup ? target.sql(insertShape(plan, insert), build) : build(),
+    values: parameters.values,
+    decode: readInserted(plan),
+    rows: size,
+    followUp: isWhole && reread ? (inserted) => reread(inserted, INSERTED_CELLS) : undefined,
+  };
+}
+
+/** What the SQL depends on. JSON keys have no spaces or punctuation, which separate the parts. */
+function insertShape(
+  { references, returning }: InsertPlan,
+  { columns, size, precondition }: BoundInsert,
+): string {
+  const written = columns.map(({ key }) => key);
+  const wanted = references.map(({ foreignKey, keys }) => `${foreignKey.key}:${keys.length === 1}`);
+  return `insert ${returning === 'records'} ${size === 1} ${written.join()} ${wanted.join()} ${precondition && boundText(precondition)}`;
+}
+
+/**
+ * Finds and locks the rows, as "vitrine found". Of one record it finds only the caller's, so that others do not wait for the lock.
+ * Conditions and lock share one select, so PostgreSQL checks the conditions again if another transaction has changed the row.
+ * @param lock the weakest sufficient one: `no key update` does not block inserts of records that refer to the row
+ */
+function foundSql(
+  { model, owner }: WriteTarget,
+  rows: BoundRows,
+  lock: 'update' | 'no key update',
+): Fragment {
+  const locked = model.isLockable ? raw(` for ${lock} of ${ROOT}`) : EMPTY;
+  const row = servedRow(ROOT, model);
+  if ('from' in rows) return sql`"vitrine found" as materialized (select ${row}${rows.from}${locked})`;
+  const { id, versions, precondition, owner: caller } = rows;
+  const version = rowVersion(ROOT, model);
+  const matches = versions ? sql`${version} = any(${versions})` : raw('true');
+  const isOwner = owner && caller && sql`${reference(ROOT, owner)} = ${cast(caller, owner)}`;
+  const conditions = [isKey(model, id), precondition, isOwner].filter((one) => one !== undefined);
+  return sql`"vitrine found" as materialized (select ${row}, ${version} as "vitrine version", ${matches} as "vitrine matches" from ${source(model, ROOT)} where ${join(conditions, ' and ')}${locked})`;
+}
+
+/**
+ * Reads all rows of a selection and the new values before any row changes. A trigger of the first row may change settings that
+ * determine how PostgreSQL reads them.
+ */
+const givenOnce = (changes: readonly BoundChange[]): Fragment =>
+  sql`given as materialized (select count(*)${join(
+    changes.map(({ column, value: one }, index) => sql`, ${cast(one, column)} as ${newValueAlias(index)}`),
+    '',
+  )} from "vitrine found")`;
+
+/**
+ * No constraint keeps the key of a view unique, so a statement that finds two rows must not change both. The condition
+ * on the key lets a foreign server find the row. With the join alone, PostgreSQL would fetch and lock all of its rows.
+ */
+const isOnlyRow = (model: Model, id: Fragment): Fragment =>
+  model.isTable
+    ? EMPTY
+    : sql` and ${isKey(model, id)} and ${raw('(select count(*) from "vitrine found") = 1')}`;
+
+/** The new value of a column of one row. */
+function newValueOf({ column, value: given, digest }: BoundChange): Fragment {
+  const present = reference(FOUND, column);
+  const newValue = cast(given, column);
+  if (digest) return sql`case when ${matchesDigest(present, digest)} then ${present} else ${newValue} end`;
+  return column.isPassword ? newValue : assigned(newValue, column);
+}
+
+/** What a write of a selection returns; see `Counts`. */
+const countsSql = (attempted: Fragment, done: string): Fragment =>
+  sql`(select count(*) from "vitrine found"), (select count(*) ${attempted}), (select count(*) from ${raw(done)})`;
+
+const readCounts = ([row]: readonly RawRow[]): Counts => ({
+  matched: number(row?.[0]),
+  attempted: number(row?.[1]),
+  done: number(row?.[2]),
+  checks: booleans(row?.[3]),
+});
+
+const isFoundRow = (row: RawRow | undefined): boolean => (row?.[0] ?? null) !== null;
+
+const readUpdated = ([row]: readonly RawRow[]): Updated => ({
+  isFound: isFoundRow(row),
+  isMatch: isTrue(row?.[1]),
+  checks: booleans(row?.[2]),
+  json: row?.[3] ?? Buffer.alloc(0),
+  version: text(row?.[4]) ?? '',
+});
+
+const UPDATED_CELLS: WrittenCells = { json: 3, version: 4 };
+
+/**
+ * Finds and locks the rows, makes the checks, and updates the rows in which a column differs: a single row only if the checks hold.
+ * If a trigger cancels the update of a single row, the statement ends with an error as an INSERT does.
+ */
+function updateSql(target: WriteTarget, { rows, changes, checks, author }: BoundWrite): Fragment {
+  const { model, formatted, recording } = target;
+  const found = foundSql(target, rows, 'no key update');
+  const given = changes.map(({ column }, index) =>
+    'from' in rows ? assigned(sql`given.${newValueAlias(index)}`, column) : sql`f.${newValueAlias(index)}`,
+  );
+  const newValue = (index: number): Fragment => given[index] ?? EMPTY;
+  const sets = changes.map(({ column }, index) => sql`${identifier(column.field)} = ${newValue(index)}`);
+  // Compares with the locked row: the statement's snapshot may have an older version.
+  const conditions = changes.map(
+    ({ column }, index) =>
+      sql`${exactText(reference(FOUND, column))} is distinct from ${exactText(newValue(index))}`,
+  );
+  const differs = sql`(${join(conditions, ' or ')})`;
+  const valuesOf = (alias: string, one: Recording): Fragment =>
+    changedValues(alias, changes, one, [FOUND, ROOT]);
+  const forHistory = recording
+    ? returningHistory(ROOT, model.primaryKey, valuesOf(FOUND, recording), valuesOf(ROOT, recording))
+    : EMPTY;
+  const intoHistory = recording ? historyInsert(recording, author, 'update', 'changed') : EMPTY;
+  const changed = (from: Fragment, touches: Fragment, returning: Fragment): Fragment =>
+    sql`changed as (update ${writtenTable(model)} ${raw(ROOT)} set ${join(sets, ', ')} from ${from} where ${isSameRow(model)} and ${touches} returning ${returning}${forHistory})${intoHistory}`;
+
+  if ('from' in rows) {
+    const attempted = sql`from ${FOUND_ROWS} where ${differs}`;
+    const results = checks.map((check) => sql`not exists (select ${attempted} and not ${checkSql(check)})`);
+    return sql`with ${found}, ${givenOnce(changes)}, ${changed(FOUND_ROWS, differs, raw('true'))} select ${countsSql(attempted, 'changed')}, array[${join(results, ', ')}]::bool[]`;
+  }
+  const newValues = changes.map((change, index) => sql`, ${newValueOf(change)} as ${newValueAlias(index)}`);
+  const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(newValues, '')} from (select) one left join "vitrine found" f on true)`;
+  const present = recordJson(FOUND, formatted);
+  if (changes.length === 0)
+    return sql`with ${found}, ${decided} select ${FOUND_COLUMNS}, ${RESULTS}, ${present}, ${VERSION} from decided f`;
+  const touches = sql`${MATCHES} and true = all (${RESULTS}) and ${differs}`;
+  const returning = sql`${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version`;
+  const row = changed(raw('decided f'), sql`${touches}${isOnlyRow(model, rows.id)}`, returning);
+  // Without a row to change, there is nothing to do.
+  const isWritten = assertWrittenSql(sql`(${touches}) is not true or c.version is not null`);
+  return sql`with ${found}, ${decided}, ${row} select ${FOUND_COLUMNS}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${isWritten} from decided f left join changed c on true`;
+}
+
+const readDeleted = ([row]: readonly RawRow[]): Deleted => ({
+  isFound: isFoundRow(row),
+  isMatch: isTrue(row?.[1]),
+  isDeleted: isTrue(row?.[2]),
+});
+
+/** Finds and locks the rows, and deletes them: a single row only if `If-Match` matches. */
+function deleteSql(target: WriteTarget, { rows, author }: BoundWrite): Fragment {
+  const { model, recording } = target;
+  const found = foundSql(target, rows, 'update');
+  const forHistory = recording
+    ? returningHistory(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
+    : EMPTY;
+  const intoHistory = recording ? historyInsert(recording, author, 'delete', 'deleted') : EMPTY;
+  const deleted = (using: Fragment, touches: Fragment): Fragment =>
+    sql`deleted as (delete from ${writtenTable(model)} ${raw(ROOT)} using ${using} where ${isSameRow(model)}${touches} returning true${forHistory})${intoHistory}`;
+  if ('from' in rows)
+    return sql`with ${found}, ${givenOnce([])}, ${deleted(FOUND_ROWS, EMPTY)} select ${countsSql(raw('from "vitrine found"'), 'deleted')}`;
+  const row = deleted(raw('"vitrine found" f'), sql` and ${MATCHES}${isOnlyRow(model, rows.id)}`);
+  return sql`with ${found}, ${row} select ${FOUND_COLUMNS}, exists (select from deleted) from (select) one left join "vitrine found" f on true`;
+}
+
+/** What the SQL of the write of one record depends on. JSON keys have no spaces or punctuation, which separate the parts. */
+function recordShape(plan: UpdatePlan | DeletePlan, rows: Exclude<BoundRows, { from: Fragment }>): string {
+  const { versions, owner, precondition } = rows;
+  const conditions = `${versions !== undefined} ${owner !== undefined} ${precondition && boundText(precondition)}`;
+  if (plan.kind === 'delete') return `delete ${conditions}`;
+  const written = plan.changes.map(({ column: { key }, value: given, hash }) =>
+    hash === undefined || given === null ? key : `${key}?`,
+  );
+  return `update ${written.join()} ${plan.checks.map(checkShape).join()} ${conditions}`;
+}
+
+function bindRows(
+  { owner }: WriteTarget,
+  rows: RecordRow | ListPlan,
+  author: Author | null,
+  parameters: Parameters,
+): BoundRows {
+  if ('model' in rows) return { from: parameters.take(fromWhere(rows)) };
+  const { id, versions } = rows;
+  return {
+    id: parameters.add(id),
+    versions: versions && parameters.take(valueList(versions)),
+    owner: owner && author ? parameters.add(author.id) : undefined,
+    precondition: author?.precondition && parameters.take(author.precondition),
+  };
+}
+
+const bindChange = ({ column, value: given, hash }: Change, add: Parameters['add']): BoundChange => ({
+  column,
+  value: add(hash ?? given),
+  digest: hash === undefined || given === null ? undefined : given.split(':').map(add),
+});
+
+function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Statement<unknown> {
+  const parameters = new Parameters();
+  const isUpdate = plan.kind === 'update';
+  const { changes, checks } = isUpdate ? plan : { changes: [], checks: [] };
+  const rows = bindRows(target, plan.rows, plan.author, parameters);
+  // An update without changes records nothing.
+  const isRecorded = target.recording !== undefined && !(isUpdate && changes.length === 0);
+  const bound: BoundWrite = {
+    rows,
+    changes: changes.map((change) => bindChange(change, parameters.add)),
+    checks: checks.map((check) => bindCheck(check, parameters.add)),
+    author: isRecorded ? parameters.take(authorSql(plan.author)) : EMPTY,
+  };
+  const build = (): string => parameters.compile((isUpdate ? updateSql : deleteSql)(target, bound));
+  const sent = 'from' in rows ? build() : target.sql(recordShape(plan, rows), build);
+  const { values } = parameters;
+  if ('model' in plan.rows) return { text: sent, values, decode: readCounts };
+  const { id } = plan.rows;
+  const { reread, model } = target;
+  return {
+    text: sent,
+    values,
+    decode: isUpdate ? readUpdated : readDeleted,
+    record: `${model.table} ${id}`,
+    followUp: isUpdate && reread ? (written) => reread(written, UPDATED_CELLS, id) : undefined,
+  };
+}
+
+/** Compiles a write. */
+export function compileWrite(target: WriteTarget, plan: InsertPlan): Statement<Inserted>;
+export function compileWrite(target: WriteTarget, plan: UpdatePlan<RecordRow>): Statement<Updated>;
+export function compileWrite(target: WriteTarget, plan: DeletePlan<RecordRow>): Statement<Deleted>;
+export function compileWrite(
+  target: WriteTarget,
+  plan: UpdatePlan<ListPlan> | DeletePlan<ListPlan>,
+): Statement<Counts>;
+export function compileWrite(target: WriteTarget, plan: WritePlan): Statement<unknown> {
+  return plan.kind === 'insert' ? compileInsert(target, plan) : compileChange(target, plan);
+}
+
+/** Why a write did not find a record. */
+export interface NotFound {
+  /** Undefined if there is no such record, or if records have no owner. */
+  readonly isOwner: boolean | undefined;
+  /** Whether the precondition of the author holds. */
+  readonly holds: boolean;
+}
+
+/** Asks why a write did not find a record. @returns undefined if there can only be no such record */
+export function notFoundStatement(
+  { model, owner }: WriteTarget,
+  id: string,
+  { id: key, precondition }: Author,
+): Statement<NotFound> | undefined {
+  if (!owner && !precondition) return undefined;
+  const isOwner = owner
+    ? sql`select coalesce(${reference(ROOT, owner)} = ${typed(key, owner)}, false) from ${source(model, ROOT)} where ${isKey(model, value(id))} limit 1`
+    : raw('select null');
+  return createStatement(sql`select (${isOwner}), ${precondition ?? raw('true')}`, ([row]) => ({
+    isOwner: row?.[0] ? isTrue(row[0]) : undefined,
+    holds: isTrue(row?.[1]),
+  }));
+}

@@ -1,0 +1,208 @@
+// Creates records with one statement: all of them, or none.
+import type { Database } from '../../db/connection/database.ts';
+import type { YieldIfDue } from '../../db/lanes/requester.ts';
+import type { Fragment } from '../../db/fragment.ts';
+import type { Column, Model } from '../../db/schema/model.ts';
+import { DigitBudget } from '../../db/types/exponents.ts';
+import { addError, badBody, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
+import { existingKeysStatement } from '../../query/statements/check-statements.ts';
+import { cellOf } from '../../query/statements/value-rows.ts';
+import { compileWrite } from '../../query/statements/write.ts';
+import type { Change, InsertPlan, NewRows, WrittenRecord } from '../../query/statements/write-plan.ts';
+import type { Passwords } from '../passwords/password-hashing.ts';
+import { ReferencesOfMany } from '../references/reference-checks.ts';
+import { CallerChanged, type Caller, type ServedResource } from '../serve/served-resource.ts';
+import { checkBody, type CheckedBody } from './checked-body.ts';
+import { explain, nameOf } from './explain.ts';
+import { hashChanges, type WaitingClient } from './hash-changes.ts';
+import type { JsonFields } from './json-fields.ts';
+import { runWrite } from './write-result.ts';
+
+/** Maximum number of records. */
+export const MAX_RECORDS = 1_000;
+
+/** What the request's `Prefer` asks for. */
+export interface CreatePreferences {
+  readonly isStrict?: boolean | undefined;
+  /** Whether only the keys are returned. */
+  readonly isMinimal?: boolean;
+}
+
+export interface CreateOptions {
+  readonly preferences: CreatePreferences;
+  /** Whether the records were sent as an array, so that errors name their positions. */
+  readonly isArray: boolean;
+  readonly database: Pick<Database, 'run'>;
+  /** Runs the queries that explain an error. */
+  readonly outside: Pick<Database, 'run'>;
+  readonly passwords: Passwords;
+  readonly requester: WaitingClient;
+}
+
+type Sent = readonly Change[];
+
+/**
+ * Groups records by their columns. A nullable column without a default that only some records have is NULL in the others, so that
+ * fewer sets of columns differ. A column of a view may have a default that only its table knows.
+ */
+async function groupRecords(
+  records: readonly Sent[],
+  { primaryKey, columns }: Model,
+  yieldIfDue: YieldIfDue,
+): Promise<Pick<NewRows, 'columns' | 'groups'>> {
+  const used = new Set<Column>();
+  for (const changes of records) {
+    for (const { column } of changes) used.add(column);
+    const pause = yieldIfDue();
+    if (pause) await pause;
+  }
+  const filled = [...used].filter((column) => column.nullable && !column.hasDefault && !column.isUnchecked);
+  const ordered = [primaryKey, ...columns].filter((column) => used.has(column));
+  const groups = new Map<string, { readonly columns: readonly Column[]; readonly positions: number[] }>();
+  /** By the columns that a record itself has: records of one request are mostly alike. */
+  const known: typeof groups = new Map();
+  for (const [position, changes] of records.entries()) {
+    const pause = yieldIfDue();
+    if (pause) await pause;
+    const given = changes.map(({ column }) => column.key).join();
+    let group = known.get(given);
+    if (!group) {
+      const own = new Set([...filled, ...changes.map(({ column }) => column)]);
+      const kept = ordered.filter((column) => own.has(column));
+      const shape = kept.map(({ key }) => key).join();
+      group = groups.get(shape) ?? { columns: kept, positions: [] };
+      groups.set(shape, group);
+      known.set(given, group);
+    }
+    group.positions.push(position);
+  }
+  return { columns: ordered, groups: [...groups.values()] };
+}
+
+/** The records as the rows of an insertion. */
+export async function rowsOf(
+  records: readonly Sent[],
+  model: Model,
+  yieldIfDue: YieldIfDue,
+): Promise<NewRows> {
+  const { columns, groups } = await groupRecords(records, model, yieldIfDue);
+  const values = new Map(
+    columns.map((column) => [column, new Array<string | null>(records.length).fill(null)]),
+  );
+  for (const [position, changes] of records.entries()) {
+    for (const { column, value, hash } of changes) {
+      const list = values.get(column);
+      if (list) list[position] = hash ?? value;
+    }
+    const pause = yieldIfDue();
+    if (pause) await pause;
+  }
+  const cells: Fragment[] = [];
+  for (const list of values.values()) {
+    cells.push(cellOf(list));
+    const pause = yieldIfDue();
+    if (pause) await pause;
+  }
+  return { columns, cells, groups };
+}
+
+/**
+ * Creates records in one statement.
+ * @param sentBodies undefined for an element that is not an object
+ * @returns the records in the order of the bodies
+ * @throws Problem 400 that names each fault, in an array with the position of its record; 409; CallerChanged
+ */
+export async function createRecords(
+  resource: ServedResource,
+  sentBodies: readonly (JsonFields | undefined)[],
+  caller: Caller,
+  options: CreateOptions,
+): Promise<readonly WrittenRecord[]> {
+  const { isArray, preferences, database, outside, passwords, requester } = options;
+  const { model, writes } = resource;
+  const yieldIfDue = requester.workInTurns();
+  const named: NameField = (position, key) => (isArray ? nameOf(position, key) : key);
+  const errors: FieldErrors = {};
+  const checked = await checkBodies(resource, sentBodies, caller, options, errors, named);
+  const bodies = checked.map(({ body }) => body);
+  const references = new ReferencesOfMany(bodies, model);
+  const { wanted } = references;
+  const rejectMissing = (existing: readonly (readonly boolean[])[]): void => {
+    for (const { index, check } of references.failures(existing))
+      for (const name of check.fieldNames)
+        addError(errors, named(checked[index]?.position ?? 0, name), check.fault);
+    if (Object.keys(errors).length > 0) throw badBody(isArray ? inOrder(errors) : errors);
+  };
+  if (Object.keys(errors).length > 0)
+    rejectMissing(wanted.length > 0 ? await database.run(existingKeysStatement(wanted), 'write') : []);
+  const sent = bodies.map(({ changes }) => changes);
+  const records = await hashChanges(sent, passwords, requester);
+  const insert = async (
+    some: readonly Sent[],
+    references: InsertPlan['references'],
+    returning: InsertPlan['returning'],
+  ) => {
+    const rows = await rowsOf(some, model, yieldIfDue);
+    return compileWrite(writes, { kind: 'insert', rows, references, author: caller, returning });
+  };
+  const returning = preferences.isMinimal === true ? 'keys' : 'records';
+  const statement = await insert(records, wanted, returning);
+  const tryFirst = async (count: number): Promise<unknown> =>
+    database.run(await insert(records.slice(0, count), [], 'nothing'), 'write');
+  const scope = isArray ? 'array' : 'record';
+  const attempt = { resource, kind: 'insert', scope, records, tryFirst, yieldIfDue } as const;
+  const result = await runWrite(database, statement).catch(async (error: unknown) => {
+    throw await explain(error, attempt, outside);
+  });
+  if (result.records.length > 0) return result.records;
+  rejectMissing(result.existing);
+  throw new CallerChanged(); // nothing else keeps the statement from writing
+}
+
+/** The errors of the first record first. */
+const inOrder = (errors: FieldErrors): FieldErrors =>
+  Object.fromEntries(Object.entries(errors).sort(([one], [other]) => parseInt(one) - parseInt(other)));
+
+/** The name of a field in errors. */
+type NameField = (position: number, key: string) => string;
+
+/** A body, and its position in the array. */
+interface PlacedBody {
+  readonly body: CheckedBody;
+  readonly position: number;
+}
+
+/**
+ * Checks the bodies until there are too many faults.
+ * @throws Problem 400 if some were not checked
+ */
+async function checkBodies(
+  resource: ServedResource,
+  bodies: readonly (JsonFields | undefined)[],
+  caller: Caller,
+  { preferences: { isStrict }, requester }: CreateOptions,
+  errors: FieldErrors,
+  named: NameField,
+): Promise<PlacedBody[]> {
+  const yieldIfDue = requester.workInTurns();
+  const writing = { id: undefined, caller, isStrict, digits: new DigitBudget('body') };
+  const checked: PlacedBody[] = [];
+  let faulty = 0;
+  for (const [position, fields] of bodies.entries()) {
+    const pause = yieldIfDue();
+    if (pause) await pause;
+    if (faulty >= MAX_REPORTED)
+      throw badBody(errors, ` The records from position ${position} on were not checked.`);
+    if (!fields) {
+      faulty += 1;
+      addError(errors, nameOf(position), 'must be an object of fields and values');
+      continue;
+    }
+    const body = await checkBody(fields, resource, writing, yieldIfDue);
+    const faults = Object.entries(body.errors);
+    faulty += faults.length;
+    for (const [key, texts] of faults) for (const text of texts) addError(errors, named(position, key), text);
+    checked.push({ body, position });
+  }
+  return checked;
+}
