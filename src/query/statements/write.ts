@@ -206,17 +206,25 @@ function insertSql(target: WriteTarget, insert: BoundInsert, isWhole: boolean): 
   );
   const group = cellAlias(columns.length);
   const ofGroup = isOneGroup ? EMPTY : sql`rows.${group}::int4 as ${group}, `;
-  const given = sql`${NEW_ROWS} as materialized (select ${join(values, '')}${ofGroup}rows.position from ${rowsSql('rows', cells, size)})`;
+  const row = join(values, '');
+  const source = rowsSql('rows', cells, size);
+  const given = sql`${NEW_ROWS} as materialized (select ${row}${ofGroup}rows.position from ${source}), `;
   const conditions = [
     raw('true'),
     ...wanted.map((_, index) => sql`true = all (${resultAlias(index)})`),
     ...(precondition ? [precondition] : []),
     ...(isOneGroup ? [] : [sql`(select count(*) from ${NEW_ROWS}) > 0`]),
   ];
+  const ok = sql`${join(conditions, ' and ')} as ok`;
   const results = wanted.map(
     (one, index) => sql`${existingSql(one.keys, one.cells)} as ${resultAlias(index)}`,
   );
-  const checked = sql`checked as materialized (select found.*, ${join(conditions, ' and ')} as ok from (select ${join(results, ', ')}) found)`;
+  const found = sql`(select ${join(results, ', ')}) found`;
+  // A single row is read with the checks: a join would be slower.
+  const checked = isSingle
+    ? sql`checked as materialized (select found.*, ${row}${ok} from ${found}, ${source})`
+    : sql`${given}checked as materialized (select found.*, ${ok} from ${found})`;
+  const checkedRows = isSingle ? raw('checked r where r.ok') : sql`checked, ${NEW_ROWS} r where checked.ok`;
   const aliases = new Map(columns.map((column, index) => [column, cellAlias(index)]));
   const into = sql`insert into ${writtenTable(model)} as ${raw(ROOT)}`;
   const order = isSingle ? EMPTY : raw(' order by r.position');
@@ -224,9 +232,9 @@ function insertSql(target: WriteTarget, insert: BoundInsert, isWhole: boolean): 
   const inserts = groups.map(({ columns: own }, index) => {
     const fields = own.map(({ field }) => identifier(field));
     const named = own.length > 0 ? sql` (${join(fields, ', ')})` : EMPTY;
-    const row = own.map((column) => sql`r.${aliases.get(column) ?? EMPTY}`);
+    const assignedCells = own.map((column) => sql`r.${aliases.get(column) ?? EMPTY}`);
     const isOfGroup = isOneGroup ? EMPTY : sql` and r.${group} = ${raw(String(index))}`;
-    return sql`, ${names[index] ?? EMPTY} as (${into}${named} select ${join(row, ', ')} from checked, ${NEW_ROWS} r where checked.ok${isOfGroup}${order} returning ${returning})`;
+    return sql`, ${names[index] ?? EMPTY} as (${into}${named} select ${join(assignedCells, ', ')} from ${checkedRows}${isOfGroup}${order} returning ${returning})`;
   });
   const all = names.map((name) => sql`select * from ${name}`);
   const union = isOneGroup
@@ -236,7 +244,7 @@ function insertSql(target: WriteTarget, insert: BoundInsert, isWhole: boolean): 
   const isComplete = assertWrittenSql(sql`c.ok is not true or ${count} = ${expected}::int8`);
   const shown = isWhole ? raw('i.record') : raw('left(i.record, 0)');
   const answers = wanted.map((_, index) => sql`, c.${resultAlias(index)}`);
-  return sql`with ${given}, ${checked}${join(inserts, '')}${union}${intoHistory} select ${shown}, i.version, i.key, ${isComplete}${join(answers, '')} from checked c left join inserted i on true`;
+  return sql`with ${checked}${join(inserts, '')}${union}${intoHistory} select ${shown}, i.version, i.key, ${isComplete}${join(answers, '')} from checked c left join inserted i on true`;
 }
 
 function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserted> {
