@@ -37,13 +37,13 @@ import {
   SchemaLocked,
   makeHistoryAppendOnly,
   requireSchema,
-} from './resources/serve/schema-setup.ts';
-import { readSecret } from './resources/serve/database-secret.ts';
-import { REVOKE_HISTORY_CHANGES } from './resources/serve/privileges.ts';
+} from './resources/setup/schema-setup.ts';
+import { readSecret } from './resources/setup/database-secret.ts';
+import { REVOKE_HISTORY_CHANGES } from './resources/access/privileges.ts';
 import { ANYONE } from './resources/access/access.ts';
-import { createViews, hasLogins } from './resources/serve/served-resource.ts';
-import { createVersionSeal } from './resources/serve/version-seal.ts';
-import { addressWarnings, databaseWarnings, startWarnings } from './resources/serve/start-warnings.ts';
+import { createViews, hasLogins } from './resources/access/resource-view.ts';
+import { createVersionSeal } from './resources/access/version-seal.ts';
+import { addressWarnings, databaseWarnings, startWarnings } from './resources/setup/start-warnings.ts';
 import { createSessions } from './resources/users/sessions.ts';
 import { createUsers, type Users } from './resources/users/users.ts';
 import type { Sharing } from './workers/worker-link.ts';

@@ -3,7 +3,7 @@ import { hasSeveralColumns } from '../db/schema/composite-key.ts';
 import { notFound } from '../errors.ts';
 import { keyOfSegment } from '../http/message/key-segment.ts';
 import type { Reply } from '../http/message/message.ts';
-import type { AdminResource, AdminResources } from '../resources/serve/admin-resource.ts';
+import type { AdminView, AdminViews } from '../resources/access/admin-view.ts';
 import {
   GENERAL_PAGES,
   LIST_PAGES,
@@ -18,8 +18,8 @@ import type { Form } from './web/form-data.ts';
 
 /** A page of one resource. */
 export type AdminResourceRoute =
-  | { readonly page: ListPageName; readonly resource: AdminResource }
-  | { readonly page: RecordPageName; readonly resource: AdminResource; readonly id: string };
+  | { readonly page: ListPageName; readonly resource: AdminView }
+  | { readonly page: RecordPageName; readonly resource: AdminView; readonly id: string };
 
 /** The page that a path of the admin area leads to. */
 export type AdminRoute = AdminResourceRoute | { readonly page: GeneralPageName };
@@ -75,7 +75,7 @@ function decodeSegment(segment: string, isComposite = false): string {
  * So no model name and no key collides with them.
  * @throws Problem 404
  */
-export function findAdminRoute(path: string, resources: AdminResources): AdminRoute {
+export function findAdminRoute(path: string, resources: AdminViews): AdminRoute {
   const segments = path.replace(/\/$/, '').split('/').slice(2);
   const [first, second, third, ...rest] = segments;
   if (rest.length > 0 || (second === '' && third !== undefined)) throw notFound('There is no such page.');
@@ -90,7 +90,7 @@ export function findAdminRoute(path: string, resources: AdminResources): AdminRo
 }
 
 /** The pattern of a page's path, as a label for metrics; undefined for an unknown path. */
-export function patternOf(path: string, resources: AdminResources): string | undefined {
+export function patternOf(path: string, resources: AdminViews): string | undefined {
   let route: AdminRoute;
   try {
     route = findAdminRoute(path, resources);

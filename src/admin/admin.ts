@@ -36,7 +36,7 @@ import {
   staleForm,
   withCookies,
 } from './web/admin-request.ts';
-import { CallerChanged, type Caller } from '../resources/serve/served-resource.ts';
+import { CallerChanged, type Caller } from '../resources/access/resource-view.ts';
 import { createServices, type AdminOptions } from './create-services.ts';
 
 /** The context of a request with a valid session; undefined without one. */

@@ -3,13 +3,13 @@ import { createBrowsing, createEntryStatements } from '../resources/records/admi
 import { createBulk } from '../resources/records/bulk-operations.ts';
 import { createOperations } from '../resources/records/operations.ts';
 import type { Panel } from '../resources/definition/panel.ts';
-import { createPanels } from '../resources/serve/panels.ts';
+import { createPanels } from './dashboard/panel-data.ts';
 import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY } from '../resources/definition/system-tables.ts';
-import { serveForAdmin, type AdminResource } from '../resources/serve/admin-resource.ts';
-import type { Schema } from '../resources/serve/schema-setup.ts';
-import type { Views } from '../resources/serve/served-resource.ts';
-import { historyOf } from '../resources/serve/visible-history.ts';
+import { serveForAdmin, type AdminView } from '../resources/access/admin-view.ts';
+import type { Schema } from '../resources/setup/schema-setup.ts';
+import type { Views } from '../resources/access/resource-view.ts';
+import { historyOf } from '../resources/access/visible-history.ts';
 import type { Database } from '../db/connection/database.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
 import { Lane } from '../db/lanes/lane.ts';
@@ -62,7 +62,7 @@ export function createServices({
     ...parts,
     resources,
     history,
-    historyOf: (resource: AdminResource) => histories.get(resource) ?? history,
+    historyOf: (resource: AdminView) => histories.get(resource) ?? history,
     unsavedForms: createUnsavedForms(secret),
     panels: createPanels(database, panels),
     imports: new Lane({

@@ -8,11 +8,11 @@ import { sequenceWarnings } from '../db/schema/sequences.ts';
 import { StartError, type Fault } from '../errors.ts';
 import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY } from '../resources/definition/system-tables.ts';
-import { serveForAdmin, type AdminResources } from '../resources/serve/admin-resource.ts';
-import { compareSchema, misfit, readCatalog, runOnCatalog } from '../resources/serve/schema-setup.ts';
-import { addressWarnings, constraintWarnings, warningsOfEngine } from '../resources/serve/start-warnings.ts';
+import { serveForAdmin, type AdminViews } from '../resources/access/admin-view.ts';
+import { compareSchema, misfit, readCatalog, runOnCatalog } from '../resources/setup/schema-setup.ts';
+import { addressWarnings, constraintWarnings, warningsOfEngine } from '../resources/setup/start-warnings.ts';
 import { ADMIN } from '../resources/access/access.ts';
-import { hasLogins } from '../resources/serve/served-resource.ts';
+import { hasLogins } from '../resources/access/resource-view.ts';
 import { accessMatrix, printMatrix, type ResourceAccess } from './check/access-matrix.ts';
 import { checkReadAddresses } from './check/read-addresses.ts';
 import { checkViewKeys } from './check/view-keys.ts';
@@ -88,7 +88,7 @@ async function examine(
   const served = views(ADMIN);
   const databaseInfo = await runOnCatalog(database, databaseInfoStatement(definitions.map(tableOf)));
   const hasAdminArea = hasLogins(resources, settings) && schema.missing.length === 0;
-  const adminResources: AdminResources = hasAdminArea
+  const adminResources: AdminViews = hasAdminArea
     ? serveForAdmin([...resources, HISTORY], schema.models, views, catalog)
     : new Map();
   const risks = warningsOf({

@@ -14,7 +14,7 @@ import { userRemark } from './introspect/existing-users.ts';
 import { byOid, introspect, hasServableName, tableName } from './introspect/introspection.ts';
 import { proposedKey, type ReadRelations } from './introspect/proposed-keys.ts';
 import { definitionOf, printRegistry } from './introspect/print-registry.ts';
-import { readTablesOf, requireUsableDatabase, runOnCatalog } from '../resources/serve/schema-setup.ts';
+import { readTablesOf, requireUsableDatabase, runOnCatalog } from '../resources/setup/schema-setup.ts';
 import { servableIntrospection } from './introspect/partial-introspection.ts';
 import {
   refuseArguments,

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Operations } from '../resources/records/operations.ts';
 import { parseJsonFields } from '../resources/records/json-fields.ts';
-import type { Caller, ServedResources } from '../resources/serve/served-resource.ts';
+import type { Caller, ResourceViews } from '../resources/access/resource-view.ts';
 import type { Users } from '../resources/users/users.ts';
 
 const USERS = ['ada', 'grace', 'linus'];
@@ -22,7 +22,7 @@ const NOTES = ['Look, but do not touch.', 'The key is with the admin.'];
 
 /** Adds a few sample records to the tables of the shipped registry. The passwords of the sample users are random and not shown. */
 export async function loadSamples(
-  resources: ServedResources,
+  resources: ResourceViews,
   operations: Operations,
   users: Users,
   minPassword = 1,

@@ -6,13 +6,13 @@ import type { Fault } from '../errors.ts';
 import { tableOf } from '../db/schema/model-definition.ts';
 import { databaseInfoStatement } from '../db/schema/relations.ts';
 import { missingSchema } from '../db/schema/missing-schema.ts';
-import { grantsFor } from '../resources/serve/grants.ts';
+import { grantsFor } from '../db/schema/grants.ts';
 import { HISTORY, SYSTEM_TABLES } from '../resources/definition/system-tables.ts';
-import { allPrivileges, REVOKE_HISTORY_CHANGES, MAY_CHANGE_HISTORY } from '../resources/serve/privileges.ts';
+import { allPrivileges, REVOKE_HISTORY_CHANGES, MAY_CHANGE_HISTORY } from '../resources/access/privileges.ts';
 import type { Resource } from '../resources/definition/resource.ts';
-import { compareSchema, readCatalog, readTablesOf, runOnCatalog } from '../resources/serve/schema-setup.ts';
+import { compareSchema, readCatalog, readTablesOf, runOnCatalog } from '../resources/setup/schema-setup.ts';
 import { ADMIN } from '../resources/access/access.ts';
-import { createViews, hasLogins } from '../resources/serve/served-resource.ts';
+import { createViews, hasLogins } from '../resources/access/resource-view.ts';
 import {
   refuseArguments,
   parse,

@@ -18,7 +18,7 @@ import { compareLabels } from '../../src/admin/fields/references.ts';
 import { parseBasic } from '../../src/http/auth/credentials.ts';
 import { noneMatchLists, parseIfMatch } from '../../src/http/message/entity-tag.ts';
 import type { ApiRequest } from '../../src/http/message/message.ts';
-import { readParts } from '../../src/http/api/multipart.ts';
+import { readParts } from '../../src/http/message/multipart.ts';
 import { parseAccept } from '../../src/http/api/negotiation.ts';
 import { assertOrigin, clientNetworkOf } from '../../src/http/auth/request-origin.ts';
 import { loggedPath, splitTarget } from '../../src/http/message/request-head.ts';

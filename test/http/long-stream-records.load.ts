@@ -11,7 +11,7 @@ import { streamStatement } from '../../src/query/read.ts';
 import { recordJson } from '../../src/query/statements/record-json.ts';
 import { openExport } from '../../src/resources/records/record-export.ts';
 import { ADMIN } from '../../src/resources/access/access.ts';
-import { createViews } from '../../src/resources/serve/served-resource.ts';
+import { createViews } from '../../src/resources/access/resource-view.ts';
 import { startService, type TestService } from '../support.ts';
 import { jsonLinesOf } from './expect.ts';
 import { after, before, describe, test } from 'node:test';

@@ -5,7 +5,7 @@ import { openApiDocument } from '../../src/http/openapi/openapi.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
 import shipped from '../../src/resources/registry.ts';
 import { ADMIN, ANYONE, USER, type Access } from '../../src/resources/access/access.ts';
-import { createViews } from '../../src/resources/serve/served-resource.ts';
+import { createViews } from '../../src/resources/access/resource-view.ts';
 import { resources as things } from '../admin/sample-resources.ts';
 import { resources as stage } from '../client/sample-service.ts';
 import { resolve, validator } from './openapi.ts';

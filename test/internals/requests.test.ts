@@ -23,7 +23,7 @@ import {
   parseJsonFieldsInTurns,
 } from '../../src/resources/records/json-fields.ts';
 import { ADMIN } from '../../src/resources/access/access.ts';
-import { createViews } from '../../src/resources/serve/served-resource.ts';
+import { createViews } from '../../src/resources/access/resource-view.ts';
 import { longestTurnOf } from '../http/expect.ts';
 import { countTurns } from '../turns.ts';
 import { describe, test } from 'node:test';

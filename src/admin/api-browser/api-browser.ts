@@ -9,7 +9,7 @@ import { keyOfSegment } from '../../http/message/key-segment.ts';
 import { pageLinks } from '../../http/api/page-links.ts';
 import { OPENAPI_PATH } from '../../http/api/api-routes.ts';
 import { MAX_HTML } from '../../resources/records/api-listing.ts';
-import type { Caller, ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
+import type { Caller, ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
 import { collectionJsonHtml, indexJsonHtml, recordJsonHtml } from './api-json.ts';
 import { apiLinks, curlCommand } from './api-links.ts';
 import { API_STYLE_PATH, apiAsset, isAsset } from '../web/assets.ts';
@@ -34,7 +34,7 @@ const jsonAndCommand = (json: Html, request: ApiRequest, caller?: Caller): Html 
     <pre><code>${curlCommand(request, caller)}</code></pre>`;
 
 /** The columns and operators of filters. A foreign key leads to the columns that may follow it after `__`. */
-function filterTable({ model, output }: ServedResource, resources: ServedResources): Html {
+function filterTable({ model, output }: ResourceView, resources: ResourceViews): Html {
   const rows = namedColumns(model, output).map(({ name, type, references }) => {
     const related = references && resources.get(references.name);
     return [
@@ -50,7 +50,7 @@ function filterTable({ model, output }: ServedResource, resources: ServedResourc
 }
 
 /** The pages of the API. Callers check access and read the records; these functions only format them. */
-export function createApiPages(resources: ServedResources, hasAdmin: boolean): ApiPages {
+export function createApiPages(resources: ResourceViews, hasAdmin: boolean): ApiPages {
   /** Responds with a page in the layout of the admin area, but without its script. */
   function pageOf(title: string, { body, crumbs, caller, status = 200, headers }: ApiPage): Reply {
     const account = html`<nav class="who" aria-label="Account">

@@ -11,7 +11,7 @@ import {
   splitValues,
   type JsonFields,
 } from '../../resources/records/json-fields.ts';
-import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
+import type { ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
 import { html, htmlInPieces, type Content, type Html, nextTurn } from '../web/html.ts';
 import { apiLinks } from './api-links.ts';
 
@@ -36,8 +36,8 @@ function reference(column: Column, fields: JsonFields, { foreignKeys }: Model): 
 function targetOf(
   column: Column,
   fields: JsonFields,
-  { name, model }: ServedResource,
-  resources: ServedResources,
+  { name, model }: ResourceView,
+  resources: ResourceViews,
 ): string | undefined {
   const [foreignKey, text] = reference(column, fields, model);
   if (text === null || !hasAddress(text)) return undefined;
@@ -49,8 +49,8 @@ function targetOf(
 /** A record as indented JSON, with keys as links. A large record stays as it is: indenting it would block the event loop. */
 export async function recordJsonHtml(
   source: string,
-  resource: ServedResource,
-  resources: ServedResources,
+  resource: ResourceView,
+  resources: ResourceViews,
   depth = 0,
 ): Promise<Html> {
   if (source.length > LARGE_RECORD) return htmlInPieces(source);
@@ -70,8 +70,8 @@ export async function recordJsonHtml(
 export async function collectionJsonHtml(
   { page, objects }: RecordPage,
   { next, previous }: PageLinks,
-  resource: ServedResource,
-  resources: ServedResources,
+  resource: ResourceView,
+  resources: ResourceViews,
 ): Promise<Html> {
   const linkTo = (text: string): Content =>
     text === '' ? '""' : html`<a href="${text}">${JSON.stringify(text)}</a>`;
@@ -89,7 +89,7 @@ export async function collectionJsonHtml(
 }
 
 /** The list of resources as indented JSON, with links to those that a GET can list. */
-export function indexJsonHtml(source: string, resources: ServedResources): Html {
+export function indexJsonHtml(source: string, resources: ResourceViews): Html {
   const isListed = (url: string): boolean =>
     resources.get(url.split('/').at(-2) ?? '')?.methods.has('GET') === true;
   const parts = indentJson(source).split(/(?<="url": ")([^"]*)/);

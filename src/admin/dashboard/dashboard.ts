@@ -1,6 +1,6 @@
 // The start page: all lists with their counts, the panels of the registry, and the latest changes.
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import { SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
 import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminContext } from '../web/admin-context.ts';
@@ -20,8 +20,8 @@ const COUNTS_AT_ONCE = 4;
 const LATEST = 10;
 
 /** The resources by group, in the order of the registry. */
-function groupsOf(context: AdminContext): [group: string, resources: AdminResource[]][] {
-  const groups = new Map<string, AdminResource[]>();
+function groupsOf(context: AdminContext): [group: string, resources: AdminView[]][] {
+  const groups = new Map<string, AdminView[]>();
   for (const resource of context.resources.values()) {
     if (resource === context.history) continue;
     groups.set(resource.group, [...(groups.get(resource.group) ?? []), resource]);
@@ -31,7 +31,7 @@ function groupsOf(context: AdminContext): [group: string, resources: AdminResour
 
 const UNKNOWN = 'unknown';
 
-async function countText(context: AdminContext, resource: AdminResource, timeout: number): Promise<string> {
+async function countText(context: AdminContext, resource: AdminView, timeout: number): Promise<string> {
   const work = context.browsing.count(resource, { query: '', search: '' });
   const found = await loadOptional(context, `the count of ${resource.name}`, work, timeout);
   if (!found) return UNKNOWN;
@@ -41,9 +41,9 @@ async function countText(context: AdminContext, resource: AdminResource, timeout
 /** The counts of the resources, without those that are not made in time. */
 async function countTexts(
   context: AdminContext,
-  resources: readonly AdminResource[],
-): Promise<ReadonlyMap<AdminResource, string>> {
-  const texts = new Map<AdminResource, string>();
+  resources: readonly AdminView[],
+): Promise<ReadonlyMap<AdminView, string>> {
+  const texts = new Map<AdminView, string>();
   const waiting = resources.values();
   const omitted: string[] = [];
   const until = performance.now() + PART_TIMEOUT;
@@ -62,7 +62,7 @@ async function countTexts(
   return texts;
 }
 
-function row(resource: AdminResource, count: string): Html {
+function row(resource: AdminView, count: string): Html {
   const { name, title } = resource;
   const link = html`<a href="${links.list(name)}">${title}</a>`;
   return resourceRow(resource, link, count, links.action(name, 'add'));

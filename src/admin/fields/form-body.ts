@@ -4,7 +4,7 @@ import { TOO_MANY_ELEMENTS } from '../../db/types/array-types.ts';
 import { BrokenRule, ruleFaults } from '../../resources/records/explain.ts';
 import { addError, Problem, type FieldErrors } from '../../errors.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import { jsonFieldInTurns, type JsonField } from '../../resources/records/json-fields.ts';
 import { byFormField, typedPassword } from '../session/password-confirmation.ts';
@@ -89,7 +89,7 @@ export type Outcome<T> =
     };
 
 /** An error at each column of the database rule that refused a write. The notice on the page names the rule. */
-export function ruleErrors(error: unknown, { model, output, readonly }: AdminResource): FieldErrors {
+export function ruleErrors(error: unknown, { model, output, readonly }: AdminView): FieldErrors {
   const cause = error instanceof Problem ? error.cause : error;
   if (!isDatabaseError(cause)) return {};
   return ruleFaults(cause, { model, columns: output.filter((column) => !readonly.has(column)) });

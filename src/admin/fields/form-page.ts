@@ -3,7 +3,7 @@ import { foreignKeysOf, hasNaturalKey, isAmong, isKeyPart, type Column } from '.
 import { keySegment } from '../../http/message/key-segment.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import { hasAddress } from '../../resources/records/checked-body.ts';
 import { sizeKey } from '../../query/entries/preview-sql.ts';
 import { keyIn, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
@@ -46,10 +46,7 @@ export interface FormPage {
 }
 
 /** The columns that have a field. The primary key has one only on a new record, and only if clients choose it. */
-export function editableColumns(
-  { model, output, readonly }: AdminResource,
-  isNew: boolean,
-): readonly Column[] {
+export function editableColumns({ model, output, readonly }: AdminView, isNew: boolean): readonly Column[] {
   const ownKey = isNew && hasNaturalKey(model);
   return output.filter((column) =>
     column === model.primaryKey ? ownKey : !readonly.has(column) && (isNew || !isKeyPart(model, column)),
@@ -77,7 +74,7 @@ function readOnlyRow(column: Column, entry: RecordEntry, context: AdminContext):
 }
 
 /** A column whose value is too long for the form, or was when the form was made. */
-function tooLongRow(column: Column, entry: RecordEntry, { name }: AdminResource): Html {
+function tooLongRow(column: Column, entry: RecordEntry, { name }: AdminView): Html {
   const size = textOfField(entry.fields, sizeKey(column));
   const bytes = size === null ? '' : ` (${grouped(Number(size))} bytes)`;
   return html`<div class="field fact">
@@ -129,7 +126,7 @@ async function relatedRecords(context: ResourceContext, id: string): Promise<Htm
   );
 }
 
-const saveButtons = ({ may }: AdminResource, isNew: boolean): Html =>
+const saveButtons = ({ may }: AdminView, isNew: boolean): Html =>
   html`<div class="buttons">
     <button class="primary" name="_save" value="list">Save</button>
     <button class="secondary" name="_save" value="stay">Save and continue editing</button>
@@ -150,7 +147,7 @@ function originFields(
     <input type="hidden" name="_origin" value="${origin}" />`;
 }
 
-function actionsOf(resource: AdminResource, stored: RecordEntry, list: string | undefined): Content {
+function actionsOf(resource: AdminView, stored: RecordEntry, list: string | undefined): Content {
   const part = (which: string): string => links.from(list, links.part(resource.name, stored.id, which));
   const { name, may, passwords, inApi } = resource;
   const access = inApi('');

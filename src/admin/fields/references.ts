@@ -3,7 +3,7 @@ import { Problem } from '../../errors.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { Column } from '../../db/schema/model.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
 import { isNamed, type Found, type Named } from '../../resources/records/look-up.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
@@ -36,13 +36,13 @@ export const compareLabels = (one: string, other: string): number =>
 /** Fields that the search page does not carry on: buttons, tokens and passwords. */
 const DROPPED_FIELDS = new Set(['_csrf', '_lookup', '_find', '_choose', '_for', '_save', ...PASSWORD_FIELDS]);
 
-export const relatedOf = ({ references }: Column, { resources }: AdminContext): AdminResource | undefined =>
+export const relatedOf = ({ references }: Column, { resources }: AdminContext): AdminView | undefined =>
   references && resources.get(references.name);
 
 /** Finds a record by its key. */
 async function findRecord(
   context: AdminContext,
-  resource: AdminResource,
+  resource: AdminView,
   key: string,
 ): Promise<Named | undefined> {
   if (key === '') return undefined;
@@ -53,14 +53,14 @@ async function findRecord(
 /** Whether a text is exactly the key of a record. `007` is not the key 7; it may be a name. */
 export const isRecordKey = async (
   context: AdminContext,
-  resource: AdminResource,
+  resource: AdminView,
   text: string,
 ): Promise<boolean> => (await findRecord(context, resource, text))?.id === text;
 
 /**
  * Whether a text may be the key of a deleted record. Then it must not mean another record that merely contains it in its label.
  */
-const mayBeKey = ({ model: { primaryKey } }: AdminResource, text: string): boolean =>
+const mayBeKey = ({ model: { primaryKey } }: AdminView, text: string): boolean =>
   primaryKey.type.parse(text, primaryKey).fault === undefined;
 
 /**
@@ -83,7 +83,7 @@ function meantAmong({ entries, hasNext }: Found, text: string, isExact: boolean)
  */
 export async function recordMeant(
   context: AdminContext,
-  resource: AdminResource,
+  resource: AdminView,
   words: string,
   isExact = false,
 ): Promise<Named | undefined> {
@@ -120,8 +120,8 @@ export async function referencesOf(
   context: AdminContext,
   typed: TypedValues,
 ): Promise<ReadonlyMap<Column, References>> {
-  const lists = new Map<AdminResource, Promise<readonly Named[] | undefined>>();
-  const optionsOf = (related: AdminResource): Promise<readonly Named[] | undefined> => {
+  const lists = new Map<AdminView, Promise<readonly Named[] | undefined>>();
+  const optionsOf = (related: AdminView): Promise<readonly Named[] | undefined> => {
     const query = `limit=${MAX_OPTIONS}`;
     const list =
       lists.get(related) ??

@@ -1,7 +1,7 @@
 // The page that deletes one record.
 import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import type { RecordContext } from '../web/admin-context.ts';
@@ -18,7 +18,7 @@ import { listQuery, redirectDone, redirectFailed } from '../web/admin-request.ts
 const MAX_SHOWN = 300;
 
 /** The record's values in the columns of its list. */
-const facts = (entry: RecordEntry, { list }: AdminResource): Html =>
+const facts = (entry: RecordEntry, { list }: AdminView): Html =>
   html`<dl class="facts">
     ${list.map(
       (column) =>

@@ -3,7 +3,7 @@ import type { Column } from '../../db/schema/model.ts';
 import { splitKey } from '../../db/schema/composite-key.ts';
 import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { RecordEntry, StoredEntry } from '../../resources/records/record-entry.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import { sessionCaller } from '../session/assert-session.ts';
@@ -41,7 +41,7 @@ const GONE = 'This record has been deleted. Your values are kept here: save to a
 type FormContext = ResourceContext & { readonly id?: string };
 
 /** The values that the records of a list have in common, because its filters require them. */
-function filteredValues({ find }: AdminResource, list = ''): ReadonlyMap<Column, string> {
+function filteredValues({ find }: AdminView, list = ''): ReadonlyMap<Column, string> {
   const { filters } = LinkParameters.parseOrEmpty(list);
   const isOnly = ({ name }: Parameter): boolean => filters.filter((one) => one.name === name).length === 1;
   return new Map(
@@ -150,7 +150,7 @@ async function update(
 }
 
 /** A sentence that names the columns whose values were too long for the form, so that a copy lacks them. */
-function notCopiedText(resource: AdminResource, typed: TypedValues): string {
+function notCopiedText(resource: AdminView, typed: TypedValues): string {
   const titles = editableColumns(resource, false).flatMap((column) =>
     typed.has(column) ? [] : [column.title],
   );

@@ -1,6 +1,6 @@
 // Reads entries of the history, and the labels of the records in them.
 import type { Column } from '../../db/schema/model.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import { SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
 import { joinLabel } from '../../query/entries/label-sql.ts';
 import { isVisible, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
@@ -19,7 +19,7 @@ export interface HistoryChange {
   /** The record's key; empty where the history hides it. */
   readonly record: string;
   /** Undefined if the admin area does not show the model. */
-  readonly resource: AdminResource | undefined;
+  readonly resource: AdminView | undefined;
   readonly before: JsonFields;
   readonly after: JsonFields;
 }
@@ -78,7 +78,7 @@ export function loadRecordLabels(
 }
 
 /** The label of a record at the time of the change, from the recorded values; undefined if they do not give one. */
-export function formerLabel({ label }: AdminResource, fields: JsonFields): string | undefined {
+export function formerLabel({ label }: AdminView, fields: JsonFields): string | undefined {
   // Parts of the label from related records are left out: those may have changed since.
   const text = joinLabel(label, ({ path, column }) =>
     path.length > 0 ? null : textOfField(fields, column.key),

@@ -1,7 +1,7 @@
 // The pages of the history: all changes of a record, and one change.
 import { notFound } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { EntryPage } from '../../resources/records/admin-listing.ts';
 import { textOfColumn } from '../../resources/records/record-entry.ts';
 import { keyText } from '../../db/schema/composite-key.ts';
@@ -23,7 +23,7 @@ const LONGEST_PAGE = 1_000_000;
 const LONGEST_LINK = 6000;
 
 /** A link to a form with the values of the deleted record, if they fit into an address. */
-function addAgain(resource: AdminResource, { before, action }: HistoryChange): Html | false {
+function addAgain(resource: AdminView, { before, action }: HistoryChange): Html | false {
   if (action !== 'delete' || !resource.may.has('add')) return false;
   const columns = editableColumns(resource, true);
   if (columns.some((column) => before.has(sizeKey(column)))) return false;

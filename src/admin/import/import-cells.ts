@@ -3,7 +3,7 @@ import type { Column } from '../../db/schema/model.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import { isFreeText, withoutGuard } from '../../query/csv/csv-rows.ts';
 import type { CsvRow } from '../../query/csv/csv-parser.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import { textOfField } from '../../resources/records/record-entry.ts';
 import {
   jsonFieldInTurns,
@@ -64,7 +64,7 @@ export function cellField(column: Column, text: string | null): CellField | Prom
 export async function fieldsOfRow(
   { columns }: ImportFile,
   { cells }: CsvRow,
-  resource: AdminResource,
+  resource: AdminView,
   present: JsonFields | undefined,
   errors: FieldErrors,
 ): Promise<Map<string, JsonField>> {

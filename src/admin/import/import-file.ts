@@ -3,7 +3,7 @@ import { findColumn, type Column } from '../../db/schema/model.ts';
 import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { decodeUtf8 } from '../../http/message/text-decoding.ts';
 import { findSeparator, parseCsvInTurns, type CsvRow, type Separator } from '../../query/csv/csv-parser.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import { counted, grouped, shortened } from '../web/display-text.ts';
 import { PIECE } from '../web/html.ts';
 
@@ -34,11 +34,11 @@ export interface ImportFile {
 }
 
 /** Whether an import sets the column. A file may contain other columns, as an export does, but they are ignored. */
-export const isSettable = (column: Column, { readonly, model }: AdminResource): boolean =>
+export const isSettable = (column: Column, { readonly, model }: AdminView): boolean =>
   column !== model.primaryKey && !readonly.has(column);
 
 /** Whether every record needs a password. Passwords are not imported, so an import cannot add such records. */
-export const needsPassword = ({ model }: AdminResource): boolean =>
+export const needsPassword = ({ model }: AdminView): boolean =>
   model.columns.some(({ isPassword, nullable, hasDefault }) => isPassword && !nullable && !hasDefault);
 
 /** Removes the empty cells that spreadsheets append to a row. */
@@ -55,10 +55,7 @@ const firstFaults = (faults: readonly string[]): string[] =>
     : [...faults.slice(0, MAX_FAULTS), `… and ${counted(faults.length - MAX_FAULTS, 'more error')}.`];
 
 /** Finds the columns that the first line names. */
-function readHeader(
-  cells: CsvRow['cells'],
-  resource: AdminResource,
-): Column[] | { readonly faults: string[] } {
+function readHeader(cells: CsvRow['cells'], resource: AdminView): Column[] | { readonly faults: string[] } {
   const { model, output, passwords } = resource;
   const columns: Column[] = [];
   const faults: string[] = [];
@@ -134,7 +131,7 @@ async function decodeFile(
 /** Decodes and parses a CSV file and finds its columns. The faults are sentences for people. */
 export async function readImportFile(
   bytes: Buffer,
-  resource: AdminResource,
+  resource: AdminView,
   yieldIfDue: YieldIfDue,
 ): Promise<ImportFile | { readonly faults: readonly string[] }> {
   if (bytes.length === 0) return { faults: ['Choose a file or paste its text.'] };

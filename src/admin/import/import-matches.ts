@@ -18,7 +18,7 @@ import {
 } from '../../resources/records/json-fields.ts';
 import { parseId } from '../../resources/records/read-record.ts';
 import { LARGE_RECORD } from '../../resources/records/record-entry.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import { cellText } from './import-cells.ts';
 import { isSettable, type FileRow, type ImportFile } from './import-file.ts';
 
@@ -64,7 +64,7 @@ function keyOfRow(
 }
 
 /** The keys of the rows, as the file has them and as PostgreSQL compares them. */
-async function parseKeys(resource: AdminResource, { columns, rows }: ImportFile) {
+async function parseKeys(resource: AdminView, { columns, rows }: ImportFile) {
   const ids: (string | undefined)[] = [];
   /** The rows with a valid key. */
   const rowIndexes: number[] = [];
@@ -98,7 +98,7 @@ function endOfGroup(start: number, total: number, found: ReadonlyMap<number, Mat
  */
 async function openRecords(
   run: Transaction['run'],
-  { model, output }: AdminResource,
+  { model, output }: AdminView,
   { columns }: ImportFile,
   rowIndexes: readonly number[],
   keys: readonly string[],
@@ -131,7 +131,7 @@ async function openRecords(
  */
 export async function* matchRows(
   run: Transaction['run'],
-  resource: AdminResource,
+  resource: AdminView,
   file: ImportFile,
 ): AsyncGenerator<MatchedRow[], void> {
   const { may, model } = resource;

@@ -1,7 +1,7 @@
 // The import pages: takes a CSV file, shows a preview, and imports the file after confirmation.
 import { BodyProblem, notFound, Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import {
   confirmationField,
   confirmCaller,
@@ -39,7 +39,7 @@ interface Upload {
   readonly digest: string | undefined;
 }
 
-function assertImportable({ may }: AdminResource): void {
+function assertImportable({ may }: AdminView): void {
   if (!may.has('add') && !may.has('change')) throw notFound('There is no such page.');
 }
 

@@ -2,7 +2,7 @@
 import type { Column } from '../../db/schema/model.ts';
 import type { Separator } from '../../query/csv/csv-parser.ts';
 import { labelsFor } from '../web/record-labels.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { html, type Content, type Html, nextTurn } from '../web/html.ts';
 import { isSettable, type ImportFile } from './import-file.ts';
@@ -19,7 +19,7 @@ type LabelOf = (column: Column, value: string) => string | undefined;
 /** The outcome of a trial import, and the data to show it. */
 export interface Preview {
   readonly outcome: ImportOutcome;
-  readonly resource: AdminResource;
+  readonly resource: AdminView;
   readonly file: ImportFile;
   readonly labelOf: LabelOf;
 }
@@ -80,7 +80,7 @@ const changeList = ({ kind, changes }: RowOutcome, { file: { columns }, labelOf 
     })}
   </ul>`;
 
-function errorList({ errors }: RowOutcome, { model }: AdminResource): Html {
+function errorList({ errors }: RowOutcome, { model }: AdminView): Html {
   const titles = new Map([model.primaryKey, ...model.columns].map(({ key, title }) => [key, title]));
   return html`<ul>
     ${Object.entries(errors).map(([field, messages]) => {
@@ -91,7 +91,7 @@ function errorList({ errors }: RowOutcome, { model }: AdminResource): Html {
   </ul>`;
 }
 
-function recordCell({ kind, id }: RowOutcome, { name }: AdminResource): Content {
+function recordCell({ kind, id }: RowOutcome, { name }: AdminView): Content {
   if (id === undefined) return kind === 'new' ? 'new' : NOTHING;
   const label = `#${shortened(id, SHOWN_LENGTH)}`;
   return kind === 'changed' ? html`<a href="${links.record(name, id)}">${label}</a>` : label;

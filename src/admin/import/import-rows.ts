@@ -4,12 +4,12 @@ import type { Column } from '../../db/schema/model.ts';
 import { addError, Problem, type FieldErrors } from '../../errors.ts';
 import { equalValuesStatement } from '../../query/statements/conflict-statements.ts';
 import { recordsInOrderStatement } from '../../query/statements/records-by-key.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import { checkBody, parseField } from '../../resources/records/checked-body.ts';
 import { type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import { keyFields, parseId, type KeyField } from '../../resources/records/read-record.ts';
-import type { Caller } from '../../resources/serve/served-resource.ts';
+import type { Caller } from '../../resources/access/resource-view.ts';
 import { fieldsOfRow, storedText } from './import-cells.ts';
 import { needsPassword, type ImportFile } from './import-file.ts';
 import { parseRecord, WHOLE_ROW, type MatchedRow } from './import-matches.ts';
@@ -62,7 +62,7 @@ const changesBetween = (
 export function createImporter(
   operations: Operations,
   run: Transaction['run'],
-  resource: AdminResource,
+  resource: AdminView,
   caller: Caller,
   file: ImportFile,
   isOwn: (id: string | undefined) => boolean,

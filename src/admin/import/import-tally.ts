@@ -1,7 +1,7 @@
 // Counts the rows of an import, and keeps what the preview shows of them.
 import { createHash, type Hash } from 'node:crypto';
 import type { Column } from '../../db/schema/model.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import { cutForShortening, shownValue } from '../web/display-text.ts';
 import type { ImportFile } from './import-file.ts';
 import type { MatchedRow } from './import-matches.ts';
@@ -50,7 +50,7 @@ function condensed(column: Column, text: string | null): string | null {
 }
 
 /** Counts the rows, keeps the first of each kind, and computes the digest. */
-export function createTally(resource: AdminResource, { columns }: ImportFile) {
+export function createTally(resource: AdminView, { columns }: ImportFile) {
   const counts = { new: 0, changed: 0, unchanged: 0, faulty: 0 };
   const shown: Record<RowKind, RowOutcome[]> = { new: [], changed: [], unchanged: [], faulty: [] };
   const changed = new Set<Column>();

@@ -1,7 +1,7 @@
 // The upload page: the form for a CSV file, and the columns that the file may have.
 import type { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import { attributes, html, type Html } from '../web/html.ts';
 import { isSettable, MAX_FILE_BYTES, MAX_ROWS, needsPassword } from './import-file.ts';
 import { pageReply, type Crumb } from '../web/layout.ts';
@@ -11,7 +11,7 @@ import { table } from '../web/widgets.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 
 /** A table of the column names that the first line may contain. */
-function columnTable(resource: AdminResource): Html {
+function columnTable(resource: AdminView): Html {
   const { output, model, may } = resource;
   const canAdd = may.has('add') && !needsPassword(resource);
   const note = (column: (typeof output)[number]): string => {
@@ -102,7 +102,7 @@ ${repeated}</textarea>
   </form>`;
 }
 
-export const crumbsOf = ({ name, title }: AdminResource): Crumb[] => [
+export const crumbsOf = ({ name, title }: AdminView): Crumb[] => [
   { text: title, href: links.list(name) },
   { text: 'Import' },
 ];

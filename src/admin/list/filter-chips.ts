@@ -1,7 +1,7 @@
 // The filters in use, as chips above a list.
 import { excerpt, type FieldErrors } from '../../errors.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { columnAt, describeFilter, filterFormValues, referencedKeys } from './filters.ts';
 import { html, type Content, type Html } from '../web/html.ts';
@@ -36,12 +36,7 @@ async function relatedNames(
 }
 
 /** A link that opens the filter in the form of the panel; plain text if the form cannot express it. */
-function editLink(
-  parameter: Parameter,
-  text: Html,
-  resource: AdminResource,
-  parameters: LinkParameters,
-): Html {
+function editLink(parameter: Parameter, text: Html, resource: AdminView, parameters: LinkParameters): Html {
   const form = filterFormValues(parameter, resource);
   if (!form) return text;
   const position = parameters.filters.indexOf(parameter);

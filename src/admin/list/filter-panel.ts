@@ -4,7 +4,7 @@ import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { filterChips } from './filter-chips.ts';
 import { daysOf } from './date-links.ts';
@@ -107,7 +107,7 @@ async function filterForm(
  * The menu to add a filter: a link for each column, which opens the form of the filter. Each link repeats the query. If the query
  * is long, a form with one control replaces the links.
  */
-function filterMenu(resource: AdminResource, state: LinkParameters): Html | false {
+function filterMenu(resource: AdminView, state: LinkParameters): Html | false {
   const { name, filters } = resource;
   if (filters.length === 0) return false;
   const offered = filters.map((parts) => ({ path: parts.join('__'), title: pathTitle(parts, resource) }));
@@ -157,7 +157,7 @@ const lowerFirst = (title: string): string =>
 interface RecordSearch {
   readonly path: string;
   readonly column: Column;
-  readonly related: AdminResource;
+  readonly related: AdminView;
   readonly words: string;
   /** The submitted form. */
   readonly form: LinkParameters;

@@ -4,7 +4,7 @@ import type { Column } from '../../db/schema/model.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import { filterValues, OPERATORS } from '../../query/parse/filter-values.ts';
 import { containing, escapePattern } from '../../query/plan.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import { keyText } from '../../db/schema/composite-key.ts';
 import { textsOf } from '../fields/form-values.ts';
 import type { Content } from '../web/html.ts';
@@ -149,11 +149,11 @@ export function dayFilters(path: string, how: string, day: string, next: string)
 }
 
 /** The column at the end of a path; undefined if the admin area does not show it. */
-export const columnAt = (path: string, resource: AdminResource): Column | undefined =>
+export const columnAt = (path: string, resource: AdminView): Column | undefined =>
   resource.find(path.split('__'))?.column;
 
 /** The title of a path of columns: `Album › Artist › Name`. */
-export function pathTitle(parts: readonly string[], resource: AdminResource): string {
+export function pathTitle(parts: readonly string[], resource: AdminView): string {
   const found = resource.find(parts);
   if (!found) return parts.join(' › ');
   return [...found.path, found.column].map(({ title }) => title).join(' › ');
@@ -162,7 +162,7 @@ export function pathTitle(parts: readonly string[], resource: AdminResource): st
 /** Splits a filter's name into its path and operator, and finds the column. */
 function parseFilterName(
   name: string,
-  resource: AdminResource,
+  resource: AdminView,
 ): { path: readonly string[]; operator: Operator; column: Column | undefined; negated: boolean } {
   const negated = name.startsWith('-');
   const parts = (negated ? name.slice(1) : name).split('__');
@@ -182,7 +182,7 @@ const prefixText = (value: string): string | undefined => textInPattern(/^((?:[^
 /** The values of the panel's form that produce a filter; undefined if the form cannot express it. */
 export function filterFormValues(
   { name, value }: Parameter,
-  resource: AdminResource,
+  resource: AdminView,
 ): { readonly path: string; readonly comparison: FilterComparison; readonly text: string } | undefined {
   const { path: parts, column } = parseFilterName(name, resource);
   if (!column) return undefined;
@@ -200,7 +200,7 @@ export function filterFormValues(
 /** The keys in a filter by a foreign key; undefined for other columns and other comparisons. */
 export function referencedKeys(
   { name, value }: Parameter,
-  resource: AdminResource,
+  resource: AdminView,
 ): { readonly column: Column; readonly keys: readonly string[] } | undefined {
   const { operator, column } = parseFilterName(name, resource);
   if (!column?.references || !['eq', 'ne', 'in'].includes(operator)) return undefined;
@@ -209,7 +209,7 @@ export function referencedKeys(
 }
 
 /** Describes a filter of the URL. An invalid one appears as it was sent. */
-export function describeFilter({ name, value }: Parameter, resource: AdminResource): FilterText {
+export function describeFilter({ name, value }: Parameter, resource: AdminView): FilterText {
   const { path, operator, column, negated } = parseFilterName(name, resource);
   const what = pathTitle(path, resource);
   if (operator === 'is' && /^(null|none)$/i.test(value))

@@ -4,7 +4,7 @@ import { ROOT } from '../../query/plan.ts';
 import { streamStatement } from '../../query/read.ts';
 import { csvRow } from '../../query/csv/csv-rows.ts';
 import { recordJson } from '../../query/statements/record-json.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { Selection } from '../../query/selection.ts';
 import { NO_CHUNKS, openExport, type Frame } from '../../resources/records/record-export.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
@@ -14,7 +14,7 @@ import { selectionOf, LinkParameters } from '../web/admin-links.ts';
 /** CSV for Excel begins with a byte order mark; without it, Excel reads the file in an old encoding of the system. */
 export type ExportFormat = 'csv' | 'excel.csv' | 'json';
 
-const frameOf = ({ output }: AdminResource, format: ExportFormat): Frame => {
+const frameOf = ({ output }: AdminView, format: ExportFormat): Frame => {
   if (format === 'json') return { start: '[', between: ',\n', end: ']\n' };
   const names = output.map(({ key }) => key).join();
   return { start: `${format === 'csv' ? '' : '\uFEFF'}${names}\r\n`, between: '', end: '' };

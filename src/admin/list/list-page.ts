@@ -1,7 +1,7 @@
 // The page of a list: search, filters, records, bulk actions and exports.
 import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { EntryPage } from '../../resources/records/admin-listing.ts';
 import type { Count } from '../../query/selection.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
@@ -46,7 +46,7 @@ function bulkForm(
 }
 
 const searchForm = (
-  { name, search }: AdminResource,
+  { name, search }: AdminView,
   parameters: LinkParameters,
   errors: readonly string[] = [],
 ): Html | false =>
@@ -68,14 +68,14 @@ const searchForm = (
   </form>`;
 
 /** The text of a page past the last one. */
-const pastLastPage = (resource: AdminResource, parameters: LinkParameters): Html =>
+const pastLastPage = (resource: AdminView, parameters: LinkParameters): Html =>
   html`<p class="empty">
     This page is past the end of the list.
     <a href="${links.list(resource.name, parameters.without('page'))}">Go to the first page</a>
   </p>`;
 
 /** The text of an empty list, with what to do. */
-function emptyList({ name, may }: AdminResource, parameters: LinkParameters): Html {
+function emptyList({ name, may }: AdminView, parameters: LinkParameters): Html {
   const isNarrowed = parameters.filters.length > 0 || Boolean(parameters.get('_search'));
   return isNarrowed
     ? html`<p class="empty">No matching records. <a href="${links.list(name)}">Show all records</a></p>`
@@ -118,7 +118,7 @@ const PAGE_SIZES = [20, 50, 100];
  */
 function pager(
   { query, entries, hasNext }: EntryPage,
-  { name }: AdminResource,
+  { name }: AdminView,
   parameters: LinkParameters,
   counted: Count | undefined,
 ): Html {

@@ -3,7 +3,7 @@ import { hasAddress } from '../../resources/records/checked-body.ts';
 import type { Column } from '../../db/schema/model.ts';
 import { MAX_ORDERINGS } from '../../query/parse/grammar.ts';
 import { labelOrdering } from '../../resources/records/look-up.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import { isVisible, keyIn, type RecordEntry } from '../../resources/records/record-entry.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
@@ -32,7 +32,7 @@ function cellClass(column: Column): 'number' | 'brief' | undefined {
 const withoutSign = (part: string): string => part.replace(/^-/, '');
 
 /** The default ordering, in the grammar of the URL. */
-const defaultOrdering = ({ ordering }: AdminResource): string =>
+const defaultOrdering = ({ ordering }: AdminView): string =>
   ordering.map(({ parts, descending }) => `${descending ? '-' : ''}${parts.join('__')}`).join(',');
 
 /**

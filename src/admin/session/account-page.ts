@@ -5,7 +5,7 @@ import { Problem, type FieldErrors } from '../../errors.ts';
 import { Unauthorized, type Reply } from '../../http/message/message.ts';
 import { parseJsonFields } from '../../resources/records/json-fields.ts';
 import { byFormField, passwordHint, typedPassword, verifyCaller } from './password-confirmation.ts';
-import { CallerChanged } from '../../resources/serve/served-resource.ts';
+import { CallerChanged } from '../../resources/access/resource-view.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { Problem } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';
-import type { Caller } from '../../resources/serve/served-resource.ts';
+import type { Caller } from '../../resources/access/resource-view.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';

@@ -3,7 +3,7 @@ import { findColumn, type Column } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';
 import { Unauthorized } from '../../http/message/message.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { RecordEntry } from '../../resources/records/record-entry.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
 import {
@@ -164,7 +164,7 @@ export function typedPassword(
 }
 
 /** Moves the errors of the password column that a form sets to its field `_password`. Further password columns have no field. */
-export const byFormField = (errors: FieldErrors, { passwords: [column] }: AdminResource): FieldErrors =>
+export const byFormField = (errors: FieldErrors, { passwords: [column] }: AdminView): FieldErrors =>
   Object.fromEntries(
     Object.entries(errors).map(([key, messages]) => [key === column?.key ? '_password' : key, messages]),
   );

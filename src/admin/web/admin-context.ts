@@ -6,20 +6,20 @@ import type { Lane } from '../../db/lanes/lane.ts';
 import type { Authentication } from '../../http/auth/authentication.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 import type { Logger } from '../../http/observability/logger.ts';
-import type { AdminResource, AdminResources } from '../../resources/serve/admin-resource.ts';
+import type { AdminView, AdminViews } from '../../resources/access/admin-view.ts';
 import type { Browsing } from '../../resources/records/admin-listing.ts';
 import type { Bulk } from '../../resources/records/bulk-operations.ts';
 import type { Operations } from '../../resources/records/operations.ts';
-import type { Panels } from '../../resources/serve/panels.ts';
+import type { Panels } from '../dashboard/panel-data.ts';
 import type { Passwords } from '../../resources/passwords/password-hashing.ts';
-import type { Caller } from '../../resources/serve/served-resource.ts';
+import type { Caller } from '../../resources/access/resource-view.ts';
 import type { Sessions } from '../../resources/users/sessions.ts';
 import type { UnsavedForms } from './unsaved-form.ts';
 
 /** The services for one request. */
 export interface Services {
   readonly settings: Settings;
-  readonly resources: AdminResources;
+  readonly resources: AdminViews;
   /** The operations of the API, with the access rules of the admin area. */
   readonly operations: Operations;
   /** Runs operations and other statements in one transaction. */
@@ -33,9 +33,9 @@ export interface Services {
   readonly sessions: Sessions;
   readonly unsavedForms: UnsavedForms;
   /** The history of all changes, as a resource. */
-  readonly history: AdminResource;
+  readonly history: AdminView;
   /** The history of one resource. Its queries use the index on model and record. */
-  readonly historyOf: (resource: AdminResource) => AdminResource;
+  readonly historyOf: (resource: AdminView) => AdminView;
   /** The panels that the registry adds to the start page. */
   readonly panels: Panels;
   /** Limits how many files are imported at once. */
@@ -73,7 +73,7 @@ export interface AdminContext extends Services {
 
 /** A request for a page of one resource. */
 export interface ResourceContext extends AdminContext {
-  readonly resource: AdminResource;
+  readonly resource: AdminView;
 }
 
 /** A request for a page of one record. */

@@ -2,7 +2,7 @@
 import type { Settings } from '../../config.ts';
 import { Problem } from '../../errors.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
-import { readMultipart, tooManyFields } from '../../http/api/multipart.ts';
+import { readMultipart, tooManyFields } from '../../http/message/multipart.ts';
 import { essenceOf } from '../../http/message/text-decoding.ts';
 import { decodeForm } from '../../query/parse/grammar.ts';
 import { LONGEST_FORM } from '../../resources/records/admin-listing.ts';

@@ -1,9 +1,9 @@
 // The labels of records of any resources, with one query for each resource.
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { Browsing } from '../../resources/records/admin-listing.ts';
 
 /** The label of a record; undefined for a deleted one, and for a resource that the admin area does not show. */
-export type RecordLabels = (resource: AdminResource | undefined, id: string) => string | undefined;
+export type RecordLabels = (resource: AdminView | undefined, id: string) => string | undefined;
 
 /**
  * Reads the labels of records.
@@ -11,10 +11,10 @@ export type RecordLabels = (resource: AdminResource | undefined, id: string) => 
  * @param read the labels of one resource's records, by key
  */
 export async function labelsFor(
-  records: Iterable<readonly [AdminResource | undefined, string | null | undefined]>,
+  records: Iterable<readonly [AdminView | undefined, string | null | undefined]>,
   read: Browsing['labelsOf'],
 ): Promise<RecordLabels> {
-  const wanted = new Map<AdminResource, Set<string>>();
+  const wanted = new Map<AdminView, Set<string>>();
   for (const [resource, id] of records) {
     if (!resource || id === null || id === undefined) continue;
     wanted.set(resource, (wanted.get(resource) ?? new Set()).add(id));

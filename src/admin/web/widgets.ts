@@ -1,6 +1,6 @@
 // Parts that several pages share: field errors, the error summary, password fields, tables.
 import type { FieldErrors } from '../../errors.ts';
-import type { AdminResource } from '../../resources/serve/admin-resource.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import { capitalized } from './display-text.ts';
 import { attributes, html, type Content, type Html } from './html.ts';
 
@@ -143,7 +143,7 @@ export const chip = (content: Content, messages: readonly string[] | undefined, 
   </li>`;
 
 /** A table row for a resource: its link, a number of its records, and a link that adds one. */
-export const resourceRow = ({ title, may }: AdminResource, link: Content, count: string, add: string): Html =>
+export const resourceRow = ({ title, may }: AdminView, link: Content, count: string, add: string): Html =>
   html`<tr>
     <th scope="row">${link}</th>
     <td class="number">${count}</td>

@@ -9,8 +9,8 @@ import {
   type Column,
   type Model,
 } from '../../db/schema/model.ts';
-import type { AdminResource, AdminResources } from '../../resources/serve/admin-resource.ts';
-import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
+import type { AdminView, AdminViews } from '../../resources/access/admin-view.ts';
+import type { ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
 
 /** Who may do something, from everyone down to no one. */
 export type Who = (typeof WHO)[number];
@@ -48,17 +48,17 @@ const wider = (one: Who, other: Who): Who => (WHO.indexOf(one) < WHO.indexOf(oth
 /** The smaller of two groups. */
 const narrower = (one: Who, other: Who): Who => (WHO.indexOf(one) < WHO.indexOf(other) ? other : one);
 
-const readersOf = ({ methods, read }: ServedResource): Who => (methods.has('GET') ? READERS[read] : 'nobody');
+const readersOf = ({ methods, read }: ResourceView): Who => (methods.has('GET') ? READERS[read] : 'nobody');
 
 /** Who may use a write method. Only the owner of a record may change or delete it. */
-function writersOf({ methods, access, owner }: ServedResource, method: 'POST' | 'PUT' | 'DELETE'): Who {
+function writersOf({ methods, access, owner }: ResourceView, method: 'POST' | 'PUT' | 'DELETE'): Who {
   if (!methods.has(method) || isOpen(access)) return 'nobody';
   return owner && method !== 'POST' ? 'owner' : WRITERS[access];
 }
 
 /** The resources from which a path leads to each model: those with a foreign key to it that clients see. */
-function sourcesByModel(served: ServedResources): ReadonlyMap<Model, ServedResource[]> {
-  const sources = new Map<Model, ServedResource[]>();
+function sourcesByModel(served: ResourceViews): ReadonlyMap<Model, ResourceView[]> {
+  const sources = new Map<Model, ResourceView[]>();
   for (const resource of served.values())
     for (const column of foreignKeysOf(resource.model)) {
       const { references } = column;
@@ -71,13 +71,13 @@ function sourcesByModel(served: ServedResources): ReadonlyMap<Model, ServedResou
 }
 
 /** Who may filter by the columns of a resource from another resource that refers to it. */
-const joinReadersOf = (resource: ServedResource, sources: readonly ServedResource[]): Who =>
+const joinReadersOf = (resource: ResourceView, sources: readonly ResourceView[]): Who =>
   sources.map((source) => narrower(readersOf(source), readersOf(resource))).reduce<Who>(wider, 'nobody');
 
 function columnAccess(
   column: Column,
-  resource: ServedResource,
-  adminResource: AdminResource | undefined,
+  resource: ResourceView,
+  adminResource: AdminView | undefined,
   joinReaders: Who,
 ): ColumnAccess {
   const { model, output, owner, readonly, recorded } = resource;
@@ -121,7 +121,7 @@ function columnAccess(
  * The access to every resource and column.
  * @param adminResources the resources of the admin area; empty when there is no admin area
  */
-export function accessMatrix(served: ServedResources, adminResources: AdminResources): ResourceAccess[] {
+export function accessMatrix(served: ResourceViews, adminResources: AdminViews): ResourceAccess[] {
   const sources = sourcesByModel(served);
   return [...served.values()].map((resource) => {
     const { model } = resource;

@@ -6,20 +6,16 @@ import { findColumn, partsOf, type Column, type Model } from '../../db/schema/mo
 import type { DatabaseInfo } from '../../db/schema/relations.ts';
 import { unfilledFault } from '../../db/schema/schema-differences.ts';
 import { missingIndexes } from '../../db/schema/missing-schema.ts';
-import type { AdminResource, AdminResources } from '../../resources/serve/admin-resource.ts';
+import type { AdminView, AdminViews } from '../../resources/access/admin-view.ts';
 import { HISTORY } from '../../resources/definition/system-tables.ts';
 import type { Resource } from '../../resources/definition/resource.ts';
-import type { Schema } from '../../resources/serve/schema-setup.ts';
-import {
-  hasLogins,
-  type ServedResource,
-  type ServedResources,
-} from '../../resources/serve/served-resource.ts';
+import type { Schema } from '../../resources/setup/schema-setup.ts';
+import { hasLogins, type ResourceView, type ResourceViews } from '../../resources/access/resource-view.ts';
 import {
   missingTablesWarning,
   passwordOutputWarning,
   writeShowsWarning,
-} from '../../resources/serve/start-warnings.ts';
+} from '../../resources/setup/start-warnings.ts';
 
 /** Something that works but is risky or slow. Scripts recognize it by its kind. */
 export interface Warning {
@@ -52,8 +48,8 @@ const warnIf = (isRisky: boolean, kind: Warning['kind'], text: string): Warning[
 interface RiskInput {
   readonly settings: Settings;
   readonly resources: readonly Resource[];
-  readonly served: ServedResources;
-  readonly adminResources: AdminResources;
+  readonly served: ResourceViews;
+  readonly adminResources: AdminViews;
   readonly schema: Schema;
   readonly databaseInfo: DatabaseInfo;
   /** The database is the embedded one, which is for trying things out. */
@@ -67,7 +63,7 @@ const PRIVILEGE_NAMES =
 const LARGE_TABLE = 100_000;
 
 const wordsOf = (name: string): string => name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').toLowerCase();
-const writes = ({ access, methods }: ServedResource): boolean =>
+const writes = ({ access, methods }: ResourceView): boolean =>
   !isOpen(access) && ['POST', 'PUT', 'DELETE'].some((method) => methods.has(method as 'POST'));
 
 /** The resources whose tables do not exist yet. */
@@ -96,14 +92,14 @@ function databaseRisks({ settings, resources, schema, databaseInfo, isEmbedded }
 }
 
 /** The columns by which any user can take over or lock out any other user: those of the user model that a login reads. */
-function loginColumns({ access, methods, owner, model, loginName, readonly }: ServedResource): string[] {
+function loginColumns({ access, methods, owner, model, loginName, readonly }: ResourceView): string[] {
   if (!loginName || access !== 'user' || owner || !methods.has('PUT')) return [];
   return model.columns
     .filter((column) => (column === loginName || column.isPassword) && !readonly.has(column))
     .map((column) => column.name);
 }
 
-function resourceWarnings(resource: ServedResource, adminResource: AdminResource | undefined): Warning[] {
+function resourceWarnings(resource: ResourceView, adminResource: AdminView | undefined): Warning[] {
   const { name, access, methods, model, readonly, recorded } = resource;
   const login = loginColumns(resource);
   const [passwordOutput, writeShows] = [passwordOutputWarning(resource), writeShowsWarning(resource)];

@@ -4,7 +4,7 @@ import { isDatabaseError, reasonOf } from '../../db/connection/database-errors.t
 import { partsOf, type Model } from '../../db/schema/model.ts';
 import type { Fault } from '../../errors.ts';
 import { keyFaultsStatement } from '../../query/statements/conflict-statements.ts';
-import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
+import type { ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
 import type { Warning } from './risk-warnings.ts';
 
 interface KeyReport {
@@ -22,7 +22,7 @@ const hasUniqueIndex = ({ primaryKey, wholeUniques }: Model): boolean => {
 
 const warning = (text: string): Warning => ({ kind: 'view-key', text });
 
-async function checkKey(database: Database, { name, model }: ServedResource): Promise<KeyReport> {
+async function checkKey(database: Database, { name, model }: ResourceView): Promise<KeyReport> {
   const { field } = model.primaryKey;
   try {
     const { isNull, isDuplicate } = await database.run(keyFaultsStatement(model), 'read');
@@ -55,7 +55,7 @@ async function checkKey(database: Database, { name, model }: ServedResource): Pr
 /** @param known the differences found so far; the keys of their resources are not checked */
 export async function checkViewKeys(
   database: Database,
-  served: ServedResources,
+  served: ResourceViews,
   known: readonly Fault[],
 ): Promise<KeyReport> {
   const views = [...served.values()].filter(

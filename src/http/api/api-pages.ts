@@ -1,6 +1,6 @@
 // The type of the HTML pages of the API. `admin/api-browser` makes them, from which `http` must not import.
 import type { RecordPage } from '../../resources/records/api-listing.ts';
-import type { ServedResource } from '../../resources/serve/served-resource.ts';
+import type { ResourceView } from '../../resources/access/resource-view.ts';
 import type { ApiRequest, Area, Reply } from '../message/message.ts';
 
 /** HTML pages of the API for browsers. Access is checked before a page is made. */
@@ -8,8 +8,8 @@ export interface ApiPages extends Pick<Area, 'problem'> {
   readonly home: () => Reply;
   /** @param json the list of resources */
   readonly index: (request: ApiRequest, json: string) => Reply;
-  readonly collection: (request: ApiRequest, resource: ServedResource, page: RecordPage) => Promise<Reply>;
-  readonly record: (request: ApiRequest, resource: ServedResource, record: Buffer) => Promise<Reply>;
+  readonly collection: (request: ApiRequest, resource: ResourceView, page: RecordPage) => Promise<Reply>;
+  readonly record: (request: ApiRequest, resource: ResourceView, record: Buffer) => Promise<Reply>;
   /** A static file of the pages. @throws Problem 404 */
   readonly asset: (path: string) => Reply;
   /**

@@ -12,7 +12,7 @@ import {
 import { readRecord } from '../../resources/records/read-record.ts';
 import { NO_CHUNKS } from '../../resources/records/record-export.ts';
 import { accessOf, isOpen, meets } from '../../resources/access/access.ts';
-import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
+import type { ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
 import { entityTag, noneMatchLists } from '../message/entity-tag.ts';
 import { withBasePath } from '../message/base-path.ts';
 import { joinBody, json, lengthOf, type ApiRequest, type Reply, type WholeBody } from '../message/message.ts';
@@ -24,7 +24,7 @@ import { COLLECTION_FORMATS, negotiate, notAcceptable, RECORD_FORMATS, type Form
 import { pageLinks } from './page-links.ts';
 
 export interface ApiReadOptions {
-  readonly resources: ServedResources;
+  readonly resources: ResourceViews;
   /** The database for the reads of a request: a replica, if there is one that has what the client has written. */
   readonly databaseFor: (request: ApiRequest) => Pick<Database, 'run' | 'cursor'>;
   readonly listing: (database: Pick<Database, 'run' | 'cursor'>) => Listing;
@@ -36,7 +36,7 @@ export interface ApiReadOptions {
 const COLUMN_WEIGHT = 64;
 
 /** Wraps the records in `meta` and `objects`. The records stay as PostgreSQL encoded them. */
-function pageBody(resource: ServedResource, page: RecordPage): WholeBody {
+function pageBody(resource: ResourceView, page: RecordPage): WholeBody {
   const { next, previous } = pageLinks(resource, page);
   const links = `"next":${JSON.stringify(next)},"previous":${JSON.stringify(previous)}`;
   const meta = `{"model":"${resource.name}","page":${page.page},${links}}`;
@@ -58,7 +58,7 @@ function pageHeaders({ total, hasCursors }: RecordPage): Record<string, string> 
   };
 }
 
-const indexBody = (resources: ServedResources): string =>
+const indexBody = (resources: ResourceViews): string =>
   JSON.stringify({
     resources: [...resources.values()].map(({ name, read, access, methods }) => ({
       name,
@@ -78,9 +78,9 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
    */
   async function seenByCaller(
     request: ApiRequest,
-    resource: ServedResource,
+    resource: ResourceView,
     level: AccessLevel,
-  ): Promise<ServedResource> {
+  ): Promise<ResourceView> {
     const access = accessOf(await request.authenticate());
     if (!meets(access, level)) throw new Problem(403, 'Only admins may do this.');
     return resource.for(access);
@@ -89,9 +89,9 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
   /** The resource as the reader of a collection sees it. Credentials that make no difference to the result are not checked. */
   async function seenByReader(
     request: ApiRequest,
-    resource: ServedResource,
+    resource: ResourceView,
     counting?: Counting,
-  ): Promise<ServedResource> {
+  ): Promise<ResourceView> {
     const { read, maxCount } = resource;
     if (!isOpen(read)) return seenByCaller(request, resource, read);
     if (request.headers.authorization === undefined) return resource;
@@ -101,7 +101,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     return matters ? seenByCaller(request, resource, read) : resource;
   }
 
-  async function listAs(request: ApiRequest, resource: ServedResource, format: Format): Promise<Reply> {
+  async function listAs(request: ApiRequest, resource: ResourceView, format: Format): Promise<Reply> {
     const { query } = request;
     if (format === 'html') {
       const page = await listingFor(request).list(resource, query, { format });
@@ -151,7 +151,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
       return json(200, indexBody(resources));
     },
 
-    async list(request: ApiRequest, resource: ServedResource): Promise<Reply> {
+    async list(request: ApiRequest, resource: ResourceView): Promise<Reply> {
       const format = negotiate(request.headers.accept, COLLECTION_FORMATS);
       const seen = await seenByReader(request, resource, format === 'html' ? undefined : countingOf(request));
       if (format === undefined) throw notAcceptable(COLLECTION_FORMATS);
@@ -163,7 +163,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
       }
     },
 
-    async read(request: ApiRequest, named: ServedResource, id: string): Promise<Reply> {
+    async read(request: ApiRequest, named: ResourceView, id: string): Promise<Reply> {
       const { read } = named;
       const resource = isOpen(read) ? named : await seenByCaller(request, named, read);
       const format = negotiate(request.headers.accept, RECORD_FORMATS);

@@ -6,12 +6,12 @@ import type { Method } from '../../resources/definition/resource.ts';
 import { keyOfSegment } from '../message/key-segment.ts';
 import { Unauthorized } from '../message/message.ts';
 import { isOpen } from '../../resources/access/access.ts';
-import type { ServedResource, ServedResources } from '../../resources/serve/served-resource.ts';
+import type { ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
 
 /** A path of a resource: its collection or one record. */
 export type ResourceRoute =
-  | { readonly kind: 'collection'; readonly resource: ServedResource }
-  | { readonly kind: 'record'; readonly resource: ServedResource; readonly id: string };
+  | { readonly kind: 'collection'; readonly resource: ResourceView }
+  | { readonly kind: 'record'; readonly resource: ResourceView; readonly id: string };
 
 /** What a path of the API, or of a health check, names. */
 export type Route =
@@ -81,7 +81,7 @@ function decodeSegment(segment: string, isComposite = false): string {
  * @param resources undefined until the database has been read
  * @throws Problem 404; 503 while the service starts
  */
-export function findRoute(path: string, resources: ServedResources | undefined): Route {
+export function findRoute(path: string, resources: ResourceViews | undefined): Route {
   const bare = path.endsWith('/') ? path.slice(0, -1) : path;
   if (bare === '/healthz') return { kind: 'health' };
   if (bare === '/readyz') return { kind: 'ready' };

@@ -17,8 +17,8 @@ import {
   CallerChanged,
   hasChosenKey,
   type Caller,
-  type ServedResource,
-} from '../../resources/serve/served-resource.ts';
+  type ResourceView,
+} from '../../resources/access/resource-view.ts';
 import { assertOrigin } from '../auth/request-origin.ts';
 import { entityTag, noneMatchLists, parseIfMatch } from '../message/entity-tag.ts';
 import { withBasePath } from '../message/base-path.ts';
@@ -26,7 +26,7 @@ import { keySegment } from '../message/key-segment.ts';
 import { json, type ApiRequest, type Reply } from '../message/message.ts';
 import { preference } from '../message/preferences.ts';
 import { assertNoParameters } from './api-routes.ts';
-import { readJsonText } from './request-body.ts';
+import { readJsonText } from '../message/request-body.ts';
 
 export interface ApiWriteOptions {
   readonly operations: (requester: Requester) => Operations;
@@ -81,7 +81,7 @@ async function ignoreBody(request: ApiRequest): Promise<void> {
 }
 
 /** Whether a PUT may create the record: the client knows its natural key, and asks not to change an existing one. */
-const mayCreate = (request: ApiRequest, resource: ServedResource): boolean =>
+const mayCreate = (request: ApiRequest, resource: ResourceView): boolean =>
   requiresAbsence(request) &&
   request.headers['if-match'] === undefined &&
   hasChosenKey(resource) &&
@@ -94,7 +94,7 @@ function undefinedIfExists(error: unknown): undefined {
 }
 
 /** The response to one new record. */
-function createdReply(request: ApiRequest, { name }: ServedResource, record: CreatedRecord): Reply {
+function createdReply(request: ApiRequest, { name }: ResourceView, record: CreatedRecord): Reply {
   const location = withBasePath(`/api/${name}/${keySegment(record.id)}/`);
   const headers = { Location: location, ETag: entityTag(record.version) };
   return json(201, record.json, { ...headers, ...handling(request) });
@@ -108,7 +108,7 @@ const isMinimal = (request: ApiRequest): boolean => preference(request.headers, 
 /** The response to several new records: the records, or with `Prefer: return=minimal` their keys. */
 function createdManyReply(
   request: ApiRequest,
-  { model }: ServedResource,
+  { model }: ResourceView,
   records: readonly WrittenRecord[],
 ): Reply {
   const keysOnly = isMinimal(request);
@@ -129,10 +129,10 @@ function createdManyReply(
 }
 
 export function createApiWrites({ operations, settings }: ApiWriteOptions) {
-  const mayWrite = ({ access }: ServedResource, caller: Caller): boolean => meets(accessOf(caller), access);
+  const mayWrite = ({ access }: ResourceView, caller: Caller): boolean => meets(accessOf(caller), access);
 
   /** @throws Unauthorized; Problem 403 for a foreign origin, or a caller below the resource's access level */
-  async function requireWriter(request: ApiRequest, resource: ServedResource): Promise<Caller> {
+  async function requireWriter(request: ApiRequest, resource: ResourceView): Promise<Caller> {
     const caller = await request.authenticate();
     assertOrigin(request.headers, settings, settings.corsOrigins);
     if (!mayWrite(resource, caller)) throw new Problem(403, 'Only admins may write here.');
@@ -143,7 +143,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
    * Authenticates the caller. Returns the remembered caller if there is one, whose precondition the write can check.
    * @throws as `requireWriter`
    */
-  async function verifiedWriter(request: ApiRequest, resource: ServedResource): Promise<Caller> {
+  async function verifiedWriter(request: ApiRequest, resource: ResourceView): Promise<Caller> {
     const caller = await requireWriter(request, resource);
     return request.recall() ?? caller;
   }
@@ -156,8 +156,8 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
    */
   async function asWriter<T>(
     request: ApiRequest,
-    resource: ServedResource,
-    run: (resource: ServedResource, caller: Caller) => Promise<T>,
+    resource: ResourceView,
+    run: (resource: ResourceView, caller: Caller) => Promise<T>,
   ): Promise<T> {
     const write = (caller: Caller): Promise<T> => run(resource.for(accessOf(caller)), caller);
     const remembered = request.recall();
@@ -179,7 +179,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
   }
 
   return {
-    async create(request: ApiRequest, named: ServedResource): Promise<Reply> {
+    async create(request: ApiRequest, named: ResourceView): Promise<Reply> {
       const body = parseBodyOnce(request, (text) =>
         parseJsonBodyInTurns(text, MAX_RECORDS, request.requester.workInTurns()),
       );
@@ -200,7 +200,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       });
     },
 
-    update(request: ApiRequest, named: ServedResource, id: string): Promise<Reply> {
+    update(request: ApiRequest, named: ResourceView, id: string): Promise<Reply> {
       const body = parseBodyOnce(request, (text) =>
         parseJsonFieldsInTurns(text, request.requester.workInTurns()),
       );
@@ -232,7 +232,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       });
     },
 
-    async remove(request: ApiRequest, named: ServedResource, id: string): Promise<Reply> {
+    async remove(request: ApiRequest, named: ResourceView, id: string): Promise<Reply> {
       let body: Promise<void> | undefined;
       await asWriter(request, named, async (resource, caller) => {
         assertNoParameters(request.query);

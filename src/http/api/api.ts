@@ -1,6 +1,6 @@
 // The JSON API: dispatches each request to its operation.
 import { createHash } from 'node:crypto';
-import type { Views } from '../../resources/serve/served-resource.ts';
+import type { Views } from '../../resources/access/resource-view.ts';
 import { createOpenApi } from '../openapi/openapi.ts';
 import { entityTag, noneMatchLists } from '../message/entity-tag.ts';
 import { isStreamed, json, lengthOf, type ApiRequest, type Reply } from '../message/message.ts';

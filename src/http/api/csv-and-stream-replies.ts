@@ -1,6 +1,6 @@
 // Responses for the formats of a collection other than JSON and HTML.
 import { csvHead, type RecordPage } from '../../resources/records/api-listing.ts';
-import type { ServedResource } from '../../resources/serve/served-resource.ts';
+import type { ResourceView } from '../../resources/access/resource-view.ts';
 import { MEDIA_TYPES } from './negotiation.ts';
 import { joinBody, type Reply } from '../message/message.ts';
 import { linkHeader, pageLinks } from './page-links.ts';
@@ -9,7 +9,7 @@ const CSV_TYPE = `${MEDIA_TYPES.csv}; charset=utf-8; header=present`;
 
 /** A page as CSV. CSV has no place for `meta`, so a `Link` header names the next and previous pages. */
 export function csvReply(
-  resource: ServedResource,
+  resource: ResourceView,
   page: RecordPage,
   extra: Readonly<Record<string, string>>,
 ): Reply {

@@ -3,7 +3,7 @@ import { Problem } from '../../errors.ts';
 import { withBasePath } from '../message/base-path.ts';
 import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
 import type { RecordPage } from '../../resources/records/api-listing.ts';
-import type { ServedResource } from '../../resources/serve/served-resource.ts';
+import type { ResourceView } from '../../resources/access/resource-view.ts';
 
 /** URLs of the next and previous page, without the origin; an empty string where there is no such page. */
 export interface PageLinks {
@@ -12,7 +12,7 @@ export interface PageLinks {
 }
 
 export function pageLinks(
-  { name }: ServedResource,
+  { name }: ResourceView,
   { query: { link, limit }, next, previous }: RecordPage,
 ): PageLinks {
   const linkTo = (page: string | undefined): string =>

@@ -1,6 +1,6 @@
 // The type of the service after the database has been read.
 import type { Replicas } from '../../db/replicas/replicas.ts';
-import type { ServedResources } from '../../resources/serve/served-resource.ts';
+import type { ResourceViews } from '../../resources/access/resource-view.ts';
 import type { Api } from './api.ts';
 import type { Authentication } from '../auth/authentication.ts';
 import type { Area } from '../message/message.ts';
@@ -9,7 +9,7 @@ import type { ApiPages } from './api-pages.ts';
 /** The parts of the service that exist once the database has been read. */
 export interface Site {
   /** As a caller without credentials sees them. */
-  readonly resources: ServedResources;
+  readonly resources: ResourceViews;
   readonly api: Api;
   /** HTML pages of the API. */
   readonly pages: ApiPages;

@@ -5,7 +5,7 @@ import { MAX_PASSWORD } from '../../db/types/password-text.ts';
 import { isClientGone, type Requester } from '../../db/lanes/requester.ts';
 import { Problem } from '../../errors.ts';
 import type { HashTurn, Passwords } from '../../resources/passwords/password-hashing.ts';
-import type { Caller } from '../../resources/serve/served-resource.ts';
+import type { Caller } from '../../resources/access/resource-view.ts';
 import type { User, Users } from '../../resources/users/users.ts';
 import { parseBasic, type Credentials } from './credentials.ts';
 import { createFamiliarClients, type Familiar } from './familiar-clients.ts';

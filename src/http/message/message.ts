@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Requester } from '../../db/lanes/requester.ts';
 import { Problem, problemDocument } from '../../errors.ts';
-import type { Caller } from '../../resources/serve/served-resource.ts';
+import type { Caller } from '../../resources/access/resource-view.ts';
 
 export interface ClientConnection {
   /** The network that the login throttle counts, see `clientNetwork`. */

@@ -2,7 +2,7 @@
 import type { Operator, JsonSchema } from '../../db/types/column-type.ts';
 import { namedColumns, type Column } from '../../db/schema/model.ts';
 import { MAX_CHARACTERS } from '../../query/parse/query-budget.ts';
-import type { ServedResource } from '../../resources/serve/served-resource.ts';
+import type { ResourceView } from '../../resources/access/resource-view.ts';
 import { POSITION_HEADER } from '../message/write-position.ts';
 import { refTo } from './openapi-shared.ts';
 
@@ -51,7 +51,7 @@ const filtersOf = (column: Column, path: string): [name: string, JsonSchema][] =
   ]);
 
 /** Filters by the resource's columns, and by columns one foreign key away in resources that the caller may read. */
-function filtersByName(resource: ServedResource): Map<string, JsonSchema> {
+function filtersByName(resource: ResourceView): Map<string, JsonSchema> {
   const { all, visibility } = resource;
   const named = namedColumns(resource.model, resource.output);
   const related = named.flatMap((column) => {
@@ -69,7 +69,7 @@ function filtersByName(resource: ServedResource): Map<string, JsonSchema> {
 const POSITIVE_INTEGER: JsonSchema = { type: 'integer', minimum: 1 };
 
 /** The parameters of GET on a collection. */
-export function listParameters(resource: ServedResource): readonly JsonSchema[] {
+export function listParameters(resource: ResourceView): readonly JsonSchema[] {
   const sortable = namedColumns(resource.model, resource.output)
     .filter(({ type }) => !type.unordered)
     .map(({ name }) => name);

@@ -3,7 +3,7 @@ import type { AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import { namedColumns } from '../../db/schema/model.ts';
 import { isForAdmins, isOpen } from '../../resources/access/access.ts';
-import { hasChosenKey, hasWriters, type ServedResource } from '../../resources/serve/served-resource.ts';
+import { hasChosenKey, hasWriters, type ResourceView } from '../../resources/access/resource-view.ts';
 import { MAX_RECORDS } from '../../resources/records/create-records.ts';
 import { POSITION_HEADER } from '../message/write-position.ts';
 import { listParameters } from './openapi-parameters.ts';
@@ -70,7 +70,7 @@ const OTHER_FORMATS: JsonSchema = {
 };
 
 /** Whether foreign keys lead to a resource that only logged-in callers may read, and thus filter by. */
-function hasRestrictedFilters(resource: ServedResource): boolean {
+function hasRestrictedFilters(resource: ResourceView): boolean {
   const reached = new Set([resource]);
   // The set grows meanwhile.
   for (const { model, output } of reached)
@@ -82,7 +82,7 @@ function hasRestrictedFilters(resource: ServedResource): boolean {
 }
 
 /** Whether credentials change what a list returns, although it does not require them. */
-const gainsByLogin = (resource: ServedResource): boolean =>
+const gainsByLogin = (resource: ResourceView): boolean =>
   !isOpen(resource.costly) || resource.maxCount !== undefined || hasRestrictedFilters(resource);
 
 const LEVELS: Readonly<Record<AccessLevel, string>> = {
@@ -92,7 +92,7 @@ const LEVELS: Readonly<Record<AccessLevel, string>> = {
 };
 
 /** Who may read, write and own records, in one or two sentences. */
-export function describeResource(resource: ServedResource): string {
+export function describeResource(resource: ResourceView): string {
   const { name, read, access, methods, owner } = resource;
   const isWritable = hasWriters(resource);
   const readers = methods.has('GET') ? LEVELS[read] : 'no one';
@@ -105,7 +105,7 @@ export function describeResource(resource: ServedResource): string {
 }
 
 /** The two paths of a resource. */
-export function resourcePaths(resource: ServedResource): [path: string, item: JsonSchema][] {
+export function resourcePaths(resource: ResourceView): [path: string, item: JsonSchema][] {
   const { name, model, read, access, costly, methods } = resource;
   const acceptsLogin = isOpen(read) && gainsByLogin(resource);
   const writable = !isOpen(access);

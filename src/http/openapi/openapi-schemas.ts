@@ -3,7 +3,7 @@ import type { JsonSchema } from '../../db/types/column-type.ts';
 import { choicesOf, orNull } from '../../db/types/column-schemas.ts';
 import { hasNaturalKey, humanize, isKeyPart, mayBeNull, type Column } from '../../db/schema/model.ts';
 import { isOpen } from '../../resources/access/access.ts';
-import type { ServedResource } from '../../resources/serve/served-resource.ts';
+import type { ResourceView } from '../../resources/access/resource-view.ts';
 import { refTo } from './openapi-shared.ts';
 
 type Keywords = Record<string, unknown>;
@@ -51,7 +51,7 @@ function bodySchema(column: Column, isNullable = column.nullable): JsonSchema {
 }
 
 /** Whether a PUT may send NULL. Any column of a view may hold it, and the record can be sent back. */
-const takesNull = ({ model, excluded }: ServedResource, column: Column): boolean =>
+const takesNull = ({ model, excluded }: ResourceView, column: Column): boolean =>
   column.nullable ||
   (!model.isTable && !column.isPassword && !excluded.has(column) && !isKeyPart(model, column));
 
@@ -88,7 +88,7 @@ const isOptional = ({ nullable, hasDefault, generated }: Column): boolean =>
  * @param mayWrite whether the caller may write. The error of an incomplete POST names required columns even if they are
  * excluded, so the bodies list those. No schema lists any other excluded column.
  */
-export function resourceSchemas(resource: ServedResource, mayWrite: boolean): [name: string, JsonSchema][] {
+export function resourceSchemas(resource: ResourceView, mayWrite: boolean): [name: string, JsonSchema][] {
   const { name, model, output, formatted, excluded, readonly, owner, methods } = resource;
   const key = model.primaryKey;
   const isIgnored = (column: Column): boolean => readonly.has(column) || column === owner;

@@ -11,12 +11,7 @@ import {
 } from '../../query/parse/query-budget.ts';
 import { MAX_JOINED_TABLES } from '../../query/plan.ts';
 import { accessOf, ANYONE, isOpen, meets } from '../../resources/access/access.ts';
-import type {
-  Caller,
-  ServedResource,
-  ServedResources,
-  Views,
-} from '../../resources/serve/served-resource.ts';
+import type { Caller, ResourceView, ResourceViews, Views } from '../../resources/access/resource-view.ts';
 import { FILTER_SCHEMAS, PARAMETERS } from './openapi-parameters.ts';
 import { describeResource, resourcePaths, SITE_PATHS } from './openapi-paths.ts';
 import { resourceSchemas } from './openapi-schemas.ts';
@@ -55,10 +50,10 @@ A **body** is a JSON object, or a form whose field \`data\` holds one. The forei
 `.trim();
 
 /** Whether the caller meets the level of writes. */
-const mayWrite = ({ access, seenBy }: ServedResource): boolean => !isOpen(access) && meets(seenBy, access);
+const mayWrite = ({ access, seenBy }: ResourceView): boolean => !isOpen(access) && meets(seenBy, access);
 
 /** Whether the document shows the resource: the caller meets its read level and, if it has no GET, its write level. */
-const isShown = (resource: ServedResource): boolean =>
+const isShown = (resource: ResourceView): boolean =>
   resource.methods.has('GET')
     ? resource.isReadable
     : meets(resource.seenBy, resource.read) && mayWrite(resource);
@@ -70,7 +65,7 @@ const usedIn = (text: string, kind: string, components: JsonSchema): JsonSchema 
   );
 
 /** The OpenAPI document of the resources as one access sees them. */
-export function openApiDocument(resources: ServedResources): JsonSchema {
+export function openApiDocument(resources: ResourceViews): JsonSchema {
   const shown = [...resources.values()].filter(isShown);
   const paths = {
     ...SITE_PATHS,

@@ -4,12 +4,12 @@ import { Problem } from '../../errors.ts';
 import { hasMoreParameters } from '../../query/parse/grammar.ts';
 import type { Settings } from '../../config.ts';
 import type { Requester, YieldIfDue } from '../../db/lanes/requester.ts';
-import type { Caller } from '../../resources/serve/served-resource.ts';
+import type { Caller } from '../../resources/access/resource-view.ts';
 import type { LoadLimits } from '../load/load-limits.ts';
 import { loopTurns } from '../load/loop-turns.ts';
 import type { Authentication } from '../auth/authentication.ts';
 import { wantsHtml } from '../api/negotiation.ts';
-import { drainBody, readBody } from '../api/request-body.ts';
+import { drainBody, readBody } from '../message/request-body.ts';
 import { withoutBasePath } from '../message/base-path.ts';
 import {
   Unauthorized,

@@ -22,7 +22,7 @@ import { corsHeaders } from '../auth/request-origin.ts';
 import type { LoadLimits } from '../load/load-limits.ts';
 import type { RateLimit } from '../load/rate-limit.ts';
 import { isNegotiated } from '../api/negotiation.ts';
-import { joinChunks } from '../api/request-body.ts';
+import { joinChunks } from '../message/request-body.ts';
 import { send } from './send-response.ts';
 import type { Site } from '../api/site.ts';
 import {

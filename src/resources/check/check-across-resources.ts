@@ -3,7 +3,7 @@ import type { Settings } from '../../config.ts';
 import { fieldOf, firstOfTables, keyNamesOf, tableOf } from '../../db/schema/model-definition.ts';
 import { faultIf, type Fault, type KeyFault } from '../../errors.ts';
 import type { Resource } from '../definition/resource.ts';
-import { hasLogins, LOGIN_COLUMNS, neededUserModel } from '../serve/served-resource.ts';
+import { hasLogins, LOGIN_COLUMNS, neededUserModel } from '../access/resource-view.ts';
 import { OWNER_FAULT } from './registry-shape.ts';
 
 export type AccessSettings = Pick<Settings, 'access' | 'userModel'>;

@@ -1,15 +1,15 @@
 // Checks the `admin` options of the registry's resources.
 import type { Column, Model } from '../../db/schema/model.ts';
-import { findPath, isDate, parseLabel } from '../serve/admin-resource.ts';
+import { findPath, isDate, parseLabel } from '../access/admin-view.ts';
 import type { Fault } from '../../errors.ts';
 import type { Resource } from '../definition/resource.ts';
-import type { ServedResources } from '../serve/served-resource.ts';
+import type { ResourceViews } from '../access/resource-view.ts';
 
 /** The faults of column names in `admin`, also across foreign keys. Each must be a column that the admin area shows. */
 export function checkAdminNames(
   resources: readonly Resource[],
   models: ReadonlyMap<string, Model>,
-  shown: ServedResources,
+  shown: ResourceViews,
 ): Fault[] {
   return resources.flatMap(({ model: name, admin = {} }): Fault[] => {
     const model = models.get(name);

@@ -3,7 +3,7 @@ import { buildModels } from '../../db/schema/build-models.ts';
 import type { Fault } from '../../errors.ts';
 import type { Resource } from '../definition/resource.ts';
 import { ADMIN_AREA } from '../access/access.ts';
-import { checkOrderings, createViews } from '../serve/served-resource.ts';
+import { checkOrderings, createViews } from '../access/resource-view.ts';
 import { checkAcrossResources, type AccessSettings } from './check-across-resources.ts';
 import { checkAdminNames } from './check-admin.ts';
 import { checkResource } from './check-resource.ts';

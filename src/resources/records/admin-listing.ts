@@ -17,7 +17,7 @@ import { cutColumn } from '../../query/entries/masked-history-sql.ts';
 import { mayHideRows, planList, type ListPlan, type Projection } from '../../query/plan.ts';
 import { pageStatement } from '../../query/read.ts';
 import { recordStatement, type MakeRecordStatement } from '../../query/statements/records-by-key.ts';
-import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
+import type { AdminView, AdminViews } from '../access/admin-view.ts';
 import { pageTooLarge } from './api-listing.ts';
 import { checkBody } from './checked-body.ts';
 import type { JsonFields } from './json-fields.ts';
@@ -26,7 +26,7 @@ import { createLookUp, LONGEST_NAME, wordsOf, type Found } from './look-up.ts';
 import { parseEntries, parseLargeEntry, type RecordEntry, type StoredEntry } from './record-entry.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { parseId, readRecord } from './read-record.ts';
-import type { Caller } from '../serve/served-resource.ts';
+import type { Caller } from '../access/resource-view.ts';
 
 export interface EntryPage {
   readonly query: ListQuery;
@@ -46,7 +46,7 @@ const MAX_IDS_PER_QUERY = 200;
 const LONGEST_LABELS = 4 * 1024 * 1024;
 /** Columns of the history that are not cut: the keys, because links have them, and those in which each value is cut. */
 const HISTORY_WHOLE = ['record', 'user_key', 'before', 'after'];
-const isHistory = ({ name }: AdminResource): boolean => name === HISTORY.model;
+const isHistory = ({ name }: AdminView): boolean => name === HISTORY.model;
 
 /** A function that computes each value once. */
 function memoized<Key, Value>(compute: (key: Key) => Value): (key: Key) => Value {
@@ -59,8 +59,8 @@ function memoized<Key, Value>(compute: (key: Key) => Value): (key: Key) => Value
 }
 
 /** SQL that is compiled once per resource and shared by all requests. */
-export function createEntryStatements(resources: AdminResources, { maxBody }: Pick<Settings, 'maxBody'>) {
-  function shape(resource: AdminResource, cut: EntryContents['cut']): Projection {
+export function createEntryStatements(resources: AdminViews, { maxBody }: Pick<Settings, 'maxBody'>) {
+  function shape(resource: AdminView, cut: EntryContents['cut']): Projection {
     const references = namedColumns(resource.model, resource.output).flatMap((column) => {
       const target = column.references && resources.get(column.references.name);
       return target ? [[column, target.label] as const] : [];
@@ -75,11 +75,11 @@ export function createEntryStatements(resources: AdminResources, { maxBody }: Pi
   }
   const forForm = { form: Math.min(maxBody, LONGEST_FORM) };
   return {
-    shown: memoized((resource: AdminResource) => shape(resource, { over: CUT_FROM_BYTES })),
-    label: memoized(({ label, model }: AdminResource) =>
+    shown: memoized((resource: AdminView) => shape(resource, { over: CUT_FROM_BYTES })),
+    label: memoized(({ label, model }: AdminView) =>
       entry({ columns: [model.primaryKey], label, labelCharacters: LONGEST_NAME, references: new Map() }),
     ),
-    recordForForm: memoized((resource: AdminResource) =>
+    recordForForm: memoized((resource: AdminView) =>
       recordStatement(resource.model, shape(resource, forForm)),
     ),
   };
@@ -90,11 +90,11 @@ export type Browsing = ReturnType<typeof createBrowsing>;
 /** Lists, reads and counts records for the admin area: the API's queries, with labels and a search. */
 export function createBrowsing(
   database: Pick<Database, 'run'>,
-  resources: AdminResources,
+  resources: AdminViews,
   statements: ReturnType<typeof createEntryStatements>,
   { maxPage }: Pick<Settings, 'maxPage'>,
 ) {
-  function planOf(resource: AdminResource, { query, search, ids }: Selection): [ListQuery, ListPlan] {
+  function planOf(resource: AdminView, { query, search, ids }: Selection): [ListQuery, ListPlan] {
     const errors: FieldErrors = {};
     const parsed = parseListQuery(query, resource, errors, Infinity);
     const plan = planList(parsed, resource.model, resource.visibility, resource.ordering, errors, {
@@ -113,7 +113,7 @@ export function createBrowsing(
   }
 
   /** The keys and labels of records. */
-  async function labels(resource: AdminResource, selection: Selection): Promise<Found> {
+  async function labels(resource: AdminView, selection: Selection): Promise<Found> {
     const plan = planOf(resource, selection)[1];
     // Only keys of many kilobytes exceed the limit. No one chooses among those.
     return (
@@ -123,7 +123,7 @@ export function createBrowsing(
 
   /** The labels of the records with these keys, by key. */
   async function labelsOf(
-    resource: AdminResource,
+    resource: AdminView,
     ids: ReadonlySet<string>,
   ): Promise<ReadonlyMap<string, string>> {
     const all = [...ids];
@@ -138,14 +138,14 @@ export function createBrowsing(
    * One page of records. Long values are cut; in the history, those inside a change.
    * @throws Problem 400 that names each invalid parameter
    */
-  async function list(resource: AdminResource, selection: Selection): Promise<EntryPage> {
+  async function list(resource: AdminView, selection: Selection): Promise<EntryPage> {
     const [query, plan] = planOf(resource, selection);
     const page = await entriesOf(plan, statements.shown(resource), maxPage);
     if (!page) throw pageTooLarge(maxPage);
     return { query, ...page };
   }
 
-  async function count(resource: AdminResource, selection: Selection): Promise<Count> {
+  async function count(resource: AdminView, selection: Selection): Promise<Count> {
     const plan = planOf(resource, selection)[1];
     const found = await database.run(cappedCountStatement(plan, MAX_COUNTED), 'read');
     if (found <= MAX_COUNTED) return { count: found, precision: 'exact' };
@@ -154,18 +154,14 @@ export function createBrowsing(
     return { count: Math.max(estimate, MAX_COUNTED), precision: 'estimate' };
   }
 
-  async function find(
-    resource: AdminResource,
-    id: string,
-    statement: MakeRecordStatement,
-  ): Promise<StoredEntry> {
+  async function find(resource: AdminView, id: string, statement: MakeRecordStatement): Promise<StoredEntry> {
     const { json, version } = await readRecord(database, resource, id, statement);
     return { ...(await parseLargeEntry(json)), version };
   }
 
   return {
     /** The plan of a selection: its names resolved. @throws Problem 400 */
-    plan: (resource: AdminResource, selection: Selection): ListPlan => planOf(resource, selection)[1],
+    plan: (resource: AdminView, selection: Selection): ListPlan => planOf(resource, selection)[1],
     list,
     labels,
     labelsOf,
@@ -173,11 +169,11 @@ export function createBrowsing(
     count,
 
     /** A record with its long values cut. @throws Problem 404 */
-    preview: (resource: AdminResource, id: string): Promise<StoredEntry> =>
+    preview: (resource: AdminView, id: string): Promise<StoredEntry> =>
       find(resource, id, recordStatement(resource.model, statements.shown(resource))),
 
     /** A record for its form: only values too long for a form are cut. @throws Problem 404 */
-    read: (resource: AdminResource, id: string): Promise<StoredEntry> =>
+    read: (resource: AdminView, id: string): Promise<StoredEntry> =>
       find(resource, id, statements.recordForForm(resource)),
 
     /**
@@ -185,7 +181,7 @@ export function createBrowsing(
      * it outputs some of them in another form than a client sends them.
      */
     async hasValues(
-      resource: AdminResource,
+      resource: AdminView,
       idText: string,
       fields: JsonFields,
       caller: Caller,
@@ -206,7 +202,7 @@ export function createBrowsing(
 
     /** The least and the greatest value of a column; undefined where all are null. */
     bounds: (
-      resource: AdminResource,
+      resource: AdminView,
       selection: Selection,
       column: Column,
     ): Promise<readonly [string, string] | undefined> =>

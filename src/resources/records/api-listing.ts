@@ -21,14 +21,14 @@ import { recordJson } from '../../query/statements/record-json.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 import { openExport } from './record-export.ts';
 import { ADMIN, ANYONE, meets } from '../access/access.ts';
-import type { ServedResource } from '../serve/served-resource.ts';
+import type { ResourceView } from '../access/resource-view.ts';
 
 /** The output format of a page's records. `html` is JSON that a page for browsers shows. */
 type PageFormat = 'json' | 'csv' | 'html';
 type StreamFormat = 'ndjson' | 'csv';
 
 /** The first line of CSV. Column names never need quotes. */
-export const csvHead = ({ output }: ServedResource): string => `${output.map(({ key }) => key).join()}\r\n`;
+export const csvHead = ({ output }: ResourceView): string => `${output.map(({ key }) => key).join()}\r\n`;
 
 export interface RecordPage extends Neighbors {
   readonly query: ListQuery;
@@ -57,13 +57,13 @@ const MAX_EXACT = 10_000;
 
 /** How a caller's records are counted: callers below `countLevel` get no exact count past `maxCount`. */
 const permitted = (
-  { maxCount, countLevel, seenBy }: ServedResource,
+  { maxCount, countLevel, seenBy }: ResourceView,
   counting: Counting | undefined,
 ): Counting | undefined =>
   counting === 'exact' && maxCount !== undefined && !meets(seenBy, countLevel) ? 'capped' : counting;
 
 /** Whether the access may send costly queries and streams. */
-const mayCost = ({ seenBy, costly }: ServedResource): boolean => meets(seenBy, costly);
+const mayCost = ({ seenBy, costly }: ResourceView): boolean => meets(seenBy, costly);
 
 const COMMA = Buffer.from(',');
 
@@ -94,18 +94,18 @@ const oneLine = (columns: readonly Column[]): Fragment =>
     : recordJson(ROOT, columns);
 
 /** Reports `limit` and `page` in the query of a stream, which would otherwise be silently ignored. */
-function addPagingErrors({ hasCursors }: ServedResource, query: string, errors: FieldErrors): void {
+function addPagingErrors({ hasCursors }: ResourceView, query: string, errors: FieldErrors): void {
   for (const { name } of parseParameters(query))
     if (name === 'limit' || name === 'page' || (hasCursors && name === 'cursor'))
       addError(errors, name, 'cannot be used here: a stream has no pages');
 }
 
 /** The SQL that outputs a record in a format. */
-const shownAs = (format: PageFormat, { formatted, plain }: ServedResource): Projection =>
+const shownAs = (format: PageFormat, { formatted, plain }: ResourceView): Projection =>
   format === 'csv' ? { ...plain, value: csvRow(ROOT, formatted) } : plain;
 
 /** Up to which number to count; undefined for no count. */
-function countLimit({ maxCount }: ServedResource, counting: Counting | undefined): number | undefined {
+function countLimit({ maxCount }: ResourceView, counting: Counting | undefined): number | undefined {
   if (counting === undefined || counting === 'exact') return counting && Infinity;
   return counting === 'capped' ? (maxCount ?? MAX_EXACT) : MAX_EXACT;
 }
@@ -136,7 +136,7 @@ interface PlannedQuery {
 }
 
 /** What a cursor is bound to: all that decides which records are listed, in which order, and in which form they are compared. */
-function contextOf({ name }: ServedResource, { query, planned }: PlannedQuery): string {
+function contextOf({ name }: ResourceView, { query, planned }: PlannedQuery): string {
   const order = planned.orderings.map(({ alias, column, descending }) =>
     [alias, column.key, column.castType, descending].join(' '),
   );
@@ -149,7 +149,7 @@ export type Listing = ReturnType<typeof createListing>;
 export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: ListingSite) {
   const { maxPage, pageSql, cursors } = site;
 
-  function plan(resource: ServedResource, queryText: string, errors: FieldErrors): PlannedQuery {
+  function plan(resource: ResourceView, queryText: string, errors: FieldErrors): PlannedQuery {
     const query = parseListQuery(queryText, resource, errors);
     const planned = planList(query, resource.model, resource.visibility, resource.ordering, errors);
     if (Object.keys(errors).length > 0) throw badQuery(errors);
@@ -178,7 +178,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
     return { value: String(Math.max(rows, Number(counted.slice(0, -1)) + 1)), counting };
   }
 
-  function planStream(resource: ServedResource, queryText: string): ListPlan {
+  function planStream(resource: ResourceView, queryText: string): ListPlan {
     if (!mayCost(resource)) throw new CostlyStatement();
     const errors: FieldErrors = {};
     addPagingErrors(resource, queryText, errors);
@@ -187,7 +187,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
 
   return {
     /** Whether the query joins a resource that not everyone may read, so that its result depends on credentials. */
-    needsCaller(resource: ServedResource, queryText: string): boolean {
+    needsCaller(resource: ResourceView, queryText: string): boolean {
       let needed = false;
       const [{ visibility: open }, { visibility: all }] = [resource.for(ANYONE), resource.for(ADMIN)];
       const joinable = (model: Model): boolean => {
@@ -206,7 +206,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
      * the resource's `costly` level
      */
     async list(
-      resource: ServedResource,
+      resource: ResourceView,
       queryText: string,
       { counting: asked, format = 'json', wantsCursors = false }: ListOptions = {},
     ): Promise<RecordPage> {
@@ -248,7 +248,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
      * @throws Problem 400, CostlyStatement, and Problem 503 when too many streams are open; always before the first chunk
      */
     async stream(
-      resource: ServedResource,
+      resource: ResourceView,
       queryText: string,
       format: StreamFormat,
     ): Promise<AsyncIterable<Buffer>> {
@@ -261,6 +261,6 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
     },
 
     /** Checks the query of a stream without reading anything. @throws Problem 400, CostlyStatement */
-    checkStream: (resource: ServedResource, queryText: string): void => void planStream(resource, queryText),
+    checkStream: (resource: ResourceView, queryText: string): void => void planStream(resource, queryText),
   };
 }

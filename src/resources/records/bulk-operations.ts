@@ -20,8 +20,8 @@ import {
 } from '../../query/statements/dependent-statements.ts';
 import { compileWrite } from '../../query/statements/write.ts';
 import type { Change, DeletePlan, UpdatePlan } from '../../query/statements/write-plan.ts';
-import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
-import type { Caller } from '../serve/served-resource.ts';
+import type { AdminView, AdminViews } from '../access/admin-view.ts';
+import type { Caller } from '../access/resource-view.ts';
 import type { Browsing } from './admin-listing.ts';
 import { checkBody, KEY_PART } from './checked-body.ts';
 import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
@@ -39,7 +39,7 @@ const repeatedKey = (): Problem =>
   new Problem(409, 'Several records have the same key as a selected one. Nothing was changed.');
 
 /** Reports columns that cannot be set in bulk. `checkBody` ignores or accepts them. */
-function addUnsettable(fields: JsonFields, { model, readonly }: AdminResource, errors: FieldErrors): void {
+function addUnsettable(fields: JsonFields, { model, readonly }: AdminView, errors: FieldErrors): void {
   for (const column of model.columns) {
     if (!fields.has(column.key)) continue;
     if (readonly.has(column)) addError(errors, column.key, 'is read-only');
@@ -74,7 +74,7 @@ export type Bulk = ReturnType<typeof createBulk>;
 /** Deletes or changes many records at once, each time in one transaction. */
 export function createBulk(
   database: Database,
-  resources: AdminResources,
+  resources: AdminViews,
   browsing: Browsing,
   models: readonly Model[],
 ) {
@@ -84,7 +84,7 @@ export function createBulk(
    * @returns how many changed
    */
   async function apply(
-    resource: AdminResource,
+    resource: AdminView,
     write: UpdatePlan<ListPlan> | DeletePlan<ListPlan>,
     { expected, begin, end }: BulkTerms,
   ): Promise<number> {
@@ -123,7 +123,7 @@ export function createBulk(
    * @throws Problem 400 that names each invalid field
    */
   async function check(
-    resource: AdminResource,
+    resource: AdminView,
     fields: JsonFields,
     caller: Caller,
   ): Promise<{ changes: readonly Change[]; later: readonly Check[] }> {
@@ -158,7 +158,7 @@ export function createBulk(
      * @param steps follows only this many of the registry's foreign keys in a row: 1 for records that refer to these directly
      */
     async dependents(
-      resource: AdminResource,
+      resource: AdminView,
       selection: Selection | readonly string[],
       steps?: number,
     ): Promise<Dependents[]> {
@@ -167,18 +167,13 @@ export function createBulk(
     },
 
     /** Whether a selection contains this record. */
-    async includes(resource: AdminResource, selection: Selection, id: string): Promise<boolean> {
+    async includes(resource: AdminView, selection: Selection, id: string): Promise<boolean> {
       const plan = chosenOnly(browsing.plan(resource, selection), [id]);
       return (await database.run(countStatement(plan), 'read')) > 0;
     },
 
     /** Whether deleting a selection would delete this record of a model, directly or by cascade. */
-    async deletes(
-      resource: AdminResource,
-      selection: Selection,
-      model: string,
-      id: string,
-    ): Promise<boolean> {
+    async deletes(resource: AdminView, selection: Selection, model: string, id: string): Promise<boolean> {
       return isDependent(database, models, browsing.plan(resource, selection), model, id);
     },
 
@@ -186,7 +181,7 @@ export function createBulk(
      * Whether deleting a selection may delete an admin, directly or by cascade. The answer is also yes where it can reach users and
      * `adminGuard` could not lock their table.
      */
-    async deletesAdmin(resource: AdminResource, selection: Selection, userModel: string): Promise<boolean> {
+    async deletesAdmin(resource: AdminView, selection: Selection, userModel: string): Promise<boolean> {
       const admin = adminColumn(userModel);
       if (!admin) return false;
       const run = <T>(statement: Statement<T>): Promise<T> => database.run(statement, 'read');
@@ -201,11 +196,7 @@ export function createBulk(
      * transactions cannot change users until the transaction has ended, not even those who are about to become admins.
      * @returns undefined if no deletion of these records can reach the user model
      */
-    adminGuard(
-      resource: AdminResource,
-      selection: Selection,
-      userModel: string,
-    ): TransactionGuard | undefined {
+    adminGuard(resource: AdminView, selection: Selection, userModel: string): TransactionGuard | undefined {
       const admin = adminColumn(userModel);
       if (!admin || !mayReach(resource.model, models, admin.model)) return undefined;
       const plan = browsing.plan(resource, selection);
@@ -217,7 +208,7 @@ export function createBulk(
     },
 
     /** The exact number of records of a selection. */
-    async count(resource: AdminResource, selection: Selection): Promise<number> {
+    async count(resource: AdminView, selection: Selection): Promise<number> {
       return database.run(countStatement(browsing.plan(resource, selection)), 'read');
     },
 
@@ -226,7 +217,7 @@ export function createBulk(
      * @throws Problem 409 for another number, and where the database refuses; nothing is deleted then
      */
     async remove(
-      resource: AdminResource,
+      resource: AdminView,
       selection: Selection,
       caller: Caller,
       terms: BulkTerms,
@@ -244,7 +235,7 @@ export function createBulk(
      * @throws Problem 400 for invalid values, 409 as `remove` does
      */
     async set(
-      resource: AdminResource,
+      resource: AdminView,
       selection: Selection,
       fields: JsonFields,
       caller: Caller,

@@ -7,10 +7,10 @@ import { DigitBudget } from '../../db/types/exponents.ts';
 import { addError, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
 import type { Change } from '../../query/statements/write-plan.ts';
 import type { Check } from '../../query/statements/check-statements.ts';
-import { addReferenceChecks } from '../references/reference-checks.ts';
+import { addReferenceChecks } from './reference-checks.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
 import { saltedDigest } from '../passwords/password-hashing.ts';
-import type { Caller, ServedResource } from '../serve/served-resource.ts';
+import type { Caller, ResourceView } from '../access/resource-view.ts';
 
 /** A checked body: the columns to write, the checks left to the database, and the faults found so far. */
 export interface CheckedBody {
@@ -32,7 +32,7 @@ export interface Writing {
 }
 
 /** Whether a body's value is ignored, so that clients can send back what they have read: read-only columns and the owner. */
-const isIgnored = (column: Column, resource: ServedResource): boolean =>
+const isIgnored = (column: Column, resource: ResourceView): boolean =>
   resource.readonly.has(column) || column === resource.owner;
 
 /** A value as the database takes it, so that 5 and "5" are the same key. An invalid value stays as it was sent. */
@@ -114,7 +114,7 @@ export function checkKey(value: string, { castType }: Column): Parsed {
 function checkField(
   column: Column,
   [key, sent]: [string, JsonField],
-  { excluded, loginName, model }: ServedResource,
+  { excluded, loginName, model }: ResourceView,
   isUpdate: boolean,
   body: CheckedBody,
 ): void {
@@ -148,7 +148,7 @@ function checkField(
   }
 }
 
-function checkId(field: JsonField, { model }: ServedResource, { id }: Writing, body: CheckedBody): void {
+function checkId(field: JsonField, { model }: ResourceView, { id }: Writing, body: CheckedBody): void {
   const { primaryKey: column } = model;
   if (id === undefined) {
     if (hasNaturalKey(model)) return;
@@ -183,7 +183,7 @@ function checkPart(column: Column, [key, field]: [string, JsonField], { checks, 
  */
 export async function checkBody(
   fields: JsonFields,
-  resource: ServedResource,
+  resource: ResourceView,
   writing: Writing,
   yieldIfDue: YieldIfDue = SERVICE.workInTurns(),
 ): Promise<CheckedBody> {

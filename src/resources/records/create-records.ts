@@ -10,8 +10,8 @@ import { cellOf } from '../../query/statements/value-rows.ts';
 import { compileWrite } from '../../query/statements/write.ts';
 import type { Change, InsertPlan, NewRows, WrittenRecord } from '../../query/statements/write-plan.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
-import { ReferencesOfMany } from '../references/reference-checks.ts';
-import { CallerChanged, type Caller, type ServedResource } from '../serve/served-resource.ts';
+import { ReferencesOfMany } from './reference-checks.ts';
+import { CallerChanged, type Caller, type ResourceView } from '../access/resource-view.ts';
 import { checkBody, type CheckedBody } from './checked-body.ts';
 import { explain, nameOf } from './explain.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
@@ -113,7 +113,7 @@ export async function rowsOf(
  * @throws Problem 400 that names each fault, in an array with the position of its record; 409; CallerChanged
  */
 export async function createRecords(
-  resource: ServedResource,
+  resource: ResourceView,
   sentBodies: readonly (JsonFields | undefined)[],
   caller: Caller,
   options: CreateOptions,
@@ -177,7 +177,7 @@ interface PlacedBody {
  * @throws Problem 400 if some were not checked
  */
 async function checkBodies(
-  resource: ServedResource,
+  resource: ResourceView,
   bodies: readonly (JsonFields | undefined)[],
   caller: Caller,
   { preferences: { isStrict }, requester }: CreateOptions,

@@ -14,12 +14,12 @@ import {
   type UnknownKey,
 } from '../../query/statements/dependent-statements.ts';
 import type { ListPlan } from '../../query/plan.ts';
-import type { AdminResource, AdminResources } from '../serve/admin-resource.ts';
+import type { AdminView, AdminViews } from '../access/admin-view.ts';
 
 /** Records that a deletion would affect: they would be deleted by cascade, lose their reference, or prevent the deletion. */
 export interface Dependents {
   /** Undefined where the admin area does not show them. */
-  readonly resource: AdminResource | undefined;
+  readonly resource: AdminView | undefined;
   /** Undefined for a foreign key that the registry does not know. */
   readonly column: Column | undefined;
   readonly effect: OnDelete;
@@ -134,7 +134,7 @@ async function countsOf(
 /** Counts the records that the deletion would affect beyond the ends of the paths. */
 async function countFurther(
   database: Database,
-  resources: AdminResources,
+  resources: AdminViews,
   models: readonly Model[],
   plan: ListPlan,
   paths: readonly DependentPath[],
@@ -157,7 +157,7 @@ async function countFurther(
  */
 export async function countDependents(
   database: Database,
-  resources: AdminResources,
+  resources: AdminViews,
   models: readonly Model[],
   plan: ListPlan,
   maxSteps?: number,

@@ -20,8 +20,8 @@ import { textOf, type Message } from '../../messages.ts';
 import { duplicatesStatement, isRolledBack } from '../../query/statements/check-statements.ts';
 import { ownConstraintStatement, referrersStatement } from '../../query/statements/conflict-statements.ts';
 import type { Change, WritePlan } from '../../query/statements/write-plan.ts';
-import { absentReference, FOREIGN_KEY_VIOLATION } from '../references/reference-checks.ts';
-import type { ServedResource } from '../serve/served-resource.ts';
+import { absentReference, FOREIGN_KEY_VIOLATION } from './reference-checks.ts';
+import type { ResourceView } from '../access/resource-view.ts';
 
 export const UNIQUE_VIOLATION = '23505';
 /** SQLSTATE of a number that does not fit its type. */
@@ -43,12 +43,12 @@ type Run = Pick<Database, 'run'>;
 type Sent = readonly Change[];
 
 /** A model whose records may refer to a deleted one, and the columns that the answer must not show. */
-type Referring = Pick<ServedResource, 'model' | 'excluded'>;
+type Referring = Pick<ResourceView, 'model' | 'excluded'>;
 
 /** A write that the database may refuse. */
 export interface Attempt {
   readonly resource: Pick<
-    ServedResource,
+    ResourceView,
     'model' | 'recording' | 'owner' | 'output' | 'constraints' | 'databaseErrors'
   >;
   readonly kind: WritePlan['kind'];
@@ -152,7 +152,7 @@ async function ofWholeTable(error: DatabaseError, model: Model, database: Run): 
 
 /** What `locateError` needs to know of an attempt. */
 interface Located extends Pick<Attempt, 'kind' | 'records'> {
-  readonly resource: Pick<ServedResource, 'model' | 'recording'>;
+  readonly resource: Pick<ResourceView, 'model' | 'recording'>;
 }
 
 /** The fault if a sequence is the reason for an error, and not what was sent. */

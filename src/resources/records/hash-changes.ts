@@ -2,7 +2,7 @@
 import type { Requester } from '../../db/lanes/requester.ts';
 import type { Change } from '../../query/statements/write-plan.ts';
 import { saltedDigest, type Passwords } from '../passwords/password-hashing.ts';
-import type { ServedResource } from '../serve/served-resource.ts';
+import type { ResourceView } from '../access/resource-view.ts';
 
 /** The client that waits for a write. */
 export type WaitingClient = Pick<Requester, 'onGone' | 'key' | 'clientKind' | 'workInTurns'>;
@@ -18,7 +18,7 @@ export async function hashChanges(
   records: readonly (readonly Change[])[],
   passwords: Passwords,
   client: WaitingClient,
-  resource?: ServedResource,
+  resource?: ResourceView,
 ): Promise<readonly (readonly Change[])[]> {
   if (!records.some((changes) => changes.some(({ column }) => column.isPassword))) return records;
   const hashOne = async (change: Change): Promise<Change> => {

@@ -3,7 +3,7 @@ import { mayBeNull, type Column } from '../../db/schema/model.ts';
 import type { LabelPath } from '../../query/entries/label-sql.ts';
 import { fitsBudget } from '../../query/parse/query-budget.ts';
 import { containing, escapePattern, MAX_PATH_KEYS } from '../../query/plan.ts';
-import type { AdminResource } from '../serve/admin-resource.ts';
+import type { AdminView } from '../access/admin-view.ts';
 import type { Count, Selection } from '../../query/selection.ts';
 
 /** A record's key and its label, the name that pages show. */
@@ -55,7 +55,7 @@ const bareWords = (search: string): string =>
  * @param steps the foreign keys that lead to the record with the label
  */
 export function labelOrdering(
-  { label }: AdminResource,
+  { label }: AdminView,
   steps: readonly Column[] = [],
 ): readonly (LabelPath & { readonly name: string })[] {
   const columns = label.filter((part) => typeof part !== 'string');
@@ -71,14 +71,14 @@ export function labelOrdering(
 
 /** The reads that a search needs. */
 interface Reads {
-  readonly labels: (resource: AdminResource, selection: Selection) => Promise<Found>;
-  readonly count: (resource: AdminResource, selection: Selection) => Promise<Count>;
+  readonly labels: (resource: AdminView, selection: Selection) => Promise<Found>;
+  readonly count: (resource: AdminView, selection: Selection) => Promise<Count>;
 }
 
 /** Makes a function that finds records by words. The record with this key comes first, then those with this label. */
 export function createLookUp({ labels, count }: Reads) {
   /** The first records by label. A large table without an index stays in key order, because sorting it takes too long. */
-  async function firstRecords(resource: AdminResource, max: number): Promise<Found> {
+  async function firstRecords(resource: AdminView, max: number): Promise<Found> {
     const [first] = labelOrdering(resource);
     const isQuick = first?.path.length === 0 && first.column.indexed;
     const isSorted =
@@ -87,7 +87,7 @@ export function createLookUp({ labels, count }: Reads) {
     return labels(resource, { query: `${order}limit=${max}`, search: '' });
   }
 
-  return async function lookUp(resource: AdminResource, search: string, max: number): Promise<Found> {
+  return async function lookUp(resource: AdminView, search: string, max: number): Promise<Found> {
     const words = search.trim();
     if (words === '') return firstRecords(resource, max);
     const [first] = labelOrdering(resource);

@@ -9,8 +9,8 @@ import { checkStatement, isReferenceCheck } from '../../query/statements/check-s
 import { compileWrite, notFoundStatement } from '../../query/statements/write.ts';
 import type { FoundRow, WrittenRecord } from '../../query/statements/write-plan.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
-import { readsExcluded } from '../references/reference-checks.ts';
-import { CallerChanged, type Caller, type ServedResource } from '../serve/served-resource.ts';
+import { readsExcluded } from './reference-checks.ts';
+import { CallerChanged, type Caller, type ResourceView } from '../access/resource-view.ts';
 import { checkBody, parseField, type CheckedBody, type Writing } from './checked-body.ts';
 import { createRecords, type CreatePreferences } from './create-records.ts';
 import { explain, suppressed, UNIQUE_VIOLATION, type Attempt } from './explain.ts';
@@ -65,7 +65,7 @@ export function createOperations(
   requester: WaitingClient = SERVICE,
   outside: Pick<Database, 'run'> = database,
 ) {
-  const check = (fields: JsonFields, resource: ServedResource, writing: Writing): Promise<CheckedBody> =>
+  const check = (fields: JsonFields, resource: ResourceView, writing: Writing): Promise<CheckedBody> =>
     checkBody(fields, resource, writing, requester.workInTurns());
 
   /**
@@ -73,7 +73,7 @@ export function createOperations(
    * caller may not read.
    */
   async function addFaults(
-    resource: ServedResource,
+    resource: ResourceView,
     id: string | undefined,
     { checks, errors }: CheckedBody,
   ): Promise<void> {
@@ -87,7 +87,7 @@ export function createOperations(
 
   /** Rejects a body with faults. The writing statement makes the checks of a body without faults so far. */
   async function rejectFaults(
-    resource: ServedResource,
+    resource: ResourceView,
     id: string | undefined,
     body: CheckedBody,
   ): Promise<void> {
@@ -104,7 +104,7 @@ export function createOperations(
     statement: Statement<T>,
     id: string,
     caller: Caller,
-    attempt: Omit<Attempt, 'scope'> & { readonly resource: ServedResource },
+    attempt: Omit<Attempt, 'scope'> & { readonly resource: ResourceView },
   ): Promise<WriteOutcome<T>> {
     try {
       for (let attempts = 0; attempts < 2; attempts += 1) {
@@ -124,11 +124,11 @@ export function createOperations(
   }
 
   /** The version that a record has now; undefined if there is none. */
-  const version = async (resource: ServedResource, idText: string): Promise<string | undefined> =>
+  const version = async (resource: ResourceView, idText: string): Promise<string | undefined> =>
     (await findRecord(database, resource, idText))?.version;
 
   const createAll = (
-    resource: ServedResource,
+    resource: ResourceView,
     bodies: readonly (JsonFields | undefined)[],
     caller: Caller,
     preferences: CreatePreferences,
@@ -144,7 +144,7 @@ export function createOperations(
     });
 
   async function create(
-    resource: ServedResource,
+    resource: ResourceView,
     fields: JsonFields,
     caller: Caller,
     isStrict?: boolean,
@@ -156,11 +156,7 @@ export function createOperations(
   }
 
   /** All faults of a body, without writing it. Only the write itself reports duplicates. */
-  async function faults(
-    resource: ServedResource,
-    fields: JsonFields,
-    writing: Writing,
-  ): Promise<FieldErrors> {
+  async function faults(resource: ResourceView, fields: JsonFields, writing: Writing): Promise<FieldErrors> {
     const body = await check(fields, resource, writing);
     const id = writing.id === undefined ? undefined : parseId(resource, writing.id);
     await addFaults(resource, id, body);
@@ -177,7 +173,7 @@ export function createOperations(
      * @throws Problem 412 if there is one already, 403 if the key is that of another owner; like `create`
      */
     async createAt(
-      resource: ServedResource,
+      resource: ResourceView,
       idText: string,
       fields: JsonFields,
       caller: Caller,
@@ -211,14 +207,14 @@ export function createOperations(
 
     /** Creates the records of an array. */
     createMany: (
-      resource: ServedResource,
+      resource: ResourceView,
       bodies: readonly (JsonFields | undefined)[],
       caller: Caller,
       preferences: CreatePreferences,
     ): Promise<readonly WrittenRecord[]> => createAll(resource, bodies, caller, preferences, true),
 
     async update(
-      resource: ServedResource,
+      resource: ResourceView,
       idText: string,
       fields: JsonFields,
       caller: Caller,
@@ -247,12 +243,7 @@ export function createOperations(
       return recordResult(result, resource);
     },
 
-    async remove(
-      resource: ServedResource,
-      idText: string,
-      caller: Caller,
-      versions: Versions,
-    ): Promise<void> {
+    async remove(resource: ResourceView, idText: string, caller: Caller, versions: Versions): Promise<void> {
       const id = requireId(resource, idText);
       const rows = { id, versions: rowVersions(resource, versions) };
       const statement = compileWrite(resource.writes, { kind: 'delete', rows, author: caller });

@@ -5,19 +5,19 @@ import { partTexts, splitKey, tooManyPlaces } from '../../db/schema/composite-ke
 import { partsOf, type Column } from '../../db/schema/model.ts';
 import { addError, badBody, notFound, type FieldErrors } from '../../errors.ts';
 import type { FoundRecord, MakeRecordStatement } from '../../query/statements/records-by-key.ts';
-import type { ServedResource } from '../serve/served-resource.ts';
+import type { ResourceView } from '../access/resource-view.ts';
 import { parseField } from './checked-body.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
 import { NO_RECORD } from './write-result.ts';
 
 /** The key as the database takes it; undefined for a text that is not of the key's type, which no record can have. */
-export function parseId({ model }: ServedResource, id: string): string | undefined {
+export function parseId({ model }: ResourceView, id: string): string | undefined {
   const parsed = model.primaryKey.type.parse(id, model.primaryKey);
   return parsed.fault === undefined ? parsed.value : undefined;
 }
 
 /** The key as the database takes it. @throws Problem 404 for a text that is not of the key's type */
-export function requireId(resource: ServedResource, text: string): string {
+export function requireId(resource: ResourceView, text: string): string {
   const id = parseId(resource, text);
   if (id === undefined) throw notFound(NO_RECORD);
   return id;
@@ -28,7 +28,7 @@ export type RecordResult = FoundRecord;
 
 export const recordResult = (
   { json, version }: FoundRecord,
-  { outputDigest, seal }: ServedResource,
+  { outputDigest, seal }: ResourceView,
 ): RecordResult => ({
   json,
   version: `${seal.seal(version)}${outputDigest}`,
@@ -38,13 +38,13 @@ export const recordResult = (
 export type Versions = readonly string[] | undefined;
 
 /** The rows' versions among those that `If-Match` names. */
-export const rowVersions = ({ outputDigest, seal }: ServedResource, versions: Versions): Versions =>
+export const rowVersions = ({ outputDigest, seal }: ResourceView, versions: Versions): Versions =>
   versions?.flatMap((version) =>
     version.endsWith(outputDigest) ? (seal.open(version.slice(0, -outputDigest.length)) ?? []) : [],
   );
 
 /** How to run the statement that reads a record by its key. A slow view must not hold up the statements behind it. */
-export const keyReadKind = ({ model }: ServedResource): 'quick' | 'read' => (model.isFast ? 'quick' : 'read');
+export const keyReadKind = ({ model }: ResourceView): 'quick' | 'read' => (model.isFast ? 'quick' : 'read');
 
 /**
  * Reads a record with one statement.
@@ -53,7 +53,7 @@ export const keyReadKind = ({ model }: ServedResource): 'quick' | 'read' => (mod
  */
 export async function findRecord(
   database: Pick<Database, 'run'>,
-  resource: ServedResource,
+  resource: ResourceView,
   text: string,
   shownBy?: MakeRecordStatement,
 ): Promise<RecordResult | undefined> {
@@ -107,11 +107,7 @@ export function isSameField(one: JsonField, other: JsonField, column: Column): b
  * Adds the key of an address to the fields of a body.
  * @throws Problem 400 if the body has another key, or if the columns cannot store that of the address
  */
-export function withKey(
-  fields: JsonFields,
-  idText: string,
-  { model }: ServedResource,
-): Map<string, JsonField> {
+export function withKey(fields: JsonFields, idText: string, { model }: ResourceView): Map<string, JsonField> {
   const { primaryKey } = model;
   const { parts } = primaryKey;
   const errors: FieldErrors = {};

@@ -9,7 +9,7 @@ import { reference, type Model } from '../../db/schema/model.ts';
 import { allRows, writtenTable } from '../../query/source.ts';
 import { SERVICE, type Requester } from '../../db/lanes/requester.ts';
 import { unavailable } from '../../errors.ts';
-import type { Caller } from '../serve/served-resource.ts';
+import type { Caller } from '../access/resource-view.ts';
 import { requiredColumn } from './users.ts';
 
 /** A session expires after this time without a request, and after this time since the login. */

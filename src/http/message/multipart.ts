@@ -2,7 +2,7 @@
 // browsers send.
 import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { Problem } from '../../errors.ts';
-import { decodeBody, parameterOf } from '../message/text-decoding.ts';
+import { decodeBody, parameterOf } from './text-decoding.ts';
 
 /** Maximum characters of a part's headers. Browsers send a few hundred. */
 const MAX_PART_HEADERS = 16_384;

@@ -1,7 +1,7 @@
 // The SQL that gives a database role the privileges of the service, for `vitrine schema`.
-import { quotedName, quotedTable } from '../../db/fragment.ts';
-import type { DatabaseInfo } from '../../db/schema/relations.ts';
-import type { Privilege } from '../../db/schema/missing-privileges.ts';
+import { quotedName, quotedTable } from '../fragment.ts';
+import type { DatabaseInfo } from './relations.ts';
+import type { Privilege } from './missing-privileges.ts';
 
 /** The schema of an unqualified table name when no database was read. */
 const DEFAULT_SCHEMA = 'public';

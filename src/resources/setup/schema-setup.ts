@@ -26,10 +26,10 @@ import {
   REVOKE_HISTORY_CHANGES,
   MAY_CHANGE_HISTORY,
   systemPrivileges,
-} from './privileges.ts';
+} from '../access/privileges.ts';
 import { METHODS, type Resource } from '../definition/resource.ts';
 import { ADMIN } from '../access/access.ts';
-import { createViews, hasLogins, type Views } from './served-resource.ts';
+import { createViews, hasLogins, type Views } from '../access/resource-view.ts';
 
 /** The database's catalog, and the models of the registry and of the system tables, completed from it. */
 export interface Schema {

@@ -10,7 +10,7 @@ import { missingIndexes } from '../../db/schema/missing-schema.ts';
 import { HISTORY, SECRET, SESSION } from '../definition/system-tables.ts';
 import type { Resource } from '../definition/resource.ts';
 import type { Schema } from './schema-setup.ts';
-import type { ServedResource, ServedResources } from './served-resource.ts';
+import type { ResourceView, ResourceViews } from '../access/resource-view.ts';
 
 /** @param names the system tables that are missing or that the database role may not use */
 export function missingTablesWarning(names: readonly string[]): string {
@@ -27,7 +27,7 @@ export function missingTablesWarning(names: readonly string[]): string {
 }
 
 /** Warns when a resource outputs password hashes. */
-export function passwordOutputWarning({ name, output }: ServedResource): string | undefined {
+export function passwordOutputWarning({ name, output }: ResourceView): string | undefined {
   const columns = output.filter(({ isPassword }) => isPassword).map((column) => column.name);
   return columns.length === 0
     ? undefined
@@ -35,7 +35,7 @@ export function passwordOutputWarning({ name, output }: ServedResource): string 
 }
 
 /** Warns when the response to a write shows a record to users who may not read it. */
-export function writeShowsWarning({ name, access, read, methods }: ServedResource): string | undefined {
+export function writeShowsWarning({ name, access, read, methods }: ResourceView): string | undefined {
   return !isForAdmins(access) && !isOpen(access) && isForAdmins(read) && methods.has('PUT')
     ? `${name} can only be read by admins, but the response to a PUT shows the record to any user who may write it`
     : undefined;
@@ -91,7 +91,7 @@ export const databaseWarnings = async (
 
 export function startWarnings(
   resources: readonly Resource[],
-  served: ServedResources,
+  served: ResourceViews,
   { catalog, missing }: Schema,
 ): string[] {
   const warnings = [...served.values()].flatMap((resource) => [

@@ -1,6 +1,6 @@
 // Encrypts the digest that is the version of a row without `xmin`.
 import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto';
-import type { VersionSeal } from './served-resource.ts';
+import type { VersionSeal } from './resource-view.ts';
 
 const DIGEST = /^[0-9a-f]{32}$/;
 /** A digest is one block, so that equal digests have equal texts and each text has one digest. */

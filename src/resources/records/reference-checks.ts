@@ -9,7 +9,7 @@ import {
   type WantedKeys,
 } from '../../query/statements/check-statements.ts';
 import type { Change } from '../../query/statements/write-plan.ts';
-import type { ServedResource } from '../serve/served-resource.ts';
+import type { ResourceView } from '../access/resource-view.ts';
 
 export const FOREIGN_KEY_VIOLATION = '23503';
 
@@ -43,7 +43,7 @@ interface ReferencingBody {
  */
 export function addReferenceChecks(
   { changes, errors, checks }: ReferencingBody,
-  { model, owner, output, excluded, mayRead }: ServedResource,
+  { model, owner, output, excluded, mayRead }: ResourceView,
   isUpdate: boolean,
   sentAs: (column: Column) => string,
 ): void {
@@ -87,7 +87,7 @@ export function addReferenceChecks(
 /** Whether a check needs present values of the record in columns that the caller may not read. */
 export const readsExcluded = (
   { column, values }: ReferenceCheck,
-  { excluded }: Pick<ServedResource, 'excluded'>,
+  { excluded }: Pick<ResourceView, 'excluded'>,
 ): boolean => partsOf(column).some((part, index) => values[index] === undefined && excluded.has(part));
 
 /** Several values as one text. */

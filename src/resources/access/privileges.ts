@@ -1,5 +1,5 @@
 // The database privileges that the service needs on each table, and those that it revokes on its history.
-import { isOpen } from '../access/access.ts';
+import { isOpen } from './access.ts';
 import type { Settings } from '../../config.ts';
 import { quotedName, sql, value } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell } from '../../db/rows.ts';
@@ -9,7 +9,7 @@ import type { Model } from '../../db/schema/model.ts';
 import type { Privilege } from '../../db/schema/missing-privileges.ts';
 import { HISTORY, SESSION, SYSTEM_TABLES } from '../definition/system-tables.ts';
 import { ACTIONS, type AdminAction, type Method, type Resource } from '../definition/resource.ts';
-import { hasLogins, type ServedResource } from './served-resource.ts';
+import { hasLogins, type ResourceView } from './resource-view.ts';
 
 const HISTORY_TABLE = quotedName(HISTORY.model);
 
@@ -56,7 +56,7 @@ export const allowedActions = (
 /** Whether admins can add records in the admin area. */
 export const mayAdminsAdd = (
   resource: Resource,
-  served: ServedResource | undefined,
+  served: ResourceView | undefined,
   table: CatalogTable | undefined,
 ): boolean =>
   served !== undefined &&
@@ -67,7 +67,7 @@ export const mayAdminsAdd = (
 const ORDER: readonly Privilege[] = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'];
 
 /** The privileges that the API needs on a resource's table. Without them the service does not start. */
-export function apiPrivileges({ access, methods }: ServedResource): readonly Privilege[] {
+export function apiPrivileges({ access, methods }: ResourceView): readonly Privilege[] {
   const used = [...methods].filter((method) => method === 'GET' || !isOpen(access));
   return sorted(['SELECT', ...used.flatMap((method) => NEEDS[method])]);
 }
@@ -82,7 +82,7 @@ const sorted = (privileges: readonly Privilege[]): Privilege[] =>
 /** The privileges that the admin area needs on a resource's table, and that `vitrine user` needs on the users' table. */
 function adminPrivileges(
   resource: Resource,
-  { model: served }: ServedResource,
+  { model: served }: ResourceView,
   { userModel }: Pick<Settings, 'userModel'>,
 ) {
   const { model, admin = {} } = resource;
@@ -98,7 +98,7 @@ function adminPrivileges(
 /** All privileges that the service may need, by table name, system tables included. */
 export function allPrivileges(
   resources: readonly Resource[],
-  served: ReadonlyMap<string, ServedResource>,
+  served: ReadonlyMap<string, ResourceView>,
   settings: Pick<Settings, 'userModel'>,
 ): ReadonlyMap<string, readonly Privilege[]> {
   const hasUsers = hasLogins(resources, settings);

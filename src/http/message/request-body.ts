@@ -2,9 +2,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BodyProblem, Problem } from '../../errors.ts';
 import { decodeField } from '../../query/parse/grammar.ts';
-import type { ApiRequest } from '../message/message.ts';
+import type { ApiRequest } from './message.ts';
 import { readMultipart } from './multipart.ts';
-import { decodeBody, essenceOf, parameterOf } from '../message/text-decoding.ts';
+import { decodeBody, essenceOf, parameterOf } from './text-decoding.ts';
 
 /** Maximum fields of a multipart form in a request to the API. */
 const MAX_FIELDS = 2000;

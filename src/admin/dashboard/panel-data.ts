@@ -3,8 +3,14 @@ import { setMaxListeners } from 'node:events';
 import type { Database } from '../../db/connection/database.ts';
 import { text } from '../../db/rows.ts';
 import { ClientGone, SERVICE, type Requester } from '../../db/lanes/requester.ts';
-import { isObject } from '../definition/shape.ts';
-import type { Panel, PanelContent, PanelContext, PanelSeries, PanelTable } from '../definition/panel.ts';
+import { isObject } from '../../resources/definition/shape.ts';
+import type {
+  Panel,
+  PanelContent,
+  PanelContext,
+  PanelSeries,
+  PanelTable,
+} from '../../resources/definition/panel.ts';
 
 /** A panel has returned something that cannot be shown. */
 export class PanelFault extends Error {}

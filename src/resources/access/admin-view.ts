@@ -16,11 +16,11 @@ import { maskHistory } from './visible-history.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { allowedActions, isGranted } from './privileges.ts';
 import { type AdminAction, type Resource } from '../definition/resource.ts';
-import { ADMIN, ADMIN_AREA, ANYONE } from '../access/access.ts';
-import type { ServedResource, Views } from './served-resource.ts';
+import { ADMIN, ADMIN_AREA, ANYONE } from './access.ts';
+import type { ResourceView, Views } from './resource-view.ts';
 
 /** A resource as the admin area shows it: its columns, titles, labels and what admins may do with it. */
-export interface AdminResource extends ServedResource {
+export interface AdminView extends ResourceView {
   readonly title: string;
   readonly group: string;
   readonly label: Label;
@@ -44,7 +44,7 @@ export interface AdminResource extends ServedResource {
   readonly inApi: (query: string) => 'open' | 'login' | undefined;
 }
 
-export type AdminResources = ReadonlyMap<string, AdminResource>;
+export type AdminViews = ReadonlyMap<string, AdminView>;
 
 /** A column name between braces in a label template. */
 const PLACEHOLDER = /\{([^{}]*)\}/;
@@ -146,15 +146,15 @@ export function serveForAdmin(
   models: ReadonlyMap<string, Model>,
   views: Views,
   catalog: Catalog,
-): AdminResources {
+): AdminViews {
   const area = views(ADMIN_AREA);
   const visible = (model: Model): readonly Column[] => area.get(model.name)?.output ?? [];
-  const accepts = ({ isReadable, visibility, ...resource }: ServedResource, query: string): boolean => {
+  const accepts = ({ isReadable, visibility, ...resource }: ResourceView, query: string): boolean => {
     const errors: FieldErrors = {};
     planList(parseListQuery(query, resource, errors), resource.model, visibility, resource.ordering, errors);
     return isReadable && Object.keys(errors).length === 0;
   };
-  const adminResources = new Map<string, AdminResource>();
+  const adminResources = new Map<string, AdminView>();
   for (const definition of definitions) {
     const { admin = {} } = definition;
     const base = area.get(definition.model);

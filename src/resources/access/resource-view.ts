@@ -14,7 +14,7 @@ import { createWriteTarget } from '../../query/statements/write.ts';
 import type { Author, WriteTarget } from '../../query/statements/write-plan.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
 import { HISTORY } from '../definition/system-tables.ts';
-import { ADMIN, ANYONE, isOpen, meets, USER, type Access } from '../access/access.ts';
+import { ADMIN, ANYONE, isOpen, meets, USER, type Access } from './access.ts';
 
 /**
  * The authenticated user of a request, as the database holds it. It has a precondition when an earlier request authenticated the
@@ -41,16 +41,16 @@ const PLAIN_VERSIONS: VersionSeal = { seal: (version) => version, open: (text) =
 export type ChangeSource = 'api' | 'admin' | 'command';
 
 /** A resource as one access sees it: column names resolved, defaults filled in. */
-export interface ServedResource extends PageLimits {
+export interface ResourceView extends PageLimits {
   readonly name: string;
   /** Who sees it so. */
   readonly seenBy: Access;
   /** The same resource as another access sees it. */
-  readonly for: (access: Access) => ServedResource;
+  readonly for: (access: Access) => ResourceView;
   /** Whether this access may read its records. */
   readonly isReadable: boolean;
   /** All resources as this access sees them. */
-  readonly all: ServedResources;
+  readonly all: ResourceViews;
   /** What paths of this access may lead to. A join may reach only a resource that the same request could GET. */
   readonly visibility: Visibility;
   /** Whether foreign keys may name records of the model: those of models that the access does not see at all can still be set. */
@@ -95,13 +95,13 @@ export interface ServedResource extends PageLimits {
   readonly writes: WriteTarget;
 }
 
-export type ServedResources = ReadonlyMap<string, ServedResource>;
+export type ResourceViews = ReadonlyMap<string, ResourceView>;
 
 /** What an access sees: each resource, by name. */
-export type Views = (access: Access) => ServedResources;
+export type Views = (access: Access) => ResourceViews;
 
 /** What an access may see of the models. */
-const visibilityOf = (resources: ServedResources): Visibility => ({
+const visibilityOf = (resources: ResourceViews): Visibility => ({
   find: (model, name) => {
     const column = findColumn(model, name);
     const excluded = resources.get(model.name)?.excluded;
@@ -133,7 +133,7 @@ function withIsoDates(column: Column): Column {
 }
 
 /** What all accesses of a surface see alike. */
-type Base = Omit<ServedResource, 'seenBy' | 'for' | 'isReadable' | 'all' | 'visibility' | 'mayRead'>;
+type Base = Omit<ResourceView, 'seenBy' | 'for' | 'isReadable' | 'all' | 'visibility' | 'mayRead'>;
 
 /** What the registry and the settings say of a resource, whoever asks. */
 function rulesOf(
@@ -227,15 +227,15 @@ export function createViews(
   }
 
   const bases: Partial<Record<Access['surface'], Base[]>> = {};
-  const known = new Map<string, ServedResources>();
+  const known = new Map<string, ResourceViews>();
   const views: Views = (access) => {
     const existing = known.get(access.key);
     if (existing) return existing;
-    const resources = new Map<string, ServedResource>();
+    const resources = new Map<string, ResourceView>();
     known.set(access.key, resources);
     const visibility = visibilityOf(resources);
     for (const base of (bases[access.surface] ??= basesOf(access.surface))) {
-      const resource: ServedResource = {
+      const resource: ResourceView = {
         ...base,
         seenBy: access,
         isReadable: base.methods.has('GET') && meets(access, base.read),
@@ -294,11 +294,11 @@ export function hasLogins(
 }
 
 /** Whether a client may choose the key of a new record by its address: a natural key, or columns that clients may set. */
-export const hasChosenKey = ({ model: { primaryKey }, readonly }: ServedResource): boolean =>
+export const hasChosenKey = ({ model: { primaryKey }, readonly }: ResourceView): boolean =>
   primaryKey.parts
     ? !primaryKey.parts.some((part) => part.generated || readonly.has(part))
     : !primaryKey.hasDefault;
 
 /** Whether anyone may write through the API: a view, for example, may have no method that writes. */
-export const hasWriters = ({ access, methods }: ServedResource): boolean =>
+export const hasWriters = ({ access, methods }: ResourceView): boolean =>
   !isOpen(access) && [...methods].some((method) => method !== 'GET');
