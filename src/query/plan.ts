@@ -91,7 +91,8 @@ export interface Boundary {
 }
 
 /** One page of a list, and how it is output. */
-export interface ReadPlan extends ListPlan {
+export interface ReadPlan {
+  readonly list: ListPlan;
   readonly columns: Projection;
   /** Maximum bytes of the records. */
   readonly maxBytes: number;

@@ -99,7 +99,8 @@ interface BoundParts {
   readonly after: readonly Fragment[] | undefined;
 }
 
-function bind({ where, offset, boundary, orderings }: ReadPlan, parameters: Parameters): BoundParts {
+function bind({ list, boundary }: ReadPlan, parameters: Parameters): BoundParts {
+  const { where, offset, orderings } = list;
   const skipped = value(String(offset < MAX_OFFSET ? offset : MAX_OFFSET));
   return {
     conditions: where.map((condition) => parameters.take(conditionSql(condition))),
@@ -109,7 +110,7 @@ function bind({ where, offset, boundary, orderings }: ReadPlan, parameters: Para
 }
 
 /** The rows of the page, and one more if there is one, which shows that there is a next page. @param columns of each row */
-function rowsSql(plan: ReadPlan, columns: Fragment, { conditions, after, offset }: BoundParts): Fragment {
+function rowsSql(plan: ListPlan, columns: Fragment, { conditions, after, offset }: BoundParts): Fragment {
   // A literal, because PostgreSQL's generic plan of a prepared statement does not know parameters.
   const limit = raw(` limit ${plan.limit + 1}`);
   const order = orderList(plan, sortColumns(plan));
@@ -129,7 +130,7 @@ function rowsSql(plan: ReadPlan, columns: Fragment, { conditions, after, offset 
  * The rows of the page as ROOT: their keys are chosen first, as `p`, so that skipped rows are not read in full. The key of a view
  * may be NULL or repeated, so its rows are chosen in full.
  */
-function chosenRows(plan: ReadPlan, parts: BoundParts): Fragment {
+function chosenRows(plan: ListPlan, parts: BoundParts): Fragment {
   const { model, orderings } = plan;
   const { isUnchecked } = model.primaryKey;
   const keys = sortColumns(plan).map((key, index) => sql`${key} as ${sortKey(index)}`);
@@ -145,38 +146,38 @@ function chosenRows(plan: ReadPlan, parts: BoundParts): Fragment {
 const withinLimit = ({ maxBytes }: ReadPlan, order: Fragment): Fragment =>
   sql`case when sum(octet_length(text)) over (${order}) <= ${raw(String(maxBytes))} then text end`;
 
-/** The records of a page by offset in order, and whether there are more. */
+/** The records of a page by offset in order, with the one after the page. */
 function recordsAtOffset(plan: ReadPlan, parts: BoundParts, isSummed: boolean): Fragment {
-  const { value: shown, joins } = plan.columns;
-  const isNear = isByKey(plan) && plan.offset <= NEAR_OFFSET;
+  const { list, columns } = plan;
+  const { value: shown, joins } = columns;
+  const isNear = isByKey(list) && list.offset <= NEAR_OFFSET;
   const rows = isNear
-    ? sql`(${rowsSql(plan, raw(`${ROOT}.*`), parts)}) ${raw(ROOT)}`
-    : chosenRows(plan, parts);
+    ? sql`(${rowsSql(list, raw(`${ROOT}.*`), parts)}) ${raw(ROOT)}`
+    : chosenRows(list, parts);
   // A join does not keep the order of rows.
   const isSorted = isNear && joins === EMPTY;
-  const order = orderList(plan, isNear ? sortColumns(plan) : sortKeys(plan));
+  const order = orderList(list, isNear ? sortColumns(list) : sortKeys(list));
   const texts = sql`select ${shown} from ${rows}${joins}${isSorted ? EMPTY : sql` order by ${order}`}`;
   const records = isSummed
     ? sql`select ${withinLimit(plan, raw('rows unbounded preceding'))} from (${texts}) rows (text)`
     : texts;
-  const limit = raw(String(plan.limit));
-  return sql`select records[1:${limit}] as records, cardinality(records) > ${limit} as more from (select array(${records}) as records offset 0) rows`;
+  return sql`select array(${records}) as records`;
 }
 
 /** The records of a page with cursors in order, whether there are more in its direction, and the keys of the first and the last. */
 function recordsWithKeys(plan: ReadPlan, parts: BoundParts, isSummed: boolean): Fragment {
-  const { columns, limit, boundary } = plan;
-  const texts = sortKeys(plan).map((key) => sql`${key}::text`);
+  const { list, columns, boundary } = plan;
+  const texts = sortKeys(list).map((key) => sql`${key}::text`);
   const keys = sql`json_build_array(${join(texts, ', ')})::text`;
-  const rows = sql`select row_number() over (order by ${orderList(plan, sortKeys(plan))}) as n, ${keys} as keys, ${columns.value} as text from ${chosenRows(plan, parts)}${columns.joins}`;
+  const rows = sql`select row_number() over (order by ${orderList(list, sortKeys(list))}) as n, ${keys} as keys, ${columns.value} as text from ${chosenRows(list, parts)}${columns.joins}`;
   const shortKeys = sql`case when octet_length(keys) <= ${raw(String(MAX_KEY_BYTES))} then keys else '[]' end`;
   // `offset 0` keeps PostgreSQL from computing a value once per use.
   const bounded = isSummed ? withinLimit(plan, raw('order by n')) : raw('text');
   const page = sql`(select n, ${shortKeys} as keys, ${bounded} as text from (${rows} offset 0) rows) page`;
   const [first, last] = boundary?.isBackward === true ? [raw(' desc'), EMPTY] : [EMPTY, raw(' desc')];
   const collected = (name: string, order: Fragment): Fragment =>
-    sql`array_agg(${raw(name)} order by n${order}) filter (where n <= ${raw(String(limit))})`;
-  const more = sql`coalesce(bool_or(n > ${raw(String(limit))}), false)`;
+    sql`array_agg(${raw(name)} order by n${order}) filter (where n <= ${raw(String(list.limit))})`;
+  const more = sql`coalesce(bool_or(n > ${raw(String(list.limit))}), false)`;
   return sql`select coalesce(${collected('text', first)}, '{}') as records, ${more} as more, (${collected('keys', first)})[1] as first, (${collected('keys', last)})[1] as last from ${page}`;
 }
 
@@ -205,15 +206,19 @@ export function splitRows(page: Fragment, more: readonly string[]): Fragment {
  * @param isSmall whether each record's size is checked before PostgreSQL formats it, so that it need not add up the texts
  */
 function pageSql(plan: ReadPlan, parts: BoundParts, isSmall: boolean): Fragment {
-  const { columns, maxBytes, separator = ',', boundary, countTo, limit } = plan;
+  const { list, columns, maxBytes, separator = ',', boundary, countTo } = plan;
   const hasCursors = boundary !== undefined;
   const isLong = columns.size !== undefined && !isSmall;
-  const isSummed = isLong || (limit > MAX_ROWS_WITHOUT_SUM && !isSmall);
+  const isSummed = isLong || (list.limit > MAX_ROWS_WITHOUT_SUM && !isSmall);
   const isSplit = isLong && plan.isSplit === true;
   const edges = hasCursors ? raw(', first, last') : EMPTY;
-  const records = isSplit ? raw(', records') : EMPTY;
   const collected = (hasCursors ? recordsWithKeys : recordsAtOffset)(plan, parts, isSummed);
-  const joined = sql`select case when array_position(records, null) is null then array_to_string(records, ${literal(separator)}) end as objects, more${edges}${records} from (${collected} offset 0) page`;
+  const limit = raw(String(list.limit));
+  const [records, more] = hasCursors
+    ? [raw('records'), raw('more')]
+    : [sql`records[1:${limit}]`, sql`cardinality(records) > ${limit}`];
+  const objects = sql`case when array_position(${records}, null) is null then array_to_string(${records}, ${literal(separator)}) end`;
+  const joined = sql`select ${objects} as objects, ${more} as more${edges}${isSplit ? sql`, ${records} as records` : EMPTY} from (${collected} offset 0) page`;
   const page = isSummed
     ? joined
     : sql`select case when octet_length(objects) <= ${raw(String(maxBytes))} then objects end as objects, more${edges} from (${joined} offset 0) page`;
@@ -221,8 +226,8 @@ function pageSql(plan: ReadPlan, parts: BoundParts, isSmall: boolean): Fragment 
   const total =
     countTo === undefined
       ? raw('null')
-      : sql`case when objects is not null then ${countSql(fromWhereWith(plan, parts.conditions), countTo)} end`;
-  const whole = sql`select objects, more, ${total} as total${edges}${records} from (${page} offset 0) page`;
+      : sql`case when objects is not null then ${countSql(fromWhereWith(list, parts.conditions), countTo)} end`;
+  const whole = sql`select objects, more, ${total} as total${edges}${isSplit ? raw(', records') : EMPTY} from (${page} offset 0) page`;
   return isSplit ? splitRows(whole, ['more', 'total', ...(hasCursors ? ['first', 'last'] : [])]) : whole;
 }
 
@@ -231,19 +236,17 @@ function pageSql(plan: ReadPlan, parts: BoundParts, isSmall: boolean): Fragment 
  * sizes of all records. Without it, each record may have an equal part of LARGE, which is faster to check.
  */
 function smallPage(plan: ReadPlan, size: Fragment, isSummed: boolean): ReadPlan {
-  const { columns, limit, maxBytes } = plan;
+  const { list, columns, maxBytes } = plan;
   const isSmall = isSummed
     ? sql`sum(${size}) over () <= ${raw(String(LARGE))}`
-    : sql`${size} <= ${raw(String(Math.floor(LARGE / (limit + 1))))}`;
+    : sql`${size} <= ${raw(String(Math.floor(LARGE / (list.limit + 1))))}`;
   const shown = sql`case when ${isSmall} then ${columns.value} end`;
   return { ...plan, columns: { ...columns, value: shown }, maxBytes: Math.min(maxBytes, LARGE) };
 }
 
 /** What the SQL of a page depends on besides its output. JSON keys have no spaces or punctuation, which separate the parts. */
-function pageShape(
-  { joins, orderings, limit, offset: skipped, boundary }: ReadPlan,
-  { conditions, after, offset }: BoundParts,
-): string {
+function pageShape({ list, boundary }: ReadPlan, { conditions, after, offset }: BoundParts): string {
+  const { joins, orderings, limit, offset: skipped } = list;
   let shape = `${limit} ${skipped <= NEAR_OFFSET}`;
   if (boundary !== undefined) shape += ` cursors ${boundary?.isBackward === true}`;
   for (const { from, column } of joins) shape += ` ${from}.${column.key}`;
@@ -283,24 +286,27 @@ export type Page = ReturnType<typeof readPage>;
  * @param cache of the SQL. Its keys leave out the output, so each output needs its own cache
  * @throws Problem 400 if the pages of a list with cursors read too many tables
  */
-export function pageStatement(list: ReadPlan, cache: SqlCache = (_, build) => build()): Statement<Page> {
-  if (list.boundary !== undefined) checkTables(list);
+export function pageStatement(asked: ReadPlan, cache: SqlCache = (_, build) => build()): Statement<Page> {
+  const { list, columns, boundary } = asked;
+  if (boundary !== undefined) checkTables(list);
   /** In the direction of the page. */
-  const plan = list.boundary?.isBackward ? { ...list, orderings: backward(list.orderings) } : list;
+  const plan = boundary?.isBackward
+    ? { ...asked, list: { ...list, orderings: backward(list.orderings) } }
+    : asked;
   const parameters = new Parameters();
   const parts = bind(plan, parameters);
   const shape = pageShape(plan, parts);
   const compiled = (kind: string, read: () => ReadPlan): string =>
     cache(`${kind} ${shape}`, () => parameters.compile(pageSql(read(), parts, kind !== '')));
-  const { size } = plan.columns;
+  const { size } = columns;
   return {
     text: compiled('', () => plan),
     small:
       size && ((isSummed) => compiled(isSummed ? 'summed' : 'each', () => smallPage(plan, size, isSummed))),
     values: parameters.values,
     isPage: true,
-    isPlain: isPlainRead(plan, plan.columns),
-    mayBlock: mayBlock(plan),
+    isPlain: isPlainRead(list, columns),
+    mayBlock: mayBlock(list),
     decode: readPage,
   };
 }

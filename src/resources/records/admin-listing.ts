@@ -107,8 +107,8 @@ export function createBrowsing(
   }
 
   /** One page of records. @returns undefined if they exceed the byte limit */
-  async function entriesOf(plan: ListPlan, columns: Projection, maxBytes: number) {
-    const { objects, hasMore } = await database.run(pageStatement({ ...plan, columns, maxBytes }), 'read');
+  async function entriesOf(list: ListPlan, columns: Projection, maxBytes: number) {
+    const { objects, hasMore } = await database.run(pageStatement({ list, columns, maxBytes }), 'read');
     return objects && { entries: await parseEntries(String(Buffer.concat(objects))), hasNext: hasMore };
   }
 

@@ -221,7 +221,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const separator = format === 'csv' ? '' : ',';
       const columns = shownAs(format, resource);
       const statement = pageStatement(
-        { ...planned, columns, maxBytes, separator, boundary, countTo, isSplit: true },
+        { list: planned, columns, maxBytes, separator, boundary, countTo, isSplit: true },
         (shape, build) => pageSql(`${resource.name} ${format} ${countTo} ${shape}`, build),
       );
       const isQuick = !hasCursors && countTo === undefined && isShort(planned);
@@ -237,7 +237,8 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
         query,
         page: boundary ? 0n : query.page,
         hasCursors,
-        ...links,
+        next: links.next,
+        previous: links.previous,
         objects: withCommas(page.objects, format),
         total: counting && (await totalOf(page.total, counting, planned, options)),
       };
