@@ -50,6 +50,11 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
     /\btable\b[^}]*\} from ['"][^'"]*db\/fragment\.ts|identifier\(\w+\.(?:schema|table|model)\)|\brelation \?\?/,
     ['db/', 'query/source.ts'],
   ],
+  [
+    'compares access levels',
+    /ACCESS_LEVELS\.indexOf|\b(?:access|read|costly|\w*[lL]evel) [!=]== '(?:default|user|admin)'/,
+    ['resources/access/access.ts'],
+  ],
   ['makes a piece of SQL without the builder', /\btext: \[/, ['db/fragment.ts']],
   ['makes markup from text', /new Html\(/, ['admin/web/html.ts']],
   ['takes text as markup', /\brawHtml\(/, ['admin/web/html.ts', 'admin/web/layout.ts']],

@@ -3,7 +3,7 @@ import { createBrowsing, createEntryStatements } from '../resources/records/admi
 import { createBulk } from '../resources/records/bulk-operations.ts';
 import { createOperations } from '../resources/records/operations.ts';
 import type { Panel } from '../resources/definition/panel.ts';
-import { createPanels } from './dashboard/panel-data.ts';
+import { createPanels } from './web/panel-data.ts';
 import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY } from '../resources/definition/system-tables.ts';
 import { serveForAdmin, type AdminView } from '../resources/access/admin-view.ts';

@@ -259,7 +259,7 @@ describe('a value', () => {
     assert.match(JSON.stringify(plan), /Bitmap Index Scan/);
   });
 
-  test('an array is JSON in CSV, in newline-delimited JSON and on a page', async () => {
+  test('an array is JSON in CSV and in newline-delimited JSON', async () => {
     const { json } = await service.send('POST', '/api/thing/', {
       s: 'x',
       texts: ['=1+1', 'a"b', null, 'c\nd'],
@@ -268,7 +268,6 @@ describe('a value', () => {
       (await service.request(`/api/thing/?id=${json.id}`, { headers: { accept } })).text;
     assert.ok((await get('text/csv')).includes('"[""=1+1"",""a\\""b"",null,""c\\nd""]"'));
     assert.ok((await get('application/x-ndjson')).includes('"texts":["=1+1","a\\"b",null,"c\\nd"]'));
-    assert.match(await get('text/html'), /array of string<\/td>/);
   });
 
   test('the OpenAPI document describes arrays and their filters, and allows NULL elements that are stored', async () => {

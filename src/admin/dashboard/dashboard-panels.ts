@@ -2,7 +2,7 @@
 import { isClientGone } from '../../db/lanes/requester.ts';
 import type { Logger } from '../../http/observability/logger.ts';
 import type { Panel, PanelTable } from '../../resources/definition/panel.ts';
-import { PanelFault, TimeoutError } from './panel-data.ts';
+import { PanelFault, TimeoutError } from '../web/panel-data.ts';
 import { chart, formatNumber } from './chart.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';

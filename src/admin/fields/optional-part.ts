@@ -1,7 +1,7 @@
 // Loads parts of a page without which the page is still of use.
 import { isClientGone } from '../../db/lanes/requester.ts';
 import { Problem } from '../../errors.ts';
-import { withTimeout } from '../dashboard/panel-data.ts';
+import { withTimeout } from '../web/panel-data.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 
 /** Timeout for each optional part of a page (milliseconds). The page is sent without parts that take longer. */

@@ -1,5 +1,5 @@
 // The warnings of `vitrine check`: settings that work but are risky or slow.
-import { isOpen } from '../../resources/access/access.ts';
+import { isForAdmins, isForUsers, isOpen } from '../../resources/access/access.ts';
 import type { Settings } from '../../config.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import { findColumn, partsOf, type Column, type Model } from '../../db/schema/model.ts';
@@ -93,7 +93,7 @@ function databaseRisks({ settings, resources, schema, databaseInfo, isEmbedded }
 
 /** The columns by which any user can take over or lock out any other user: those of the user model that a login reads. */
 function loginColumns({ access, methods, owner, model, loginName, readonly }: ResourceView): string[] {
-  if (!loginName || access !== 'user' || owner || !methods.has('PUT')) return [];
+  if (!loginName || !isForUsers(access) || owner || !methods.has('PUT')) return [];
   return model.columns
     .filter((column) => (column === loginName || column.isPassword) && !readonly.has(column))
     .map((column) => column.name);
@@ -106,7 +106,7 @@ function resourceWarnings(resource: ResourceView, adminResource: AdminView | und
   const privileged = model.columns
     .filter((column) => PRIVILEGE_NAMES.test(wordsOf(column.name)) && !readonly.has(column))
     .map((column) => column.name);
-  const letsUsersSet = access === 'user' && (methods.has('POST') || methods.has('PUT'));
+  const letsUsersSet = isForUsers(access) && (methods.has('POST') || methods.has('PUT'));
   const isChangeable = writes(resource) || (adminResource?.may.size ?? 0) > 0;
   return [
     ...warnIf(passwordOutput !== undefined, 'password-output', passwordOutput ?? ''),
@@ -131,7 +131,7 @@ function resourceWarnings(resource: ResourceView, adminResource: AdminView | und
 
 function accessWarnings({ settings, resources, served, adminResources }: RiskInput): Warning[] {
   const { access: level } = settings;
-  const who = level === 'user' ? 'every user' : 'every admin';
+  const who = isForAdmins(level) ? 'every admin' : 'every user';
   const isWritable = (model: string): boolean => {
     const resource = served.get(model);
     return resource !== undefined && writes(resource);

@@ -30,5 +30,8 @@ export const meets = ({ level }: Access, needed: AccessLevel): boolean =>
 /** Whether reads at this level need no credentials. No one may write at it. */
 export const isOpen = (level: AccessLevel): boolean => meets(ANYONE, level);
 
+/** Whether the level is that of every user. */
+export const isForUsers = (level: AccessLevel): boolean => !isOpen(level) && meets(USER, level);
+
 /** Whether the level is that of admins. */
 export const isForAdmins = (level: AccessLevel): boolean => !meets(USER, level);

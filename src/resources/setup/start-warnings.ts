@@ -1,5 +1,5 @@
 // The warnings that the start of the service logs. `vitrine check` reports them and more.
-import { isForAdmins, isOpen } from '../access/access.ts';
+import { isForAdmins, isForUsers } from '../access/access.ts';
 import type { Settings } from '../../config.ts';
 import { ignoredParameters, parseAddress } from '../../database-address.ts';
 import type { Database } from '../../db/connection/database.ts';
@@ -36,7 +36,7 @@ export function passwordOutputWarning({ name, output }: ResourceView): string | 
 
 /** Warns when the response to a write shows a record to users who may not read it. */
 export function writeShowsWarning({ name, access, read, methods }: ResourceView): string | undefined {
-  return !isForAdmins(access) && !isOpen(access) && isForAdmins(read) && methods.has('PUT')
+  return isForUsers(access) && isForAdmins(read) && methods.has('PUT')
     ? `${name} can only be read by admins, but the response to a PUT shows the record to any user who may write it`
     : undefined;
 }
