@@ -49,6 +49,3 @@ export function enclosingNetworks(network: string): readonly string[] {
     .map((group) => parseInt(group, 16));
   return [network, prefixOf([a, b, c, d & 0xff00], 56), prefixOf([a, b, c], 48)];
 }
-
-/** The widest network that may belong to one customer. */
-export const widestNetwork = (network: string): string => enclosingNetworks(network).at(-1) ?? network;

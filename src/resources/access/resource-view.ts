@@ -37,9 +37,6 @@ export interface VersionSeal {
 /** For `xmin`, which shows nothing of the row. */
 const PLAIN_VERSIONS: VersionSeal = { seal: (version) => version, open: (text) => text };
 
-/** The entry point of a change, for the history. */
-export type ChangeSource = 'api' | 'admin' | 'command';
-
 /** A resource as one access sees it: column names resolved, defaults filled in. */
 export interface ResourceView extends PageLimits {
   readonly name: string;
