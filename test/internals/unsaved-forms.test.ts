@@ -21,7 +21,15 @@ describe('a form that was not saved', () => {
     const signed = unsaved.write('ada', '/admin/book/1/', form);
     const [text = '', mac = ''] = signed.split('.');
     assert.equal(unsaved.read(signed, 'bob'), undefined);
-    for (const other of ['', text, `${text}.`, `${text}.${mac}x`, `${text}A.${mac}`, `.${mac}`])
+    for (const other of [
+      '',
+      text,
+      `${text}.`,
+      `${text}.${mac}x`,
+      `${text}A.${mac}`,
+      `.${mac}`,
+      `${signed}.x`,
+    ])
       assert.equal(unsaved.read(other, 'ada'), undefined);
     assert.equal(createUnsavedForms(Buffer.alloc(32, 2)).read(signed, 'ada'), undefined);
     context.mock.timers.enable({ apis: ['Date'], now: Date.now() + 12 * 3_600_000 + 1 });

@@ -35,8 +35,8 @@ export function createUnsavedForms(secret: Buffer) {
   const key = Buffer.from(hkdfSync('sha256', secret, '', 'vitrine unsaved form', 32)).toString('base64');
   /** The text of a form without its signature; undefined unless this service has signed it. */
   function verified(signed: string): string | undefined {
-    const [text = '', mac = ''] = signed.split('.', 2);
-    return isSigned(key, text, mac) ? text : undefined;
+    const [text = '', mac = '', rest] = signed.split('.', 3);
+    return rest === undefined && isSigned(key, text, mac) ? text : undefined;
   }
 
   return {
