@@ -16,7 +16,7 @@ import { maskHistory } from './visible-history.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { allowedActions, isGranted } from './privileges.ts';
 import { type AdminAction, type Resource } from '../definition/resource.ts';
-import { ADMIN, ADMIN_AREA, ANYONE } from './access.ts';
+import { ADMIN, ADMIN_AREA, ANYONE, type Access } from './access.ts';
 import type { ResourceView, Views } from './resource-view.ts';
 
 /** A resource as the admin area shows it: its columns, titles, labels and what admins may do with it. */
@@ -149,10 +149,13 @@ export function serveForAdmin(
 ): AdminViews {
   const area = views(ADMIN_AREA);
   const visible = (model: Model): readonly Column[] => area.get(model.name)?.output ?? [];
-  const accepts = ({ isReadable, visibility, ...resource }: ResourceView, query: string): boolean => {
+  const accepts = (access: Access, name: string, query: string): boolean => {
+    const resource = views(access).get(name);
+    if (!resource?.isReadable) return false;
+    const { visibility } = resource;
     const errors: FieldErrors = {};
     planList(parseListQuery(query, resource, errors), resource.model, visibility, resource.ordering, errors);
-    return isReadable && Object.keys(errors).length === 0;
+    return Object.keys(errors).length === 0;
   };
   const adminResources = new Map<string, AdminView>();
   for (const definition of definitions) {
@@ -188,8 +191,8 @@ export function serveForAdmin(
       find: (parts) => findPath(parts, model, visible),
       passwords: [...passwords.filter(isOfLogin), ...passwords.filter((column) => !isOfLogin(column))],
       inApi: (query) => {
-        if (accepts(base.for(ANYONE), query)) return 'open';
-        return accepts(base.for(ADMIN), query) ? 'login' : undefined;
+        if (accepts(ANYONE, base.name, query)) return 'open';
+        return accepts(ADMIN, base.name, query) ? 'login' : undefined;
       },
     });
   }

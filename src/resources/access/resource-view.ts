@@ -42,7 +42,7 @@ export interface ResourceView extends PageLimits {
   readonly name: string;
   /** Who sees it so. */
   readonly seenBy: Access;
-  /** The same resource as another access sees it. */
+  /** The same resource as another access sees it, which must have it. */
   readonly for: (access: Access) => ResourceView;
   /** Whether this access may read its records. */
   readonly isReadable: boolean;
@@ -239,7 +239,11 @@ export function createViews(
         all: resources,
         visibility,
         mayRead: ({ name }) => resources.get(name)?.isReadable !== false,
-        for: (other) => views(other).get(base.name) ?? resource,
+        for: (other) => {
+          const seen = views(other).get(base.name);
+          if (!seen) throw new Error(`${other.key} has no ${base.name}`);
+          return seen;
+        },
       };
       resources.set(base.name, resource);
     }
