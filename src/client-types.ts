@@ -4,8 +4,10 @@ import type { KeyTypeName } from './db/types/column-types.ts';
 import type {
   ArrayValue,
   ColumnsOf,
+  HasKey,
   JsonKey,
   KeyColumn,
+  KeyValue,
   Row,
   WrittenResource,
 } from './resources/definition/resource.ts';
@@ -141,6 +143,9 @@ interface Reads<R extends WrittenResource, All extends WrittenResource> {
     query?: Q,
     options?: CountOptions,
   ) => Promise<number>;
+}
+
+interface Gets<R extends WrittenResource, All extends WrittenResource> {
   readonly get: (id: KeyOf<R>, options?: CallOptions) => Promise<Row<R, All>>;
 }
 
@@ -151,7 +156,7 @@ interface Creates<R extends WrittenResource, All extends WrittenResource> {
     (
       bodies: readonly CreateBody<R, All>[],
       options: CreateManyOptions & { readonly return: 'minimal' },
-    ): Promise<Row<R, All>['id'][]>;
+    ): Promise<KeyValue<R>[]>;
     (bodies: readonly CreateBody<R, All>[], options?: CallOptions): Promise<Row<R, All>[]>;
   };
 }
@@ -174,12 +179,19 @@ interface Deletes<R extends WrittenResource> {
   readonly delete: (id: KeyOf<R>, options?: ChangeOptions) => Promise<void>;
 }
 
-/** Whether the resource allows the method: `methods` lists it, is absent, or has values that TypeScript does not know. */
+/**
+ * Whether the resource allows the method: `methods` lists it, is absent, or has values that TypeScript does not know. Without a key
+ * there is only GET.
+ */
 type Allows<R extends WrittenResource, M extends string> = R extends { methods: readonly (infer Listed)[] }
   ? M extends Listed
     ? true
     : false
-  : true;
+  : R extends { primaryKey: false }
+    ? M extends 'GET'
+      ? true
+      : false
+    : true;
 
 /** Whether clients may set the key. A resource without `primaryKey` has a generated one. */
 type HasClientKey<R extends WrittenResource> = R extends { primaryKey: object } ? true : false;
@@ -190,7 +202,7 @@ type If<Condition, T> = [Condition] extends [true] ? T : unknown;
 /** The methods of a resource that its `methods` allow. */
 export type ResourceClient<R extends WrittenResource, All extends WrittenResource> = If<
   Allows<R, 'GET'>,
-  Reads<R, All>
+  Reads<R, All> & If<HasKey<R>, Gets<R, All>>
 > &
   If<Allows<R, 'POST'>, Creates<R, All>> &
   If<Allows<R, 'POST'>, If<Allows<R, 'PUT'>, If<HasClientKey<R>, CreatesAt<R, All>>>> &

@@ -78,6 +78,11 @@ export const resources = [
     methods: ['GET'],
   },
   {
+    model: 'tally',
+    primaryKey: false,
+    columns: { land: { type: 'foreignKey', references: 'land' }, stays: { type: 'bigint', null: true } },
+  },
+  {
     model: 'log',
     primaryKey: { type: 'uuid' },
     columns: { text: { type: 'text' } },
@@ -102,6 +107,8 @@ export async function accepted(): Promise<void> {
   await client.stay.get('NO,2026');
   await client.stay.list({ id: 'NO,2026', id__gte: 'NO,2000', land__name: 'Norway', ordering: '-id,nights' });
   await client.stay.create({ land_id: 'NO', year: 2026 });
+  const { objects: tallies } = await client.tally.list({ land__name: 'Norway', ordering: '-stays' });
+  tallies[0]?.stays satisfies string | null | undefined;
   await client.picture.list({ stay__nights__gt: 3, stay: 'NO,2026', ordering: '-stay__land__name' });
   const { id: stay }: { id: string } = await client.stay.get('NO,2026');
   await client.stay.update(stay, { nights: 3 });
@@ -186,6 +193,14 @@ export async function refused(): Promise<void> {
   await client.massage.list();
   // @ts-expect-error there is no such column
   await client.message.list({ contents: 'x' });
+  // @ts-expect-error a resource without a key has no id
+  await client.tally.list({ id: 1 });
+  // @ts-expect-error nor an address of a record
+  await client.tally.get(1);
+  // @ts-expect-error nor is it written
+  await client.tally.create({ land_id: 'NO' });
+  // @ts-expect-error nor do its records have an id
+  (await client.tally.list()).objects[0]?.id satisfies unknown;
   // @ts-expect-error there is no such related column
   await client.message.list({ user__name: 'x' });
   // @ts-expect-error an excluded column

@@ -1,5 +1,6 @@
 // Maps a path under `/admin/` to a page, and lists the methods of each page.
 import { hasSeveralColumns } from '../db/schema/composite-key.ts';
+import { isKeyless } from '../db/schema/model.ts';
 import { notFound } from '../errors.ts';
 import { keyOfSegment } from '../http/message/key-segment.ts';
 import type { Reply } from '../http/message/message.ts';
@@ -85,6 +86,7 @@ export function findAdminRoute(path: string, resources: AdminViews): AdminRoute 
   if (!resource) throw notFound('There is no such page.');
   if (second === undefined) return { page: 'list', resource };
   if (second === '-') return { page: pageNamed(LIST_PAGES, third, 'list'), resource };
+  if (isKeyless(resource.model)) throw notFound('There is no such page.');
   const id = decodeSegment(second, hasSeveralColumns(resource.model.primaryKey));
   return { page: third === undefined ? 'record' : pageNamed(RECORD_PAGES, third, 'record'), resource, id };
 }

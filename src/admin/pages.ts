@@ -1,4 +1,5 @@
 // The table of all pages: what each one shows on GET, and what its form does on POST.
+import { isKeyless } from '../db/schema/model.ts';
 import { notFound } from '../errors.ts';
 import type { Reply } from '../http/message/message.ts';
 import type { AdminAction } from '../resources/definition/resource.ts';
@@ -45,6 +46,14 @@ const ifAllowed =
     return page(context, ...rest);
   };
 
+/** Refuses to name records that have no key, as if the page did not exist. @throws Problem 404 */
+const ifKeyed =
+  <Rest extends readonly unknown[]>(page: (context: ResourceContext, ...rest: Rest) => Answer): typeof page =>
+  (context, ...rest) => {
+    if (isKeyless(context.resource.model)) throw notFound('There is no such page.');
+    return page(context, ...rest);
+  };
+
 export const GENERAL_PAGES: Readonly<Record<GeneralPageName, Page<AdminContext>>> = {
   dashboard: { show: showDashboard },
   login: {}, // `admin.ts` answers it, because it needs no session.
@@ -58,8 +67,8 @@ export const LIST_PAGES: Readonly<Record<ListPageName, Page<ResourceContext>>> =
   list: { show: showList },
   filter: { show: applyFilter },
   add: { show: ifAllowed('add', showAdd), change: ifAllowed('add', saveRecord) },
-  bulk: { change: runBulk },
-  lookup: { show: lookUp },
+  bulk: { change: ifKeyed(runBulk) },
+  lookup: { show: ifKeyed(lookUp) },
   import: { show: showImport, change: runImport },
   'export.csv': { show: (context) => exportList(context, 'csv') },
   'export.excel.csv': { show: (context) => exportList(context, 'excel.csv') },

@@ -65,7 +65,7 @@ export interface ListPlan {
   readonly model: Model;
   readonly joins: readonly Join[];
   readonly where: readonly (Condition | AnyOf)[];
-  /** Ends with the columns of the primary key, so that the order is total. */
+  /** Ends with the columns of the primary key, so that the order is total. Empty without a key and an ordering. */
   readonly orderings: readonly Ordering[];
   /** The records and the offset of one page. */
   readonly limit: number;

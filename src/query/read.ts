@@ -12,7 +12,7 @@ import {
   type Fragment,
 } from '../db/fragment.ts';
 import { createStatement, isTrue, text, type RawRow, type Statement } from '../db/rows.ts';
-import { foreignReference, partsOf, reference } from '../db/schema/model.ts';
+import { foreignReference, isKeyless, partsOf, reference } from '../db/schema/model.ts';
 import type { SqlCache } from '../db/sql-cache.ts';
 import { afterBoundary, backward, checkTables } from './after-boundary.ts';
 import { conditionSql, isUncancelable } from './condition-sql.ts';
@@ -57,14 +57,16 @@ function fromWhereWith({ model, joins }: ListPlan, conditions: readonly Fragment
 /** The plan's FROM and WHERE. */
 export const fromWhere = (plan: ListPlan): Fragment => fromWhereWith(plan, plan.where.map(conditionSql));
 
-/** The list of ORDER BY. @param expressions what each ordering sorts by at this place of the statement */
-const orderList = ({ orderings }: ListPlan, expressions: readonly Fragment[]): Fragment =>
-  join(
-    orderings.map(
-      ({ descending }, index) => sql`${expressions[index] ?? EMPTY}${descending ? raw(' desc') : EMPTY}`,
-    ),
-    ', ',
+/**
+ * The ORDER BY of a list. Without a key and an ordering there is none.
+ * @param expressions what each ordering sorts by at this place of the statement
+ */
+function orderBy({ orderings }: ListPlan, expressions: readonly Fragment[]): Fragment {
+  const list = orderings.map(
+    ({ descending }, index) => sql`${expressions[index] ?? EMPTY}${descending ? raw(' desc') : EMPTY}`,
   );
+  return list.length === 0 ? EMPTY : sql` order by ${join(list, ', ')}`;
+}
 
 const sortColumns = ({ orderings }: ListPlan): Fragment[] =>
   orderings.map(({ alias, column }) => reference(alias, column));
@@ -113,29 +115,29 @@ function bind({ list, boundary }: ReadPlan, parameters: Parameters): BoundParts 
 function rowsSql(plan: ListPlan, columns: Fragment, { conditions, after, offset }: BoundParts): Fragment {
   // A literal, because PostgreSQL's generic plan of a prepared statement does not know parameters.
   const limit = raw(` limit ${plan.limit + 1}`);
-  const order = orderList(plan, sortColumns(plan));
+  const order = orderBy(plan, sortColumns(plan));
   const rowsWhere = (more: readonly Fragment[]): Fragment =>
-    sql`select ${columns}${fromWhereWith(plan, [...conditions, ...more])} order by ${order}${limit}${offset}`;
+    sql`select ${columns}${fromWhereWith(plan, [...conditions, ...more])}${order}${limit}${offset}`;
   const [only, ...others] = after ?? [];
   if (others.length === 0) return rowsWhere(only ? [only] : []);
   const parts = (after ?? []).map((condition) => sql`(${rowsWhere([condition])})`);
-  const sorted = orderList(
+  const sorted = orderBy(
     plan,
     plan.orderings.map((_, index) => sortKey(index)),
   );
-  return sql`select * from (${join(parts, ' union all ')}) parts order by ${sorted}${limit}`;
+  return sql`select * from (${join(parts, ' union all ')}) parts${sorted}${limit}`;
 }
 
 /**
  * The rows of the page as ROOT: their keys are chosen first, as `p`, so that skipped rows are not read in full. The key of a view
- * may be NULL or repeated, so its rows are chosen in full.
+ * may be NULL or repeated, so its rows are chosen in full, as are those without a key.
  */
 function chosenRows(plan: ListPlan, parts: BoundParts): Fragment {
   const { model, orderings } = plan;
-  const { isUnchecked } = model.primaryKey;
+  const isWhole = model.primaryKey.isUnchecked === true || isKeyless(model);
   const keys = sortColumns(plan).map((key, index) => sql`${key} as ${sortKey(index)}`);
-  const chosen = rowsSql(plan, join(isUnchecked ? [...keys, raw(`${ROOT}.*`)] : keys, ', '), parts);
-  if (isUnchecked) return sql`(${chosen}) p cross join lateral (select p.*) ${raw(ROOT)}`;
+  const chosen = rowsSql(plan, join(isWhole ? [...keys, raw(`${ROOT}.*`)] : keys, ', '), parts);
+  if (isWhole) return sql`(${chosen}) p cross join lateral (select p.*) ${raw(ROOT)}`;
   const key = partsOf(model.primaryKey);
   const first = orderings.length - key.length;
   const same = key.map((part, index) => sql`${reference(ROOT, part)} = p.${sortKey(first + index)}`);
@@ -156,8 +158,8 @@ function recordsAtOffset(plan: ReadPlan, parts: BoundParts, isSummed: boolean): 
     : chosenRows(list, parts);
   // A join does not keep the order of rows.
   const isSorted = isNear && joins === EMPTY;
-  const order = orderList(list, isNear ? sortColumns(list) : sortKeys(list));
-  const texts = sql`select ${shown} from ${rows}${joins}${isSorted ? EMPTY : sql` order by ${order}`}`;
+  const order = orderBy(list, isNear ? sortColumns(list) : sortKeys(list));
+  const texts = sql`select ${shown} from ${rows}${joins}${isSorted ? EMPTY : order}`;
   const records = isSummed
     ? sql`select ${withinLimit(plan, raw('rows unbounded preceding'))} from (${texts}) rows (text)`
     : texts;
@@ -169,7 +171,7 @@ function recordsWithKeys(plan: ReadPlan, parts: BoundParts, isSummed: boolean): 
   const { list, columns, boundary } = plan;
   const texts = sortKeys(list).map((key) => sql`${key}::text`);
   const keys = sql`json_build_array(${join(texts, ', ')})::text`;
-  const rows = sql`select row_number() over (order by ${orderList(list, sortKeys(list))}) as n, ${keys} as keys, ${columns.value} as text from ${chosenRows(list, parts)}${columns.joins}`;
+  const rows = sql`select row_number() over (${orderBy(list, sortKeys(list))}) as n, ${keys} as keys, ${columns.value} as text from ${chosenRows(list, parts)}${columns.joins}`;
   const shortKeys = sql`case when octet_length(keys) <= ${raw(String(MAX_KEY_BYTES))} then keys else '[]' end`;
   // `offset 0` keeps PostgreSQL from computing a value once per use.
   const bounded = isSummed ? withinLimit(plan, raw('order by n')) : raw('text');
@@ -340,7 +342,7 @@ function characterAt(offset: Fragment): Fragment {
  * @param shown the text of a row of alias ROOT
  */
 export function streamStatement(plan: ListPlan, shown: Fragment): Statement<readonly RecordPart[]> {
-  const rows = sql`select ${raw(ROOT)}.*${fromWhere(plan)} order by ${orderList(plan, sortColumns(plan))}`;
+  const rows = sql`select ${raw(ROOT)}.*${fromWhere(plan)}${orderBy(plan, sortColumns(plan))}`;
   const size = raw(String(PART_BYTES));
   // `offset 0` keeps PostgreSQL from computing a value once per use.
   const texts = sql`(select ${shown} as whole from (${rows}) ${raw(ROOT)} offset 0) texts`;

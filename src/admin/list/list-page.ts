@@ -1,4 +1,5 @@
 // The page of a list: search, filters, records, bulk actions and exports.
+import { isKeyless } from '../../db/schema/model.ts';
 import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
@@ -198,7 +199,8 @@ export async function showList(context: ResourceContext): Promise<Reply> {
               : page.entries.length === 0
                 ? html`${pastLastPage(resource, state)} ${pager(page, resource, state, count)}`
                 : html`${recordsTable(context, page.entries, state, showCell)}
-                  ${bulkForm(context, state, count)} ${pager(page, resource, state, count)}`
+                  ${!isKeyless(resource.model) && bulkForm(context, state, count)}
+                  ${pager(page, resource, state, count)}`
           }
           ${footer(context, state)}`
         : html`<p class="error-summary" role="alert">

@@ -1,6 +1,6 @@
 // The table of a list: headings that sort, and rows to open or select.
 import { hasAddress } from '../../resources/records/checked-body.ts';
-import type { Column } from '../../db/schema/model.ts';
+import { isKeyless, type Column } from '../../db/schema/model.ts';
 import { MAX_ORDERINGS } from '../../query/parse/grammar.ts';
 import { labelOrdering } from '../../resources/records/look-up.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
@@ -93,13 +93,12 @@ function cell(
   // The link must have visible text: an empty value shows the record's label instead.
   const hasText = key !== null && (typeof shown !== 'string' || isVisible(shown));
   const first = hasText ? shown : shortened(entry.label);
-  const content: Content = isFirst
-    ? hasAddress(entry.id)
+  const content: Content =
+    isFirst && hasAddress(entry.id)
       ? html`<a href="${links.record(resource.name, entry.id)}">${first}</a>`
-      : first
-    : isLinked && column.references && hasAddress(key)
-      ? html`<a href="${links.record(column.references.name, key)}">${shown}</a>`
-      : shown;
+      : isLinked && column.references && hasAddress(key)
+        ? html`<a href="${links.record(column.references.name, key)}">${shown}</a>`
+        : shown;
   const cellAttributes = attributes({ class: cellClass(column), 'data-label': column.title });
   return isFirst
     ? html`<th scope="row" ${cellAttributes}>${content}</th>`
@@ -113,7 +112,8 @@ export function recordsTable(
   parameters: LinkParameters,
   show: ShowCell,
 ): Html {
-  const { list } = context.resource;
+  const { list, model } = context.resource;
+  const hasKey = !isKeyless(model);
   // A chosen column of the ordering has a second link.
   const chosen = parameters.get('ordering')?.split(',').length ?? 0;
   const hasLinks = parameters.mayRepeat(list.length + Math.min(chosen, list.length));
@@ -121,7 +121,7 @@ export function recordsTable(
     <table class="records">
       <thead>
         <tr>
-          <td class="check"><span class="hidden">Select</span></td>
+          ${hasKey && html`<td class="check"><span class="hidden">Select</span></td>`}
           ${list.map((column) => heading(column, context, parameters, hasLinks))}
         </tr>
       </thead>
@@ -129,15 +129,18 @@ export function recordsTable(
         ${entries.map(
           (entry) =>
             html`<tr>
-              <td class="check">
-                <input
-                  type="checkbox"
-                  name="_id"
-                  value="${fieldOfKey(entry.id)}"
-                  form="bulk"
-                  aria-label="Select ${shortened(entry.label, 60)}"
-                />
-              </td>
+              ${
+                hasKey &&
+                html`<td class="check">
+                  <input
+                    type="checkbox"
+                    name="_id"
+                    value="${fieldOfKey(entry.id)}"
+                    form="bulk"
+                    aria-label="Select ${shortened(entry.label, 60)}"
+                  />
+                </td>`
+              }
               ${list.map((column, index) => cell(entry, column, index === 0, context, show))}
             </tr>`,
         )}

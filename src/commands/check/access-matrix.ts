@@ -6,6 +6,7 @@ import {
   hasNaturalKey,
   isAmong,
   isKeyPart,
+  recordColumns,
   type Column,
   type Model,
 } from '../../db/schema/model.ts';
@@ -133,7 +134,7 @@ export function accessMatrix(served: ResourceViews, adminResources: AdminViews):
       change: writersOf(resource, 'PUT'),
       delete: writersOf(resource, 'DELETE'),
       adminDelete: adminResources.get(resource.name)?.may.has('delete') ? 'admins' : 'nobody',
-      columns: [model.primaryKey, ...model.columns].map((column) =>
+      columns: recordColumns(model).map((column) =>
         columnAccess(column, resource, adminResources.get(resource.name), joinReaders),
       ),
     };

@@ -1,7 +1,7 @@
 // Checks the keys of views, materialized views and foreign tables, which no constraint enforces.
 import type { Database } from '../../db/connection/database.ts';
 import { isDatabaseError, reasonOf } from '../../db/connection/database-errors.ts';
-import { partsOf, type Model } from '../../db/schema/model.ts';
+import { isKeyless, partsOf, type Model } from '../../db/schema/model.ts';
 import type { Fault } from '../../errors.ts';
 import { keyFaultsStatement } from '../../query/statements/conflict-statements.ts';
 import type { ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
@@ -60,7 +60,9 @@ export async function checkViewKeys(
 ): Promise<KeyReport> {
   const views = [...served.values()].filter(
     ({ name, model }) =>
-      model.primaryKey.isUnchecked === true && !known.some((fault) => fault.model === name),
+      model.primaryKey.isUnchecked === true &&
+      !isKeyless(model) &&
+      !known.some((fault) => fault.model === name),
   );
   const reports: KeyReport[] = [];
   for (const view of views) reports.push(await checkKey(database, view));

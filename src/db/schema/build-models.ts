@@ -179,7 +179,7 @@ function rowFacts(
 > {
   const isStored = !found || isTable(found);
   return {
-    isTable: isStored && isFirst,
+    isTable: isStored && isFirst && keyNamesOf(definition)?.length !== 0,
     isFast: isStored ? !found?.hasPolicies : found.kind === 'm' && areUnique(found, keyFieldsOf(definition)),
     mayHideRows: found !== undefined && (found.hasPolicies || !(isStored || found.kind === 'm')),
     unfilled: found ? unfilledFields(definition, found) : [],

@@ -85,7 +85,7 @@ export function missingSchema(definitions: readonly ModelDefinition[], catalog: 
     if (!found) {
       const fields = keyFieldsOf(definition).map(quotedName);
       const clauses = keyNamesOf(definition)
-        ? [...columns.map(clause), `primary key (${fields.join(', ')})`]
+        ? [...columns.map(clause), ...(fields.length > 0 ? [`primary key (${fields.join(', ')})`] : [])]
         : [`${fields.join('')} ${KEYS[keyTypeOf(definition)]}`, ...columns.map(clause)];
       const statement = `create table ${quotedTable(table)} (\n  ${clauses.join(',\n  ')}\n)`;
       tables.push({ statement, kind: 'table', name: table });

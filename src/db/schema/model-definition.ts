@@ -109,7 +109,9 @@ export interface ModelDefinition {
         /** The key's column in the database, if it is not `id`. */
         readonly column?: string;
       }
-    | CompositeKey;
+    | CompositeKey
+    /** Nothing identifies a row: the records can only be listed. */
+    | false;
   readonly columns: Readonly<Record<string, ColumnDefinition>>;
   /** Foreign keys of several columns, by name. */
   readonly foreignKeys?: Readonly<Record<string, CompositeForeignKey>>;
@@ -127,16 +129,18 @@ export function firstOfTables<T extends ModelDefinition>(definitions: readonly T
   return first;
 }
 
-/** The names of the columns of a key that has several; undefined for other keys. */
-export const keyNamesOf = ({ primaryKey }: ModelDefinition): readonly string[] | undefined =>
-  primaryKey && 'columns' in primaryKey ? primaryKey.columns : undefined;
+/** The names of the columns of a key that is made of columns, none for `primaryKey: false`; undefined for other keys. */
+export function keyNamesOf({ primaryKey }: ModelDefinition): readonly string[] | undefined {
+  if (primaryKey === false) return [];
+  return primaryKey && 'columns' in primaryKey ? primaryKey.columns : undefined;
+}
 
 /** The key's columns in the database. */
 export function keyFieldsOf(definition: ModelDefinition): readonly string[] {
   const { primaryKey, columns } = definition;
-  if (primaryKey && 'columns' in primaryKey)
-    return primaryKey.columns.flatMap((name) => (columns[name] ? [fieldOf(name, columns[name])] : []));
-  return [primaryKey?.column ?? 'id'];
+  const names = keyNamesOf(definition);
+  if (names) return names.flatMap((name) => (columns[name] ? [fieldOf(name, columns[name])] : []));
+  return [(primaryKey && 'type' in primaryKey ? primaryKey.column : undefined) ?? 'id'];
 }
 
 /** The type of a key of one column. */

@@ -52,7 +52,10 @@ export interface Model {
   readonly table: string;
   /** A subselect that replaces the table in reads, if only a part of the table is visible. */
   readonly relation?: Fragment;
-  /** Whether it is a table, or is going to be created as one. False for views, foreign tables, and a second model of a table, which only reads it. */
+  /**
+   * Whether it is a table, or is going to be created as one. False for views, foreign tables, and models that only read a table: a
+   * second one, or one without a key.
+   */
   readonly isTable: boolean;
   /** Whether a read by the key is certain to be fast. A policy may call a slow function. */
   readonly isFast: boolean;
@@ -73,6 +76,7 @@ export interface Model {
   readonly version: 'xmin' | 'digest' | Column;
   /** The schema where the table was found; undefined without a catalog entry. */
   readonly schema: string | undefined;
+  /** It has no parts if nothing identifies a row, see `isKeyless`. */
   readonly primaryKey: Column;
   /** All columns except the primary key, in output order. The columns of a key with several are among them. */
   readonly columns: readonly Column[];
@@ -114,8 +118,15 @@ export function foreignReference(alias: string, column: Column): Fragment {
 const joinParts = (parts: readonly Column[], each: (part: Column) => Fragment, between = ', '): Fragment =>
   join(parts.map(each), between);
 
-/** The columns of a key: one, or several. */
+/** The columns of a key: one, several, or none. */
 export const partsOf = (column: Column): readonly Column[] => column.parts ?? [column];
+
+/** Whether nothing identifies a record: it can only be listed. */
+export const isKeyless = ({ primaryKey }: Model): boolean => primaryKey.parts?.length === 0;
+
+/** The columns of a record in output order: the key, if there is one, and all others. */
+export const recordColumns = (model: Model): readonly Column[] =>
+  isKeyless(model) ? model.columns : [model.primaryKey, ...model.columns];
 
 /** The columns of a row that the model has. `*` would compute virtual generated columns that it leaves out. */
 export const servedRow = (alias: string, { primaryKey, columns }: Model): Fragment => {
@@ -166,7 +177,7 @@ export const output = (alias: string, column: Column): Fragment =>
 
 /** Finds a column by a name from a client. A foreign key has two names: `user` and `user_id`. */
 export function findColumn(model: Model, name: string): Column | undefined {
-  if (name === 'id') return model.primaryKey;
+  if (name === 'id') return isKeyless(model) ? undefined : model.primaryKey;
   return (
     model.columns.find((column) => column.name === name || column.key === name) ??
     model.foreignKeys.find((column) => column.name === name || `${column.name}_id` === name)

@@ -113,7 +113,7 @@ function viewDifferences(
     ...faultIf(
       primaryKey === undefined,
       'primaryKey',
-      `is missing: it is ${kind}, so name the column that identifies a row, such as { type: 'integer', column: 'id' }`,
+      `is missing: it is ${kind}, so name the column that identifies a row, such as { type: 'integer', column: 'id' }, or set it to false`,
     ),
     ...(primaryKey && !keyNamesOf(definition) ? keyTypeDifferences(definition, found) : []),
     ...faultIf(
@@ -153,6 +153,7 @@ function keyDifferences(definition: ModelDefinition, found: CatalogTable): KeyFa
   const kind = VIEW_KINDS[found.kind];
   if (kind !== undefined) return viewDifferences(definition, found, kind);
   if (!isTable(found)) return fault('table', 'it is not a table, a view or a foreign table');
+  if (definition.primaryKey === false) return [];
   if (found.childTables.length > 0)
     return fault('table', `${inheritance(found)}; such a table cannot be served`);
   const fields = keyFieldsOf(definition);

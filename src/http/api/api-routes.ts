@@ -1,5 +1,6 @@
 // Routes of the API: what a path names, and which methods and parameters it allows.
 import { hasSeveralColumns } from '../../db/schema/composite-key.ts';
+import { isKeyless } from '../../db/schema/model.ts';
 import { addError, badQuery, notFound, Problem, unavailable, type FieldErrors } from '../../errors.ts';
 import { parseParameters } from '../../query/parse/grammar.ts';
 import type { Method } from '../../resources/definition/resource.ts';
@@ -99,7 +100,7 @@ export function findRoute(path: string, resources: ResourceViews | undefined): R
   const resource = resources.get(decodeSegment(segments[2]));
   if (!resource) throw notFound();
   if (segments[3] === undefined) return { kind: 'collection', resource };
-  if (segments[3] === '') throw notFound();
+  if (segments[3] === '' || isKeyless(resource.model)) throw notFound();
   return {
     kind: 'record',
     resource,

@@ -73,7 +73,8 @@ export function listParameters(resource: ResourceView): readonly JsonSchema[] {
   const sortable = namedColumns(resource.model, resource.output)
     .filter(({ type }) => !type.unordered)
     .map(({ name }) => name);
-  const [first = 'id'] = sortable.slice(1);
+  // The key is the first, if there is one.
+  const example = sortable[1] ?? sortable[0] ?? '';
   const parameters = [...filtersByName(resource)].map(([name, schema]) => ({
     name,
     in: 'query',
@@ -85,7 +86,7 @@ export function listParameters(resource: ResourceView): readonly JsonSchema[] {
       in: 'query',
       description: `Columns separated by commas; a leading \`-\` sorts descending. Columns: ${sortable.join(', ')}, and those across foreign keys (\`user__username\`).`,
       schema: { type: 'string' },
-      example: `-${first}`,
+      example: `-${example}`,
     },
     {
       name: 'limit',

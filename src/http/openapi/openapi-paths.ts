@@ -1,7 +1,7 @@
 // The OpenAPI paths of each resource, and of the service itself.
 import type { AccessLevel } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
-import { namedColumns } from '../../db/schema/model.ts';
+import { isKeyless, namedColumns } from '../../db/schema/model.ts';
 import { isForAdmins, isOpen } from '../../resources/access/access.ts';
 import { hasChosenKey, hasWriters, type ResourceView } from '../../resources/access/resource-view.ts';
 import { MAX_RECORDS } from '../../resources/records/create-records.ts';
@@ -104,7 +104,7 @@ export function describeResource(resource: ResourceView): string {
   return `Readable by ${readers}, writable by ${writers}.${owned}`;
 }
 
-/** The two paths of a resource. */
+/** The paths of a resource: of the collection, and of a record. */
 export function resourcePaths(resource: ResourceView): [path: string, item: JsonSchema][] {
   const { name, model, read, access, costly, methods } = resource;
   const acceptsLogin = isOpen(read) && gainsByLogin(resource);
@@ -203,7 +203,7 @@ export function resourcePaths(resource: ResourceView): [path: string, item: Json
   }
   const paths: [string, JsonSchema][] = [];
   if (Object.keys(collection).length > 0) paths.push([`/api/${name}`, collection]);
-  if (Object.keys(record).length > 0) {
+  if (Object.keys(record).length > 0 && !isKeyless(model)) {
     const id = { name: 'id', in: 'path', required: true, description: 'Percent-encoded.', schema: key };
     paths.push([`/api/${name}/{id}`, { parameters: [id], ...record }]);
   }

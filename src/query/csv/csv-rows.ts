@@ -66,4 +66,4 @@ export const csvRow = (alias: string, columns: readonly Column[]): Fragment =>
   sql`array_to_string(array[${join(
     columns.map((column) => cell(alias, column)),
     ', ',
-  )}], ',') || e'\\r\\n'`;
+  )}]::text[], ',') || e'\\r\\n'`;

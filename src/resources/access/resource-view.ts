@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { AccessLevel, Settings } from '../../config.ts';
 import { isIsoType, isoTypeOf } from '../../db/types/array-types.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
-import { findColumn, partsOf } from '../../db/schema/model.ts';
+import { findColumn, isKeyless, partsOf, recordColumns } from '../../db/schema/model.ts';
 import type { Fault, FieldErrors } from '../../errors.ts';
 import { parseOrdering, type OrderingQuery, type PageLimits } from '../../query/parse/grammar.ts';
 import { planList, type Projection, type Visibility } from '../../query/plan.ts';
@@ -66,7 +66,7 @@ export interface ResourceView extends PageLimits {
   /** How long caches may keep what anonymous clients read (seconds). */
   readonly cache: number | undefined;
   readonly methods: ReadonlySet<Method>;
-  /** The primary key, then all columns that are not excluded, in output order. */
+  /** The primary key, if there is one, then all columns that are not excluded, in output order. */
   readonly output: readonly Column[];
   /** The same columns, as the API formats them. */
   readonly formatted: readonly Column[];
@@ -121,7 +121,7 @@ const digestOf = (formatted: readonly Column[]): string =>
 function adminColumns({ admin }: Resource, model: Model): readonly Column[] {
   if (admin?.hidden === true) return [];
   const isShown = ({ name, isPassword }: Column): boolean => !isPassword && !admin?.exclude?.includes(name);
-  return [model.primaryKey, ...model.columns.filter(isShown)];
+  return recordColumns(model).filter(isShown);
 }
 
 function withIsoDates(column: Column): Column {
@@ -180,7 +180,7 @@ export function createViews(
     const hidden = new Set(named(definition.exclude));
     const output = isArea
       ? adminColumns(definition, model)
-      : [model.primaryKey, ...model.columns.filter((column) => !hidden.has(column))];
+      : recordColumns(model).filter((column) => !hidden.has(column));
     const formatted = !isArea && settings.datetimeFormat === 'iso' ? output.map(withIsoDates) : output;
     const plain = plainRecord(formatted);
     const owner = isArea ? undefined : named([definition.owner ?? ''])[0];
@@ -206,7 +206,7 @@ export function createViews(
       ]),
       owner,
       // A table may have had a column with this name before there were cursors.
-      hasCursors: !isArea && findColumn(model, 'cursor') === undefined,
+      hasCursors: !isArea && !isKeyless(model) && findColumn(model, 'cursor') === undefined,
       maxLimit: isArea ? Math.max(rules.limit, 200) : maxLimit,
       recorded,
       recording,

@@ -55,7 +55,8 @@ function checkSharedTable(resource: Resource, first: Resource, users: Resource |
         text: `the user model must be the first resource of its table: register it before ${first.model}`,
       },
     ];
-  const isReadOnly = resource.methods?.length === 1 && resource.methods[0] === 'GET';
+  const isReadOnly =
+    resource.primaryKey === false || (resource.methods?.length === 1 && resource.methods[0] === 'GET');
   return faultIf(
     !isReadOnly,
     'methods',

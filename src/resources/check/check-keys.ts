@@ -1,4 +1,4 @@
-// Checks primary keys of several columns, and the foreign keys to them.
+// Checks primary keys of several columns, the foreign keys to them, and resources without a key.
 import { keyNamesOf, typeOf, type CompositeForeignKey } from '../../db/schema/model-definition.ts';
 import { faultIf, type KeyFault } from '../../errors.ts';
 import type { Resource } from '../definition/resource.ts';
@@ -28,6 +28,22 @@ export function checkCompositeKey(resource: Resource): KeyFault[] {
     ...faultIf(resource.columns[name]?.null === true, key, `${name} may be NULL`),
     ...faultIf(hidden.includes(name), key, `${name} is excluded, and the id would show it`),
   ]);
+}
+
+/** The faults of what needs a key in a resource that has none. */
+export function checkKeyless({ primaryKey, methods, owner, version, history, admin }: Resource): KeyFault[] {
+  if (primaryKey !== false) return [];
+  const used = {
+    methods: methods?.some((method) => method !== 'GET'),
+    owner: owner !== undefined,
+    version: version !== undefined,
+    history: history === true,
+    'admin.allow': admin?.allow?.length,
+    'admin.label': admin?.label !== undefined,
+  };
+  return Object.entries(used).flatMap(([key, isUsed]) =>
+    faultIf(Boolean(isUsed), key, 'needs a primaryKey: without one, the records can only be listed'),
+  );
 }
 
 /** The faults of `foreignKeys`. */

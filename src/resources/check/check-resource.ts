@@ -5,7 +5,7 @@ import { faultIf, type FieldErrors, type KeyFault } from '../../errors.ts';
 import { checkOrderingLength } from '../../query/parse/grammar.ts';
 import type { Resource } from '../definition/resource.ts';
 import { checkColumn } from './check-column.ts';
-import { checkCompositeForeignKeys, checkCompositeKey } from './check-keys.ts';
+import { checkCompositeForeignKeys, checkCompositeKey, checkKeyless } from './check-keys.ts';
 
 /** The types of columns that can hold the version of a row. */
 const VERSION_TYPES: readonly string[] = ['integer', 'bigint', 'uuid', 'datetime', 'string'];
@@ -18,6 +18,7 @@ export function checkResource(resource: Resource, resources: readonly Resource[]
   const names = { exclude, readonly, 'admin.readonly': admin?.readonly, 'admin.exclude': admin?.exclude };
   return [
     ...checkCompositeKey(resource),
+    ...checkKeyless(resource),
     ...checkCompositeForeignKeys(resource, resources),
     ...Object.keys(columns).flatMap((name) => checkNamedColumn(name, resource, resources)),
     ...checkFields(resource),
@@ -52,6 +53,8 @@ function checkNamedColumn(name: string, { columns }: Resource, resources: readon
     const target = resources.find(({ model }) => model === references);
     if (!target)
       return [{ key: `${key}.references`, text: `there is no model ${JSON.stringify(references)}` }];
+    if (target.primaryKey === false)
+      return [{ key: `${key}.references`, text: `${references} has no primaryKey to refer to` }];
     if (keyNamesOf(target))
       return [{ key: `${key}.references`, text: `${references} has primaryKey.columns: use foreignKeys` }];
   }

@@ -224,7 +224,8 @@ export const RESOURCE = objectOf(
       noSystemName,
       fitsName,
     ),
-    primaryKey: (key, path) => (isObject(key) && 'columns' in key ? KEY_OF_COLUMNS : KEY)(key, path),
+    primaryKey: (key, path) =>
+      key === false ? [] : (isObject(key) && 'columns' in key ? KEY_OF_COLUMNS : KEY)(key, path),
     columns: mapOf(COLUMN, 'must be an object of columns', nameFault),
     foreignKeys: mapOf(COMPOSITE_FOREIGN_KEY, 'must be an object of foreign keys', nameFault),
     access: LEVEL,

@@ -95,14 +95,19 @@ export type ExcludedColumn<R extends WrittenResource> = R extends { exclude: rea
   ? C
   : never;
 
-/** The primary key as a column. A composite key has the values (strings) and the operators of `uuid`. */
+/** The primary key as a column. A composite key has the values (strings) and the operators of `uuid`. `never` without a key. */
 export type KeyColumn<R extends WrittenResource> = R extends {
   primaryKey: { type: infer T extends KeyTypeName };
 }
   ? { type: T }
   : R extends { primaryKey: { columns: readonly string[] } }
     ? { type: 'uuid' }
-    : { type: 'integer' };
+    : R extends { primaryKey: false }
+      ? never
+      : { type: 'integer' };
+
+/** Whether its records have a key. `never` for an unknown registry. */
+export type HasKey<R extends WrittenResource> = R extends { primaryKey: false } ? false : true;
 
 /** The models that the foreign keys of several columns refer to, by name. */
 type CompositeForeignKeysOf<R extends WrittenResource> = R extends { foreignKeys: infer F } ? F : unknown;
@@ -217,7 +222,7 @@ export interface Values {
   password: string;
 }
 
-type KeyValue<R extends WrittenResource> = R extends {
+export type KeyValue<R extends WrittenResource> = R extends {
   primaryKey: { type: 'uuid' | 'string' } | { columns: readonly string[] };
 }
   ? string
@@ -247,7 +252,11 @@ export type JsonKey<C, Name extends string> = C extends { type: 'foreignKey' } ?
  * A record of the resource as the API outputs it: `Row<typeof message>`. Foreign keys are numbers. With the union of the
  * registry's resources they have their key's type: `Row<typeof message, (typeof resources)[number]>`.
  */
-export type Row<R extends WrittenResource, Models extends WrittenResource = never> = { id: KeyValue<R> } & {
+export type Row<R extends WrittenResource, Models extends WrittenResource = never> = ([HasKey<R>] extends [
+  true,
+]
+  ? { id: KeyValue<R> }
+  : unknown) & {
   [C in Exclude<ColumnName<R>, ExcludedColumn<R>> as JsonKey<R['columns'][C], C>]: Nullable<
     R['columns'][C] & ColumnDefinition,
     ColumnValue<R['columns'][C] & ColumnDefinition, Models>
