@@ -157,13 +157,8 @@ export async function introspectCommand(args: readonly string[], io: Io): Promis
     const users = userRemark(found.resources.map(definitionOf), relations.map(tableName));
     return { ...found, remarks: [...remarks, ...(users === undefined ? [] : [users]), ...others] };
   });
-  const commented = resources.flatMap(({ table, unproven }) =>
-    unproven === undefined
-      ? []
-      : [`${table} is ${unproven}, and nothing proves which column identifies a row.`],
-  );
-  if (resources.length === commented.length) {
-    const reasons = [...notes, ...commented].map((note) => `\n  - ${note}`).join('');
+  if (resources.length === 0) {
+    const reasons = notes.map((note) => `\n  - ${note}`).join('');
     throw new StartError(`No table of the ${listed(schemas)} can be served:${reasons}`);
   }
   io.stdout.write(printRegistry({ resources, notes, remarks }, typescript));
@@ -171,6 +166,7 @@ export async function introspectCommand(args: readonly string[], io: Io): Promis
   if (secrets.length > 0)
     printMessage(io, `excluded, because the names suggest secrets: ${secrets.join(', ')}`);
   const skipped = notes.length > 0 ? `, skipped: ${notes.length} (the file says why)` : '';
-  const guessed = commented.length > 0 ? `, as comments to complete: ${commented.length}` : '';
-  printMessage(io, `tables served: ${resources.length - commented.length}${guessed}${skipped}`);
+  const keyless = resources.filter(({ primaryKey }) => primaryKey === false).length;
+  const unkeyed = keyless > 0 ? `, without a key: ${keyless} (the file says why)` : '';
+  printMessage(io, `tables served: ${resources.length}${unkeyed}${skipped}`);
 }

@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import type { Resource } from '../../src/index.ts';
 import { hiddenFields, logIn, readable, type Browser } from '../admin/support.ts';
 import { temporaryFolder } from '../process/support.ts';
 import { createDatabase, type TestDatabase, type TestService } from '../support.ts';
-import { introspect, readAll, serveIntrospected, sqlOf } from './introspected.ts';
+import { introspect, readAll, serveIntrospected, sqlOf, withProposedKeys } from './introspected.ts';
 import { run } from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
@@ -62,7 +61,7 @@ describe('the registry of a schema with unusual keys', () => {
     assert.match(text, /id refers to person\. It is the key that other tables refer to, so it cannot be/);
   });
 
-  test('a table that is not served has the SQL that would help', async () => {
+  test('a table without a key has the SQL that would help', async () => {
     const help = [...text.matchAll(/(?:This would help|through a view): (.*)\.$/gm)].map(
       ([, sql = '']) => sql,
     );
@@ -76,7 +75,7 @@ describe('the registry of a schema with unusual keys', () => {
         ['keyless', 'nearly_keyed'].map((name) => more.get(name)?.primaryKey),
         [{ type: 'bigint' }, { columns: ['a', 'b'] }],
       );
-      assert.match(after, /^ {2}\/\/ {3}primaryKey: \{ type: 'string', column: 'record_key' \}/m);
+      assert.match(after, /^ {4}\/\/ primaryKey: \{ columns: \['record_key'\] \},$/m);
     } finally {
       await other.drop();
     }
@@ -172,7 +171,7 @@ describe('the views of a database', () => {
   });
   after(() => database.drop());
 
-  test('have the keys that their tables prove, and are comments otherwise', async () => {
+  test('have the keys that their tables prove, and none otherwise', async () => {
     const { file, resources, stdout } = await introspect(database);
     const keys = Object.fromEntries([...resources].map(([name, { primaryKey }]) => [name, primaryKey]));
     assert.deepEqual(keys, {
@@ -185,19 +184,23 @@ describe('the views of a database', () => {
       nested: { type: 'integer' },
       place: { columns: ['row_no', 'seat'] },
       seats: { columns: ['number', 'seat'] },
+      half_of_key: false,
+      nullable: false,
+      computed: false,
+      joined: false,
+      loose: false,
+      with_null: false,
+      parent: false,
+      child: false,
+      families: false,
+      file: false,
+      keyless: false,
     });
-    for (const name of [
-      'half_of_key',
-      'nullable',
-      'computed',
-      'joined',
-      'loose',
-      'with_null',
-      'families',
-      'file',
-    ])
-      assert.match(stdout, new RegExp(`^ {2}// {3}model: '${name}',$`, 'm'), name);
-    assert.match(stdout, /keyless is not served: it is a view, and none of its columns can be its key/);
+    assert.match(stdout, /model: 'parent',\n {4}\/\/ Other tables inherit from it \(child\), and/);
+    assert.match(
+      stdout,
+      /model: 'keyless',\n {4}\/\/ It is a view, and nothing proves which columns identify a row\.\n {4}primaryKey: false,/,
+    );
     const objects = await readAll(database, file, resources.keys());
     assert.deepEqual(objects.get('swapped'), [
       { id: 1, id_2: 7 },
@@ -222,20 +225,23 @@ describe('the views of a database', () => {
     });
     await database.sql`drop materialized view unready`;
     await database.sql`drop table spread`;
-    assert.deepEqual([...resources.keys()], ['book']);
-    for (const name of ['unready', 'kept'])
-      assert.match(
-        stdout,
-        new RegExp(`${name} is a materialized view that cannot be read now [(].*, and nothing proves`),
-      );
-    assert.match(stdout, /spread is a partitioned table with a foreign partition, and nothing proves/);
-    assert.doesNotMatch(stdout, /its partition/);
+    const keys = ['book', 'kept', 'spread', 'unready'].map((name) => resources.get(name)?.primaryKey);
+    assert.deepEqual(keys, [undefined, false, false, false]);
+    const reasons = [
+      ['unready', 'a materialized view that cannot be read now [(].*[)]'],
+      ['kept', 'a materialized view that cannot be read now [(].*[)]'],
+      ['spread', 'a partitioned table with a foreign partition'],
+    ];
+    for (const [name, kind] of reasons)
+      assert.match(stdout, new RegExp(`model: '${name}',\n    // It is ${kind}, and nothing proves`));
+    assert.match(stdout, /spread: its partition is served with it/);
   });
 
-  test('start with their comments removed', async () => {
-    const { stdout } = await introspect(database);
+  test('start as they are, and with the keys that their comments propose', async () => {
+    const { stdout, file: printed, resources } = await introspect(database);
+    await readAll(database, printed, resources.keys());
     const file = join(await temporaryFolder(), 'all.mjs');
-    writeFileSync(file, stdout.replaceAll(/^ {2}\/\/ ([{}].*| {2}.*)$/gm, '  $1'));
+    writeFileSync(file, `export default ${JSON.stringify(await withProposedKeys(stdout))}`);
     const objects = await readAll(database, file, ['loose', 'file']);
     assert.equal(objects.get('loose')?.length, 2);
     assert.deepEqual(objects.get('file'), []);
@@ -283,47 +289,40 @@ describe('the views of a database that are not updatable', () => {
   });
   after(() => database.drop());
 
-  const withoutSlashes = (): string => text.replaceAll(/^ {2}\/\/ ([{}].*| {2}.*)$/gm, '  $1');
-  const load = async (): Promise<{ model: string; primaryKey?: unknown }[]> => {
-    const file = join(await temporaryFolder(), 'all.mjs');
-    writeFileSync(file, withoutSlashes());
-    return ((await import(pathToFileURL(file).href)) as { default: { model: string }[] }).default;
-  };
-
   test('have the keys of the tables where their columns come from', async () => {
-    const keys = new Map((await load()).map(({ model, primaryKey }) => [model, primaryKey]));
-    assert.match(text, /^ {2}\/\/ {3}model: 'lines',(?:(?!model).)*methods: \['GET'\],$/ms);
+    const keys = new Map((await withProposedKeys(text)).map(({ model, primaryKey }) => [model, primaryKey]));
+    assert.match(text, /^ {4}model: 'lines',(?:(?!model).)*methods: \['GET'\],$/ms);
     assert.deepEqual(keys.get('lines'), { columns: ['purchase_id', 'line_no'] });
     assert.deepEqual(keys.get('tagged'), { columns: ['purchase', 'tag'] });
     assert.deepEqual(keys.get('gifts'), { type: 'integer' });
     assert.deepEqual(keys.get('totals'), { type: 'integer', column: 'number' });
     assert.deepEqual(keys.get('nested'), { columns: ['a', 'b'] });
-    assert.deepEqual(keys.get('odd_view'), { type: 'integer', column: 'Another Key' });
+    assert.deepEqual(keys.get('odd_view'), { columns: ['another_key'] });
   });
 
-  test('are served if PostgreSQL knows that the key is unique, and it is not NULL', () => {
-    const isServed = (view: string): boolean => new RegExp(`^ {4}model: '${view}',$`, 'm').test(text);
+  test('have a key if PostgreSQL knows that it is unique, and it is not NULL', async () => {
+    const { resources } = await introspect(database);
+    const hasKey = (view: string): boolean => resources.get(view)?.primaryKey !== false;
     assert.deepEqual(
-      ['lines', 'tagged', 'gifts', 'totals', 'nested', 'odd_view', 'optional'].filter(isServed),
+      ['lines', 'tagged', 'gifts', 'totals', 'nested', 'odd_view', 'optional'].filter(hasKey),
       ['gifts', 'totals'],
     );
   });
 
   test('say whose keys these are, and what is left to do', () => {
-    const advice = 'remove the slashes, and let `npx vitrine check` look for duplicates.';
     const about = (view: string): string =>
-      new RegExp(`// ${view} is a view, and nothing proves which column identifies a row\\. (.*)`).exec(
-        text,
-      )?.[1] ?? '';
-    assert.equal(about('lines'), `primaryKey is the key of line: ${advice}`);
-    assert.equal(about('tagged'), `primaryKey has the keys of purchase and tag: ${advice}`);
+      new RegExp(
+        `model: '${view}',\n    // It is a view, and nothing proves which columns identify a row\\. (.*?)\\. Its columns must not have null: true, and .npx vitrine check. looks for duplicates:\n    // primaryKey: .*\n    primaryKey: false,`,
+      ).exec(text)?.[1] ?? '';
+    assert.equal(about('lines'), 'This would be a likely key (of line)');
+    assert.equal(about('tagged'), 'This would be a likely key (of purchase and tag)');
     for (const view of ['without_key', 'united', 'ring_one', 'ring_two'])
-      assert.equal(about(view), 'Complete primaryKey, and remove the slashes.', view);
+      assert.equal(about(view), 'This would be a likely key', view);
   });
 
-  test('fit the database without the slashes', async () => {
+  test('fit the database with these keys', async () => {
     const models = ['lines', 'tagged', 'gifts', 'totals', 'nested', 'odd_view'];
-    const kept = (await load()).filter(({ model }) => models.includes(model));
+    const kept = (await withProposedKeys(text)).filter(({ model }) => models.includes(model));
     const file = join(await temporaryFolder(), 'kept.mjs');
     writeFileSync(file, `export default ${JSON.stringify(kept)}`);
     const env = { DATABASE_URL: database.url, RESOURCES: file, SCHEMA: 'check' };

@@ -25,13 +25,15 @@ describe('vitrine introspect', () => {
     const missing = await run(['introspect', '--schema', 'nope'], { env });
     assert.deepEqual([missing.code, missing.stdout], [1, '']);
     assert.equal(missing.stderr, 'vitrine: There is no schema nope. Other schemas: other, public.\n');
-    await database.sql.unsafe('create view other.v as select 1 as one');
+    await database.sql.unsafe('create view other."has.dot" as select 1 as one');
     const views = await run(['introspect', '--schema', 'other'], { env });
     assert.equal(
       views.stderr,
-      'vitrine: No table of the schema other can be served:\n  - other.v is a view, and nothing proves which column identifies a row.\n',
+      'vitrine: No table of the schema other can be served:\n  - other.has.dot is not served: its name contains a dot. A view of it with another name can be served.\n',
     );
-    const table = await run(['introspect', '--schema', 'other', '--table', 'w', '--table', 'v'], { env });
+    const table = await run(['introspect', '--schema', 'other', '--table', 'w', '--table', 'has.dot'], {
+      env,
+    });
     assert.equal(table.stderr, 'vitrine: There is no table w in the schema other.\n');
   });
 
@@ -176,23 +178,25 @@ describe('the registry of a video rental', () => {
     assert.deepEqual(resources.get('visit')?.exclude, ['via'], 'a copy of a secret');
     assert.match(
       stderr,
-      /suggest secrets: staff\.password_hash, staff\.api_key, staff\.reset_token, staff\.pw, staff\.newpassword, staff\.auth_key, visit\.via/,
+      /suggest secrets: login_session\.session_token, staff\.password_hash, staff\.api_key, staff\.reset_token, staff\.pw, staff\.newpassword, staff\.auth_key, visit\.via/,
     );
     assert.deepEqual(Object.keys(payment?.columns ?? {}), ['amount', 'paid']);
-    for (const [table, reason] of [
-      ['nothing', 'it has no key'],
-      ['person', 'other tables inherit from it (member), and its key is not unique across their rows'],
-      ['login_session', 'the name of its key session_token suggests a secret'],
-      ['interval_key', 'its key every is interval'],
-    ])
-      assert.ok(stdout.includes(`// ${table} is not served: ${reason}`), table);
+    for (const [table = '', reason = ''] of [
+      ['nothing', 'It has no key'],
+      ['person', 'Other tables inherit from it (member), and its key is not unique across their rows'],
+      ['login_session', 'The name of its key session_token suggests a secret'],
+      ['interval_key', 'Its key every is interval'],
+    ]) {
+      assert.ok(stdout.includes(`model: '${table}',\n    // ${reason}`), table);
+      assert.equal(resources.get(table)?.primaryKey, false, table);
+    }
 
     assert.deepEqual(resources.get('film_list')?.primaryKey, { type: 'integer' });
-    assert.match(stdout, /^ {2}\/\/ film_totals is a materialized view, and nothing proves which column/m);
     assert.match(
       stdout,
-      /^ {2}\/\/ {3}primaryKey: \{ type: 'bigint', column: 'count' \}, \/\/ must be unique/m,
+      /model: 'film_totals',\n {4}\/\/ It is a materialized view, and nothing proves which/,
     );
+    assert.match(stdout, /^ {4}\/\/ primaryKey: \{ columns: \['count'\] \},\n {4}primaryKey: false,$/m);
 
     assert.match(stdout, /^\/\/ payment: its \d*\s?partitions? (is|are) served with it\.$/m);
 
@@ -724,14 +728,16 @@ describe('vitrine introspect and a table named user', () => {
     assert.equal(added.code, 0, added.stderr);
   });
 
-  test('a table that is not served cannot be the user model', async () => {
+  test('a table without a key cannot be the user model', async () => {
     const text = await introspected(
       'create table other (id serial primary key); create table "user" (a text)',
     );
-    assert.deepEqual(
-      remarkOf(text).filter((line) => !line.includes('is not served: it has no key')),
-      [`// user cannot be the user model, because it is not served. ${OTHER}`],
+    const missing = ['username', 'password', 'active', 'admin'].map(
+      (name) => `columns.${name} the user model must have this column`,
     );
+    assert.deepEqual(remarkOf(text), [
+      `// user cannot be the user model: primaryKey must have a type in the user model: { type, column } and not { columns }; ${missing.join('; ')}. ${OTHER}`,
+    ]);
   });
 
   test('if only the type of the password differs, the type would help', async () => {

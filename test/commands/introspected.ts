@@ -35,6 +35,21 @@ export async function introspect(
   return { ...ended, file, resources: new Map(module.default.map((one) => [one.model, one])) };
 }
 
+/** Gives resources without a key the one that their comment proposes. Its columns lose `null: true`. */
+export async function withProposedKeys(text: string): Promise<Printed[]> {
+  const file = join(await temporaryFolder(), 'proposed.mjs');
+  writeFileSync(file, text.replaceAll(/^ {4}\/\/ (primaryKey: .*)\n {4}primaryKey: false,$/gm, '    $1'));
+  const { default: resources } = (await import(pathToFileURL(file).href)) as { default: Printed[] };
+  return resources.map((one) => {
+    const { columns: parts = [] } = (one.primaryKey ?? {}) as { columns?: readonly string[] };
+    const columns = Object.entries(one.columns).map(([name, { null: isNullable, ...column }]) => [
+      name,
+      isNullable === undefined || parts.includes(name) ? column : { ...column, null: isNullable },
+    ]);
+    return { ...one, columns: Object.fromEntries(columns) as Printed['columns'] };
+  });
+}
+
 /** Starts the service on a printed file, as it is, and reads every resource. */
 export async function readAll(
   { url }: TestDatabase,
@@ -47,7 +62,8 @@ export async function readAll(
     const { status, json, text } = await request(service.base, `/api/${name}/`);
     assert.equal(status, 200, `${name}: ${text}`);
     objects.set(name, json.objects);
-    for (const { id } of json.objects as { id: string | number }[]) {
+    for (const { id } of json.objects as { id?: string | number }[]) {
+      if (id === undefined) continue;
       const one = await request(service.base, `/api/${name}/${encodeURIComponent(id)}/`);
       assert.equal(one.status, 200, `${name}/${id}: ${one.text}`);
     }

@@ -25,14 +25,8 @@ export const unexplained = ({ name, api, admin }: Trial): Refusal[] =>
       ![0, 400, 409].includes(status) && EXPLAINED[`${name}: ${step} ${model}`] === undefined,
   );
 
-/** The kind of reason for which a table is not served. */
-function kindOf(note: string): string {
-  if (note.includes('it has no key')) return 'no key';
-  if (note.includes('no key type supports')) return 'a key of an unsupported type';
-  if (note.includes('suggests a secret')) return 'a key that may be a secret';
-  if (note.includes('inherit from it')) return 'other tables inherit from it';
-  return note.replace(/^.* is not served: /, '');
-}
+/** The reason for which a table is not served. */
+const kindOf = (note: string): string => note.replace(/^.* is not served: /, '');
 
 function kindsOf({ notes }: Trial): string {
   const counts = new Map<string, number>();
@@ -67,7 +61,7 @@ With PostgreSQL ${version}.
 
 ## What is served
 
-Some statements of a schema fail when it is loaded, and the tables and views of these are missing. A view whose key nothing proves is printed as a comment with a likely key. They were served too, without the slashes, except those for which \`vitrine check\` found that the key is not unique.
+Some statements of a schema fail when it is loaded, and the tables and views of these are missing. A table or view whose key nothing proves is served without one, with a likely key in a comment. They were served with that key, too, except those for which \`vitrine check\` found that it is not unique.
 
 ${table(
   [
@@ -79,7 +73,7 @@ ${table(
     'not served',
     'views',
     'served',
-    'as comments',
+    'without a key',
   ],
   trials.map((one) => [
     one.name,
@@ -90,11 +84,11 @@ ${table(
     kindsOf(one),
     one.views,
     one.servedViews,
-    one.commented,
+    one.keyless,
   ]),
 )}
 
-Each table that is not served has a comment in the registry, with the SQL that would help where there is one.
+Each table without a key has a comment in the registry, with the SQL that would help where there is one.
 
 ## What is written
 

@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import type { Browser } from 'playwright-core';
 import postgres, { type Sql } from 'postgres';
 import type { Resource } from '../../src/resources/definition/resource.ts';
+import { withProposedKeys } from '../commands/introspected.ts';
 import { browse, read } from './browse.ts';
 import { openAdmin, openApi } from './doors.ts';
 import { accepts, fill, mayAdd, type Filled } from './fill.ts';
@@ -21,9 +22,9 @@ export interface Trial {
   readonly tables: number;
   readonly views: number;
   readonly servedTables: number;
-  /** Views that are served, and those that are comments to complete. */
   readonly servedViews: number;
-  readonly commented: number;
+  /** Tables and views that are served without a key. */
+  readonly keyless: number;
   /** Why tables are not served, one sentence each. */
   readonly notes: readonly string[];
   /** Tables that the API, and the admin area, can add records to. */
@@ -95,7 +96,6 @@ export async function tryOut(source: Source, workshop: Workshop): Promise<Trial>
     const { tables, views } = await countRelations(sql);
     const resources = await loadRegistryFile(settings.RESOURCES);
     const isView = await viewsOf(sql);
-    const commented = printed.stdout.match(/^ {2}\/\/ .*nothing proves/gm)?.length ?? 0;
     say(`${resources.length} of ${tables + views} served`);
     faults.push(...(await serveToAll(settings, printed.stdout, join(directory, `${name}-views.mjs`))));
     const users = await addUsers(settings, join(directory, `${name}-users.mjs`), sql);
@@ -110,7 +110,7 @@ export async function tryOut(source: Source, workshop: Workshop): Promise<Trial>
       views,
       servedTables: resources.filter((one) => !isView(one)).length,
       servedViews: resources.filter(isView).length,
-      commented,
+      keyless: resources.filter(({ primaryKey }) => primaryKey === false).length,
       notes: [...printed.stdout.matchAll(/^\/\/ (.* is not served: .*)$/gm)].map(([, note = '']) => note),
       writable: {
         api: resources.filter((one) => accepts(one, 'POST') && !isView(one)).length,
@@ -131,17 +131,17 @@ async function viewsOf(sql: Sql): Promise<(resource: Resource) => boolean> {
   return ({ model, table = model }) => names.has(table);
 }
 
-/** Serves what was printed to everyone, with all views: the comments removed. @returns what failed */
+/** Serves what was printed to everyone, with the keys that its comments propose. @returns what failed */
 async function serveToAll(settings: Settings, text: string, file: string): Promise<string[]> {
   const faults: string[] = [];
   const check = await command(['check'], settings);
   if (check.code !== 0) faults.push(`check: ${check.stderr}`);
-  await writeFile(file, text.replace(/^ {2}\/\/ (?!.*nothing proves)/gm, '  '));
+  let resources = (await withProposedKeys(text)) as Resource[];
+  await writeFile(file, `export default ${JSON.stringify(resources)};\n`);
   const all = { ...settings, RESOURCES: file };
-  let resources = await loadRegistryFile(file);
   const checked = await command(['check'], all);
   // The likely key of a view may be wrong.
-  const wrong = [...checked.stderr.matchAll(/^ {2}- (\w+): primaryKey: \w+ is not unique/gm)].map(
+  const wrong = [...checked.stderr.matchAll(/^ {2}- (\w+): primaryKey: .+ is (?:not unique|NULL)/gm)].map(
     ([, one]) => one,
   );
   if (wrong.length > 0) {

@@ -9,7 +9,7 @@ import {
 import type { Relation } from '../../db/schema/relations.ts';
 import { KEY_TYPES } from '../../db/types/column-types.ts';
 import { defaultOf, type Printed } from './default-value.ts';
-import type { Key } from './existing-keys.ts';
+import type { Key, KeylessReason } from './existing-keys.ts';
 
 export type PrintedForeignKey = Readonly<Record<string, Printed>> & { readonly columns: readonly string[] };
 
@@ -19,9 +19,8 @@ export interface Served {
   readonly found: CatalogTable;
   readonly model: string;
   readonly key: Key;
-  readonly isProven: boolean;
-  /** The tables whose keys are proposed as the key of a view. */
-  readonly proposedFrom?: readonly string[];
+  /** Why it has no key; undefined if it has one. */
+  readonly keyless: KeylessReason | undefined;
 }
 
 export interface Link {

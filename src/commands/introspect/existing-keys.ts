@@ -9,7 +9,7 @@ import type { ProposedKey } from './proposed-keys.ts';
 import { typeFor } from './stored-types.ts';
 
 export interface Key {
-  /** One column, or several. */
+  /** One column, several, or none if nothing proves which columns identify a row. */
   readonly fields: readonly string[];
   /** Undefined for `primaryKey: { columns }`, where each column has its type: several, a foreign key, or a date. */
   readonly type: KeyTypeName | undefined;
@@ -18,12 +18,12 @@ export interface Key {
 /** Maximum columns of a key, see `checkCompositeKey`. */
 const MAX_PARTS = 8;
 
-/** The key of a view. */
-export interface ViewKey {
-  readonly key: Key;
-  readonly isProven: boolean;
-  /** The tables whose keys it is made of, if it is proposed for that reason. */
-  readonly proposedFrom?: readonly string[];
+/** Why a relation has no key, and what would help. */
+export interface KeylessReason {
+  readonly fault: string;
+  readonly help?: string;
+  /** The columns that may be its key, and the tables whose keys they are. */
+  readonly proposed?: ProposedKey;
 }
 
 /** What a relation is, for people. A table with a foreign partition is served like a foreign table. */
@@ -37,45 +37,35 @@ export function kindOf(
 }
 
 /**
- * The columns that serve as the key of a view: those that are known to identify a row, else the most likely ones.
+ * The columns that serve as the key of a view: those that are known to identify a row. Else the most likely ones are proposed.
  * @param proposed the keys of the tables where its columns come from
  */
 export function viewKeyOf(
-  { keys, kind }: Pick<Relation, 'keys' | 'kind'>,
+  relation: Pick<Relation, 'keys' | 'kind' | 'isUnanswered'>,
   found: CatalogTable,
   proposed: ProposedKey | undefined,
-): ViewKey | string {
+): Key | KeylessReason {
+  const { keys } = relation;
   const usable = found.columns.flatMap((column) => {
     const type = keyTypeFor(column);
     return type && !isSecret(column.field) ? [{ fields: [column.field], type }] : [];
   });
   const proven = usable.find(({ fields }) => keys.some((key) => sameFields(key, fields)));
-  if (proven) return { key: proven, isProven: true };
+  if (proven) return proven;
   for (const fields of keys)
     if (fields.length > 1 && compositeKeyFault(found, fields) === undefined)
-      return { key: { fields, type: undefined }, isProven: true };
-  if (proposed && compositeKeyFault(found, proposed.fields) === undefined) {
-    const { fields, tables } = proposed;
-    const single = usable.find((key) => sameFields(key.fields, fields));
-    return { key: single ?? { fields, type: undefined }, isProven: false, proposedFrom: tables };
-  }
-  const key = usable.find(({ fields: [field] }) => field === 'id') ?? usable[0];
-  return key
-    ? { key, isProven: false }
-    : `it is ${kindOf({ kind }, found)}, and none of its columns can be its key`;
-}
-
-/** Why a table has no key, and what would help. */
-export interface KeylessTable {
-  readonly fault: string;
-  readonly help: string;
+      return { fields, type: undefined };
+  const fault = `it is ${kindOf(relation, found)}, and nothing proves which columns identify a row`;
+  if (proposed && compositeKeyFault(found, proposed.fields) === undefined) return { fault, proposed };
+  const likely = usable.find(({ fields: [field] }) => field === 'id') ?? usable[0];
+  return likely ? { fault, proposed: { fields: likely.fields, tables: [] } } : { fault };
 }
 
 /**
  * The columns that serve as the primary key, or why there are none. Of several keys it is the one that most foreign keys refer
  * to, so that they can be followed, else the first: the primary key, one column before several.
  */
-export function keyOf(found: CatalogTable, catalog: Catalog): Key | KeylessTable {
+export function keyOf(found: CatalogTable, catalog: Catalog): Key | KeylessReason {
   const primary = found.indexes.find((index) => index.primary)?.fields ?? [];
   const single = [...(primary.length === 1 ? primary : []), ...found.columns.map(({ field }) => field)];
   const several = [primary, ...found.indexes.map(({ fields }) => fields)].filter(({ length }) => length > 1);
@@ -85,7 +75,7 @@ export function keyOf(found: CatalogTable, catalog: Catalog): Key | KeylessTable
   );
   const count = (fields: readonly string[]): number =>
     references.filter(({ targetFields }) => sameFields(targetFields.toSorted(), fields.toSorted())).length;
-  const faults: KeylessTable[] = [];
+  const faults: KeylessReason[] = [];
   for (const fields of candidates.toSorted((one, other) => count(other) - count(one))) {
     const key = asKey(found, fields);
     if (!('fault' in key)) return key;
@@ -95,14 +85,15 @@ export function keyOf(found: CatalogTable, catalog: Catalog): Key | KeylessTable
 }
 
 /** These columns as the key, or why they cannot be it. */
-function asKey(found: CatalogTable, fields: readonly string[]): Key | KeylessTable {
+function asKey(found: CatalogTable, fields: readonly string[]): Key | KeylessReason {
   const [field = ''] = fields;
   const column = found.columns.find((one) => one.field === field);
   const isSingle = fields.length === 1;
   if (isSingle && isSecret(field))
     return {
       fault: `the name of its key ${field} suggests a secret, and everyone would see it as id`,
-      help: 'If it is not secret, rename the column, or describe the table yourself.',
+      help: 'If it is not secret, remove it from exclude.',
+      proposed: { fields, tables: [] },
     };
   const type = isSingle && column ? keyTypeFor(column) : undefined;
   const fault = type ? undefined : compositeKeyFault(found, fields);
@@ -117,7 +108,7 @@ function asKey(found: CatalogTable, fields: readonly string[]): Key | KeylessTab
   };
 }
 
-function withoutKey({ name, columns, indexes }: CatalogTable): KeylessTable {
+function withoutKey({ name, columns, indexes }: CatalogTable): KeylessReason {
   const isNullable = (field: string): boolean =>
     columns.some((column) => column.field === field && column.nullable);
   const almost = indexes.find(

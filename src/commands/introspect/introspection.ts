@@ -19,7 +19,7 @@ import {
   type PrintedForeignKey,
   type Served,
 } from './existing-foreign-keys.ts';
-import { keyOf, kindOf, viewKeyOf } from './existing-keys.ts';
+import { keyOf, viewKeyOf, type KeylessReason } from './existing-keys.ts';
 import { isSecret, listNames, nameColumn, nameModel, uniqueName } from './model-names.ts';
 import { proposedKey, type ReadRelations } from './proposed-keys.ts';
 import { typeFor, type NamedType } from './stored-types.ts';
@@ -36,19 +36,19 @@ export interface IntrospectedResource {
   /** As written in the registry. */
   readonly table: string;
   readonly comment: string | undefined;
-  readonly primaryKey: Readonly<Record<string, Printed>> | undefined;
+  readonly primaryKey: Readonly<Record<string, Printed>> | false | undefined;
+  /** Why it has no key; undefined if it has one. */
+  readonly keyless: KeylessReason | undefined;
+  /** The names of the columns that may be its key. */
+  readonly proposed: readonly string[];
   readonly columns: readonly IntrospectedColumn[];
   /** Foreign keys of several columns, by name. */
   readonly foreignKeys: Readonly<Record<string, PrintedForeignKey>>;
   readonly readonly: readonly string[];
-  /** Whether it is a view or a foreign table, which is only read. */
-  readonly isView: boolean;
+  /** Whether it is only read: a view, a foreign table, or a table without a key. */
+  readonly isReadOnly: boolean;
   /** Whether records can be added: false if a column that is left out must be set. */
   readonly isAddable: boolean;
-  /** The view's kind if nothing proves its key: it is printed as a comment. */
-  readonly unproven: string | undefined;
-  /** The tables whose keys make its unproven key. */
-  readonly proposedFrom: readonly string[];
   /** Columns whose names suggest secrets. */
   readonly secrets: readonly string[];
   /** Whether a new record needs a value for one of them. */
@@ -73,7 +73,7 @@ export const tableName = ({ schema, name, isHidden }: Relation): string =>
 export const hasServableName = (relation: Relation): boolean =>
   !relation.name.includes('.') && !(relation.isHidden && relation.schema.includes('.'));
 
-/** A relation with its key, or why it cannot be served, and what would help. */
+/** A relation with its key, if it has one, or why it cannot be served, and what would help. */
 function servable(relation: Relation, catalog: Catalog, read: ReadRelations): Omit<Served, 'model'> | string {
   const found = hasServableName(relation) ? catalog.get(tableName(relation)) : undefined;
   if (SYSTEM_TABLES.some(({ model }) => model === relation.name))
@@ -82,14 +82,15 @@ function servable(relation: Relation, catalog: Catalog, read: ReadRelations): Om
     return 'its name contains a dot. A view of it with another name can be served.';
   if (!found?.hasUsage) return 'the database role may not see it. Grant it usage on the schema.';
   if (!relation.isReadable) return 'the database role may not read it. Grant it select on the table.';
-  if (found.childTables.length > 0)
-    return `${inheritance(found)}. The child tables with a key are served; a view of it can show all rows.`;
-  if (isView(found)) {
-    const view = viewKeyOf(relation, found, proposedKey(relation, read));
-    return typeof view === 'string' ? view : { relation, found, ...view };
-  }
-  const key = keyOf(found, catalog);
-  return 'fault' in key ? `${key.fault}. ${key.help}` : { relation, found, key, isProven: true };
+  const key =
+    found.childTables.length > 0
+      ? { fault: inheritance(found) }
+      : isView(found)
+        ? viewKeyOf(relation, found, proposedKey(relation, read))
+        : keyOf(found, catalog);
+  return 'fault' in key
+    ? { relation, found, key: { fields: [], type: undefined }, keyless: key }
+    : { relation, found, key, keyless: undefined };
 }
 
 /** Whether a foreign key says that a column has the same values as one that suggests a secret. */
@@ -138,7 +139,8 @@ const triggerNote = (triggers: readonly string[], required: readonly string[]): 
   `Before an INSERT, the ${triggers.length === 1 ? 'trigger' : 'triggers'} ${listNames(triggers)} may fill ${listNames(required)}: add default: 'database' to what is always filled.`;
 
 function introspectRelation(one: Served, served: readonly Served[]): IntrospectedResource {
-  const { relation, found, model, key, isProven, proposedFrom = [] } = one;
+  const { relation, found, model, key, keyless } = one;
+  const isReadOnly = isView(found) || keyless !== undefined;
   const columns: IntrospectedColumn[] = [];
   const notes: string[] = [];
   const secrets: string[] = [];
@@ -152,7 +154,7 @@ function introspectRelation(one: Served, served: readonly Served[]): Introspecte
     const { field } = stored;
     const link = linkOf(stored, one, served);
     if (link?.fault !== undefined) notes.push(`${field} refers to ${link.fault}.`);
-    const isRequired = !isView(found) && !stored.nullable && !stored.hasDefault && !stored.generated;
+    const isRequired = !isReadOnly && !stored.nullable && !stored.hasDefault && !stored.generated;
     const filling = isRequired ? fillingTrigger(found.triggers, field) : undefined;
     if (key.type && sameFields(key.fields, [field])) continue;
     const isForeignKey = link !== undefined && link.fault === undefined;
@@ -190,8 +192,7 @@ function introspectRelation(one: Served, served: readonly Served[]): Introspecte
       name,
       definition: filling === undefined ? definition : { ...definition, default: FILLED_BY_DATABASE },
     });
-    // No method writes to a view.
-    if (!isView(found) && (stored.generated || (about?.identity ?? '') !== '')) readonly.push(name);
+    if (!isReadOnly && (stored.generated || (about?.identity ?? '') !== '')) readonly.push(name);
     if (isSecret(field) || copiesSecret(found, field)) {
       secrets.push(name);
       hasRequiredSecret ||= isRequired && filling === undefined;
@@ -212,24 +213,25 @@ function introspectRelation(one: Served, served: readonly Served[]): Introspecte
   }
   const [field = 'id'] = key.fields;
   const isDefaultKey = key.type === 'integer' && field === 'id';
-  const partNames = key.fields.flatMap((one) => nameOf(one) ?? []);
+  const namesOf = (fields: readonly string[]): string[] => fields.flatMap((one) => nameOf(one) ?? []);
   return {
     model,
     table: tableName(relation),
     comment: relation.comment ?? undefined,
-    primaryKey:
-      isDefaultKey && !isView(found)
+    primaryKey: keyless
+      ? false
+      : isDefaultKey && !isView(found)
         ? undefined
         : key.type
           ? { type: key.type, ...(field === 'id' ? {} : { column: field }) }
-          : { columns: partNames },
+          : { columns: namesOf(key.fields) },
+    keyless,
+    proposed: namesOf(keyless?.proposed?.fields ?? []),
     columns,
     foreignKeys,
     readonly,
-    isView: isView(found),
-    isAddable: isAddable || isView(found),
-    unproven: isProven ? undefined : kindOf(relation, found),
-    proposedFrom,
+    isReadOnly,
+    isAddable: isAddable || isReadOnly,
     secrets,
     hasRequiredSecret,
     notes: [...new Set(notes)],
@@ -281,7 +283,7 @@ export function introspect(relations: readonly Relation[], catalog: Catalog): In
     }
     const plain = hasNamesake(relation) ? `${relation.schema}_${relation.name}` : relation.name;
     served.push({ ...found, model: nameModel(plain, (model) => served.some((one) => one.model === model)) });
-    if (count > 0 && found.isProven)
+    if (count > 0)
       remarks.push(
         `${name}: its ${plural(count, 'partition')} ${count === 1 ? 'is' : 'are'} served with it.`,
       );

@@ -1,5 +1,5 @@
 // Removes from an introspection what the service would refuse to serve.
-import { isView, type Catalog } from '../../db/schema/catalog.ts';
+import type { Catalog } from '../../db/schema/catalog.ts';
 import { fieldOf, type ColumnDefinition } from '../../db/schema/model-definition.ts';
 import { differences } from '../../db/schema/schema-differences.ts';
 import type { Fault, KeyFault } from '../../errors.ts';
@@ -36,13 +36,13 @@ function withoutColumns(
     ...one,
     isAddable:
       one.isAddable &&
-      (isView(catalog.get(one.table)) ||
-        !one.columns.some((column) => !isKept(column.name) && isRequired(column))),
+      (one.isReadOnly || !one.columns.some((column) => !isKept(column.name) && isRequired(column))),
     columns: one.columns.filter(({ name }) => isKept(name)),
     foreignKeys: Object.fromEntries(
       Object.entries(one.foreignKeys).filter(([name, { columns }]) => isKept(name) && columns.every(isKept)),
     ),
     readonly: one.readonly.filter(isKept),
+    proposed: one.proposed.every(isKept) ? one.proposed : [],
     secrets: one.secrets.filter(isKept),
     notes: [...one.notes, ...faulty.map(({ name, text }) => `${name} is left out: ${text}.`)],
   };

@@ -34,16 +34,18 @@ function print(value: Printed): string {
 const comment = (text: string, indent: string): string[] =>
   text.split(/[\r\n\u2028\u2029]+/).map((line) => `${indent}// ${line.replace(INVISIBLE, ' ')}`.trimEnd());
 
-/** A resource whose key is only a guess is a comment, with the line to complete. */
-function printResource(one: IntrospectedResource): string {
-  const text = textOf(one);
-  if (one.unproven === undefined) return text;
-  const advice =
-    one.proposedFrom.length > 0
-      ? `primaryKey ${one.proposedFrom.length > 1 ? 'has the keys' : 'is the key'} of ${listNames(one.proposedFrom)}: remove the slashes, and let \`npx vitrine check\` look for duplicates.`
-      : 'Complete primaryKey, and remove the slashes.';
-  const reason = `${one.table} is ${one.unproven}, and nothing proves which column identifies a row. ${advice}`;
-  return [...comment(reason, '  '), ...text.split('\n').map((line) => `  // ${line.slice(2)}`)].join('\n');
+/** Why a resource has no key, and the line that would name one. */
+function keylessNote({ keyless, proposed }: IntrospectedResource): string[] {
+  if (!keyless) return [];
+  const { fault, help } = keyless;
+  const reason = `${fault.charAt(0).toUpperCase()}${fault.slice(1)}.${help === undefined ? '' : ` ${help}`}`;
+  if (proposed.length === 0) return [reason];
+  const tables = keyless.proposed?.tables ?? [];
+  const source = tables.length > 0 ? ` (of ${listNames(tables)})` : '';
+  return [
+    `${reason} This would be a likely key${source}. Its columns must not have null: true, and \`npx vitrine check\` looks for duplicates:`,
+    `primaryKey: ${print({ columns: proposed })},`,
+  ];
 }
 
 /** The resource as the printed file defines it, its keys in the usual order. */
@@ -64,10 +66,11 @@ export function definitionOf(one: IntrospectedResource): Resource {
   return Object.fromEntries(given) as unknown as Resource;
 }
 
-function textOf(one: IntrospectedResource): string {
-  const { unproven, isAddable, hasRequiredSecret, notes } = one;
+function printResource(one: IntrospectedResource): string {
+  const { isAddable, hasRequiredSecret, notes } = one;
   const lines = ['  {', ...(one.comment === undefined ? [] : comment(one.comment, '    '))];
   for (const [key, value] of Object.entries(definitionOf(one)) as [string, Printed][]) {
+    if (key === 'primaryKey') lines.push(...keylessNote(one).flatMap((note) => comment(note, '    ')));
     if (key === 'exclude')
       lines.push(
         '    // The names suggest secrets, so neither the API nor the admin area shows these columns. Remove names that are not secret.',
@@ -78,10 +81,7 @@ function textOf(one: IntrospectedResource): string {
       );
       if (key === 'columns') block.push(...notes.flatMap((note) => comment(note, '      ')));
       lines.push(...(block.length > 0 ? [`    ${key}: {`, ...block, '    },'] : [`    ${key}: {},`]));
-    } else {
-      const check = key === 'primaryKey' && unproven !== undefined ? ' // must be unique and not NULL' : '';
-      lines.push(`    ${key}: ${print(value)},${check}`);
-    }
+    } else lines.push(`    ${key}: ${print(value)},`);
     if (key === 'exclude' && isAddable && hasRequiredSecret)
       lines.push(
         '    // A new record needs one of them. To add records in the admin area, remove it from admin.exclude, and allow add.',
@@ -105,8 +105,8 @@ function nameLabel({ columns }: IntrospectedResource): string | undefined {
 
 /** The options of the admin area that follow from an introspection; undefined if there are none. */
 function adminOf(one: IntrospectedResource): Record<string, Printed> | undefined {
-  const { secrets, isAddable, hasRequiredSecret } = one;
-  const label = nameLabel(one);
+  const { secrets, isAddable, hasRequiredSecret, keyless } = one;
+  const label = keyless ? undefined : nameLabel(one);
   const options = {
     ...(isAddable && !hasRequiredSecret ? {} : { allow: ['change', 'delete'] }),
     ...(secrets.length > 0 ? { exclude: secrets } : {}),
@@ -115,9 +115,9 @@ function adminOf(one: IntrospectedResource): Record<string, Printed> | undefined
   return Object.keys(options).length > 0 ? options : undefined;
 }
 
-/** The methods of a view, and of a table whose records cannot be added; undefined for all. The types of the client need those of views. */
-function methodsOf({ isView, isAddable }: IntrospectedResource): readonly string[] | undefined {
-  if (isView) return ['GET'];
+/** The methods of what is only read, and of a table whose records cannot be added; undefined for all. The types of the client need those of views. */
+function methodsOf({ isReadOnly, isAddable }: IntrospectedResource): readonly string[] | undefined {
+  if (isReadOnly) return ['GET'];
   return isAddable ? undefined : ['GET', 'PUT', 'DELETE'];
 }
 
