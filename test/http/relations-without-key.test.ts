@@ -184,6 +184,16 @@ describe('a relation without a key', () => {
     });
   }
 
+  test('may have a history of records from when it had a key', async () => {
+    await service.sql`insert into vitrine_history (user_key, user_name, door, model, record, action, before, after)
+      values ('1', 'ada', 'api', 'plain', '7', 'update', '{"name":"x"}', '{"name":"y"}')`;
+    for (const path of ['', 'vitrine_history/', 'vitrine_history/1/']) {
+      const page = await ada.get(`/admin/${path}`);
+      assert.equal(page.status, 200, page.text);
+      assert.doesNotMatch(page.text, /\/admin\/plain\/[^-?"]/);
+    }
+  });
+
   test('has the order of the registry where it names one', async () => {
     const names = (await list('ranking/?limit=4')).map(({ name }) => name);
     assert.deepEqual(names, ['P29', 'P29', 'P28', 'P28']);

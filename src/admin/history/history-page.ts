@@ -120,6 +120,7 @@ export async function showChange(context: RecordContext): Promise<Reply> {
   const body = html`${changeView(change, context, labels)}
   ${
     resource &&
+    parseId(resource, record) !== undefined &&
     html`<p class="also">
       ${label !== undefined && html`<a href="${links.record(resource.name, record)}">The record</a>, `}
       <a href="${links.part(resource.name, record, 'history')}">its full history</a>

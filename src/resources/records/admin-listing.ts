@@ -126,7 +126,7 @@ export function createBrowsing(
     resource: AdminView,
     ids: ReadonlySet<string>,
   ): Promise<ReadonlyMap<string, string>> {
-    const all = [...ids];
+    const all = [...ids].filter((id) => parseId(resource, id) !== undefined);
     const parts: string[][] = [];
     while (all.length > 0) parts.push(all.splice(0, MAX_IDS_PER_QUERY));
     const query = `limit=${MAX_IDS_PER_QUERY}`;
