@@ -203,7 +203,7 @@ describe('entity tags', () => {
   });
 });
 
-test('a registry that outputs a column as another JSON value changes the tag', async () => {
+test('a registry that outputs other columns, or a column as another JSON value, changes the tag', async () => {
   const author: Resource = { model: 'author', primaryKey: { type: 'bigint' }, columns: {} };
   const registry = (columns: Readonly<Record<string, Resource['columns']>>): Resource[] => [
     author,
@@ -212,11 +212,12 @@ test('a registry that outputs a column as another JSON value changes the tag', a
   const numbers = registry({
     keys: { author: { type: 'foreignKey', references: 'author' } },
     names: { title: { type: 'string' } },
+    shown: { title: { type: 'string' } },
   });
   const texts = registry({
     keys: { author_id: { type: 'bigint' } },
     names: { title: { type: 'text', maxLength: 255 } },
-  });
+  }).concat({ model: 'shown', columns: { title: { type: 'string' } }, exclude: ['title'] });
   const service = await startService(numbers, {
     prepare: (sql) =>
       sql
@@ -224,6 +225,7 @@ test('a registry that outputs a column as another JSON value changes the tag', a
           `create table author (id bigserial primary key);
           create table keys (id serial primary key, author_id bigint not null references author on delete restrict);
           create table names (id serial primary key, title varchar(255) not null);
+          create table shown (like names including all); insert into shown (title) values ('x');
           insert into author default values;
           insert into keys (author_id) values (1);
           insert into names (title) values ('x')`,
@@ -239,6 +241,9 @@ test('a registry that outputs a column as another JSON value changes the tag', a
     const digits = await request(other.base, path, { headers });
     assert.equal(digits.status, 200);
     assert.notDeepEqual(digits.json, number.json);
+    const whole = { 'if-none-match': (await service.request('/api/shown/1/')).headers.get('etag') ?? '' };
+    assert.equal((await service.request('/api/shown/1/', { headers: whole })).status, 304);
+    assert.equal((await request(other.base, '/api/shown/1/', { headers: whole })).status, 200);
     const [before, now] = [
       await service.request('/api/names/1/'),
       await request(other.base, '/api/names/1/'),

@@ -69,11 +69,23 @@ const sealed: Resource = {
   readonly: ['inner'],
 };
 
+/** Its owner and another unique column are hidden. */
+const one: Resource = {
+  model: 'one',
+  columns: {
+    me: { type: 'foreignKey', references: 'user', unique: true },
+    code: { type: 'string', default: 'k', unique: true, null: true },
+  },
+  access: 'user',
+  owner: 'me',
+  exclude: ['me', 'code'],
+};
+
 describe('a refused write', () => {
   let service: TestService;
   let card1 = '';
   before(async () => {
-    service = await startService([user, team, card, diary, sealed, frozen]);
+    service = await startService([user, team, card, diary, sealed, frozen, one]);
     await service.addUser('ada');
     await service.addUser('bob');
     await service.addUser('root', { admin: true });
@@ -105,6 +117,16 @@ describe('a refused write', () => {
       assert.deepEqual([status, Object.keys(json.errors)], [409, [key]]);
     }
     assert.equal(await rows(), before);
+  });
+
+  test('names no column of a duplicate that the service or a default sets', async () => {
+    const post = (name: string, body: object): Promise<Answer> => send('POST', '/api/one/', body, name);
+    assert.equal((await post('ada', { code: 'a' })).status, 201);
+    assert.equal((await post('bob', {})).status, 201);
+    for (const answer of [await post('ada', { code: 'b' }), await post('root', {})])
+      assert.deepEqual([answer.status, answer.json.errors], [409, undefined]);
+    const sent = await post('root', { code: 'a' });
+    assert.deepEqual([sent.status, Object.keys(sent.json.errors)], [409, ['code']]);
   });
 
   test('has the text that the resource gives to a constraint, beside an excluded value', async () => {
