@@ -21,6 +21,8 @@ const RESOURCES: readonly Resource[] = [
     columns,
   },
   { model: 'hiding', access: 'user', columns, exclude: ['note'] },
+  { model: 'coded', access: 'user', columns: { code: { type: 'string', unique: true } }, exclude: ['code'] },
+  { model: 'dropbox', access: 'user', read: 'admin', columns: { code: { type: 'string', unique: true } } },
   { model: 'talking', access: 'user', columns, databaseErrors: 'shown' },
   { model: 'copied', access: 'user', columns, constraints: { one_copy: 'there is a copy of this note' } },
   { model: 'telling', access: 'user', columns, databaseErrors: 'shown' },
@@ -207,4 +209,36 @@ describe('an array of which the database refuses one record', () => {
       const twice = await post(model, [{ ...body, note: 'new' }, { note: 'new' }]);
       assert.deepEqual([twice.status, twice.json.errors], [409, undefined]);
     });
+
+  for (const model of ['coded', 'dropbox'])
+    test(`names the duplicates in a column that the caller may not read: ${model}`, async () => {
+      await service.sql`insert into ${service.sql(model)} (code) values ('taken')`;
+      const { status, json } = await post(
+        model,
+        ['same', 'same', 'taken', 'free'].map((code) => ({ code })),
+      );
+      const fault = ['another record has this value'];
+      assert.deepEqual(
+        [status, json.detail, json.errors],
+        [409, DUPLICATE, { '1.code': fault, '2.code': fault }],
+      );
+    });
+
+  test('names no duplicates of rows that a partial unique index leaves out', async () => {
+    await service.sql`insert into unlike (price, share) values (1, 8), (200, 9)`;
+    const { status, json } = await post('unlike', [
+      { price: 300, share: 8 },
+      { price: 300, share: 9 },
+    ]);
+    assert.deepEqual([status, Object.keys(json.errors)], [409, ['1.share']]);
+    assert.equal((await post('unlike', [{ price: 300, share: 8 }])).status, 201);
+  });
+
+  test('is checked until there are a hundred faults', async () => {
+    const records = Array.from({ length: 1_000 }, (_, index) => ({ [`no${index}`]: 1, other: 2 }));
+    const { status, json } = await post('offer', records);
+    assert.equal(status, 400);
+    assert.match(json.detail, /The records from position 50 on were not checked\.$/);
+    assert.equal(Object.keys(json.errors).length, 100);
+  });
 });

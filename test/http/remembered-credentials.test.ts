@@ -24,6 +24,7 @@ const WRITES: readonly [
   ['a POST of nothing', () => ['POST', '/api/box/', {}]],
   ['a POST of a value', () => ['POST', '/api/box/', { label: 'new' }]],
   ['a POST that references a record', (_, key) => ['POST', '/api/box/', { secret: key }]],
+  ['a POST of an array', () => ['POST', '/api/box/', [{}, { label: 'new' }]]],
   ['a PUT of nothing', (id) => ['PUT', `/api/box/${id}/`, {}]],
   ['a PUT of a value', (id) => ['PUT', `/api/box/${id}/`, { label: 'new' }]],
   ['a PUT that references a record', (id, key) => ['PUT', `/api/box/${id}/`, { secret: key }]],
