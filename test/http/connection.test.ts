@@ -1,10 +1,20 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, startService, type TestService } from '../support.ts';
-import { eventually } from './expect.ts';
+import { assertProblem, assertUnauthorized, eventually } from './expect.ts';
 import { requestText, wire, type Wire } from './wire.ts';
 import { after, before, describe, test } from 'node:test';
+
+const columns = { title: { type: 'text', null: true } } as const;
+const resources: Resource[] = [
+  user,
+  note,
+  { model: 'closed', columns, methods: ['GET'] },
+  { model: 'sealed', columns, methods: ['POST', 'DELETE'], access: 'default' },
+  { model: 'halved', columns, methods: ['GET', 'PUT'], access: 'user' },
+];
 
 const MAX_BODY = 1000;
 const json = (message: string): string => JSON.stringify({ message });
@@ -15,7 +25,7 @@ describe('connections', () => {
   const noteHeaders = { ...bob, 'content-type': 'application/json' };
   const open: Wire[] = [];
   before(async () => {
-    service = await startService([user, note], { maxBody: MAX_BODY });
+    service = await startService(resources, { maxBody: MAX_BODY });
     await service.addUser('bob');
   });
   after(async () => {
@@ -119,14 +129,16 @@ describe('connections', () => {
       }
   });
 
-  test('a body over MAX_BODY is 413 as shortDelay as its length is known', async () => {
-    const connection = start();
-    connection.send(requestText('POST', '/api/note/', { ...noteHeaders, 'content-length': '1001' }));
-    const answer = await connection.next();
-    assert.equal(answer?.status, 413);
-    assert.equal(answer.headers['content-type'], 'application/problem+json');
-    assert.equal(answer.headers['connection'], 'close');
-    assert.equal(await connection.rest(), '');
+  test('a body over MAX_BODY is 413 as soon as its length is known, with one Connection header', async () => {
+    for (const length of [MAX_BODY + 1, 1_000_000]) {
+      const connection = start();
+      connection.send(
+        requestText('POST', '/api/note/', { ...noteHeaders, 'content-length': String(length) }),
+      );
+      const received = await connection.rest();
+      assert.match(received, /^HTTP\/1\.1 413 [^]*\r\nContent-Type: application\/problem\+json\r\n/i);
+      assert.deepEqual(received.match(/\r\nConnection: .*/gi), ['\r\nConnection: close'], received);
+    }
   });
 
   test('an endless chunked body is 413 when it exceeds MAX_BODY, and the connection closes', async () => {
@@ -157,16 +169,6 @@ describe('connections', () => {
       connection.send(text);
       assert.equal((await connection.next())?.status, 413);
       assert.equal((await service.request(path)).status, 200);
-    }
-  });
-
-  test('a 413 has one Connection header', async () => {
-    for (const length of [MAX_BODY + 1, 1_000_000]) {
-      const connection = start();
-      connection.send(requestText('POST', '/api/note/', { ...bob, 'content-length': String(length) }, '{'));
-      const received = await connection.rest();
-      assert.match(received, /^HTTP\/1\.1 413 /);
-      assert.equal(received.match(/\r\nConnection:/gi)?.length, 1, received);
     }
   });
 
@@ -320,19 +322,6 @@ describe('connections', () => {
     }
   });
 
-  test('a URL of more than 32 KiB is 414, and headers of more are 431', async () => {
-    for (const length of [40_000, 200_000])
-      for (const [text, status] of [
-        [requestText('GET', `/${'x'.repeat(length)}`), 414],
-        [requestText('GET', '/healthz', { x: 'y'.repeat(length) }), 431],
-      ] as const) {
-        const connection = start();
-        connection.send(text);
-        assert.equal((await connection.next())?.status, status);
-        assert.equal(await connection.rest(), '');
-      }
-  });
-
   test('a malformed request is refused after the answers to earlier requests, and closes the connection', async () => {
     const health = requestText('GET', '/healthz');
     const chunked = requestText('POST', '/api/note/', { ...noteHeaders, 'transfer-encoding': 'chunked' });
@@ -360,24 +349,82 @@ describe('connections', () => {
     }
   });
 
-  test('CONNECT is refused after the answers to earlier requests', async () => {
+  const allowed: [path: string, status: number, allow: string | undefined][] = [
+    ['/api/note/', 405, 'GET, HEAD, POST, OPTIONS'],
+    ['/api/note', 405, 'GET, HEAD, POST, OPTIONS'],
+    ['/api/note/?message=x', 405, 'GET, HEAD, POST, OPTIONS'],
+    ['http://localhost/api/note/1/', 405, 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
+    ['/api/halved/', 405, 'GET, HEAD, OPTIONS'],
+    ['/api/sealed/', 405, 'POST, OPTIONS'],
+    ['/api/', 405, 'GET, HEAD, OPTIONS'],
+    ['/healthz', 405, 'GET, HEAD, OPTIONS'],
+    ['/admin/', 405, 'GET, HEAD, POST, OPTIONS'],
+    ['/admin/note/', 405, 'GET, HEAD, POST, OPTIONS'],
+    ['/', 405, 'GET, HEAD, OPTIONS'],
+    ['/api/nothing/', 404, undefined],
+    ['/api/note/1/x/', 404, undefined],
+  ];
+  for (const method of ['FOO', 'get', 'Get', 'GETS', 'PROPFOO', 'X-Y_1', 'PLAY', 'CONNECT']) {
+    test(`the method ${method} is 405 with the allowed methods, or 404`, async () => {
+      for (const [path, status, allow] of allowed) {
+        if (method === 'CONNECT' && path.startsWith('http:')) continue;
+        const connection = start();
+        connection.send(requestText(method, path, bob));
+        const answer = await connection.next();
+        assert.equal(answer?.status, status, path);
+        assert.equal(answer.headers['allow'], allow, path);
+        assert.equal(answer.headers['content-type'], 'application/problem+json');
+        assert.equal(answer.headers['x-content-type-options'], 'nosniff');
+        assert.equal(answer.headers['connection'], 'close');
+        // Node.js does not show whether there were credentials.
+        assert.equal(answer.headers['vary'], 'Authorization');
+        assert.equal(answer.headers['cache-control'], 'no-store');
+        assert.equal(JSON.parse(answer.body).status, status);
+        assert.equal(await connection.rest(), '');
+      }
+    });
+
+    test(`the method ${method} is answered after earlier requests`, async () => {
+      const connection = start();
+      const last = requestText(method, '/api/note/');
+      connection.send(
+        `${requestText('GET', '/api/note/?limit=1')}${requestText('POST', '/api/note/', noteHeaders, json(`before ${method}`))}${last}`,
+      );
+      const statuses = [await connection.next(), await connection.next(), await connection.next()];
+      assert.deepEqual(
+        statuses.map((answer) => answer?.status),
+        [200, 201, 405],
+      );
+      assert.equal(await connection.rest(), '');
+    });
+  }
+
+  test('CONNECT to another server is 404', async () => {
     const connection = start();
-    connection.send(requestText('GET', '/api/note/') + requestText('CONNECT', 'a:1'));
-    assert.equal((await connection.next())?.status, 200);
+    connection.send(requestText('CONNECT', 'example.org:443'));
     assert.equal((await connection.next())?.status, 404);
     assert.equal(await connection.rest(), '');
   });
 
-  test('a method that Node.js does not know is 405, or 404 for an unknown path', async () => {
-    for (const [path, status] of [
-      ['/api/note/', 405],
-      ['/nowhere', 404],
-    ] as const) {
-      const connection = start();
-      connection.send(requestText('BREW', path));
-      const answer = await connection.next();
-      assert.equal(answer?.status, status);
-      if (status === 405) assert.match(String(answer.headers['allow']), /GET/);
+  test('a write at the default level is 401 on every path of the resource', async () => {
+    for (const model of ['closed', 'sealed']) {
+      for (const path of [`/api/${model}/`, `/api/${model}/1/`, `/api/${model}/99`]) {
+        for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
+          for (const options of [{}, { user: 'bob' }])
+            assertUnauthorized(await service.request(path, { method, ...options }), `${method} ${path}`);
+        }
+        assertProblem(await service.request(path, { method: 'PURGE' }), 405);
+      }
     }
+    for (const [method, path] of [
+      ['PUT', '/api/halved/'],
+      ['DELETE', '/api/halved/1/'],
+      ['POST', '/api/note/1/'],
+      ['POST', '/api/'],
+    ] as const) {
+      assertProblem(await service.request(path, { method, user: 'bob' }), 405, `${method} ${path}`);
+    }
+    for (const method of ['POST', 'PUT', 'DELETE'])
+      assertProblem(await service.request('/api/nothing/', { method }), 404);
   });
 });
