@@ -8,6 +8,11 @@ import { after, before, describe, test } from 'node:test';
 
 const guarded: Resource = { model: 'guarded', columns: { name: { type: 'string' } }, access: 'user' };
 
+const CHANGES = [
+  ['deactivated', { active: false }],
+  ['given a new password', { password: 'none' }],
+] as const;
+
 describe('a write of a user who has changed', () => {
   let service: TestService;
   before(async () => {
@@ -18,10 +23,7 @@ describe('a write of a user who has changed', () => {
   const send = (method: string, path: string, body: object | undefined, user: string): Promise<Answer> =>
     service.request(path, { method, user, ...(body && { body }) });
 
-  for (const [kind, changed] of [
-    ['deactivated', { active: false }],
-    ['given a new password', { password: 'none' }],
-  ] as const)
+  for (const [kind, changed] of CHANGES)
     test(`does not wait for a locked record: ${kind}`, async () => {
       const name = kind.replace(/ .*/, '');
       const id = await service.addUser(name);
@@ -43,10 +45,7 @@ describe('a write of a user who has changed', () => {
       assert.equal(row?.['name'], 'contested');
     });
 
-  for (const [kind, changed] of [
-    ['deactivated', { active: false }],
-    ['given a new password', { password: 'none' }],
-  ] as const)
+  for (const [kind, changed] of CHANGES)
     test(`changes nothing if the user changes while the body arrives: ${kind}`, async () => {
       const name = `slow and ${kind}`;
       const id = await service.addUser(name);

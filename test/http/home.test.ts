@@ -9,11 +9,17 @@ import { after, before, describe, test } from 'node:test';
 
 const city: Resource = { model: 'city', columns: { name: { type: 'string' } }, methods: ['GET'] };
 
+const LEVELS = ['default', 'user', 'admin'] as const;
+/** A model for each pair of levels. */
+const pairs = LEVELS.flatMap((access) =>
+  LEVELS.map((read): Resource => ({ model: `${access}_${read}`, columns: note.columns, access, read })),
+);
+
 describe('the address /', () => {
   let service: TestService;
   let withoutUsers: TestService;
   before(async () => {
-    service = await startService([user, note], { access: 'admin' });
+    service = await startService([user, note, city, ...pairs], { access: 'user' });
     withoutUsers = await startService([city]);
   });
   after(() => Promise.all([service.close(), withoutUsers.close()]));
@@ -61,6 +67,26 @@ describe('the address /', () => {
     assertProblem(await withoutUsers.request('/admin/', { headers: html }), 404);
   });
 
+  test('leads to the list of resources, with their addresses and levels, also the level of ACCESS', async () => {
+    for (const path of ['/api/', '/api']) {
+      const { json } = await service.request(path);
+      const levels = json.resources.map(({ name, url, access, read }: Record<string, string>) => [
+        ...[name, url, access, read],
+      ]);
+      assert.deepEqual(levels, [
+        ['user', '/api/user/', 'admin', 'default'],
+        ['note', '/api/note/', 'user', 'default'],
+        ['city', '/api/city/', 'user', 'default'],
+        ...pairs.map(({ model, access, read }) => [model, `/api/${model}/`, access, read]),
+      ]);
+      for (const name of ['limit', 'page', 'ordering', 'name', 'note']) {
+        const answer = await service.request(`${path}?${name}=1`);
+        assertProblem(answer, 400);
+        assert.deepEqual(Object.keys(answer.json.errors), [name]);
+      }
+    }
+  });
+
   test('accepts GET alone, no parameters, and only these formats', async () => {
     const { headers, ...refused } = await service.request('/', { method: 'POST', body: {} });
     assert.deepEqual([refused.status, headers.get('allow')], [405, 'GET, HEAD, OPTIONS']);
@@ -68,44 +94,6 @@ describe('the address /', () => {
     assert.equal((await service.request('/', { method: 'OPTIONS' })).status, 204);
     assertProblem(await service.request('/?x=1'), 400);
     assertProblem(await service.request('/', { headers: { Accept: 'text/csv' } }), 406);
-  });
-});
-
-const word: Resource = { model: 'word', columns: { text: { type: 'string' } } };
-const LEVELS = ['default', 'user', 'admin'] as const;
-/** A model for each pair of levels. */
-const pairs = LEVELS.flatMap((access) =>
-  LEVELS.map((read): Resource => ({ ...word, model: `${access}_${read}`, access, read })),
-);
-
-describe('the list of resources', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, word, ...pairs], { access: 'user' });
-  });
-  after(() => service.close());
-
-  test('shows the levels for reading and for writing, also the level of ACCESS', async () => {
-    const { json } = await service.request('/api/');
-    const levels = json.resources.map(({ name, access, read }: Record<string, string>) => [
-      name,
-      access,
-      read,
-    ]);
-    assert.deepEqual(levels, [
-      ['user', 'admin', 'default'],
-      ['word', 'user', 'default'],
-      ...pairs.map(({ model, access, read }) => [model, access, read]),
-    ]);
-  });
-
-  test('accepts no parameters, with and without the last slash', async () => {
-    for (const path of ['/api/', '/api']) {
-      for (const name of ['limit', 'page', 'ordering', 'name', 'word']) {
-        const { status, json } = await service.request(`${path}?${name}=1`);
-        assert.deepEqual([status, Object.keys(json.errors ?? {})], [400, [name]], `${path}?${name}`);
-      }
-    }
   });
 });
 

@@ -25,27 +25,6 @@ describe('paths and methods', () => {
   });
   after(() => service.close());
 
-  test('/api/ lists the resources with their URLs and levels', async () => {
-    for (const path of ['/api/', '/api']) {
-      const { status, json } = await service.request(path);
-      assert.equal(status, 200);
-      assert.deepEqual(
-        json.resources.map(({ name, url, read, access }: Record<string, unknown>) => [
-          name,
-          url,
-          read,
-          access,
-        ]),
-        [
-          ['user', '/api/user/', 'default', 'admin'],
-          ['note', '/api/note/', 'default', 'user'],
-          ['plain', '/api/plain/', 'default', 'default'],
-          ...['sealed', 'inbox', 'token', 'ledger'].map((name) => [name, `/api/${name}/`, 'default', 'user']),
-        ],
-      );
-    }
-  });
-
   test('a path works the same without its last slash', async () => {
     for (const path of ['/api/note/', '/api/note/1/', '/api/note/99/', '/api/nothing/']) {
       const [slash, bare] = await Promise.all([service.request(path), service.request(path.slice(0, -1))]);
