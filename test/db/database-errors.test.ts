@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import postgres from 'postgres';
-import { createVitrine } from '../../src/index.ts';
+import { createVitrine, type Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { request, serverUrl, startService, type TestService } from '../support.ts';
 import { assertProblem, eventually } from '../http/expect.ts';
@@ -194,6 +194,13 @@ for (const [where, parameters] of [
     }
   });
 
+/** A view that shows whether PostgreSQL may compile the statement that reads it. */
+const SETTING: Resource = {
+  model: 'setting',
+  primaryKey: { type: 'integer', column: 'id' },
+  columns: { jit: { type: 'string', null: true } },
+};
+
 for (const [where, parameters] of [
   ['', {}],
   [
@@ -201,8 +208,8 @@ for (const [where, parameters] of [
     { options: '-c statement_timeout=60000 -c lock_timeout=0 -c TimeZone=Europe/Berlin -c jit=on' },
   ],
 ] as const)
-  test(`PostgreSQL ends a statement after 10 seconds, and a wait for a lock after 5${where}`, async () => {
-    const service = await startService([user, note], {
+  test(`PostgreSQL ends a statement after 10 seconds, and a wait for a lock after 5, and compiles none${where}`, async () => {
+    const service = await startService([user, note, SETTING], {
       parameters,
       prepare: (sql) =>
         sql.unsafe(`
@@ -213,7 +220,8 @@ for (const [where, parameters] of [
               current_setting('TimeZone'), current_setting('jit'));
             return new;
           end $$;
-        create trigger show_settings before insert on note for each row execute function show_settings()`),
+        create trigger show_settings before insert on note for each row execute function show_settings();
+        create view setting as select 1 as id, current_setting('jit')::varchar as jit`),
     });
     try {
       await service.addUser('bob');
@@ -223,6 +231,13 @@ for (const [where, parameters] of [
         body: { message: '' },
       });
       assert.equal(json.message, '10s 5s UTC off');
+      // After the first ones, a page is read on another connection.
+      for (let time = 0; time < 6; time += 1) {
+        const page = await service.request('/api/setting/?jit__ne=x');
+        assert.equal(page.json.objects[0].jit, 'off', `time ${time}`);
+      }
+      const headers = { accept: 'application/x-ndjson' };
+      assert.match((await service.request('/api/setting/', { headers })).text, /"jit":"off"/);
     } finally {
       await service.close();
     }
