@@ -1,4 +1,4 @@
-// Two foreign keys of several columns that share their columns, and refer to different tables.
+// Foreign keys that share their columns, and tables that share their name.
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { createDatabase } from '../support.ts';
@@ -22,37 +22,6 @@ const visit: Resource = {
   },
 };
 const RESOURCES = [place('room'), place('desk'), visit];
-
-describe('two foreign keys of the same columns', () => {
-  let service: WritableService;
-  before(async () => {
-    service = await startWith(RESOURCES);
-    await service.sql`insert into room values (1, 1), (1, 2), (1, 3)`;
-    await service.sql`insert into desk values (1, 1), (1, 4)`;
-    await service.sql`insert into visit (t, n) values (1, 1)`;
-  });
-  after(() => service.close());
-
-  const FAULT = ['there is no such record (t, n)'];
-  for (const n of [2, 4])
-    for (const [method, path, body, errors] of [
-      ['POST', 'visit', { t: 1, n }, { t: FAULT, n: FAULT }],
-      ['PUT', 'visit/1', { n }, { t: FAULT, n: FAULT }],
-      [
-        'POST',
-        'visit',
-        [
-          { t: 1, n: 1 },
-          { t: 1, n },
-        ],
-        { '1.t': FAULT, '1.n': FAULT },
-      ],
-    ] as const)
-      test(`names the columns of the one that is missing: ${method} ${JSON.stringify(body)}`, async () => {
-        const { status, json, text } = await service.send(method, `/api/${path}/`, body);
-        assert.deepEqual([status, json.errors], [400, errors], text);
-      });
-});
 
 test('the one that an existing table lacks is created, but not if the table has another in its place', async () => {
   const database = await createDatabase();

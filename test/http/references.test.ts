@@ -115,6 +115,12 @@ const RESOURCES: readonly Resource[] = [
   multi,
   worker,
   whole,
+  { model: 'desk', access: 'user', ...key },
+  // Two foreign keys of the same columns.
+  placed('twice', 'seat', {
+    columns: { room: part, no: part },
+    foreignKeys: { at_seat: seats('room', 'no'), at_desk: { ...seats('room', 'no'), references: 'desk' } },
+  }),
 ];
 const SCHEMA = `
   create table seat (room integer, no integer, primary key (room, no));
@@ -164,6 +170,10 @@ const SEVERAL: readonly Refusal[] = [
   ['PUT', 'node_view/1,1', { above: 9 }, PARENT],
   ['POST', 'odd_view', { constructor: 9, toString: 9 }, { constructor: [missing('constructor', 'toString')], toString: [missing('constructor', 'toString')] }],
   ['POST', 'filled', { no: 9 }, placeOf()],
+  ['POST', 'twice', { room: 1, no: 2 }, placeOf()],
+  ['POST', 'twice', { room: 1, no: 4 }, placeOf()],
+  ['POST', 'twice', [{ room: 1, no: 1 }, { room: 1, no: 4 }], placeOf('1.')],
+  ['PUT', 'twice/1', { no: 2 }, placeOf()],
   ['POST', 'half', { room: 1, no: 9 }, placeOf()],
   ['PUT', 'half/1', { room: 1, no: 9 }, placeOf()],
   ['PUT', 'half/1', { room: 9 }, { room: ABSENT }],
@@ -230,6 +240,7 @@ const STORED: readonly (readonly [method: string, path: string, body: object])[]
   ['POST', 'node_view', [{ room: 1, no: 3, above: 4 }, { room: 1, no: 4, above: 1 }]],
   ['POST', 'odd_view', { constructor: 1, toString: 1 }],
   ['POST', 'multi', { t1: 1, d1: 2, e1: 1, t2: 7 }],
+  ['POST', 'twice', { room: 1, no: 1 }],
   ['POST', 'worker', { t: 1, n: 7, boss: 7 }],
   ['POST', 'worker', [{ t: 1, n: 8, boss: 9 }, { t: 1, n: 9, boss: 8 }]],
   ['POST', 'whole', { t1: 1, d1: 2 }],
@@ -246,15 +257,17 @@ describe('a reference', () => {
       insert into unread (name) values ('One');
       insert into seat values (1, 1), (1, 2), (2, 2);
       insert into vault values (1, 1), (1, 2), (2, 2);
+      insert into desk values (1, 1), (1, 4);
       create table number (id integer primary key);
       alter table half add foreign key (loose) references number;`);
   });
   beforeEach(async () => {
     const again = PLACED.map((name) => `insert into ${name} (room, no, team_id) values (1, 1, 1);`).join('');
     await service.sql.unsafe(`
-      truncate ${PLACED.join()}, node, odd, multi, worker, whole, owned restart identity;
+      truncate ${PLACED.join()}, node, odd, multi, worker, whole, owned, twice restart identity;
       ${again}
       insert into node values (1, 1, null);
+      insert into twice (room, no) values (1, 1);
       insert into worker (t, n) values (1, 1);
       insert into multi (t1, d1, e1, t2, d2) values (1, 1, 1, 1, 1);`);
   });
