@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import type { Resource } from '../../src/index.ts';
+import { createVitrine, type Resource } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
-import { hiddenFields, logIn } from '../admin/support.ts';
+import { fieldsOf, hiddenFields, logIn, readable as textOf, type AdminAnswer } from '../admin/support.ts';
 import { createLoopback } from '../loopback.ts';
 import { closeIdleConnections } from '../send.ts';
-import { lockedOut, startService, type Answer, type Sql, type TestService } from '../support.ts';
+import { lockedOut, request, startService, type Answer, type Sql, type TestService } from '../support.ts';
 import { schemaFaults } from './openapi.ts';
 import { after, before, describe, test } from 'node:test';
 
@@ -14,87 +14,120 @@ const track = {
 } as const;
 const key = { type: 'integer', column: 'id' } as const;
 
-/** Relations over the table `track`, by what they are. */
+const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
+const CHANGED = { methods: ['GET', 'PUT', 'DELETE'] } as const;
+const name = { name: { type: 'string' } } as const;
+const view = (model: string, columns: Resource['columns'], more: Partial<Resource> = {}): Resource => ({
+  model,
+  access: 'user',
+  primaryKey: key,
+  columns,
+  ...more,
+});
+const HIDING = { exclude: ['secret'] };
+
+/** Views whose records have a number as their key. The triggers return other values than they store. */
+const NUMBERED = ['simple', 'above'];
+/** Relations that refuse a second record with a key, or make of it what the name says. */
+const KEYED = ['part', 'part_view', 'part_away', 'part_upsert', 'part_twice'];
+
+/** Relations over the table `track` by what they are, and views whose triggers write other tables. */
 const RESOURCES: readonly Resource[] = [
   ...shipped,
   {
     model: 'track',
     access: 'user',
     columns: { ...track, secret: { type: 'string', default: '' } },
-    exclude: ['secret'],
+    ...HIDING,
   },
-  {
-    model: 'plain_view',
-    access: 'user',
-    primaryKey: key,
-    columns: { ...track, doubled: { type: 'integer' } },
-  },
-  {
-    model: 'writable_view',
-    access: 'user',
-    primaryKey: key,
-    columns: { ...track, secret: { type: 'string', default: 'database' }, doubled: { type: 'integer' } },
-    exclude: ['secret'],
-    methods: ['GET', 'POST', 'PUT', 'DELETE'],
-  },
-  {
-    model: 'trigger_view',
-    access: 'user',
-    primaryKey: { type: 'string', column: 'name' },
-    columns: { total: { type: 'bigint', null: true } },
-    methods: ['GET', 'PUT', 'DELETE'],
-  },
-  {
-    model: 'joined_view',
-    access: 'user',
-    primaryKey: key,
-    columns: { name: { type: 'string' } },
-    methods: ['GET', 'PUT', 'DELETE'],
-  },
-  {
-    model: 'hiding_view',
-    access: 'user',
-    primaryKey: key,
-    columns: { name: { type: 'string' }, secret: { type: 'string' } },
-    exclude: ['secret'],
-    methods: ['GET', 'PUT', 'DELETE'],
-    admin: { exclude: ['secret'] },
-  },
+  view('plain_view', { ...track, doubled: { type: 'integer' } }),
+  view(
+    'writable_view',
+    { ...track, secret: { type: 'string', default: 'database' }, doubled: { type: 'integer' } },
+    { ...HIDING, methods: METHODS },
+  ),
+  view(
+    'trigger_view',
+    { total: { type: 'bigint', null: true } },
+    { ...CHANGED, primaryKey: { type: 'string', column: 'name' } },
+  ),
+  view('joined_view', name, CHANGED),
+  view('hiding_view', { ...name, secret: { type: 'string' } }, { ...HIDING, ...CHANGED, admin: HIDING }),
   { model: 'further', table: 'track', access: 'user', columns: { ...track }, methods: ['GET'] },
-  { model: 'unrecorded', access: 'user', columns: { name: { type: 'string' } }, history: false },
-  { model: 'track_totals', access: 'user', primaryKey: key, columns: { ...track } },
-  { model: 'unready', primaryKey: key, columns: { name: { type: 'string' } } },
-  {
-    model: 'foreign_track',
-    access: 'user',
-    primaryKey: key,
-    columns: { ...track, secret: { type: 'string' } },
-    exclude: ['secret'],
-    methods: ['GET', 'POST', 'PUT', 'DELETE'],
-  },
-  { model: 'away', primaryKey: key, columns: { name: { type: 'string' } } },
+  { model: 'unrecorded', access: 'user', columns: name, history: false },
+  view('track_totals', { ...track }),
+  view('unready', name, { access: 'default' }),
+  view('foreign_track', { ...track, secret: { type: 'string' } }, { ...HIDING, methods: METHODS }),
+  view('away', name, { access: 'default' }),
   {
     model: 'counted',
     access: 'user',
-    columns: { name: { type: 'string' }, revision: { type: 'bigint', default: 0 } },
+    columns: { ...name, revision: { type: 'bigint', default: 0 } },
     exclude: ['revision'],
     version: 'revision',
   },
-  {
-    model: 'doubles',
-    access: 'user',
-    primaryKey: key,
-    columns: { name: { type: 'string' } },
-    methods: ['GET', 'PUT', 'DELETE'],
-    admin: { hidden: true },
-  },
-  { model: 'slow_view', primaryKey: key, columns: { name: { type: 'string' }, waited: { type: 'text' } } },
-  {
-    model: 'linked_view',
-    primaryKey: key,
-    columns: { track: { type: 'foreignKey', references: 'track', onDelete: 'cascade' } },
-  },
+  view('doubles', name, { ...CHANGED, admin: { hidden: true } }),
+  view('slow_view', { ...name, waited: { type: 'text' } }, { access: 'default' }),
+  view(
+    'linked_view',
+    { track: { type: 'foreignKey', references: 'track', onDelete: 'cascade' } },
+    { access: 'default' },
+  ),
+  { model: 'film', access: 'user', columns: { title: { type: 'string' } } },
+  // A view of two tables, which has no unique index and cannot be written without triggers.
+  view(
+    'joined',
+    { film_id: { type: 'integer' }, actor: { type: 'string' }, title: { type: 'string', null: true } },
+    { primaryKey: { columns: ['film_id', 'actor'] }, readonly: ['title'], methods: METHODS },
+  ),
+  ...NUMBERED.map((model) =>
+    view(
+      model,
+      { name: { type: 'string', null: true }, extra: { type: 'string', null: true } },
+      { methods: METHODS },
+    ),
+  ),
+  ...KEYED.map((model) =>
+    view(model, name, { primaryKey: { type: 'string', column: 'code' }, methods: METHODS }),
+  ),
 ];
+
+/** Tables behind views that triggers write. */
+const WRITTEN = `
+  create table film (id integer primary key generated by default as identity, title varchar(255) not null);
+  insert into film (title) select 'Film ' || n from generate_series(1, 9) n;
+  create table casting (film_id integer references film, actor varchar(255), primary key (film_id, actor));
+  create view joined as select c.film_id, c.actor, f.title from casting c join film f on f.id = c.film_id;
+  create function write_casting() returns trigger language plpgsql as $$ begin
+    if tg_op = 'DELETE' then delete from casting where film_id = old.film_id and actor = old.actor; return old; end if;
+    if tg_op = 'INSERT' then insert into casting values (new.film_id, new.actor); end if;
+    return new;
+  end $$;
+  create trigger write_casting instead of insert or update or delete on joined
+    for each row execute function write_casting();
+  create table base (id integer primary key generated always as identity, name varchar(255), extra varchar(255) default 'stored');
+  create view simple as select id, name, extra from base;
+  create view above as select id, name, extra from simple;
+  create function write_base() returns trigger language plpgsql as $$ begin
+    if tg_op = 'UPDATE' then update base set name = upper(new.name) where id = new.id; return new; end if;
+    insert into base (name) values (new.name) returning id into new.id; return new;
+  end $$;
+  create trigger write_base instead of insert or update on simple for each row execute function write_base();`;
+const PARTS = `
+  create table part (code varchar(255) primary key, name varchar(255) not null);
+  create view part_view as select * from part;
+  create view part_upsert as select * from part;
+  create function write_part() returns trigger language plpgsql as $$ begin
+    if tg_table_name = 'part_view' then insert into part values (new.code, new.name); return new; end if;
+    insert into part values (new.code, new.name) on conflict (code) do update set name = excluded.name; return new;
+  end $$;
+  create trigger write_part instead of insert on part_view for each row execute function write_part();
+  create trigger write_part instead of insert on part_upsert for each row execute function write_part();
+  create table part_rows (code varchar(255), name varchar(255));
+  create view part_twice as select * from part_rows;
+  create foreign table part_away (code varchar(255) not null, name varchar(255) not null)
+    server loopback options (table_name 'part');
+  insert into part values ('a', 'first'); insert into part_rows values ('a', 'first');`;
 
 async function prepare(sql: Sql): Promise<void> {
   await sql.unsafe(`
@@ -144,6 +177,8 @@ async function prepare(sql: Sql): Promise<void> {
     create table behind (id integer not null, name varchar(255) not null, seconds integer);
     create foreign table parted_away partition of parted for values in (2) server loopback options (table_name 'behind');
   `);
+  await sql.unsafe(WRITTEN);
+  await sql.unsafe(PARTS);
   await sql`insert into parted values (1, 'here', 1), (2, 'away', 2)`;
 }
 
@@ -484,7 +519,6 @@ describe('views and foreign tables', () => {
   });
 
   test('all processes on a database make the same tags', async () => {
-    const { createVitrine } = await import('../../src/index.ts');
     const other = await createVitrine({
       databaseUrl: service.url,
       resources: RESOURCES,
@@ -492,11 +526,93 @@ describe('views and foreign tables', () => {
       log: () => undefined,
     });
     const { url } = await other.start();
-    const { request } = await import('../support.ts');
     const here = (await get('/api/plain_view/2/')).headers.get('etag');
     const there = (await request(url, '/api/plain_view/2/')).headers.get('etag');
     closeIdleConnections(url);
     await other.close();
     assert.equal(here, there);
   });
+
+  const NEW = { 'If-None-Match': '*' };
+
+  for (const [method, path, body, headers] of [
+    ['POST', '/api/joined/', { film_id: 1, actor: 'K' }, {}],
+    ['PUT', '/api/joined/2,K/', {}, NEW],
+  ] as const)
+    test(`${method} of a view with INSTEAD OF triggers creates a record with a key of several columns, and returns it as stored`, async () => {
+      const made = await send(method, path, body, headers);
+      assert.equal(made.status, 201, made.text);
+      const found = await service.request(made.headers.get('location') ?? '');
+      assert.deepEqual([found.status, found.text], [200, made.text]);
+      assert.match(made.json.title, /^Film \d$/);
+      assert.equal(made.headers.get('etag'), found.headers.get('etag'));
+    });
+
+  for (const name of NUMBERED)
+    test(`${name}: every answer to a write is the record as stored, with its tag`, async () => {
+      const assertStored = async (answer: Answer, path: string, extra: object): Promise<void> => {
+        const found = await service.request(path);
+        assert.deepEqual([answer.json, answer.headers.get('etag')], [found.json, found.headers.get('etag')]);
+        assert.deepEqual(answer.json, { id: answer.json.id, extra: 'stored', ...extra });
+      };
+      const made = await send('POST', `/api/${name}/`, { name: 'new' });
+      assert.equal(made.status, 201, made.text);
+      const path = made.headers.get('location') ?? '';
+      await assertStored(made, path, { name: 'new' });
+      const tag = { 'If-Match': made.headers.get('etag') ?? '' };
+      await assertStored(await send('PUT', path, { name: 'newer' }, tag), path, { name: 'NEWER' });
+      const many = await send('POST', `/api/${name}/`, [{ name: 'one' }, { extra: 'x' }, { name: 'two' }]);
+      assert.deepEqual(
+        many.json.map(({ name: one, extra }: { name: string; extra: string }) => [one, extra]),
+        [
+          ['one', 'stored'],
+          [null, 'stored'],
+          ['two', 'stored'],
+        ],
+      );
+    });
+
+  test('a view with INSTEAD OF triggers gets new records from the form and from an import of the admin area', async () => {
+    const ada = await logIn(service, 'ada');
+    const form = await ada.get('/admin/joined/-/add/');
+    const added = await ada.post('/admin/joined/-/add/', { ...fieldsOf(form), film_id: '3', actor: 'form' });
+    assert.equal(added.status, 303, textOf(added));
+    const upload = (fields: Record<string, string>): Promise<AdminAnswer> => {
+      const file = new FormData();
+      for (const [name, value] of Object.entries(fields)) file.append(name, value);
+      return ada.upload('/admin/joined/-/import/', file);
+    };
+    const preview = await upload({ _text: 'film_id,actor\r\n4,file\r\n' });
+    const hidden = (name: string): string =>
+      new RegExp(`name="${name}" value="([^"]*)"`).exec(preview.text)?.[1] ?? '';
+    const imported = await upload({ _csv: hidden('_csv'), _digest: hidden('_digest') });
+    assert.equal(imported.status, 303, textOf(preview));
+    const rows = await service.sql`select from casting where (film_id, actor) in ((3, 'form'), (4, 'file'))`;
+    assert.equal(rows.length, 2);
+  });
+
+  for (const model of KEYED) {
+    test(`${model}: a PUT with If-None-Match: * of a key that is there is 412 and changes nothing`, async () => {
+      const headers = { 'If-None-Match': '*' };
+      const answer = await send('PUT', `/api/${model}/a/`, { name: 'second' }, headers);
+      assert.deepEqual(
+        [answer.status, answer.json.detail],
+        [412, 'There is a record with this key already.'],
+      );
+      assert.deepEqual((await send('PUT', `/api/${model}/a/`, {}, headers)).json.errors, {
+        name: ['is required'],
+      });
+      const { json } = await service.request(`/api/${model}/`);
+      assert.deepEqual(json.objects, [{ id: 'a', name: 'first' }]);
+    });
+    if (/upsert|twice/.test(model)) continue;
+
+    test(`${model}: a POST of a key that is there is 409 with one text, alone and in an array`, async () => {
+      const record = { id: 'a', name: 'second' };
+      for (const body of [record, [record]]) {
+        const { status, json } = await send('POST', `/api/${model}/`, body);
+        assert.deepEqual([status, json.detail], [409, 'A record with the same value already exists.']);
+      }
+    });
+  }
 });
