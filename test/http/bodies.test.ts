@@ -100,7 +100,7 @@ describe('a body', () => {
           type: 'image/png',
         },
         { name: 'data', content: JSON_TEXT },
-        { name: 'note', content: 'x' },
+        { name: 'database', content: 'x' },
       ]),
     ],
     [

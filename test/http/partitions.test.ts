@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { fieldsOf, logIn, readable } from '../admin/support.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
 import { after, before, describe, test } from 'node:test';
 
@@ -45,7 +44,7 @@ describe('a partitioned table', () => {
   let service: TestService;
   before(async () => {
     service = await startService(RESOURCES, { prepare: (sql) => sql.unsafe(SCHEMA) });
-    await service.addUser('ada', { admin: true });
+    await service.addUser('ada');
     await service.sql.unsafe(LATER);
   });
   after(() => service.close());
@@ -79,13 +78,5 @@ describe('a partitioned table', () => {
       { region: 'south', code: 7 },
     ]);
     assert.deepEqual([status, json.errors], [400, { '1.region': missing, '1.code': missing }]);
-  });
-
-  test('the form of the admin area marks the fields of a duplicate', async () => {
-    const ada = await logIn(service, 'ada');
-    const form = await ada.get('/admin/plan/-/add/');
-    const answer = await ada.post('/admin/plan/-/add/', { ...fieldsOf(form), region: 'south', code: '1' });
-    assert.equal(answer.status, 409);
-    assert.match(readable(answer), /Region \* another record has this value/i);
   });
 });

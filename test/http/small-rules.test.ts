@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { hiddenFields, logIn } from '../admin/support.ts';
-import { basic, startService, type TestService } from '../support.ts';
+import { startService, type TestService } from '../support.ts';
 import { after, before, test } from 'node:test';
 
 const note: Resource = {
@@ -84,15 +84,6 @@ test('a new record needs its foreign key, and the name of a column in the databa
   assert.equal(unknown.status, 400);
   assert.deepEqual(Object.keys(unknown.json.errors), ['theme']);
   assert.equal((await post({ author_id: 1, topic: 'x' })).status, 201);
-});
-
-test('a form field whose name only begins with data is ignored', async () => {
-  const form = new FormData();
-  form.append('data', JSON.stringify({ message: 'form' }));
-  form.append('database', 'x');
-  const headers = { authorization: basic('ada', 'pw-ada') };
-  const answer = await fetch(`${service.base}/api/note/`, { method: 'POST', headers, body: form });
-  assert.equal(answer.status, 201);
 });
 
 test('all faults of one field are listed', async () => {
