@@ -1,6 +1,7 @@
 // Keys and foreign keys of several columns, in the API and the admin area.
 import fc from 'fast-check';
 import assert from 'node:assert/strict';
+import { fieldsOf, logIn, readable, type Browser } from '../admin/support.ts';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { startService, type Answer, type TestService } from '../support.ts';
@@ -16,6 +17,7 @@ const casting: Resource = {
     actor: { type: 'string' },
     film: { type: 'foreignKey', references: 'film', onDelete: 'cascade' },
   },
+  admin: { label: '{actor} in {film__title}' },
 };
 const award: Resource = {
   model: 'award',
@@ -27,6 +29,16 @@ const award: Resource = {
   },
   foreignKeys: { casting: { columns: ['film_id', 'actor'], references: 'casting', onDelete: 'setNull' } },
   admin: { label: '{name} ({casting__role})' },
+};
+/** The foreign key has a column that the API and the admin area do not show. */
+const covert: Resource = { ...award, model: 'covert', exclude: ['actor'], admin: { exclude: ['actor'] } };
+const listed: Resource = { ...award, model: 'listed', admin: { list: ['name', 'casting'], filters: [] } };
+const secret: Resource = { ...casting, model: 'secret', read: 'user' };
+const deep: Resource = {
+  ...award,
+  model: 'deep',
+  foreignKeys: { secret: { columns: ['film_id', 'actor'], references: 'secret' } },
+  admin: {},
 };
 const reading: Resource = {
   model: 'reading',
@@ -85,7 +97,22 @@ const level: Resource = {
   columns: { floor: { type: 'integer' }, kind: { type: 'string', default: 'plain' } },
   readonly: ['kind'],
 };
-const RESOURCES = [user, film, casting, award, reading, line, owned, code, translation, level];
+const RESOURCES = [
+  user,
+  film,
+  casting,
+  award,
+  covert,
+  listed,
+  secret,
+  deep,
+  reading,
+  line,
+  owned,
+  code,
+  translation,
+  level,
+];
 
 const READINGS = `
   create table reading (
@@ -114,7 +141,7 @@ describe('keys of several columns', () => {
   let service: TestService;
   before(async () => {
     service = await startService(RESOURCES, { prepare: (sql) => sql.unsafe(READINGS) });
-    await service.addUser('ada');
+    await service.addUser('ada', { admin: true });
     await service.addUser('eve');
     await service.sql`insert into film (title) select 'Film ' || n from generate_series(1, 5) n`;
   });
@@ -503,6 +530,119 @@ describe('keys of several columns', () => {
       assert.equal((await send('DELETE', '/api/casting/1,Ann/')).status, 200);
       const [row] = await service.sql`select film_id, actor from award`;
       assert.deepEqual({ ...row }, { film_id: null, actor: null });
+    });
+  });
+
+  describe('that foreign keys refer to, for readers and in the admin area:', () => {
+    let admin: Browser;
+    before(async () => {
+      admin = await logIn(service, 'ada');
+      await service.sql.unsafe(`
+        truncate award restart identity; delete from casting;
+        insert into casting (film_id, actor, role) values (1, 'Weaver, S.', 'Ripley'), (2, 'Pryce', 'Sam');
+        insert into award (name, film_id, actor) values ('Saturn', 1, 'Weaver, S.'), ('None', 2, null);
+        insert into listed (name, film_id, actor) values ('Saturn', 1, 'Weaver, S.')`);
+    });
+
+    const parametersOf = async (
+      model: string,
+      as?: string,
+    ): Promise<{ name: string; description: string }[]> => {
+      const { json } = await service.request('/api/openapi.json', as === undefined ? {} : { user: as });
+      return json.paths[`/api/${model}`].get.parameters;
+    };
+
+    const documented: [model: string, as: string | undefined, has: readonly string[], lacks: RegExp][] = [
+      [
+        'award',
+        undefined,
+        ['casting', 'casting__in', 'casting__is', 'casting__role', 'casting__film'],
+        /__id$/,
+      ],
+      ['covert', undefined, ['film_id'], /casting/],
+      ['deep', undefined, ['secret'], /secret__role/],
+      ['deep', 'ada', ['secret', 'secret__role__ilike'], /__id$/],
+    ];
+    for (const [model, as, has, lacks] of documented)
+      test(`are parameters of ${model} for ${as ?? 'anonymous callers'}, and work as filters`, async () => {
+        const parameters = await parametersOf(model, as);
+        const names = parameters.flatMap(({ name }) => name ?? []);
+        for (const name of has) {
+          assert.ok(names.includes(name), name);
+          const value = name.endsWith('is')
+            ? 'null'
+            : name.includes('film')
+              ? '1'
+              : name.endsWith('in')
+                ? '"1,x"'
+                : '1,x';
+          const answer = await service.request(`/api/${model}/?${name}=${value}`, as ? { user: as } : {});
+          assert.equal(answer.status, 200, answer.text);
+        }
+        assert.ok(!names.some((name) => lacks.test(name)));
+        const ordering = parameters.find(({ name }) => name === 'ordering')?.description ?? '';
+        assert.equal(/\b(casting|secret)\b/.test(ordering), model !== 'covert', ordering);
+      });
+
+    test('make credentials count where they lead to a resource for users', async () => {
+      const { json } = await service.request('/api/openapi.json');
+      assert.deepEqual(json.paths['/api/deep'].get.security, [{}, { user: [] }]);
+      assert.deepEqual(json.paths['/api/award'].get.security, []);
+    });
+
+    const named = [
+      'casting=1,Weaver%252C%2520S.',
+      'casting_id=1,Weaver%252C%2520S.',
+      'casting_id__role=Ripley',
+    ];
+    for (const query of [...named, '-casting_id__is=null', 'casting_id__in="1,Weaver%252C%2520S."'])
+      test(`are filters with and without _id: ${query}`, async () => {
+        const { status, json, text } = await service.request(`/api/award/?${query}&ordering=-casting_id`);
+        assert.equal(status, 200, text);
+        assert.deepEqual(
+          json.objects.map(({ name }: { name: string }) => name),
+          ['Saturn'],
+        );
+      });
+
+    const headers = { Accept: 'text/html' };
+    test('are among the filters of the pages of the API', async () => {
+      const page = await service.request('/api/award/', { headers });
+      assert.match(page.text, /<code>casting<\/code>/);
+      assert.doesNotMatch((await service.request('/api/covert/', { headers })).text, /<code>casting/);
+    });
+
+    test('are filters of the admin area by a related record', async () => {
+      const list = await admin.get('/admin/award/');
+      assert.match(list.text, /href="\/admin\/award\/\?_filter=casting"/);
+      const form = await admin.get('/admin/award/?_filter=casting');
+      assert.match(readable(form), /Weaver, S\. in Film 1/);
+      const fields = { ...fieldsOf(form), _how: 'eq', _value: '1,Weaver%2C%20S.' };
+      const filtered = await admin.get(`/admin/award/-/filter/?${new URLSearchParams(fields).toString()}`);
+      const found = readable(await admin.follow(filtered));
+      assert.match(found, /Casting is Weaver, S\. in Film 1.*Saturn/);
+      assert.doesNotMatch(found, /None/);
+      assert.doesNotMatch((await admin.get('/admin/covert/')).text, /_filter=casting/);
+    });
+
+    test('are links to the related record, in lists and forms of the admin area', async () => {
+      const link = /<a href="(\/admin\/casting\/[^"]*)"[^>]*>Weaver, S\. in Film 1<\/a>/;
+      for (const path of ['/admin/award/', '/admin/award/1/', '/admin/listed/', '/admin/listed/1/']) {
+        const page = await admin.get(path);
+        const [, target = ''] = link.exec(page.text) ?? [];
+        assert.notEqual(target, '', `${path}: ${page.text}`);
+        assert.match(readable(await admin.get(target)), /Weaver, S\. in Film 1/);
+      }
+      assert.doesNotMatch((await admin.get('/admin/award/2/')).text, /href="\/admin\/casting\/[^"?]/);
+      const sorted = await admin.get('/admin/listed/?ordering=casting__actor');
+      assert.equal(sorted.status, 200);
+      const form = await admin.get('/admin/award/1/');
+      const saved = await admin.post('/admin/award/1/', { ...fieldsOf(form), name: 'Saturn Award' });
+      assert.equal(saved.status, 303, readable(saved));
+      await admin.post('/admin/award/1/', {
+        ...fieldsOf(await admin.get('/admin/award/1/')),
+        name: 'Saturn',
+      });
     });
   });
 });
