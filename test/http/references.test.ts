@@ -186,6 +186,7 @@ const SEVERAL: readonly Refusal[] = [
   ['PUT', 'multi/1', { ...SENT, tenant: 7 }, { tenant: ABSENT, ...ALL }],
   ['POST', 'multi', { ...SENT, count: 'x' }, { count: NUMBER, ...ALL }],
   ['POST', 'multi', { ...SENT, e1: 'x' }, { e1: NUMBER, t1: [ONE], d1: [ONE], t2: [THREE], d2: [THREE] }],
+  ['PUT', 'multi/1', { t1: 9, e1: 'x' }, { e1: NUMBER, t1: [ONE], d1: [ONE] }],
   ['POST', 'multi', { ...SENT, t2: null }, FIRST],
   ['POST', 'multi', [{ t1: 1, d1: 1 }, { t1: 9, d1: 9, e1: 1 }, { t2: 8, d2: 8 }, { t2: 8 }],
     { '1.t1': [ONE, TWO], '1.d1': [ONE], '1.e1': [TWO], '2.t2': [THREE], '2.d2': [THREE] }],
