@@ -57,6 +57,9 @@ test('typed hostile text is escaped in forms with errors and in messages', async
       { _text: text },
       { _text: `name,${text}\n1,2\n` },
       { _text: `id,name\n"${text.replaceAll('"', '""')}",x\n` },
+      { _text: `name,note\nnew,"${text.replaceAll('"', '""')}"\n` },
+      { _text: `id,note\n${site.ids[0]},"${text.replaceAll('"', '""')}"\n` },
+      { _text: `id,note\n${site.ids[0]},calm\n` },
     ])
       assertEscaped(await ada.post('/admin/thing/-/import/', fields), `import ${text}`);
     const bulk = { _action: 'delete', _state: `note=${encodeURIComponent(text)}`, _all: '1' };
