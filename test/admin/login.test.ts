@@ -129,45 +129,35 @@ describe('after the login, the browser', () => {
       assert.equal(await locationAfterLogin(location.slice(LOGIN.length)), path);
     });
 
-  test('is not redirected to an address that would make the head of the answer long', async () => {
-    const { status, headers } = await openBrowser(service).get(`/admin/thing/?name=${'x'.repeat(7500)}`);
-    assert.equal(status, 303);
-    // nginx reads the head of an answer into 4 KB.
-    assert.ok([...headers].join().length < 3500, [...headers].join());
-  });
-
   const HOSTILE = [
     '//evil.example', '/\\evil.example', '\\/evil.example', 'https://evil.example', 'https:evil.example', 'javascript:alert(1)',
     '/admin//evil.example/../../..', '/admin/../api/', '/admin/..//evil.example', '/admin/%2e%2e/api/', '/admin/.%2E/', '/admin/\\..\\..',
     '/admin/\t/x', '\t//evil.example', '/admin/\r\nSet-Cookie: a=b', '/administrator/', '/admin', ' /admin/', '/api/', 'admin/', '@evil.example', '/admin/x y',
   ]; // prettier-ignore
-  for (const next of HOSTILE) {
-    test(`is not redirected to ${JSON.stringify(next)}`, async () => {
-      for (const location of [
-        await locationAfterLogin(`?next=${encodeURIComponent(next)}`),
-        await (async () => {
-          const browser = openBrowser(service);
-          await browser.get(LOGIN);
-          return (await browser.post(LOGIN, { username: 'ada', password: 'pw-ada', next })).location ?? '';
-        })(),
-      ]) {
+  test('is not redirected to another site, or out of the admin area', async () => {
+    for (const next of HOSTILE) {
+      const browser = openBrowser(service);
+      await browser.get(LOGIN);
+      const { location: typed = '' } = await browser.post(LOGIN, {
+        username: 'ada',
+        password: 'pw-ada',
+        next,
+      });
+      for (const location of [typed, await locationAfterLogin(`?next=${encodeURIComponent(next)}`)]) {
         const { origin, pathname } = new URL(location, service.base);
-        assert.equal(origin, service.base);
-        assert.match(pathname, /^\/admin\//);
-        assert.doesNotMatch(location, /evil|\\|\.\./);
+        assert.equal(origin, service.base, next);
+        assert.match(pathname, /^\/admin\//, next);
+        assert.doesNotMatch(location, /evil|\\|\.\./, next);
       }
-    });
-  }
+    }
+  });
 
   test('is redirected to the percent-encoded address', async () => {
-    assert.equal(
-      await locationAfterLogin(`?next=${encodeURIComponent('/admin/thing/é\u2028€\u0001/')}`),
-      '/admin/',
-    );
-    assert.equal(
-      await locationAfterLogin(`?next=${encodeURIComponent('/admin/thing/é€\u0001/')}`),
-      '/admin/thing/%C3%A9%E2%82%AC%01/',
-    );
+    for (const [next, expected] of [
+      ['/admin/thing/é\u2028€\u0001/', '/admin/'],
+      ['/admin/thing/é€\u0001/', '/admin/thing/%C3%A9%E2%82%AC%01/'],
+    ] as const)
+      assert.equal(await locationAfterLogin(`?next=${encodeURIComponent(next)}`), expected);
   });
 });
 
@@ -219,19 +209,6 @@ describe('the account page', () => {
     assert.deepEqual({ ...row }, { user_name: 'emil', after: '{"password":true}' });
   });
 
-  test('returns 429 after ten wrong passwords', async () => {
-    await service.addUser('finn', { admin: true });
-    const browser = await logIn(service, 'finn');
-    const from = fromNewAddress();
-    for (let count = 0; count < 10; count += 1) {
-      const fields = { _current: `wrong ${count}`, _password: NEW, _repeat: NEW };
-      assert.equal((await browser.post(ACCOUNT, fields, from)).status, 400);
-    }
-    const refused = await browser.post(ACCOUNT, { _current: 'wrong', _password: NEW, _repeat: NEW }, from);
-    assert.equal(refused.status, 429);
-    assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d?$/);
-  });
-
   test('lists the active sessions of the user and can end the others', async () => {
     await service.addUser('gina', { admin: true });
     const [stale, there, here] = [
@@ -257,11 +234,6 @@ describe('the redirect to the login', () => {
   const query = (length: number): string => `?name__ilike=${'%25'.repeat(length / 3)}`;
   const headLength = ({ headers }: AdminAnswer): number =>
     [...headers].reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0);
-
-  test('keeps the query of the requested page', async () => {
-    const answer = await openBrowser(service).get(`/admin/thing/${query(300)}`);
-    assert.equal(answer.location, `/admin/-/login/?next=${encodeURIComponent(`/admin/thing/${query(300)}`)}`);
-  });
 
   test('drops a query or a path that would make the headers too long for a proxy', async () => {
     for (const length of [3000, 8100]) {

@@ -1,3 +1,4 @@
+// Changes of the powers, names and passwords of admins need the current password.
 import assert from 'node:assert/strict';
 import { fromNewAddress, stopClock } from '../http/expect.ts';
 import { startService, type TestService } from '../support.ts';
@@ -62,14 +63,6 @@ test('setting the password of an admin needs the current password, that of anoth
   const page = await ada.get(`/admin/user/${plain}/password/`);
   assert.doesNotMatch(page.text, /_current/);
   assert.equal((await ada.post(`/admin/user/${plain}/password/`, NEW)).status, 303);
-});
-
-test('setting the own password on the page of the user needs the current password', async () => {
-  const id = await service.addUser('cleo', { admin: true });
-  const cleo = await logIn(service, 'cleo');
-  const path = `/admin/user/${id}/password/`;
-  assert.deepEqual(invalidFields(await cleo.post(path, NEW)), ['_current']);
-  assert.equal((await cleo.post(path, { ...NEW, _current: 'pw-cleo' })).status, 303);
 });
 
 test('promoting, demoting and deactivating an admin needs the current password', async () => {
@@ -195,15 +188,23 @@ test('an import that renames a user needs the current password, one that repeats
   await assertConfirmed(path, hiddenFields(renaming, 'record'), () => rowOf(id));
 });
 
-test('returns 429 after ten wrong passwords from an address', async () => {
+test('the 11th wrong password from an address is 429, on each page that asks for it', async () => {
   const id = await service.addUser('ina', { admin: true });
-  const address = fromNewAddress();
-  const path = `/admin/user/${id}/password/`;
-  for (let count = 0; count < 10; count += 1)
-    assert.equal((await ada.post(path, { ...NEW, _current: `wrong ${count}` }, address)).status, 400);
-  for (const current of ['wrong', 'pw-ada']) {
-    const refused = await ada.post(path, { ...NEW, _current: current }, address);
-    assert.equal(refused.status, 429);
-    assert.deepEqual(invalidFields(refused), ['_current']);
+  const deletion = hiddenFields(await ada.get(`/admin/user/${id}/delete/`), 'confirm');
+  for (const [path, fields] of [
+    [`/admin/user/${id}/password/`, NEW],
+    [`/admin/user/${id}/delete/`, deletion],
+    ['/admin/-/account/', NEW],
+  ] as const) {
+    const address = fromNewAddress();
+    for (let count = 0; count < 10; count += 1)
+      assert.equal((await ada.post(path, { ...fields, _current: `wrong ${count}` }, address)).status, 400);
+    for (const current of ['wrong', 'pw-ada']) {
+      const refused = await ada.post(path, { ...fields, _current: current }, address);
+      assert.equal(refused.status, 429, path);
+      if (path === '/admin/-/account/') assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d?$/);
+      else assert.deepEqual(invalidFields(refused), ['_current']);
+    }
   }
+  assert.equal((await service.sql`select from "user" where id = ${id}`).count, 1);
 });

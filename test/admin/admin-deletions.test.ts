@@ -1,38 +1,51 @@
+// Deletions that reach admins need the current password, whichever way they reach them.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { fromNewAddress, lockedOut, stopClock } from '../http/expect.ts';
 import { createLoopback } from '../loopback.ts';
-import { cheapHash, startService, type TestService } from '../support.ts';
+import { cheapHash, startService, type Sql, type TestService } from '../support.ts';
 import { hiddenFields, invalidFields, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
 stopClock();
 
-const league: Resource = { model: 'league', columns: { name: { type: 'string' } }, access: 'user' };
-const team: Resource = {
+const name = { type: 'string' } as const;
+const to = (references: string) =>
+  ({ type: 'foreignKey', references, null: true, onDelete: 'cascade' }) as const;
+const viewKey = { type: 'integer', column: 'id' } as const;
+
+/** The first resources of `team` and of the users' table. The further ones also declare foreign keys. */
+const league: Resource = { model: 'league', columns: { name }, access: 'user' };
+const further = { methods: ['GET'], access: 'admin' } satisfies Partial<Resource>;
+const allLeagues: Resource = { ...further, model: 'all_leagues', table: 'league', columns: { name } };
+const allTeams: Resource = {
+  ...further,
+  model: 'all_teams',
+  table: 'team',
+  columns: { name, league: to('league') },
+};
+const members: Resource = {
+  ...further,
+  model: 'members',
+  table: 'user',
+  columns: { username: name, team: to('team') },
+};
+const team = (columns: Resource['columns'] = {}): Resource => ({
   model: 'team',
-  columns: {
-    name: { type: 'string' },
-    league: { type: 'foreignKey', references: 'league', null: true, onDelete: 'cascade' },
-  },
+  columns: { name, ...columns },
   access: 'user',
-};
+});
+const withTeam: Resource = { ...user, columns: { ...user.columns, team: to('team') } };
 /** Users refer to it through tables that are not in the registry. */
-const club: Resource = { model: 'club', columns: { name: { type: 'string' } }, access: 'user' };
-const member: Resource = {
-  ...user,
-  columns: {
-    ...user.columns,
-    team: { type: 'foreignKey', references: 'team', null: true, onDelete: 'cascade' },
-  },
-};
+const club: Resource = { model: 'club', columns: { name }, access: 'user' };
+const known = [league, team({ league: to('league') }), club];
 
 let service: TestService;
 let ada: Browser;
 before(async () => {
-  service = await startService([league, team, club, member], { trustProxy: 1 });
+  service = await startService([...known, withTeam], { trustProxy: 1 });
   await service.addUser('ada', { admin: true });
   ada = await logIn(service, 'ada');
 });
@@ -52,26 +65,32 @@ const stored = async (): Promise<unknown> =>
       (select count(*) from club) clubs, (select count(*) from vitrine_history) changes`
   )[0];
 
-const openConfirmation = (path: string, ids: readonly number[] | 'all', state = ''): Promise<AdminAnswer> => {
-  if (!path.endsWith('/bulk/')) return ada.get(path);
+function openConfirmation(
+  path: string,
+  ids: readonly number[] | 'all',
+  state = '',
+  browser = ada,
+): Promise<AdminAnswer> {
+  if (!path.endsWith('/bulk/')) return browser.get(path);
   const choice = ids === 'all' ? { _all: '1' } : { _id: ids.map(String) };
-  return ada.post(path, { ...choice, _state: state, _action: 'delete' });
-};
+  return browser.post(path, { ...choice, _state: state, _action: 'delete' });
+}
 
 /** Checks that a deletion asks for the current password, and works only with the right one. */
 async function assertConfirmed(
   path: string,
   ids: readonly number[] | 'all' = [],
-  state?: string,
+  filters?: string,
+  { browser, state }: { browser: Browser; state: () => Promise<unknown> } = { browser: ada, state: stored },
 ): Promise<void> {
-  const before = await stored();
-  const page = await openConfirmation(path, ids, state);
+  const before = await state();
+  const page = await openConfirmation(path, ids, filters, browser);
   assert.match(page.text, /<input[^>]*name="_current"[^>]*type="password"/s);
   assert.match(readable(page), /Required to delete an admin\./);
   const fields = hiddenFields(page, 'confirm');
   for (const current of [undefined, '', 'wrong']) {
     const sent = current === undefined ? fields : { ...fields, _current: current };
-    const refused = await ada.post(path, sent, fromNewAddress());
+    const refused = await browser.post(path, sent, fromNewAddress());
     assert.equal(refused.status, 400, readable(refused));
     assert.deepEqual(invalidFields(refused), ['_current']);
     assert.match(
@@ -79,18 +98,18 @@ async function assertConfirmed(
       current === 'wrong' ? /Is not your password\./ : /Is required to confirm this change\./,
     );
     assert.match(refused.text, /class="danger"/, 'the page asks again');
-    assert.deepEqual(await stored(), before);
+    assert.deepEqual(await state(), before);
   }
-  const done = await ada.post(path, { ...fields, _current: 'pw-ada' }, fromNewAddress());
+  const done = await browser.post(path, { ...fields, _current: 'pw-ada' }, fromNewAddress());
   assert.equal(done.status, 303, readable(done));
-  assert.notDeepEqual(await stored(), before);
+  assert.notDeepEqual(await state(), before);
 }
 
 /** Checks that a deletion works without a password. */
-async function assertUnconfirmed(path: string, ids: readonly number[] = []): Promise<void> {
-  const page = await openConfirmation(path, ids);
+async function assertUnconfirmed(path: string, ids: readonly number[] = [], browser = ada): Promise<void> {
+  const page = await openConfirmation(path, ids, '', browser);
   assert.doesNotMatch(page.text, /_current/);
-  assert.equal((await ada.post(path, hiddenFields(page, 'confirm'))).status, 303);
+  assert.equal((await browser.post(path, hiddenFields(page, 'confirm'))).status, 303);
 }
 
 test('deleting an admin needs the current password, deleting another user does not', async () => {
@@ -206,18 +225,9 @@ describe('deleting a record on which users depend', () => {
 });
 
 describe('a deletion that could reach users whose table cannot be locked needs the current password', () => {
-  /** Checks that a confirmed deletion fails without the password, and works with it. */
-  async function assertNeedsPassword(browser: Browser, path: string): Promise<void> {
-    const page = await browser.get(path);
-    assert.match(readable(page), /Required to delete an admin\./);
-    const fields = hiddenFields(page, 'confirm');
-    const refused = await browser.post(path, fields);
-    assert.equal(refused.status, 400, refused.text);
-    assert.deepEqual(invalidFields(refused), ['_current']);
-    const done = await browser.post(path, { ...fields, _current: 'pw-ada' });
-    assert.equal(done.status, 303, done.text);
-    assert.equal((await browser.get(path)).status, 404);
-  }
+  /** Checks that a deletion needs the password, and that its record is gone then. */
+  const assertNeedsPassword = (browser: Browser, path: string): Promise<void> =>
+    assertConfirmed(path, [], undefined, { browser, state: async () => (await browser.get(path)).status });
 
   test('because the role may change only one of its columns', async () => {
     const role = `reader_${randomBytes(8).toString('hex')}`;
@@ -229,7 +239,7 @@ describe('a deletion that could reach users whose table cannot be locked needs t
     try {
       const vitrine = await createVitrine({
         databaseUrl: url.href,
-        resources: [league, team, club, { ...member, methods: ['GET'] }],
+        resources: [...known, { ...withTeam, methods: ['GET'] }],
         port: 0,
         schema: 'check',
         log: () => undefined,
@@ -274,17 +284,157 @@ describe('a deletion that could reach users whose table cannot be locked needs t
   });
 });
 
-test('returns 429 after ten wrong passwords for a deletion', async () => {
-  const id = await service.addUser('ina', { admin: true });
-  const address = fromNewAddress();
-  const path = `/admin/user/${id}/delete/`;
-  const fields = hiddenFields(await ada.get(path), 'confirm');
-  for (let count = 0; count < 10; count += 1)
-    assert.equal((await ada.post(path, { ...fields, _current: `wrong ${count}` }, address)).status, 400);
-  for (const current of ['wrong', 'pw-ada']) {
-    const refused = await ada.post(path, { ...fields, _current: current }, address);
-    assert.equal(refused.status, 429);
-    assert.deepEqual(invalidFields(refused), ['_current']);
-  }
-  assert.equal((await service.sql`select from "user" where id = ${id}`).count, 1);
-});
+const BEFORE = `
+  create table league (id integer generated always as identity primary key, name varchar(255) not null);
+  create table team (id integer generated always as identity primary key, name varchar(255) not null,
+    league_id integer references league on delete cascade);
+  create index on team (league_id);`;
+const USERS = (table: string, more = ''): string => `
+  create table ${table} (id integer generated by default as identity primary key,
+    username varchar(255) not null unique, password varchar(255) not null, email varchar(255) not null,
+    join_date timestamp not null default now(), active boolean not null default true,
+    admin boolean not null default false, team_id integer references team on delete cascade${more});
+  create index on ${table} (team_id);`;
+
+const unsafe =
+  (...ddl: string[]) =>
+  (sql: Sql): Promise<unknown> =>
+    sql.unsafe(ddl.join('')).simple();
+
+const viewed: Resource = { ...user, primaryKey: viewKey, methods: ['GET', 'POST', 'PUT', 'DELETE'] };
+const VIEW = 'create view "user" as select * from account;';
+const account: Resource = {
+  ...further,
+  model: 'account',
+  columns: { username: name, team: to('team') },
+  admin: { allow: [] },
+};
+const teamView: Resource = {
+  model: 'team_view',
+  primaryKey: viewKey,
+  columns: { name },
+  methods: ['GET', 'DELETE'],
+  access: 'user',
+};
+const TEAM_VIEWS = `
+  create view named_team as select name as title, id from team;
+  create view team_view as select id, title as name from named_team;`;
+
+const PARTITIONED = `
+  create sequence team_ids;
+  create table team (id integer primary key default nextval('team_ids'), name varchar(255) not null)
+    partition by range (id);
+  create table team_1 partition of team for values from (minvalue) to (maxvalue);`;
+
+const LEAGUE_VIEW = 'create view league_view as select * from league;';
+const leagueView: Resource = { ...teamView, model: 'league_view' };
+
+interface Setup {
+  /** The models of which a deletion reaches an admin. */
+  readonly confirmed?: readonly string[];
+  /** Models of which the service knows that a deletion reaches none. */
+  readonly unconfirmed?: readonly string[];
+  readonly resources: readonly Resource[];
+  readonly prepare: (sql: Sql) => Promise<unknown>;
+}
+
+const SETUPS: Record<string, Setup> = {
+  'of shared tables, where all resources declare the foreign keys': {
+    confirmed: ['team', 'league'],
+    resources: [league, allLeagues, team({ league: to('league') }), allTeams, withTeam, members],
+    prepare: unsafe(BEFORE, USERS('"user"')),
+  },
+  'of shared tables, where only the further resource between declares its foreign key': {
+    confirmed: ['team', 'league'],
+    resources: [league, allLeagues, team(), allTeams, withTeam],
+    prepare: unsafe(BEFORE, USERS('"user"')),
+  },
+  'of shared tables, where only the further resource of users declares its foreign key': {
+    confirmed: ['team', 'league'],
+    resources: [league, team({ league: to('league') }), allTeams, user, members],
+    prepare: unsafe(BEFORE, USERS('"user"')),
+  },
+  'through the table behind the view of users': {
+    confirmed: ['team'],
+    resources: [team(), viewed],
+    prepare: unsafe(BEFORE, USERS('account'), VIEW),
+  },
+  'through the table behind the view of users, which is in the registry': {
+    confirmed: ['team'],
+    resources: [team(), viewed, account],
+    prepare: unsafe(BEFORE, USERS('account'), VIEW),
+  },
+  'through the table behind a view of a view of users': {
+    confirmed: ['team'],
+    resources: [team(), viewed],
+    prepare: unsafe(
+      BEFORE,
+      USERS('account'),
+      'create view person as select * from account where active;',
+      'create view "user" as select id, username, password, email, join_date, active, admin, team_id from person;',
+    ),
+  },
+  'from the table behind the view that is deleted from': {
+    confirmed: ['team_view'],
+    resources: [team(), teamView, withTeam],
+    prepare: unsafe(BEFORE, USERS('"user"'), TEAM_VIEWS),
+  },
+  'from the table behind one view through that behind another': {
+    confirmed: ['team_view'],
+    resources: [teamView, viewed],
+    prepare: unsafe(BEFORE, USERS('account'), VIEW, TEAM_VIEWS),
+  },
+  'from a partition that foreign keys do not name': {
+    confirmed: ['team_1'],
+    resources: [{ ...team(), model: 'team_1' }, user],
+    prepare: unsafe(PARTITIONED, USERS('"user"')),
+  },
+  'from a partition that only an unknown foreign key names': {
+    confirmed: ['team'],
+    resources: [team(), user],
+    prepare: unsafe(PARTITIONED, USERS('"user"').replace('references team ', 'references team_1 ')),
+  },
+  'where no foreign key cascades to the table behind the view of users': {
+    unconfirmed: ['league', 'league_view', 'team'],
+    resources: [league, leagueView, team({ league: to('league') }), viewed],
+    prepare: unsafe(BEFORE, USERS('account').replace('on delete cascade', ''), VIEW, LEAGUE_VIEW),
+  },
+  'where users refer to a partitioned table': {
+    unconfirmed: ['team'],
+    resources: [team(), withTeam],
+    prepare: unsafe(PARTITIONED, USERS('"user"')),
+  },
+};
+
+for (const [about, { confirmed = [], unconfirmed = [], resources, prepare }] of Object.entries(SETUPS))
+  test(`a deletion needs the current password only if it can reach an admin: ${about}`, async () => {
+    const other = await startService(resources, { trustProxy: 1, prepare });
+    try {
+      await other.addUser('ada', { admin: true });
+      const browser = await logIn(other, 'ada');
+      const insertInto = async (model: string, columns: Record<string, number> = {}): Promise<number> => {
+        const [row] = await other.sql<{ id: number }[]>`insert into ${other.sql(model.replace('_view', ''))}
+          ${other.sql({ name: 'x', ...columns })} returning id`;
+        return row?.id ?? 0;
+      };
+      for (const model of confirmed)
+        for (const isBulk of [false, true]) {
+          const id = await insertInto(model);
+          const team = model === 'league' ? await insertInto('team', { league_id: id }) : id;
+          const admin = await other.addUser(`${model} ${isBulk}`, { team_id: team, admin: true });
+          const isStored = async (): Promise<unknown> =>
+            (await other.sql`select from "user" where id = ${admin}`).count;
+          const path = isBulk ? `/admin/${model}/-/bulk/` : `/admin/${model}/${id}/delete/`;
+          await assertConfirmed(path, [id], undefined, { browser, state: isStored });
+          assert.equal(await isStored(), 0);
+        }
+      for (const model of unconfirmed)
+        for (const isBulk of [false, true]) {
+          const id = await insertInto(model);
+          const path = isBulk ? `/admin/${model}/-/bulk/` : `/admin/${model}/${id}/delete/`;
+          await assertUnconfirmed(path, [id], browser);
+        }
+    } finally {
+      await other.close();
+    }
+  });
