@@ -1,8 +1,8 @@
-// Sessions of the admin area: their cookie and their end.
+// Sessions of the admin area: their cookies, their end, and their number.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createVitrine } from '../../src/index.ts';
-import { cheapHash, startService, type TestService } from '../support.ts';
+import { startService, type TestService } from '../support.ts';
 import { eventually, fromNewAddress } from '../http/expect.ts';
 import { attemptLogin, logIn, openBrowser, type AdminAnswer, type Attempt, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
@@ -13,8 +13,12 @@ const SESSION = 'admin-session';
 
 let service: TestService;
 before(async () => {
-  service = await startService(resources, { trustProxy: 1 });
-  await service.addUser('ada', { admin: true });
+  service = await startService(resources, {
+    trustProxy: 1,
+    // Such a type must not take the place of the function.
+    prepare: (sql) => sql`create domain length as integer`,
+  });
+  for (const name of ['ada', 'eve']) await service.addUser(name, { admin: true });
 });
 after(() => service.close());
 
@@ -90,15 +94,44 @@ describe('the cookie of a session', () => {
     await attempt('ada', 'pw-ada', browser);
     assert.notEqual(browser.cookies.get(SESSION), first);
     assert.equal(await isIn(browser), true);
-    browser.cookies.set(SESSION, first);
-    assert.equal(await isIn(browser), false);
+    for (const earlier of [first, 'chosen-by-an-attacker']) {
+      browser.cookies.set(SESSION, earlier);
+      assert.equal(await isIn(browser), false);
+      await attempt('ada', 'pw-ada', browser);
+      assert.notEqual(browser.cookies.get(SESSION), earlier);
+    }
   });
 
-  test('of an attacker does not become the session of a login', async () => {
+  for (const [prefix, headers] of [
+    ['', {}],
+    ['__Secure-', { 'x-forwarded-proto': 'https', 'x-forwarded-for': '203.0.113.5' }],
+  ] as const)
+    test(`a request with two different cookies ${prefix}admin-session has no session`, async () => {
+      const [own, other] = [await logIn(service, 'ada'), await logIn(service, 'eve')].map(
+        ({ cookies }) => cookies.get('admin-session') ?? '',
+      );
+      const name = `${prefix}admin-session`;
+      const get = async (cookie: string): Promise<number> =>
+        (await openBrowser(service).get('/admin/user/', { ...headers, cookie })).status;
+      assert.equal(await get(`${name}=${own}`), 200);
+      assert.equal(await get(`a=b; ${name}=${own}; ${name}=${own}`), 200);
+      for (const cookie of [
+        `${name}=${other}; ${name}=${own}`,
+        `${name}=${own}; x=y; ${name}=${other}`,
+        `${name}=; ${name}=${own}`,
+        `${name}=${own}; ${name}=${own}; ${name}=none; admin-session=${own}`,
+      ])
+        assert.equal(await get(cookie), 303, cookie);
+    });
+
+  test('a login with two different cookies of the login form is refused', async () => {
     const browser = openBrowser(service);
-    browser.cookies.set(SESSION, 'chosen-by-an-attacker');
-    await attempt('ada', 'pw-ada', browser);
-    assert.notEqual(browser.cookies.get(SESSION), 'chosen-by-an-attacker');
+    await browser.get('/admin/-/login/');
+    const own = browser.cookies.get('admin-login') ?? '';
+    const cookie = `admin-login=${own}; admin-login=planted`;
+    const refused = await attemptLogin(service, 'ada', 'pw-ada', browser, { cookie });
+    assert.equal(refused.status, 403);
+    assert.equal((await attemptLogin(service, 'ada', 'pw-ada', openBrowser(service))).status, 303);
   });
 
   test('is stored as a SHA-256 only', async () => {
@@ -309,29 +342,21 @@ describe('a session ends', () => {
   for (const [event, end] of [
     [
       'the password changes',
-      async (name: string) =>
-        service.sql`update "user" set password = ${await cheapHash('other')} where username = ${name}`,
+      `update "user" set password = (select password from "user" where username = 'ada')`,
     ],
-    [
-      'the user is no longer active',
-      (name: string) => service.sql`update "user" set active = false where username = ${name}`,
-    ],
-    [
-      'the user is no longer an admin',
-      (name: string) => service.sql`update "user" set admin = false where username = ${name}`,
-    ],
-    ['the user is deleted', (name: string) => service.sql`delete from "user" where username = ${name}`],
-  ] as const) {
+    ['the user is no longer active', 'update "user" set active = false'],
+    ['the user is no longer an admin', 'update "user" set admin = false'],
+    ['the user is deleted', 'delete from "user"'],
+  ] as const)
     // prettier-ignore
     test(`at once when ${event}`, async () => {
       const name = `until ${event}`;
       await service.addUser(name, { admin: true });
       const browser = await logIn(service, name);
       assert.equal(await isIn(browser), true);
-      await end(name);
+      await service.sql.unsafe(`${end} where username = $1`, [name]);
       assert.equal(await isIn(browser), false);
     });
-  }
 
   test('permanently, even when the user is active or an admin again', async () => {
     await service.addUser('locked', { admin: true });
@@ -375,4 +400,125 @@ test('the log has the user, but neither values nor tokens', async () => {
   const account = '/admin/-/account/'; // logIn asks for it, too
   assert.deepEqual(paths(), [account, '/admin/thing/?name&_search', account, '/admin/-/logout/']);
   assert.doesNotMatch(JSON.stringify(service.lines), /secret-|admin-session|pw-/);
+});
+
+describe('many sessions of a user', () => {
+  const isMark = (): ReturnType<TestService['sql']> => service.sql`token_hash like 'ended %'`;
+
+  /** The number of rows of a user: sessions, and marks of ended sessions. */
+  async function rowsOf(id: number): Promise<{ sessions: number; marks: number }> {
+    const [row] = await service.sql`select count(*) filter (where not ${isMark()})::int as sessions,
+      count(*) filter (where ${isMark()})::int as marks from vitrine_session where user_key = ${String(id)}`;
+    return { sessions: Number(row?.['sessions']), marks: Number(row?.['marks']) };
+  }
+
+  /** Adds sessions with the tokens `name 1`, `name 2` and so on. Each was last used a minute before the previous one. */
+  const addSessions = (name: string, id: number, count: number): Promise<unknown> =>
+    service.sql`insert into vitrine_session (token_hash, user_key, password_mark, seen, address, agent)
+      select encode(sha256(convert_to(${name} || ' ' || n, 'UTF8')), 'hex'), ${String(id)},
+        (select encode(sha256(convert_to(password, 'UTF8')), 'hex') from "user" where id = ${id}),
+        now() at time zone 'UTC' - n * interval '1 minute', '', ''
+      from generate_series(1, ${count}::int) n`;
+
+  async function isOpen(token: string): Promise<boolean> {
+    const browser = openBrowser(service);
+    browser.cookies.set(SESSION, token);
+    return isIn(browser);
+  }
+
+  test('a login beyond 50 ends the least recently used ones', async () => {
+    const id = await service.addUser('many', { admin: true });
+    await addSessions('many', id, 60);
+    const browser = await logIn(service, 'many');
+    assert.deepEqual(await rowsOf(id), { sessions: 50, marks: 11 });
+    for (const [token, lives] of [
+      ['many 1', true],
+      ['many 49', true],
+      ['many 50', false],
+      ['many 60', false],
+    ] as const)
+      assert.equal(await isOpen(token), lives, token);
+    assert.equal(await isIn(browser), true);
+  });
+
+  test('50 remain after concurrent logins', async () => {
+    const id = await service.addUser('hasty', { admin: true });
+    await addSessions('hasty', id, 45);
+    await logIn(service, 'hasty');
+    await Promise.all(Array.from({ length: 20 }, () => logIn(service, 'hasty')));
+    assert.deepEqual(await rowsOf(id), { sessions: 50, marks: 16 });
+  });
+
+  test('the account page lists 50, and the current one first', async () => {
+    const id = await service.addUser('lister', { admin: true });
+    const browser = await logIn(service, 'lister');
+    await service.sql`update vitrine_session set seen = seen - interval '4 minutes' where user_key = ${String(id)}`;
+    await addSessions('lister', id, 300);
+    const { text } = await browser.get('/admin/-/account/');
+    const rows = text.match(/<th scope="row" data-label="Browser">[^]*?<\/th>/g) ?? [];
+    assert.equal(rows.length, 50);
+    assert.match(rows[0] ?? '', /this session/);
+  });
+
+  test('200 marks of ended sessions are kept, and those of sessions that are still stored', async () => {
+    const id = await service.addUser('marked', { admin: true });
+    const locked = await logIn(service, 'marked');
+    const token = locked.cookies.get(SESSION) ?? '';
+    await service.sql`insert into vitrine_session (token_hash, user_key, password_mark, seen, address, agent)
+      select 'ended ' || n, ${String(id)}, '', now() at time zone 'UTC' - n * interval '1 minute', '', ''
+      from generate_series(1, 300) n`;
+    await service.sql.begin(async (sql) => {
+      await sql`select from vitrine_session where token_hash = ${digest(token)} for update`;
+      await locked.post('/admin/-/logout/');
+      await service.sql`update vitrine_session set seen = seen - interval '2 days'
+        where token_hash = ${`ended ${digest(token)}`}`;
+      await logIn(service, 'marked');
+      assert.deepEqual(await rowsOf(id), { sessions: 2, marks: 201 });
+      const kept =
+        await service.sql`select from vitrine_session where token_hash in ('ended 1', 'ended 200')`;
+      assert.equal(kept.length, 2);
+      assert.equal(await isOpen(token), false);
+    });
+    assert.equal(await isOpen(token), false);
+  });
+
+  test('a login reads no table of users as a whole', async () => {
+    const id = await service.addUser('busy', { admin: true });
+    await service.sql`insert into "user" (username, password, email)
+      select 'crowd' || n, 'none', '' from generate_series(1, 20000) n`;
+    await service.sql`analyze "user"`;
+    await addSessions('busy', id, 60);
+    const readStatistics = async (): Promise<{ opened: number; scanned: number }> => {
+      const [row] = await service.sql`
+        select (select n_tup_ins from pg_stat_user_tables where relname = 'vitrine_session')::int as opened,
+          (select seq_tup_read from pg_stat_user_tables where relname = 'user')::int as scanned`;
+      return { opened: Number(row?.['opened']), scanned: Number(row?.['scanned']) };
+    };
+    // PostgreSQL reports what a connection has done about a second later, with its next statement.
+    const settled = async (browser: Browser, opened: number): Promise<number> => {
+      await eventually(async () => {
+        await browser.get('/admin/password/'); // The dashboard counts users.
+        return (await readStatistics()).opened > opened;
+      }, 'the statistics');
+      return (await readStatistics()).scanned;
+    };
+    const first = await readStatistics();
+    const scanned = await settled(await logIn(service, 'busy'), first.opened);
+    assert.ok(scanned - first.scanned < 20_000, `${scanned - first.scanned} rows`);
+  });
+
+  test('a session whose user has a key of another form is over, and disturbs no other', async () => {
+    const id = await service.addUser('steady', { admin: true });
+    for (const [index, key] of ['x', '', '99999999999', '9'.repeat(30), '-', 'ended'].entries())
+      await service.sql`insert into vitrine_session (token_hash, user_key, password_mark, address, agent)
+        values (${digest(`odd ${index}`)}, ${key}, '', '', '')`;
+    for (const token of ['odd 0', 'odd 2', 'odd 3']) {
+      const browser = openBrowser(service);
+      browser.cookies.set(SESSION, token);
+      assert.equal((await browser.get('/admin/')).status, 303, token);
+    }
+    await addSessions('steady', id, 60);
+    assert.equal(await isIn(await logIn(service, 'steady')), true);
+    assert.equal((await rowsOf(id)).sessions, 50);
+  });
 });
