@@ -1,6 +1,7 @@
 // Setting passwords in the admin area: rules for new passwords, and the end of sessions.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import type { Resource } from '../../src/index.ts';
 import { basic, cheapHash, startService, type TestService } from '../support.ts';
 import {
   errorsIn,
@@ -16,46 +17,48 @@ import { lockedOut } from '../http/expect.ts';
 import { resources } from './sample-resources.ts';
 import { after, before, test } from 'node:test';
 
+/** A password column that is not the one of the login, with its own minimum. */
+const door: Resource = {
+  model: 'door',
+  columns: { name: { type: 'string' }, pin: { type: 'password', minLength: 4 } },
+  access: 'user',
+};
+const safe: Resource = {
+  model: 'safe',
+  columns: { name: { type: 'string' }, pin: { type: 'password' }, puk: { type: 'password' } },
+};
+const twice = (password: string): Fields => ({ _password: password, _repeat: password });
+/** The resources with a changed user model. */
+const withUser = (change: (user: Resource) => Resource): readonly Resource[] =>
+  resources.map((one) => (one.model === 'user' ? change(one) : one));
+
 let service: TestService;
 let ada: Browser;
 before(async () => {
-  service = await startService(resources);
+  service = await startService([...resources, door, safe]);
   await service.addUser('ada', { admin: true });
   ada = await logIn(service, 'ada');
 });
 after(() => service.close());
 
+/** Adds a note through the API with these credentials. */
+const postNote = (user: string, password: string, at = service) => {
+  const headers = { authorization: basic(user, password) };
+  return at.request('/api/note/', { method: 'POST', headers, body: { message: 'Hi' } });
+};
+
 test('a new user needs a password typed twice, which no page repeats', async () => {
   const fields = { username: 'grace', email: 'g@example.org', active: 'true', _save: 'stay' };
   const differs = await ada.post('/admin/user/-/add/', { ...fields, _password: 'one', _repeat: 'two' });
-  assert.match(errorsIn(differs)['_repeat'] ?? '', /does not match the new password/i);
+  assert.match(readable(differs), /One field has an error New password, again ?: does not match the new/);
   assert.doesNotMatch(differs.text, /value="(one|two)"/);
   const none = await ada.post('/admin/user/-/add/', fields);
   assert.match(errorsIn(none)['_password'] ?? '', /required/i);
-  const done = await ada.post('/admin/user/-/add/', {
-    ...fields,
-    _password: 'hopper of words',
-    _repeat: 'hopper of words',
-  });
+  const done = await ada.post('/admin/user/-/add/', { ...fields, ...twice('hopper of words') });
   assert.equal(done.status, 303);
   const page = await ada.follow(done);
   assert.doesNotMatch(page.text, /argon2|hopper/);
-  assert.equal(
-    (
-      await service.request('/api/note/', {
-        method: 'POST',
-        headers: { authorization: basic('grace', 'hopper of words') },
-        body: { message: 'Hi' },
-      })
-    ).status,
-    201,
-  );
-});
-
-test('two different passwords are reported as one error, on the second field', async () => {
-  const fields = { username: 'new', email: 'e', active: 'true' };
-  const page = await ada.post('/admin/user/-/add/', { ...fields, _password: 'a', _repeat: 'b' });
-  assert.match(readable(page), /One field has an error New password, again ?: does not match the new/);
+  assert.equal((await postNote('grace', 'hopper of words')).status, 201);
 });
 
 test('setting a password on its page ends the sessions of the user', async () => {
@@ -63,10 +66,7 @@ test('setting a password on its page ends the sessions of the user', async () =>
   const linus = await logIn(service, 'linus');
   const page = await ada.get(`/admin/user/${id}/password/`);
   assert.equal(page.status, 200);
-  const long = await ada.post(`/admin/user/${id}/password/`, {
-    _password: 'x'.repeat(1025),
-    _repeat: 'x'.repeat(1025),
-  });
+  const long = await ada.post(`/admin/user/${id}/password/`, twice('x'.repeat(1025)));
   assert.equal(long.status, 400);
   const fields = { _current: 'pw-ada', _password: 'a new password', _repeat: 'a new password' };
   const done = await ada.post(`/admin/user/${id}/password/`, fields);
@@ -94,45 +94,16 @@ test('setting the own password on the page of the record keeps the admin logged 
   await logIn(service, 'marie', 'polonium and radium');
 });
 
-test('a further password column of the own user ends no session', async () => {
-  const withPin = resources.map((one) =>
-    one.model === 'user'
-      ? {
-          ...one,
-          columns: { ...one.columns, pin: { type: 'password', minLength: 4, null: true } as const },
-          admin: { ...one.admin, readonly: ['password'] },
-        }
-      : one,
-  );
-  const other = await startService(withPin);
-  try {
-    const id = await other.addUser('ada', { admin: true });
-    const own = await logIn(other, 'ada');
-    const fields = { _current: 'pw-ada', _password: '1234 but longer', _repeat: '1234 but longer' };
-    const page = await own.follow(await own.post(`/admin/user/${id}/password/`, fields));
-    assert.match(page.text, /class="flash done"[^>]*>The password was set\./);
-  } finally {
-    await other.close();
-  }
-});
-
 test('the password of the login is set, also if another password column comes first', async () => {
-  const withPin = resources.map((one) => {
-    if (one.model !== 'user') return one;
-    const { username, ...others } = one.columns;
-    return { ...one, columns: { username, pin: { type: 'password', null: true } as const, ...others } };
-  });
+  const withPin = withUser((one) => ({
+    ...one,
+    columns: { pin: { type: 'password', null: true }, ...one.columns },
+  }));
   const other = await startService(withPin);
-  const note = (password: string) =>
-    other.request('/api/note/', {
-      method: 'POST',
-      headers: { authorization: basic('grace', password) },
-      body: { message: 'Hi' },
-    });
+  const note = (password: string) => postNote('grace', password, other);
   try {
     await other.addUser('ada', { admin: true });
     const own = await logIn(other, 'ada');
-    const twice = (password: string): Fields => ({ _password: password, _repeat: password });
     const user = { username: 'grace', email: 'g', active: 'true', ...twice('hopper of words') };
     const added = await own.post('/admin/user/-/add/', user);
     assert.equal(added.status, 303, readable(added));
@@ -148,54 +119,23 @@ test('the password of the login is set, also if another password column comes fi
   }
 });
 
-test('a fault of a further password column is not shown at the field of the first', async () => {
-  const device = {
-    model: 'device',
-    columns: { name: { type: 'string' }, pin: { type: 'password' }, puk: { type: 'password' } },
-  } as const;
-  const other = await startService([...resources, device]);
-  try {
-    await other.addUser('ada', { admin: true });
-    const browser = await logIn(other, 'ada');
-    const fields = { name: 'Door', _password: 'a long secret', _repeat: 'a long secret' };
-    const refused = await browser.post('/admin/device/-/add/', fields);
-    assert.equal(refused.status, 400);
-    assert.deepEqual(invalidFields(refused), []);
-    assert.match(readable(refused), /One field has an error puk ?: is required/);
-  } finally {
-    await other.close();
-  }
-});
-
 test('a short password and one that equals the user name return 400 on every page', async () => {
   const plain = await service.addUser('a very long name');
   const jo = await service.addUser('jo and her long name', { admin: true });
   const browser = await logIn(service, 'jo and her long name');
-  const twice = (password: string): Fields => ({ _password: password, _repeat: password });
   const user = { email: 'e', active: 'true' };
-  for (const [answer, message] of [
-    [
-      await ada.post(`/admin/user/${plain}/password/`, twice('eleven char')),
-      /at least 12 characters \(got 11\)/,
-    ],
-    [await ada.post(`/admin/user/${plain}/password/`, twice('A Very Long NAME')), /not be the user name/],
-    [
-      await ada.post('/admin/user/-/add/', { ...user, username: 'x', ...twice('🦉'.repeat(11)) }),
-      /\(got 11\)/,
-    ],
-    [
-      await ada.post('/admin/user/-/add/', { ...user, username: 'Twelve chars', ...twice('twelve chars') }),
-      /name/,
-    ],
-    [
-      await browser.post('/admin/-/account/', { ...twice('short'), _current: 'pw-jo and her long name' }),
-      /\(got 5\)/,
-    ],
-    [
-      await browser.post('/admin/-/account/', { ...twice('Jo and her long name'), _current: 'x' }),
-      /user name/,
-    ],
+  const path = `/admin/user/${plain}/password/`;
+  const account = '/admin/-/account/';
+  const add = '/admin/user/-/add/';
+  for (const [sender, page, password, fields, message] of [
+    [ada, path, 'eleven char', {}, /at least 12 characters \(got 11\)/],
+    [ada, path, 'A Very Long NAME', {}, /not be the user name/],
+    [ada, add, '🦉'.repeat(11), { ...user, username: 'x' }, /\(got 11\)/],
+    [ada, add, 'twelve chars', { ...user, username: 'Twelve chars' }, /name/],
+    [browser, account, 'short', { _current: 'pw-jo and her long name' }, /\(got 5\)/],
+    [browser, account, 'Jo and her long name', { _current: 'x' }, /user name/],
   ] as const) {
+    const answer = await sender.post(page, { ...fields, ...twice(password) });
     assert.equal(answer.status, 400);
     assert.deepEqual(invalidFields(answer), ['_password']);
     assert.match(readable(answer), message);
@@ -206,65 +146,61 @@ test('a short password and one that equals the user name return 400 on every pag
   assert.equal(row?.['username'], 'jo and her long name');
 });
 
-test('a password column of another model has its own minLength', async () => {
-  const device = {
-    model: 'device',
-    columns: { name: { type: 'string' }, pin: { type: 'password', minLength: 4 } },
-    access: 'user',
-  } as const;
-  const other = await startService([...resources, device]);
+test('each password column has its own minLength, and its errors at its own field', async () => {
+  const add = (pin: string): Promise<AdminAnswer> =>
+    ada.post('/admin/door/-/add/', { name: 'Door', ...twice(pin) });
+  assert.match(readable(await add('123')), /at least 4 characters \(got 3\)/);
+  assert.equal((await add('1234')).status, 303);
+  const post = (pin: string) =>
+    service.request('/api/door/', { method: 'POST', user: 'ada', body: { name: 'Gate', pin } });
+  assert.deepEqual((await post('123')).json.errors, { pin: ['must be at least 4 characters (got 3)'] });
+  assert.equal((await post('1234')).status, 201);
+  const { json } = await service.request('/api/openapi.json', { user: 'ada' });
+  assert.equal(json.components.schemas['door.New'].properties.pin.minLength, 4);
+
+  const refused = await ada.post('/admin/safe/-/add/', { name: 'Safe', ...twice('a long secret') });
+  assert.equal(refused.status, 400);
+  assert.deepEqual(invalidFields(refused), []);
+  assert.match(readable(refused), /One field has an error puk ?: is required/);
+});
+
+test('a read-only password of the own user is not changed, and another password column ends no session', async () => {
+  const other = await startService(
+    withUser((one) => ({
+      ...one,
+      columns: { ...one.columns, pin: { type: 'password', minLength: 4, null: true } },
+      admin: { ...one.admin, readonly: ['password'] },
+    })),
+  );
   try {
-    await other.addUser('ada', { admin: true });
-    const browser = await logIn(other, 'ada');
-    const add = (pin: string): Promise<AdminAnswer> =>
-      browser.post('/admin/device/-/add/', { name: 'Door', _password: pin, _repeat: pin });
-    assert.match(readable(await add('123')), /at least 4 characters \(got 3\)/);
-    assert.equal((await add('1234')).status, 303);
-    const post = (pin: string) =>
-      other.request('/api/device/', { method: 'POST', user: 'ada', body: { name: 'Gate', pin } });
-    const refused = await post('123');
-    assert.equal(refused.status, 400);
-    assert.deepEqual(refused.json.errors, { pin: ['must be at least 4 characters (got 3)'] });
-    assert.equal((await post('1234')).status, 201);
-    const { json } = await other.request('/api/openapi.json', { user: 'ada' });
-    assert.equal(json.components.schemas['device.New'].properties.pin.minLength, 4);
+    const id = await other.addUser('ada', { admin: true });
+    const own = await logIn(other, 'ada');
+    const fields = { _current: 'pw-ada', ...twice('1234 but longer') };
+    const page = await own.follow(await own.post(`/admin/user/${id}/password/`, fields));
+    assert.match(page.text, /class="flash done"[^>]*>The password was set\./);
+    const refused = await own.post('/admin/-/account/', fields);
+    assert.equal(refused.status, 409, refused.location);
+    await logIn(other, 'ada');
   } finally {
     await other.close();
   }
 });
 
-test('a read-only password has no page, and no admin changes the own one', async () => {
-  const readonly = resources.map((one) =>
-    one.model === 'user' ? { ...one, admin: { ...one.admin, readonly: ['password'] } } : one,
+test('a read-only password has no page, and the command for an operator names the user as one argument', async () => {
+  const closed = await startService(
+    withUser((one) => ({ ...one, admin: { ...one.admin, readonly: ['password'] } })),
   );
-  const closed = await startService(readonly);
-  try {
-    const id = await closed.addUser('ada', { admin: true });
-    const own = await logIn(closed, 'ada');
-    const fields = { _password: 'hopper of words', _repeat: 'hopper of words', _current: 'pw-ada' };
-    assert.equal((await own.post(`/admin/user/${id}/password/`, fields)).status, 404);
-    const refused = await own.post('/admin/-/account/', fields);
-    assert.equal(refused.status, 409, refused.location);
-    assert.match(readable(refused), /npx vitrine user password 'ada'/);
-    await logIn(closed, 'ada');
-  } finally {
-    await closed.close();
-  }
-});
-
-test('the command for an operator names the user as one argument in a shell', async () => {
-  const readonly = resources.map((one) =>
-    one.model === 'user' ? { ...one, admin: { ...one.admin, readonly: ['password'] } } : one,
-  );
-  const closed = await startService(readonly);
   try {
     for (const [name, ...before] of [["Ada O'Neil; echo $(id) `id`"], ['-ada', '--']] as [
       string,
       ...string[],
     ][]) {
-      await closed.addUser(name, { admin: true });
+      const id = await closed.addUser(name, { admin: true });
       const own = await logIn(closed, name);
-      const refused = await own.post('/admin/-/account/', { _password: 'a', _repeat: 'a', _current: 'b' });
+      const fields = { _current: `pw-${name}`, ...twice('hopper of words') };
+      assert.equal((await own.post(`/admin/user/${id}/password/`, fields)).status, 404);
+      const refused = await own.post('/admin/-/account/', fields);
+      assert.equal(refused.status, 409);
       const [command = ''] = /npx vitrine .*?'(?= |$)/.exec(readable(refused)) ?? [];
       const script = `npx() { printf '%s\\n' "$@"; }; ${command}`;
       const printed = execFileSync('sh', ['-c', script], { encoding: 'utf8' });
@@ -326,10 +262,5 @@ test('a password of a user who changes in the meantime is refused on its page', 
   assert.equal(refused.status, 409);
   assert.match(errorsIn(refused)['_password'] ?? '', /was not set: the record has changed in the meantime/i);
   assert.equal((await ada.post(path, { ...fieldsOf(refused), ...fields })).status, 303);
-  const note = {
-    method: 'POST',
-    headers: { authorization: basic('vera', 'set for vera') },
-    body: { message: 'Hi' },
-  };
-  assert.equal((await service.request('/api/note/', note)).status, 201);
+  assert.equal((await postNote('vera', 'set for vera')).status, 201);
 });
