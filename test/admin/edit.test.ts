@@ -1,4 +1,4 @@
-// Adding and changing records with forms.
+// Adding and changing records with forms: conflicts between two users, and forms that are sent twice.
 import assert from 'node:assert/strict';
 import { eventually } from '../http/expect.ts';
 import type { Resource } from '../../src/index.ts';
@@ -6,6 +6,7 @@ import { startService, type TestService } from '../support.ts';
 import {
   errorsIn,
   fieldsOf,
+  hiddenFields,
   logIn,
   readable,
   unescaped,
@@ -22,11 +23,30 @@ const listing: Resource = {
   admin: { title: 'Listings', allow: ['change', 'delete'] },
 };
 
+const genre: Resource = {
+  model: 'genre',
+  columns: { name: { type: 'string' }, rank: { type: 'integer', null: true, max: 9 } },
+  access: 'user',
+  admin: { title: 'Genres', label: '{name}' },
+};
+
+/** Values that PostgreSQL outputs in another form than a browser sends them. */
+const priced: Resource = {
+  model: 'priced',
+  columns: {
+    price: { type: 'decimal', precision: 6, scale: 2, null: true },
+    extra: { type: 'json', null: true },
+    code: { type: 'uuid', null: true },
+    note: { type: 'string', null: true },
+  },
+  access: 'user',
+};
+
 let service: TestService;
 let ada: Browser;
 
 before(async () => {
-  service = await startService([...resources, listing]);
+  service = await startService([...resources, listing, genre, priced]);
   await service.addUser('ada', { admin: true });
   ada = await logIn(service, 'ada');
 });
@@ -290,18 +310,18 @@ describe('changing a record', () => {
     assert.deepEqual({ ...last }, { door: 'admin', action: 'update', user_name: 'ada', before: '{"note":"before"}', after: '{"note":"after"}' }); // prettier-ignore
   });
 
-  for (const [value, fields, expected] of [
-    ['an empty text', { note: '' }, ''],
-    ['no value', { note: '', note__null: '1' }, null],
-    ['the typed text, even if “no value” is checked', { note: 'x', note__null: '1' }, 'x'],
-  ] as const) {
-    test(`stores ${value} in a text column`, async () => {
-      const address = await added({ name: `Null ${value}`, note: 'something' });
+  test('stores an empty text, no value, or the typed text even if “no value” is checked', async () => {
+    const address = await added({ name: 'Null', note: 'something' });
+    for (const [fields, expected] of [
+      [{ note: '' }, ''],
+      [{ note: '', note__null: '1' }, null],
+      [{ note: 'x', note__null: '1' }, 'x'],
+    ] as const) {
       const typed = without(fieldsOf(await ada.get(address)), 'note__null') as Record<string, string>;
       assert.equal((await ada.post(address, { ...typed, ...fields })).status, 303);
-      assert.equal((await row(`Null ${value}`))['note'], expected);
-    });
-  }
+      assert.equal((await row('Null'))['note'], expected);
+    }
+  });
 
   test('ignores read-only columns, and does not show excluded ones', async () => {
     const address = await added({ name: 'Fixed' });
@@ -374,5 +394,206 @@ describe('changing a record', () => {
     const isCounted = async (): Promise<boolean> =>
       /Messages by User none Add/.test(readable(await ada.get(path)));
     await eventually(isCounted, 'the count');
+  });
+});
+
+describe('an edit conflict', () => {
+  test('shows both sets of values and lets the second user choose', async () => {
+    const address = await added({ name: 'Contended', note: 'first', amount: '1', colour: 'red' });
+    const typed = fieldsOf(await ada.get(address));
+    await service.sql`update thing set note = 'theirs', amount = 2 where name = 'Contended'`;
+    const conflict = await ada.post(address, { ...typed, note: 'mine', colour: 'blue' });
+    assert.equal(conflict.status, 409);
+    const proposed = fieldsOf(conflict);
+    // A column that one side changed defaults to that side. A column that both changed has no default.
+    assert.equal(proposed['_take.colour'], 'mine');
+    assert.equal(proposed['_take.amount'], 'theirs');
+    assert.equal(proposed['_take.note'], undefined);
+    assert.equal((await row('Contended'))['note'], 'theirs');
+    const done = await ada.post(address, { ...proposed, '_take.note': 'mine' });
+    assert.equal(done.status, 303);
+    const { note, amount, colour } = await row('Contended');
+    assert.deepEqual({ note, amount, colour }, { note: 'mine', amount: 2, colour: 'blue' });
+  });
+
+  test('keeps the choice of the stored value when the record changes during the save', async () => {
+    const address = await added({ name: 'Racing', note: 'first', amount: '1' });
+    const typed = fieldsOf(await ada.get(address));
+    await service.sql`update thing set note = 'theirs' where name = 'Racing'`;
+    const conflict = await ada.post(address, { ...typed, note: 'mine', colour: 'blue' });
+    // The record changes after the save has read it, while the save waits for the lock.
+    const { saved } = await service.sql.begin(async (transaction) => {
+      await transaction`update thing set amount = 7 where name = 'Racing'`;
+      const answer = ada.post(address, { ...fieldsOf(conflict), '_take.note': 'theirs' });
+      await eventually(async () => {
+        const [{ waiting } = {}] = await service.sql<{ waiting: boolean }[]>`
+          select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock') as waiting`;
+        return waiting === true;
+      }, 'the save to wait');
+      return { saved: answer };
+    });
+    const again = await saved;
+    assert.equal(again.status, 409);
+    const proposed = fieldsOf(again);
+    assert.equal(proposed['_take.note'], 'theirs');
+    assert.equal((await ada.post(address, proposed)).status, 303);
+    const { note, amount, colour } = await row('Racing');
+    assert.deepEqual({ note, amount, colour }, { note: 'theirs', amount: 7, colour: 'blue' });
+  });
+
+  test('asks again about a value that changed once more', async () => {
+    const address = await added({ name: 'Chosen again', note: 'before' });
+    const [one, other] = [await logIn(service, 'ada'), await logIn(service, 'ada')];
+    const mine = { ...fieldsOf(await one.get(address)), note: 'mine' };
+    await other.post(address, { ...fieldsOf(await other.get(address)), price: '7.00' });
+    const conflict = await one.post(address, mine);
+    assert.equal(fieldsOf(conflict)['_take.note'], 'mine');
+    await other.post(address, { ...fieldsOf(await other.get(address)), note: 'theirs' });
+    const again = await one.post(address, fieldsOf(conflict));
+    assert.equal(again.status, 409);
+    const { '_take.note': note, '_take.price': price } = fieldsOf(again);
+    assert.deepEqual([note, price], [undefined, 'theirs']);
+    const [row] = await service.sql`select note, price from thing where name = 'Chosen again'`;
+    assert.deepEqual({ ...row }, { note: 'theirs', price: '7.00' });
+  });
+});
+
+describe('a form that is submitted twice', () => {
+  const add = '/admin/genre/-/add/';
+
+  async function countOf(name: string): Promise<number> {
+    const [row] = await service.sql`select count(*)::int as count from genre where name = ${name}`;
+    return Number(row?.['count']);
+  }
+
+  for (const [how, send] of [
+    ['sequentially', async (submit: () => Promise<unknown>) => [await submit(), await submit()]],
+    ['concurrently', (submit: () => Promise<unknown>) => Promise.all([submit(), submit(), submit()])],
+  ] as const) {
+    test(`adds one record when it is sent ${how}`, async () => {
+      const fields = { ...fieldsOf(await ada.get(add)), name: how, _save: 'stay' };
+      const locations: (string | undefined)[] = [];
+      await send(async () => {
+        const answer = await ada.post(add, fields);
+        assert.equal(answer.status, 303, answer.text);
+        locations.push(answer.location);
+      });
+      assert.equal(await countOf(how), 1);
+      assert.equal(new Set(locations).size, 1);
+    });
+  }
+
+  test('is reported by the message on the next page', async () => {
+    const fields = { ...fieldsOf(await ada.get(add)), name: 'Told' };
+    assert.match((await ada.follow(await ada.post(add, fields))).text, /“Told” was added\./);
+    assert.match(
+      (await ada.follow(await ada.post(add, fields))).text,
+      /“Told” was added once\. The form was sent twice\./,
+    );
+  });
+
+  test('adds another record when its values differ', async () => {
+    const fields = fieldsOf(await ada.get(add));
+    for (const name of ['First', 'Second'])
+      assert.equal((await ada.post(add, { ...fields, name })).status, 303);
+    assert.deepEqual([await countOf('First'), await countOf('Second')], [1, 1]);
+  });
+
+  test('can be sent again after a validation error', async () => {
+    const fields = { ...fieldsOf(await ada.get(add)), name: 'Mended' };
+    for (const [rank, status] of [
+      ['10', 400],
+      ['10', 400],
+      ['9', 303],
+    ] as const)
+      assert.equal((await ada.post(add, { ...fields, rank })).status, status);
+    assert.equal(await countOf('Mended'), 1);
+  });
+
+  test('adds one copy with “Save as new”', async () => {
+    const [row] = await service.sql`insert into genre (name) values ('Copied') returning id`;
+    const path = `/admin/genre/${row?.['id']}/`;
+    const fields = { ...fieldsOf(await ada.get(path)), _save: 'new' };
+    for (let times = 0; times < 2; times += 1) assert.equal((await ada.post(path, fields)).status, 303);
+    assert.equal(await countOf('Copied'), 2);
+  });
+
+  test('imports a file once', async () => {
+    const path = '/admin/genre/-/import/';
+    const upload = new FormData();
+    upload.append('_text', 'name\nImported\n');
+    const page = await ada.upload(path, upload);
+    assert.match(readable(page), /1 row: 1 new/);
+    const send = (): ReturnType<Browser['upload']> => {
+      const form = new FormData();
+      for (const [name, values] of Object.entries(hiddenFields(page, 'record')))
+        for (const value of values) form.append(name, value);
+      return ada.upload(path, form);
+    };
+    const answers = await Promise.all([send(), send()]);
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [303, 303],
+    );
+    assert.match((await ada.follow(await send())).text, /The file was submitted twice and imported once\./);
+    assert.equal(await countOf('Imported'), 1);
+  });
+
+  for (const [column, typed] of [
+    ['price', '7'],
+    ['price', ''],
+    ['extra', '{"a":1}'],
+    ['code', 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'],
+  ] as const)
+    test(`saves ${column} as ${JSON.stringify(typed)} twice without a conflict`, async () => {
+      const [row] = await service.sql`insert into priced (price, note) values (5, 'one') returning id`;
+      const id = Number(row?.['id']);
+      const path = `/admin/priced/${id}/`;
+      const fields = { ...fieldsOf(await ada.get(path)), [column]: typed };
+      for (let times = 0; times < 2; times += 1) {
+        const answer = await ada.post(path, fields);
+        assert.equal(answer.status, 303, readable(answer));
+        assert.match((await ada.follow(answer)).text, /was changed\./);
+      }
+      await service.sql`update priced set note = 'two' where id = ${id}`;
+      assert.equal((await ada.post(path, fields)).status, 409);
+    });
+
+  test('is a conflict if another user has changed the value since', async () => {
+    const [row] = await service.sql`insert into priced (price) values (5) returning id`;
+    const id = Number(row?.['id']);
+    const path = `/admin/priced/${id}/`;
+    const fields = { ...fieldsOf(await ada.get(path)), price: '7' };
+    assert.equal((await ada.post(path, fields)).status, 303);
+    for (const other of ['7.01', null]) {
+      await service.sql`update priced set price = ${other} where id = ${id}`;
+      assert.equal((await ada.post(path, fields)).status, 409);
+    }
+    assert.equal((await ada.post(path, { ...fields, price: '99999999' })).status, 409);
+  });
+
+  test('saves the same change twice at the same time without a conflict', async () => {
+    const [row] = await service.sql`insert into priced (price, note) values (5, 'one') returning id`;
+    const id = Number(row?.['id']);
+    const path = `/admin/priced/${id}/`;
+    const fields = { ...fieldsOf(await ada.get(path)), price: '7', note: 'two' };
+    const { sent } = await service.sql.begin(async (transaction) => {
+      await transaction`select from priced where id = ${id} for update`;
+      const answers = [ada.post(path, fields), ada.post(path, fields)];
+      await eventually(async () => {
+        const waiting = await service.sql`
+          select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+        return waiting.count === 1;
+      }, 'a save that waits, and the other one behind it');
+      return { sent: answers };
+    });
+    const answers = await Promise.all(sent);
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [303, 303],
+    );
+    const log =
+      await service.sql`select from vitrine_history where model = 'priced' and record = ${String(id)}`;
+    assert.equal(log.length, 1);
   });
 });
