@@ -1,14 +1,25 @@
-// The pages of the admin area: their status, their headers, and access to them.
+// The pages of the admin area: their status, their headers, access to them, and the links between them.
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
-import { logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
+import { fieldsOf, hiddenFields, logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
 import { resources as shipped } from './sample-resources.ts';
-import { after, before, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 
 const resources: readonly Resource[] = [
   ...shipped,
   { model: 'fixed', columns: { name: { type: 'string' } }, admin: { allow: [] } },
+  {
+    model: 'open',
+    columns: {
+      name: { type: 'string' },
+      unseen: { type: 'string', null: true },
+      owner: { type: 'foreignKey', references: 'closed', null: true },
+    },
+    exclude: ['unseen'],
+  },
+  { model: 'closed', columns: { name: { type: 'string' } }, read: 'user' },
+  { model: 'silent', columns: { name: { type: 'string' } }, access: 'user', methods: ['POST'] },
   { model: 'unseen', columns: { name: { type: 'string' } }, admin: { hidden: true } },
 ] satisfies Resource[];
 
@@ -18,7 +29,8 @@ before(async () => {
   service = await startService(resources);
   await service.addUser('ada', { admin: true });
   await service.sql`insert into fixed (name) values ('x')`;
-  await service.sql`insert into unseen (name) values ('x')`;
+  for (const table of ['unseen', 'closed', 'silent'])
+    await service.sql`insert into ${service.sql(table)} (name) values ('one')`;
   await service.sql`insert into thing (name, hidden) values ('x', 'out of sight')`;
   ada = await logIn(service, 'ada');
 });
@@ -46,73 +58,39 @@ function assertPage({ status, headers, text }: AdminAnswer, expected: number, pa
   assert.doesNotMatch(text, /\sstyle="|\son\w+="|<style|<script(?! src="\/admin\/-\/script-)/, page);
 }
 
-for (const [path, status] of [
-  ['/admin/', 200],
-  ['/admin/thing', 200],
-  ['/admin/thing/', 200],
-  ['/admin/thing/1', 200],
-  ['/admin/thing/1/', 200],
-  ['/admin/thing/-/add', 200],
-  ['/admin/thing/-/import/', 200],
-  ['/admin/thing/1/delete/', 200],
-  ['/admin/thing/1/history/', 200],
-  ['/admin/user/1/', 200],
-  ['/admin/user/', 200],
-  ['/admin/user/1/password/', 200],
-  ['/admin/-/account/', 200],
-  ['/admin/-/keys/', 200],
-  ['/admin/-/login/', 200],
-  ['/admin/vitrine_history/', 200],
-  ['/admin/fixed/', 200],
-  ['/admin/fixed/1/', 200],
-  // No such page:
-  ['/admin/nothing/', 404],
-  ['/admin/unseen/', 404],
-  ['/admin/unseen/1/', 404],
-  ['/admin/vitrine_session/', 404],
-  ['/admin/-/', 404],
-  ['/admin/-/nothing/', 404],
-  ['/admin/thing/-/', 404],
-  ['/admin/thing/-/nothing/', 404],
-  ['/admin/thing/-/add/more/', 404],
-  ['/admin/thing/4711/', 404],
-  ['/admin/thing/x/', 404],
-  ['/admin/thing/1/nothing/', 404],
-  ['/admin/thing/1/delete/more/', 404],
-  ['/admin/thing/99999999999999999999/', 404],
-  ['/admin/thing/%00/', 404],
-  ['/admin/thing/%ff/', 404],
-  ['/admin/%ff/', 404],
-  ['/admin/thing/1/password/', 404],
-  ['/admin/user/4711/password/', 404],
-  ['/admin//', 404],
-  ['/admin/thing//', 404],
-  ['/admin/constructor/', 404],
-  ['/admin/fixed/-/add/', 404],
-  ['/admin/fixed/1/delete/', 404],
-  ['/admin/fixed/-/import/', 404],
-  ['/admin/vitrine_history/-/add/', 404],
-  ['/admin/-/style-000000000000.css', 404],
-  ['/admin/-/script-000000000000.js', 404],
-  ['/admin/-/style.css', 404],
-  // Invalid queries:
-  ['/admin/thing/?name=%ff', 400],
-  ['/admin/thing/?name=%00', 400],
-  [`/admin/thing/?name=${'x'.repeat(9000)}`, 414],
-  ['/admin/thing/-/filter/?_path=name&_how=eq&name=%ff', 400],
-  // Other methods only:
-  ['/admin/-/logout/', 405],
-  ['/admin/-/sessions/', 405],
-  ['/admin/thing/-/bulk/', 405],
-] as const) {
-  // prettier-ignore
-  test(`GET ${path.slice(0, 80)} returns ${status}`, async () => {
-    const answer = await ada.get(path);
-    if (path === '/admin//' && answer.status === 200) return; // the start page is accepted, too
-    assertPage(answer, status, path);
-    if (status === 405) assert.match(answer.headers.get('allow') ?? '', /^POST\b/);
+const PAGES: Record<number, readonly string[]> = {
+  200: [
+    '/admin/', '/admin//', '/admin/thing', '/admin/thing/', '/admin/thing/1', '/admin/thing/1/', '/admin/thing/-/add',
+    '/admin/thing/-/import/', '/admin/thing/1/delete/', '/admin/thing/1/history/', '/admin/user/1/', '/admin/user/',
+    '/admin/user/1/password/', '/admin/-/account/', '/admin/-/keys/', '/admin/-/login/', '/admin/vitrine_history/',
+    '/admin/fixed/', '/admin/fixed/1/',
+  ],
+  404: [
+    '/admin/nothing/', '/admin/unseen/', '/admin/unseen/1/', '/admin/vitrine_session/', '/admin/-/', '/admin/-/nothing/',
+    '/admin/thing/-/', '/admin/thing/-/nothing/', '/admin/thing/-/add/more/', '/admin/thing/4711/', '/admin/thing/x/',
+    '/admin/thing/1/nothing/', '/admin/thing/1/delete/more/', '/admin/thing/99999999999999999999/', '/admin/thing/%00/',
+    '/admin/thing/%ff/', '/admin/%ff/', '/admin/thing/1/password/', '/admin/user/4711/password/', '/admin/thing//',
+    '/admin/constructor/', '/admin/fixed/-/add/', '/admin/fixed/1/delete/', '/admin/fixed/-/import/',
+    '/admin/vitrine_history/-/add/', '/admin/-/style-000000000000.css', '/admin/-/script-000000000000.js', '/admin/-/style.css',
+  ],
+  400: [
+    '/admin/thing/?name=%ff', '/admin/thing/?name=%00', '/admin/thing/-/filter/?_path=name&_how=eq&name=%ff',
+  ],
+  414: [
+    `/admin/thing/?name=${'x'.repeat(9000)}`,
+  ],
+  405: [
+    '/admin/-/logout/', '/admin/-/sessions/', '/admin/thing/-/bulk/',
+  ],
+}; // prettier-ignore
+for (const [status, paths] of Object.entries(PAGES))
+  test(`a GET returns ${status} as a page with all security headers`, async () => {
+    for (const path of paths) {
+      const answer = await ada.get(path);
+      assertPage(answer, Number(status), path);
+      if (status === '405') assert.match(answer.headers.get('allow') ?? '', /^POST\b/);
+    }
   });
-}
 
 test('every path redirects to the login without a session', async () => {
   const browser = openBrowser(service);
@@ -210,4 +188,60 @@ test('the style sheet and the script are public and cached permanently', async (
     assert.equal(headers.get('x-content-type-options'), 'nosniff');
     assert.equal(headers.get('set-cookie'), null);
   }
+});
+
+test('the message after a save links to the record, except on the page of the record', async () => {
+  const page = await ada.get('/admin/open/-/add/');
+  for (const [save, isLinked] of [
+    ['list', true],
+    ['another', true],
+    ['stay', false],
+  ] as const) {
+    const fields = { ...fieldsOf(page), name: `Saved by ${save}`, _save: save };
+    const next = await ada.follow(await ada.post('/admin/open/-/add/', fields));
+    assert.match(next.text, new RegExp(`“Saved by ${save}” was added\\.`));
+    assert.equal(/<a href="\/admin\/open\/\d+\/">View record<\/a>/.test(next.text), isLinked, save);
+  }
+});
+
+test('the 404 page of a record links to the list and to the history of the record', async () => {
+  const page = await ada.get('/admin/open/4711/');
+  assert.equal(page.status, 404);
+  assert.ok(
+    page.text.includes('href="/admin/open/"') && page.text.includes('href="/admin/open/4711/history/"'),
+  );
+});
+
+test('the navigation marks the current list', async () => {
+  assert.match((await ada.get('/admin/open/')).text, /<a href="\/admin\/open\/"\s*aria-current="true">/);
+});
+
+test('deleting a record returns to the list from which it was opened', async () => {
+  const [row] = await service.sql`insert into thing (name) values ('Gone') returning id`;
+  const address = `/admin/thing/${row?.['id']}/`;
+  const page = await ada.get(address, { referer: `${service.base}/admin/thing/?name__ilike=G%25&page=1` });
+  const [, href = ''] = /href="([^"]*\/delete\/[^"]*)"/.exec(page.text) ?? [];
+  const confirmation = await ada.get(href.replaceAll('&amp;', '&'));
+  const done = await ada.post(`${address}delete/`, hiddenFields(confirmation, 'confirm'));
+  assert.equal(done.location, '/admin/thing/?name__ilike=G%25&page=1');
+});
+
+describe('links to the API', () => {
+  for (const [path, expected] of [
+    ['/admin/open/', /<code>\/api\/open\/<\/code><\/a\s*>\./],
+    ['/admin/open/?name=x&_search=y', /<code>\/api\/open\/\?name=x<\/code><\/a\s*> \(without the search\)\./],
+    ['/admin/closed/', /<code>\/api\/closed\/<\/code><\/a\s*> \(requires a separate login\)\./],
+    ['/admin/open/?owner__name=one', /\(requires a separate login\)\./],
+    ['/admin/open/?unseen=x', undefined],
+    ['/admin/open/?ordering=unseen', undefined],
+    ['/admin/silent/', undefined],
+    ['/admin/closed/1/', /title="requires a separate login">API</],
+    ['/admin/silent/1/', undefined],
+  ] as const)
+    test(`${path} has ${expected ? 'a link to the same records' : 'no link, because the API would refuse it'}`, async () => {
+      const { status, text } = await ada.get(path);
+      assert.equal(status, 200);
+      if (expected) assert.match(text, expected);
+      else assert.doesNotMatch(text, /href="\/api\//);
+    });
 });
