@@ -1,14 +1,34 @@
-// Forms that are sent after their session expired come back after the next login.
+// Forms whose session has ended: before they were sent, while they arrive, and before their write.
 import assert from 'node:assert/strict';
-import { startService, type TestService } from '../support.ts';
-import { attemptLogin, fieldsOf, logIn, openBrowser, readable } from './support.ts';
+import type { Resource } from '../../src/index.ts';
+import { wire } from '../http/wire.ts';
+import { cheapHash, lockedOut, startService, untilRun, type TestService } from '../support.ts';
+import {
+  attemptLogin,
+  csrfIn,
+  fieldsOf,
+  hiddenFields,
+  logIn,
+  openBrowser,
+  readable,
+  type AdminAnswer,
+  type Browser,
+} from './support.ts';
 import { resources } from './sample-resources.ts';
 import { after, before, describe, test } from 'node:test';
+
+const team: Resource = { model: 'team', columns: { name: { type: 'string', null: true } } };
+/** Its label has the name of a team, so that reading a user waits for a lock of that table. */
+const toTeam = { type: 'foreignKey', references: 'team', null: true } as const;
+const remark: Resource = { model: 'remark', columns: { text: { type: 'string', null: true } } };
 
 let service: TestService;
 
 before(async () => {
-  service = await startService(resources);
+  const own = resources.map((one) =>
+    one.model === 'user' ? { ...one, columns: { ...one.columns, team: toTeam } } : one,
+  );
+  service = await startService([...own, team, remark]);
   await service.addUser('ada', { admin: true });
 });
 after(() => service.close());
@@ -291,4 +311,176 @@ test('a form of an earlier session is shown again with a new token', async () =>
   assert.equal(fieldsOf(shown)['note'], 'typed');
   assert.equal((await browser.post(address, fieldsOf(shown))).status, 303);
   assert.equal(await noteOf('Earlier'), 'typed');
+});
+
+const ACCOUNT = '/admin/-/account/';
+const NEW = 'an entirely new password';
+
+describe('a form that arrives slowly', () => {
+  /** Sends half of a form, runs `change`, and sends the rest. @returns the status and the headers of the response */
+  async function sendDuring(
+    browser: Browser,
+    path: string,
+    fields: Record<string, string>,
+    change: () => Promise<unknown>,
+  ) {
+    const _csrf = csrfIn((await browser.get(ACCOUNT)).text);
+    const body = new URLSearchParams({ _csrf, ...fields }).toString();
+    const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const connection = wire(service);
+    const head = [
+      `POST ${path} HTTP/1.1`,
+      'Host: x',
+      'Sec-Fetch-Site: same-origin',
+      `Cookie: ${cookie}`,
+      'Content-Type: application/x-www-form-urlencoded',
+      `Content-Length: ${body.length}`,
+    ];
+    await untilRun(service, 'vitrine_session', () =>
+      connection.send(`${head.join('\r\n')}\r\n\r\n${body.slice(0, 10)}`),
+    );
+    await change();
+    connection.send(body.slice(10));
+    const answer = await connection.next();
+    connection.destroy();
+    assert.ok(answer);
+    return answer;
+  }
+
+  const passwordOf = async (id: number): Promise<unknown> =>
+    (await service.sql`select password from "user" where id = ${id}`)[0]?.['password'];
+
+  test('cannot change the password of an admin with that of a user who has taken the name', async () => {
+    const alice = await service.addUser('alice', { admin: true });
+    const mallory = await service.addUser('mallory');
+    const browser = await logIn(service, 'alice');
+    const stored = await passwordOf(alice);
+    const sent = { _current: 'pw-mallory', _password: NEW, _repeat: NEW };
+    const answer = await sendDuring(browser, ACCOUNT, sent, async () => {
+      await service.sql`update "user" set username = 'was alice' where id = ${alice}`;
+      await service.sql`update "user" set username = 'alice' where id = ${mallory}`;
+    });
+    assert.equal(answer.status, 400);
+    assert.match(answer.body, /is not your password/);
+    assert.equal(await passwordOf(alice), stored);
+  });
+
+  test('changes nothing when its session has ended meanwhile', async () => {
+    const id = await service.addUser('eve', { admin: true });
+    const other = await service.addUser('other');
+    const browser = await logIn(service, 'eve');
+    const hash = await cheapHash(NEW);
+    const answer = await sendDuring(
+      browser,
+      `/admin/user/${other}/delete/`,
+      {},
+      () => service.sql`update "user" set password = ${hash} where id = ${id}`,
+    );
+    assert.equal(answer.status, 303);
+    assert.match(answer.headers['location'] ?? '', /^\/admin\/-\/login\//);
+    assert.equal((await service.sql`select from "user" where id = ${other}`).length, 1);
+  });
+
+  for (const [fields, status, outcome] of [
+    [1_500, 401, 'comes back after the login'],
+    [15_000, 413, 'is too large to come back'],
+  ] as const)
+    test(`with ${fields} fields whose session expires meanwhile ${outcome}`, async () => {
+      await service.addUser(`slow${fields}`, { admin: true });
+      const browser = await logIn(service, `slow${fields}`);
+      const empty = Object.fromEntries(
+        Array.from({ length: fields }, (_, index) => [index.toString(36), '']),
+      );
+      const answer = await sendDuring(
+        browser,
+        '/admin/thing/-/add/',
+        empty,
+        () => service.sql`update vitrine_session set seen = seen - interval '13 hours'`,
+      );
+      assert.equal(answer.status, status);
+    });
+});
+
+describe('a form of an admin who is demoted before the write', () => {
+  let boss: Browser;
+  let bob = 0;
+  before(async () => {
+    await service.sql`insert into team (name) values ('One')`;
+    await service.sql`insert into remark (text) values ('kept')`;
+    bob = await service.addUser('rob');
+    await service.sql`update "user" set team_id = 1`;
+    await service.addUser('boss', { admin: true });
+  });
+
+  const state = async (): Promise<unknown> => [
+    await service.sql`select id, username, password, admin, email from "user" where username not in ('boss', 'ada') order by id`,
+    await service.sql`select id, name from team order by id`,
+    await service.sql`select id, text from remark order by id`,
+    await service.sql`select count(*) from vitrine_history`,
+  ];
+
+  /** Sends a form, and demotes the admin while the request waits for a lock of the table. */
+  async function sendDuring(
+    table: string,
+    path: string,
+    fields: Record<string, string | string[]>,
+  ): Promise<AdminAnswer> {
+    let answer: Promise<AdminAnswer> | undefined;
+    await service.sql.begin(async (lock) => {
+      await lock`lock table ${lock(table)} in access exclusive mode`;
+      answer = boss.post(path, fields);
+      await lockedOut(service);
+      await service.sql`update "user" set admin = false where username = 'boss'`;
+    });
+    assert.ok(answer);
+    return answer;
+  }
+
+  const PASSWORD = { _password: 'a new password', _repeat: 'a new password' };
+  for (const [what, table, path, more] of [
+    ['adds a record', 'remark', () => '/admin/remark/-/add/', { text: 'new' }],
+    ['adds a record without values', 'remark', () => '/admin/remark/-/add/', {}],
+    ['changes a record', 'remark', () => '/admin/remark/1/', { text: 'other' }],
+    ['deletes a record', 'remark', () => '/admin/remark/1/delete/', {}],
+    ['deletes a user', 'team', () => `/admin/user/${bob}/delete/`, {}],
+    ['changes a user', 'team', () => `/admin/user/${bob}/`, { email: 'x@example.com' }],
+    ['sets a password', 'team', () => `/admin/user/${bob}/password/`, PASSWORD],
+    [
+      'adds an admin',
+      'team',
+      () => '/admin/user/-/add/',
+      {
+        username: 'ivy',
+        email: 'e@example.com',
+        admin: '1',
+        active: '1',
+        team_id: '1',
+        _current: 'pw-boss',
+        ...PASSWORD,
+      },
+    ],
+  ] as const)
+    test(`changes nothing, and leads to the login: ${what}`, async () => {
+      await service.sql`update "user" set admin = true where username = 'boss'`;
+      boss = await logIn(service, 'boss');
+      const page = await boss.get(path());
+      const fields = path().endsWith('/delete/') ? hiddenFields(page, 'confirm') : fieldsOf(page);
+      const before = await state();
+      const answer = await sendDuring(table, path(), { ...fields, ...more });
+      assert.deepEqual(await state(), before);
+      assert.ok([303, 401].includes(answer.status), `${answer.status} ${answer.text}`);
+      assert.match(`${answer.location ?? ''}${answer.text}`, /login/);
+      // The session stays ended.
+      await service.sql`update "user" set admin = true where username = 'boss'`;
+      assert.equal((await boss.get('/admin/remark/')).status, 303);
+    });
+
+  test('that is not demoted adds a record without values, and gets 404 for a missing record', async () => {
+    boss = await logIn(service, 'boss');
+    const added = await boss.post('/admin/remark/-/add/', fieldsOf(await boss.get('/admin/remark/-/add/')));
+    assert.equal(added.status, 303, added.text);
+    const fields = fieldsOf(await boss.get(`/admin/user/${bob}/password/`));
+    const missing = await boss.post('/admin/user/999/password/', { ...fields, ...PASSWORD });
+    assert.equal(missing.status, 404);
+  });
 });
