@@ -72,13 +72,6 @@ const resources: Resource[] = [
     admin: { title: 'Spies', hidden: true },
   },
   {
-    model: 'tag',
-    primaryKey: { type: 'string', column: 'word' },
-    columns: { meaning: { type: 'text', null: true } },
-    access: 'user',
-    admin: { title: 'Tags' },
-  },
-  {
     model: 'fixed',
     columns: { name: { type: 'string' } },
     access: 'user',
@@ -235,18 +228,6 @@ describe('deleting a record', () => {
     const gone = await ada.post(`/admin/shelf/${shelf}/delete/`, hiddenFields(again, 'confirm'));
     assert.equal(gone.location, '/admin/shelf/');
     assert.match((await ada.follow(gone)).text, /class="flash failed"[^>]*>The record no longer exists/);
-  });
-
-  test('works with text keys of any characters', async () => {
-    for (const word of ['a/b', '-', 'ü & "ö"', '50%', 'a b,c', '.']) {
-      await service.sql`insert into tag (word) values (${word})`;
-      const path = `/admin/tag/${word === '-' ? '%2D' : encodeURIComponent(word)}/delete/`;
-      if (word === '.') continue; // `fetch` removes it from the path
-      const page = await ada.get(path);
-      assert.equal(page.status, 200, word);
-      assert.equal((await ada.post(path, hiddenFields(page, 'confirm'))).status, 303, word);
-    }
-    assert.equal(await countOf('tag'), 1);
   });
 
   const confirmation = async (model: string, id: number): Promise<string> =>

@@ -95,20 +95,6 @@ describe('a form that is sent after its session expired', () => {
     });
   }
 
-  test('comes back as a new record if its record has been deleted meanwhile', async () => {
-    const address = await thing('Deleted meanwhile');
-    const browser = await logIn(service, 'ada');
-    const typed = { ...fieldsOf(await browser.get(address)), note: 'typed' };
-    await expire();
-    const login = { ...fieldsOf(await browser.post(address, typed)), username: 'ada', password: 'pw-ada' };
-    await service.sql`delete from thing where name = 'Deleted meanwhile'`;
-    const back = await browser.post('/admin/-/login/', login);
-    assert.equal(back.status, 409);
-    assert.match(back.text, /This record has been deleted/);
-    assert.equal((await browser.post('/admin/thing/-/add/', fieldsOf(back))).status, 303);
-    assert.equal(await noteOf('Deleted meanwhile'), 'typed');
-  });
-
   test('puts no typed password into the login page', async () => {
     const browser = await logIn(service, 'ada');
     const typed = { ...fieldsOf(await browser.get('/admin/user/-/add/')), username: 'x', _password: 'hidden words', _repeat: 'hidden words' }; // prettier-ignore
@@ -258,32 +244,6 @@ describe('a form that is sent after its session expired', () => {
   });
 });
 
-test('two tabs with expired sessions get their forms back with one login each', async () => {
-  const browser = await logIn(service, 'ada');
-  const tabs = await Promise.all(
-    ['One tab', 'Another tab'].map(async (name) => {
-      const address = await thing(name);
-      return { address, fields: { ...fieldsOf(await browser.get(address)), note: `typed in ${name}` } };
-    }),
-  );
-  await expire();
-  const logins = [];
-  for (const { address, fields } of tabs) logins.push(fieldsOf(await browser.post(address, fields)));
-  const backs = [];
-  for (const fields of logins)
-    backs.push(await browser.post('/admin/-/login/', { ...fields, username: 'ada', password: 'pw-ada' }));
-  assert.deepEqual(
-    backs.map((back) => [back.status, fieldsOf(back)['note']]),
-    [
-      [200, 'typed in One tab'],
-      [200, 'typed in Another tab'],
-    ],
-  );
-  const foreign = { ...logins[1], username: 'ada', password: 'pw-ada' };
-  const refused = await browser.post('/admin/-/login/', foreign, { origin: 'https://evil.example' });
-  assert.equal(refused.status, 403);
-});
-
 test('a reload of the login that brought a form back shows the form again', async () => {
   const address = await thing('Reloaded');
   const browser = await logIn(service, 'ada');
@@ -299,18 +259,6 @@ test('a reload of the login that brought a form back shows the form again', asyn
   const without = await browser.post('/admin/-/login/', plain);
   assert.deepEqual([without.status, without.location], [303, address]);
   assert.equal((await browser.get(address)).status, 200);
-});
-
-test('a form of an earlier session is shown again with a new token', async () => {
-  const address = await thing('Earlier');
-  const old = fieldsOf(await (await logIn(service, 'ada')).get(address));
-  const browser = await logIn(service, 'ada');
-  const shown = await browser.post(address, { ...old, note: 'typed' });
-  assert.equal(shown.status, 403);
-  assert.equal(await noteOf('Earlier'), 'before');
-  assert.equal(fieldsOf(shown)['note'], 'typed');
-  assert.equal((await browser.post(address, fieldsOf(shown))).status, 303);
-  assert.equal(await noteOf('Earlier'), 'typed');
 });
 
 const ACCOUNT = '/admin/-/account/';
