@@ -348,7 +348,6 @@ describe('a session ends', () => {
     ['the user is no longer an admin', 'update "user" set admin = false'],
     ['the user is deleted', 'delete from "user"'],
   ] as const)
-    // prettier-ignore
     test(`at once when ${event}`, async () => {
       const name = `until ${event}`;
       await service.addUser(name, { admin: true });
