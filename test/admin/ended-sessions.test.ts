@@ -44,15 +44,22 @@ const noteOf = async (name: string): Promise<unknown> =>
 const expire = (): Promise<unknown> =>
   service.sql`update vitrine_session set seen = seen - interval '13 hours' where password_mark <> ''`;
 
+const CREDENTIALS = { username: 'ada', password: 'pw-ada' };
+
+/** Changes a record with a form whose session expires before it is sent. @returns the login page, and its form filled in */
+async function sendExpired(name: string, note: string) {
+  const address = await thing(name);
+  const browser = await logIn(service, 'ada');
+  const fields = { ...fieldsOf(await browser.get(address)), note };
+  await expire();
+  const page = await browser.post(address, fields);
+  return { address, browser, page, login: { ...fieldsOf(page), ...CREDENTIALS } as Record<string, string> };
+}
+
 describe('a form that is sent after its session expired', () => {
   test('does not undo the login when its page cannot be shown', async () => {
-    const address = await thing('Locked');
-    const browser = await logIn(service, 'ada');
-    const typed = fieldsOf(await browser.get(address));
-    await expire();
-    const loginPage = await browser.post(address, { ...typed, note: 'typed' });
-    assert.equal(loginPage.status, 401);
-    const login = { ...fieldsOf(loginPage), username: 'ada', password: 'pw-ada' };
+    const { browser, page, login } = await sendExpired('Locked', 'typed');
+    assert.equal(page.status, 401);
     await service.sql.begin(async (transaction) => {
       await transaction`lock table thing in access exclusive mode`;
       assert.equal((await browser.post('/admin/-/login/', login)).status, 503);
@@ -76,17 +83,10 @@ describe('a form that is sent after its session expired', () => {
       assert.equal(loginPage.status, 401);
       assert.match(loginPage.text, /get back what you typed/);
       assert.equal(await noteOf(`Kept ${kind}`), undefined);
-      const wrong = await browser.post('/admin/-/login/', {
-        ...fieldsOf(loginPage),
-        username: 'ada',
-        password: 'x',
-      });
+      const mistaken = { ...fieldsOf(loginPage), ...CREDENTIALS, password: 'x' };
+      const wrong = await browser.post('/admin/-/login/', mistaken);
       assert.equal(wrong.status, 401);
-      const back = await browser.post('/admin/-/login/', {
-        ...fieldsOf(wrong),
-        username: 'ada',
-        password: 'pw-ada',
-      });
+      const back = await browser.post('/admin/-/login/', { ...fieldsOf(wrong), ...CREDENTIALS });
       assert.equal(back.status, 200);
       assert.match(back.text, /so nothing was saved/);
       assert.equal(fieldsOf(back)['note'], 'typed <b>');
@@ -120,14 +120,9 @@ describe('a form that is sent after its session expired', () => {
 
   test('comes back only for the same user, and another user is told that it was not saved', async () => {
     await service.addUser('bob', { admin: true });
-    const address = await thing('Private');
-    const browser = await logIn(service, 'ada');
-    const fields = { ...fieldsOf(await browser.get(address)), note: 'typed by ada' };
-    await expire();
-    const loginPage = await browser.post(address, fields);
-    assert.doesNotMatch(loginPage.text, /typed by ada/);
-    const login = { ...fieldsOf(loginPage), username: 'bob', password: 'pw-bob' };
-    const refused = await browser.post('/admin/-/login/', login);
+    const { address, browser, page, login } = await sendExpired('Private', 'typed by ada');
+    assert.doesNotMatch(page.text, /typed by ada/);
+    const refused = await browser.post('/admin/-/login/', { ...login, username: 'bob', password: 'pw-bob' });
     assert.deepEqual([refused.status, refused.location], [303, address]);
     const shown = await browser.get(address);
     assert.match(shown.text, /What you typed before the login was not saved/);
@@ -135,23 +130,15 @@ describe('a form that is sent after its session expired', () => {
   });
 
   test('does not come back if the login page was changed', async () => {
-    const address = await thing('Changed');
-    const browser = await logIn(service, 'ada');
-    const fields = { ...fieldsOf(await browser.get(address)), note: 'typed' };
-    await expire();
-    const { _unsaved = '', ...rest } = fieldsOf(await browser.post(address, fields));
-    const forged = { ...rest, _unsaved: `A${_unsaved.slice(1)}`, username: 'ada', password: 'pw-ada' };
+    const { browser, login } = await sendExpired('Changed', 'typed');
+    const forged = { ...login, _unsaved: `A${login['_unsaved']?.slice(1)}` };
     assert.equal((await browser.post('/admin/-/login/', forged)).status, 303);
     assert.equal(await noteOf('Changed'), 'before');
   });
 
   test('comes back after the login when it is nearly as large as it may be', async () => {
-    const address = await thing('Large');
-    const browser = await logIn(service, 'ada');
     const note = 'ü"\n'.repeat(4_000);
-    const fields = { ...fieldsOf(await browser.get(address)), note };
-    await expire();
-    const login = { ...fieldsOf(await browser.post(address, fields)), username: 'ada', password: 'pw-ada' };
+    const { browser, login } = await sendExpired('Large', note);
     const back = await browser.post('/admin/-/login/', login);
     assert.deepEqual([back.status, fieldsOf(back)['note']], [200, note]);
   });
@@ -194,7 +181,7 @@ describe('a form that is sent after its session expired', () => {
     await logIn(service, 'ada');
     const loginPage = await browser.post(address, fields);
     assert.equal(loginPage.status, 401);
-    const login = { ...fieldsOf(loginPage), username: 'ada', password: 'pw-ada' };
+    const login = { ...fieldsOf(loginPage), ...CREDENTIALS };
     assert.equal(fieldsOf(await browser.post('/admin/-/login/', login))['note'], 'typed on Friday');
   });
 
@@ -234,7 +221,8 @@ describe('a form that is sent after its session expired', () => {
     const foreign = await browser.post(address, { note: 'planted' }, { origin: 'https://evil.example' });
     assert.equal(foreign.status, 403);
     assert.doesNotMatch(foreign.text, /planted/);
-    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const headers = { 'content-type': 'application/x-www-form-urlencoded', cookie };
     const unknownOrigin = await service.request(address, { method: 'POST', body: 'note=planted', headers });
     assert.deepEqual(
       [unknownOrigin.status, unknownOrigin.headers.get('location')],
@@ -245,16 +233,11 @@ describe('a form that is sent after its session expired', () => {
 });
 
 test('a reload of the login that brought a form back shows the form again', async () => {
-  const address = await thing('Reloaded');
-  const browser = await logIn(service, 'ada');
-  const fields = fieldsOf(await browser.get(address));
-  await expire();
-  const login = await browser.post(address, { ...fields, note: 'typed' });
-  const sent = { ...fieldsOf(login), username: 'ada', password: 'pw-ada' };
+  const { address, browser, login: sent } = await sendExpired('Reloaded', 'typed');
   assert.equal(fieldsOf(await browser.post('/admin/-/login/', sent))['note'], 'typed');
   const reloaded = await browser.post('/admin/-/login/', sent);
   assert.deepEqual([reloaded.status, fieldsOf(reloaded)['note']], [200, 'typed']);
-  const { _unsaved, ...plain } = sent as Record<string, string>;
+  const { _unsaved, ...plain } = sent;
   assert.ok(_unsaved);
   const without = await browser.post('/admin/-/login/', plain);
   assert.deepEqual([without.status, without.location], [303, address]);
