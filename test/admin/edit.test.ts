@@ -1,6 +1,6 @@
 // Adding and changing records with forms: conflicts between two users, and forms that are sent twice.
 import assert from 'node:assert/strict';
-import { eventually } from '../http/expect.ts';
+import { eventually, lockedOut } from '../http/expect.ts';
 import type { Resource } from '../../src/index.ts';
 import { startService, type TestService } from '../support.ts';
 import {
@@ -411,11 +411,7 @@ describe('an edit conflict', () => {
     const { saved } = await service.sql.begin(async (transaction) => {
       await transaction`update thing set amount = 7 where name = 'Racing'`;
       const answer = ada.post(address, { ...fieldsOf(conflict), '_take.note': 'theirs' });
-      await eventually(async () => {
-        const [{ waiting } = {}] = await service.sql<{ waiting: boolean }[]>`
-          select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock') as waiting`;
-        return waiting === true;
-      }, 'the save to wait');
+      await lockedOut(service);
       return { saved: answer };
     });
     const again = await saved;
