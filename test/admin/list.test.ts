@@ -44,7 +44,7 @@ before(async () => {
   await service.sql`insert into thing (name, note, at, author_id, hidden) values
     ('Red apple', 'from the tree', '2023-12-31 23:59:59', 1, 'secret words'), ('Green apple', '100%', '2024-02-29 00:00:00', 2, ''),
     ('Pear', 'a_b', '2024-02-29 23:59:59', 1, ''), ('Plum', 'a\\b', '2024-03-01 00:00:00', null, ''), ('Fig', null, null, 2, '')`;
-  await service.sql`insert into many (name, at) select 'many ' || n, '2024-01-01' from generate_series(1, 20000) n`;
+  await service.sql`insert into many (name, at) select 'many ' || n, timestamp '2024-01-01' + n * interval '1 hour' from generate_series(1, 20000) n`;
   await service.sql`analyze many`;
   await service.sql`insert into land (code, name) values ('no', 'Norway'), ('a/b?c=d&e', 'Odd'), (' ', 'Blank'), ('-', 'Dash'), ('é€', 'Signs')`;
   await service.sql`insert into stay (land_id) values ('no')`;
