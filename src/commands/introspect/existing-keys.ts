@@ -24,6 +24,8 @@ export interface KeylessReason {
   readonly help?: string;
   /** The columns that may be its key, and the tables whose keys they are. */
   readonly proposed?: ProposedKey;
+  /** Its key suggests a secret, such as that of a session: it is not served even without. */
+  readonly isSecret?: boolean;
 }
 
 /** What a relation is, for people. A table with a foreign partition is served like a foreign table. */
@@ -92,8 +94,8 @@ function asKey(found: CatalogTable, fields: readonly string[]): Key | KeylessRea
   if (isSingle && isSecret(field))
     return {
       fault: `the name of its key ${field} suggests a secret, and everyone would see it as id`,
-      help: 'If it is not secret, remove it from exclude.',
-      proposed: { fields, tables: [] },
+      help: 'If it is not secret, rename the column, or describe the table yourself.',
+      isSecret: true,
     };
   const type = isSingle && column ? keyTypeFor(column) : undefined;
   const fault = type ? undefined : compositeKeyFault(found, fields);

@@ -88,6 +88,7 @@ function servable(relation: Relation, catalog: Catalog, read: ReadRelations): Om
       : isView(found)
         ? viewKeyOf(relation, found, proposedKey(relation, read))
         : keyOf(found, catalog);
+  if ('fault' in key && key.isSecret) return `${key.fault}. ${key.help}`;
   return 'fault' in key
     ? { relation, found, key: { fields: [], type: undefined }, keyless: key }
     : { relation, found, key, keyless: undefined };
