@@ -42,8 +42,12 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
       'query/source.ts',
       'query/statements/',
       'query/entries/',
-      'resources/users/',
     ],
+  ],
+  [
+    'writes SQL',
+    /\bsql`|\braw\(|['"`](?:alter|create|delete from|grant|insert into|listen|lock|notify|release|revoke|rollback|savepoint|select|set (?:local|constraints)|update|with) [a-z$"*]/,
+    ['db/', 'query/', 'commands/embedded.ts', 'commands/introspect/existing-keys.ts'],
   ],
   [
     'writes the name of a relation into SQL',

@@ -6,7 +6,7 @@ import type { Fault } from '../errors.ts';
 import { tableOf } from '../db/schema/model-definition.ts';
 import { databaseInfoStatement } from '../db/schema/relations.ts';
 import { missingSchema } from '../db/schema/missing-schema.ts';
-import { grantsFor } from '../db/schema/grants.ts';
+import { grantsFor, roleStatement } from '../db/schema/grants.ts';
 import { HISTORY, SYSTEM_TABLES } from '../resources/definition/system-tables.ts';
 import { allPrivileges, REVOKE_HISTORY_CHANGES, MAY_CHANGE_HISTORY } from '../resources/access/privileges.ts';
 import type { Resource } from '../resources/definition/resource.ts';
@@ -111,10 +111,9 @@ async function printGrants(
       io,
       `missing in the database: ${missing.join(', ')}. Create them first (see npx vitrine schema --diff)`,
     );
-  const create = `create role "${role.replaceAll('"', '""')}" login password '...'`;
   print(
     io,
-    `-- Run this as the owner of the tables. If the role does not exist, first run:\n-- ${create.replace(/[\r\n]/g, ' ')};`,
+    `-- Run this as the owner of the tables. If the role does not exist, first run:\n-- ${roleStatement(role).replace(/[\r\n]/g, ' ')};`,
   );
   print(io, sqlOf(grantsFor(role, privileges, info)));
 }

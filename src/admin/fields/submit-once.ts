@@ -1,6 +1,7 @@
 // Processes a form only once, even if it is sent twice, for instance by a double click.
 import { createHash, randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
+import { CHECK_AT_ONCE } from '../../db/connection/transactions.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
@@ -61,7 +62,7 @@ export async function addOnce(
     const earlier = await sessions.submittedResult(transaction, token, digest);
     if (earlier !== undefined) return { id: earlier, isRepeated: true };
     // The operation explains the error of a deferred constraint, which the commit would throw after it.
-    await transaction.send('set constraints all immediate');
+    await transaction.send(CHECK_AT_ONCE);
     const { id } = await add(operationsInTransaction);
     await sessions.noteResult(transaction, token, digest, id);
     return { id, isRepeated: false };

@@ -1,4 +1,5 @@
 // The page that deletes one record.
+import { CHECK_AT_ONCE } from '../../db/connection/transactions.ts';
 import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
@@ -72,7 +73,7 @@ function deletionOf(context: RecordContext, sent?: Form): Deletion {
         await context.inTransaction(async (operations, transaction) => {
           await guard(transaction);
           // The operation explains the error of a deferred constraint, which the commit would throw after it.
-          await transaction.send('set constraints all immediate');
+          await transaction.send(CHECK_AT_ONCE);
           await removeWith(operations);
         });
       else await removeWith(context.operations);

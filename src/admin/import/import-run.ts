@@ -1,6 +1,7 @@
 // Imports a file in one transaction: as a trial for the preview, or for good.
 import { setImmediate } from 'node:timers/promises';
 import { asProblem } from '../../db/connection/database-errors.ts';
+import { CHECK_AT_ONCE, SAVEPOINT } from '../../db/connection/transactions.ts';
 import type { FieldErrors } from '../../errors.ts';
 import { BrokenRule } from '../../resources/records/explain.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
@@ -61,7 +62,7 @@ export async function runImportFile(
       /** Imports rows in order. If one fails, it halves the list and tries again, until only that row is left out. */
       async function importRows(rows: readonly MatchedRow[]): Promise<CondensedOutcome[]> {
         const outcomes: CondensedOutcome[] = [];
-        await send('savepoint rows');
+        await send(SAVEPOINT.set);
         try {
           for (const row of rows) {
             // An invalid row sends no statement, so nothing else would let other requests run.
@@ -70,7 +71,7 @@ export async function runImportFile(
           }
         } catch (error) {
           const errors = errorsOf(error);
-          await send('rollback to savepoint rows');
+          await send(SAVEPOINT.rollBack);
           const [first] = rows;
           const middle = rows.length >> 1;
           outcomes.length = 0;
@@ -79,12 +80,11 @@ export async function runImportFile(
             for (const half of [rows.slice(0, middle), rows.slice(middle)])
               outcomes.push(...(await importRows(half)));
         }
-        await send('release savepoint rows');
+        await send(SAVEPOINT.release);
         return outcomes;
       }
 
-      // Checks deferred constraints at each row, so that an error belongs to its row.
-      await send('set constraints all immediate');
+      await send(CHECK_AT_ONCE);
       for await (const group of matchRows(run, resource, file)) (await importRows(group)).forEach(tally.add);
       outcome = tally.outcome();
       if (!isWanted(outcome)) throw new Rollback();

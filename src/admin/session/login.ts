@@ -182,13 +182,8 @@ export async function openSession(
   if (old !== undefined) await sessions.end(old);
   const agent = (request.headers['user-agent'] ?? '').slice(0, 300);
   const { network } = request.client();
-  const token = await sessions.open({
-    caller,
-    precondition,
-    address: network,
-    agent,
-    requester: request.requester,
-  });
+  const session = { id: caller.id, precondition, address: network, agent };
+  const token = await sessions.open(session, request.requester);
   return token === undefined
     ? undefined
     : { token, cookie: setCookie(request, 'session', token, SESSION_AGE) };

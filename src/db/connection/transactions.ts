@@ -20,6 +20,15 @@ export interface Transaction {
   readonly send: (text: string, values?: BoundSql['values']) => Promise<RawRows>;
 }
 
+/** Statements that undo a part of a transaction. */
+export const SAVEPOINT = {
+  set: 'savepoint part',
+  rollBack: 'rollback to savepoint part',
+  release: 'release savepoint part',
+};
+/** Checks deferred constraints with each statement, so that an error belongs to its record. */
+export const CHECK_AT_ONCE = 'set constraints all immediate';
+
 /** PostgreSQL would compile the long statements that read the catalog, which takes seconds, and run them in milliseconds. */
 const WITHOUT_JIT = 'set local jit = off';
 /** The start reads the catalog up to three times, and planning takes ten times as long as reading. */

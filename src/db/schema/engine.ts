@@ -1,7 +1,7 @@
 // Recognizes databases that only resemble PostgreSQL, and refuses those that cannot keep what the service promises.
 import { StartError } from '../../errors.ts';
 import { raw } from '../fragment.ts';
-import { createStatement, isTrue, number, text } from '../rows.ts';
+import { createStatement, isTrue, number, oneCell, text } from '../rows.ts';
 
 /** What runs behind the address. */
 export interface Engine {
@@ -37,6 +37,21 @@ export const HAS_XMIN = raw(`(version() !~ '${YUGABYTE}' and not (${IS_CITUS}) a
       select from pg_partition_tree(c.oid) p join pg_class l on l.oid = p.relid
       where l.relkind = 'f' or l.relam not in (0, 2))
     else c.relkind in ('r', 'm') and c.relam = 2 end)`);
+
+/** The identity of the cluster and of the database in it. Replicas have the same. */
+export const IDENTITY = createStatement(
+  raw(`select system_identifier || '/' || oid from pg_control_system(), pg_database
+  where datname = current_database()`),
+  oneCell(text),
+);
+
+/** The settings of a database that would change values on output. */
+export const OUTPUT_SETTINGS = createStatement(
+  raw(
+    "select getdatabaseencoding(), current_setting('extra_float_digits')::int < 1, not current_setting('array_nulls')::bool",
+  ),
+  ([row]) => ({ encoding: text(row?.[0]), isRounded: isTrue(row?.[1]), lacksNulls: isTrue(row?.[2]) }),
+);
 
 const OLDEST = 140_000;
 

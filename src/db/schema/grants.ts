@@ -1,5 +1,6 @@
-// The SQL that gives a database role the privileges of the service, for `vitrine schema`.
-import { quotedName, quotedTable } from '../fragment.ts';
+// The SQL that gives a database role the privileges of the service, and that makes a table append-only for its owner.
+import { quotedName, quotedTable, sql, value } from '../fragment.ts';
+import { createStatement, isTrue, oneCell, type Statement } from '../rows.ts';
 import type { DatabaseInfo } from './relations.ts';
 import type { Privilege } from './missing-privileges.ts';
 
@@ -46,3 +47,19 @@ export function grantsFor(
     ),
   ];
 }
+
+/** The statement that creates a role, for people to complete. */
+export const roleStatement = (role: string): string => `create role ${quotedName(role)} login password '...'`;
+
+/** The statement by which the present role revokes its own right to change the rows of a table. */
+export const revokeChanges = (name: string): string =>
+  `revoke update, delete, truncate on ${quotedName(name)} from current_user`;
+
+/** Whether the present role owns a table and may change its rows. */
+export const mayChangeStatement = (name: string): Statement<boolean> =>
+  createStatement(
+    sql`select exists (select from pg_class c cross join aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) a
+  where c.oid = to_regclass(${value(quotedName(name))}) and pg_get_userbyid(c.relowner) = current_user
+    and a.grantee = c.relowner and a.privilege_type in ('UPDATE', 'DELETE', 'TRUNCATE'))`,
+    oneCell(isTrue),
+  );

@@ -29,6 +29,15 @@ export interface SchemaChange {
   readonly name: string;
 }
 
+/** Serializes schema changes of processes that start at the same time. */
+export const SCHEMA_LOCK = "select pg_advisory_xact_lock(hashtext('vitrine schema'))";
+
+/**
+ * So that a blocked ALTER TABLE does not stall the readers queued behind it. Other statements stop waiting for a lock after five
+ * seconds, which is longer.
+ */
+export const SHORT_LOCK_TIMEOUT = "set local lock_timeout = '3s'";
+
 const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
 const ON_DELETE_SQL: Record<OnDelete, string> = {

@@ -183,3 +183,10 @@ export function findColumn(model: Model, name: string): Column | undefined {
     model.foreignKeys.find((column) => column.name === name || `${column.name}_id` === name)
   );
 }
+
+/** A column that a check of the registry requires. */
+export function requiredColumn(model: Model, name: string): Column {
+  const column = findColumn(model, name);
+  if (!column) throw new Error(`the model ${model.name} has no column ${name}`);
+  return column;
+}

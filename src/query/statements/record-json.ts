@@ -45,6 +45,13 @@ export function recordJson(alias: string, columns: readonly Column[]): Fragment 
   return concat([...fields, literal(columns.length > 0 ? '}' : '{}')]);
 }
 
+/** A line of a record's JSON. Only `json` columns can have line breaks, because their text stays as it was sent. */
+export function recordLine(alias: string, columns: readonly Column[]): Fragment {
+  const record = recordJson(alias, columns);
+  const hasBreaks = columns.some(({ type }) => type.input.json === 'json');
+  return sql`${hasBreaks ? sql`translate(${record}, e'\\n\\r', '  ')` : record} || e'\\n'`;
+}
+
 /** The first 128 bits of the SHA-256 of a text. */
 const digest = (text: Fragment): Fragment =>
   sql`left(encode(sha256(convert_to(${text}, 'UTF8')), 'hex'), 32)`;

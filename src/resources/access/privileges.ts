@@ -1,9 +1,8 @@
 // The database privileges that the service needs on each table, and those that it revokes on its history.
 import { isOpen } from './access.ts';
 import type { Settings } from '../../config.ts';
-import { quotedName, sql, value } from '../../db/fragment.ts';
-import { createStatement, isTrue, oneCell } from '../../db/rows.ts';
 import type { CatalogTable } from '../../db/schema/catalog.ts';
+import { mayChangeStatement, revokeChanges } from '../../db/schema/grants.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Model } from '../../db/schema/model.ts';
 import type { Privilege } from '../../db/schema/missing-privileges.ts';
@@ -11,21 +10,14 @@ import { HISTORY, SESSION, SYSTEM_TABLES } from '../definition/system-tables.ts'
 import { ACTIONS, type AdminAction, type Method, type Resource } from '../definition/resource.ts';
 import { hasLogins, type ResourceView } from './resource-view.ts';
 
-const HISTORY_TABLE = quotedName(HISTORY.model);
-
 /** Makes the history append-only: the service's role revokes its own right to change it. Superusers keep every right. */
-export const REVOKE_HISTORY_CHANGES = `revoke update, delete, truncate on ${HISTORY_TABLE} from current_user`;
+export const REVOKE_HISTORY_CHANGES = revokeChanges(HISTORY.model);
 
 /**
  * Asks whether the service's role owns the history and may still change it. This is so for a new table, and
  * after a restore, because a dump does not hold the owner's own revoked rights.
  */
-export const MAY_CHANGE_HISTORY = createStatement(
-  sql`select exists (select from pg_class c cross join aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) a
-  where c.oid = to_regclass(${value(HISTORY_TABLE)}) and pg_get_userbyid(c.relowner) = current_user
-    and a.grantee = c.relowner and a.privilege_type in ('UPDATE', 'DELETE', 'TRUNCATE'))`,
-  oneCell(isTrue),
-);
+export const MAY_CHANGE_HISTORY = mayChangeStatement(HISTORY.model);
 
 /** The privileges that each method needs. DELETE locks the record first, for which PostgreSQL requires UPDATE. */
 const NEEDS: Readonly<Record<Method, readonly Privilege[]>> = {

@@ -1,8 +1,7 @@
 // Lists and streams records for the API.
 import type { Database } from '../../db/connection/database.ts';
 import { CostlyStatement, type RunOptions } from '../../db/statement-kinds.ts';
-import type { Column, Model } from '../../db/schema/model.ts';
-import { sql, type Fragment } from '../../db/fragment.ts';
+import type { Model } from '../../db/schema/model.ts';
 import { addError, badQuery, type FieldErrors, type Problem } from '../../errors.ts';
 import { estimateStatement } from '../../query/statements/bulk-statements.ts';
 import { csvRow } from '../../query/csv/csv-rows.ts';
@@ -17,7 +16,7 @@ import {
   type Projection,
 } from '../../query/plan.ts';
 import { isShort, pageStatement, streamStatement, type Page } from '../../query/read.ts';
-import { recordJson } from '../../query/statements/record-json.ts';
+import { recordLine } from '../../query/statements/record-json.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 import { openExport } from './record-export.ts';
 import { ADMIN, ANYONE, meets } from '../access/access.ts';
@@ -86,12 +85,6 @@ export const pageTooLarge = (maxBytes: number): Problem =>
       `the page exceeds ${maxBytes} bytes: use a lower limit, or stream all records (Accept: application/x-ndjson)`,
     ],
   });
-
-/** The JSON of a record without line breaks. Only `json` columns can have them, because their text stays as it was sent. */
-const oneLine = (columns: readonly Column[]): Fragment =>
-  columns.some(({ type }) => type.input.json === 'json')
-    ? sql`translate(${recordJson(ROOT, columns)}, e'\\n\\r', '  ')`
-    : recordJson(ROOT, columns);
 
 /** Reports `limit` and `page` in the query of a stream, which would otherwise be silently ignored. */
 function addPagingErrors({ hasCursors }: ResourceView, query: string, errors: FieldErrors): void {
@@ -256,7 +249,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const planned = planStream(resource, queryText);
       const isCsv = format === 'csv';
       const { formatted } = resource;
-      const line = isCsv ? csvRow(ROOT, formatted) : sql`${oneLine(formatted)} || e'\\n'`;
+      const line = isCsv ? csvRow(ROOT, formatted) : recordLine(ROOT, formatted);
       const frame = { start: isCsv ? csvHead(resource) : '', between: '', end: '' };
       return openExport(database, streamStatement(planned, line), frame);
     },

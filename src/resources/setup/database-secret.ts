@@ -2,35 +2,22 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Database } from '../../db/connection/database.ts';
 import { isReadOnlyError, isTemporarilyUnavailable } from '../../db/connection/database-errors.ts';
-import { sql, value } from '../../db/fragment.ts';
-import { createStatement, oneCell, text } from '../../db/rows.ts';
-import { writtenTable } from '../../query/source.ts';
+import { IDENTITY } from '../../db/schema/engine.ts';
+import { addSecretStatement, secretStatement } from '../../query/statements/system-statements.ts';
 import { SECRET } from '../definition/system-tables.ts';
 
 const BYTES = 32;
 /** The row of the secret. */
 const NAME = 'key';
 
-const TABLE = writtenTable({ table: SECRET.model });
-const READ = createStatement(sql`select value from ${TABLE} where name = ${value(NAME)}`, oneCell(text));
-
-/** The identity of the cluster and of the database in it. Replicas have the same. */
-const IDENTITY = createStatement(
-  sql`select system_identifier || '/' || oid from pg_control_system(), pg_database
-  where datname = current_database()`,
-  oneCell(text),
-);
+const READ = secretStatement(SECRET.model, NAME);
 
 async function stored(database: Database): Promise<string | null> {
   const existing = await database.run(READ, 'read');
   if (existing !== null) return existing;
-  const made = value(randomBytes(BYTES).toString('base64'));
-  const insert = sql`insert into ${TABLE} (name, value) values (${value(NAME)}, ${made}) on conflict do nothing`;
+  const made = randomBytes(BYTES).toString('base64');
   // Another process may have been first.
-  await database.run(
-    createStatement(insert, () => undefined),
-    'write',
-  );
+  await database.run(addSecretStatement(SECRET.model, NAME, made), 'write');
   return database.run(READ, 'read');
 }
 

@@ -4,19 +4,24 @@ import { buildModels } from '../../db/schema/build-models.ts';
 import { isTable, type Catalog } from '../../db/schema/catalog.ts';
 import { readTables } from '../../db/schema/catalog-reads.ts';
 import type { Database } from '../../db/connection/database.ts';
-import { raw } from '../../db/fragment.ts';
-import { createStatement, isTrue, text, type Statement } from '../../db/rows.ts';
+import type { Statement } from '../../db/rows.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Model } from '../../db/schema/model.ts';
-import { ENGINE, requirePostgres } from '../../db/schema/engine.ts';
+import { ENGINE, OUTPUT_SETTINGS, requirePostgres } from '../../db/schema/engine.ts';
 import type { Privilege } from '../../db/schema/missing-privileges.ts';
 import { differences } from '../../db/schema/schema-differences.ts';
-import { missingSchema, type SchemaChange } from '../../db/schema/missing-schema.ts';
+import {
+  missingSchema,
+  SCHEMA_LOCK,
+  SHORT_LOCK_TIMEOUT,
+  type SchemaChange,
+} from '../../db/schema/missing-schema.ts';
 import {
   isConnectionError,
   isDatabaseError,
   isTemporarilyUnavailable,
 } from '../../db/connection/database-errors.ts';
+import { SAVEPOINT } from '../../db/connection/transactions.ts';
 import { StartError, startError, type Fault } from '../../errors.ts';
 import { SYSTEM_TABLES } from '../definition/system-tables.ts';
 import {
@@ -41,17 +46,10 @@ export interface Schema {
 
 const tablesOf = (definitions: readonly Resource[]): string[] => definitions.map(tableOf);
 
-const SETTINGS = createStatement(
-  raw(
-    "select getdatabaseencoding(), current_setting('extra_float_digits')::int < 1, not current_setting('array_nulls')::bool",
-  ),
-  ([row]) => ({ encoding: text(row?.[0]), isRounded: isTrue(row?.[1]), lacksNulls: isTrue(row?.[2]) }),
-);
-
 /** @throws StartError for an engine that cannot be used, and when the database's encoding or settings would change values on output */
 export async function requireUsableDatabase(database: Database): Promise<void> {
   requirePostgres(await database.run(ENGINE, 'read'));
-  const { encoding, isRounded, lacksNulls } = await database.run(SETTINGS, 'read');
+  const { encoding, isRounded, lacksNulls } = await database.run(OUTPUT_SETTINGS, 'read');
   if (encoding === 'SQL_ASCII')
     throw new StartError(
       'The database has the encoding SQL_ASCII, whose strings are arbitrary bytes and not always valid UTF-8. Create a database with the encoding UTF8.',
@@ -79,13 +77,6 @@ export async function readCatalog(database: Database, resources: readonly Resour
   await requireUsableDatabase(database);
   return readTablesOf(database, tablesOf([...resources, ...SYSTEM_TABLES]));
 }
-
-/** Serializes schema changes of processes that start at the same time. */
-const SCHEMA_LOCK = "select pg_advisory_xact_lock(hashtext('vitrine schema'))";
-
-// So that a blocked ALTER TABLE does not stall the readers queued behind it. Other statements stop waiting for a lock after five
-// seconds, which is longer.
-const SHORT_LOCK_TIMEOUT = "set local lock_timeout = '3s'";
 
 /** A statement that creates a missing part of the schema has failed. */
 class SchemaNotApplied extends StartError {}
@@ -172,7 +163,7 @@ async function applyMissing(
       });
     }
     // A role that may not create tables can still serve existing ones. `Schema.missing` names what it lacks.
-    await send('savepoint system_tables');
+    await send(SAVEPOINT.set);
     const before = done.length;
     try {
       const changes = missingSchema(
@@ -182,7 +173,7 @@ async function applyMissing(
       for (const change of changes) await apply(change);
     } catch (error) {
       if (!isDatabaseError(error)) throw error;
-      await send('rollback to savepoint system_tables');
+      await send(SAVEPOINT.rollBack);
       done.length = before;
     }
     return { changes: done, schema: requireSchema(registered, await readTables(run, names), settings) };

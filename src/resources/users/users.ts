@@ -1,21 +1,10 @@
 // The rows of the user model: lookup for authentication, and changes by the command line.
-import { createHash } from 'node:crypto';
 import type { Parsed } from '../../db/types/column-type.ts';
-import { cast } from '../../db/types/column-types.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { SERVICE } from '../../db/lanes/requester.ts';
-import { compile, EMPTY, identifier, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
-import {
-  type RawRow,
-  type Statement,
-  createStatement,
-  isTrue,
-  number,
-  oneCell,
-  text,
-} from '../../db/rows.ts';
-import { findColumn, reference, typed, type Column, type Model } from '../../db/schema/model.ts';
-import { allRows, writtenTable } from '../../query/source.ts';
+import type { Fragment } from '../../db/fragment.ts';
+import type { Statement } from '../../db/rows.ts';
+import { findColumn, requiredColumn, type Column, type Model } from '../../db/schema/model.ts';
 import {
   DatabaseFault,
   duplicateColumns,
@@ -26,6 +15,7 @@ import {
 import { StartError } from '../../errors.ts';
 import type { Recording } from '../../query/statements/history-sql.ts';
 import { isRolledBack } from '../../query/statements/check-statements.ts';
+import { userStatements, type User } from '../../query/statements/user-statements.ts';
 import { compileWrite, createWriteTarget } from '../../query/statements/write.ts';
 import type { Change } from '../../query/statements/write-plan.ts';
 import { checkKey, parseField } from '../records/checked-body.ts';
@@ -35,15 +25,6 @@ import { jsonFieldOf } from '../records/json-fields.ts';
 import { passwordFault } from '../passwords/password-rules.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
 
-export interface User {
-  readonly id: string;
-  readonly name: string;
-  /** The stored PHC string. */
-  readonly password: string;
-  readonly active: boolean;
-  readonly admin: boolean;
-}
-
 interface UsersOptions {
   /** Records changes in the history, when there is one. */
   readonly recording?: Recording | undefined;
@@ -51,11 +32,6 @@ interface UsersOptions {
   /** The minimum length of a password, in characters. */
   readonly minPassword: number;
 }
-
-/** The digest of a stored hash. A session stores it, so that a password change ends the session. */
-const hashDigest = (hash: string): string => createHash('sha256').update(hash).digest('hex');
-
-const ROOT = 't';
 
 /** Longer names are not normalized, because long runs of combining marks take quadratic time (characters). */
 const MAX_NORMALIZED = 256;
@@ -70,22 +46,6 @@ const spellingsOf = (name: string): readonly string[] => [
   ]),
 ];
 
-const readUsers = (rows: readonly RawRow[]): User[] =>
-  rows.map(([id, name, password, active, admin]) => ({
-    id: text(id) ?? '',
-    name: text(name) ?? '',
-    password: text(password) ?? '',
-    active: isTrue(active),
-    admin: isTrue(admin),
-  }));
-
-/** A column of the user model that the registry check requires. */
-export function requiredColumn(model: Model, name: string): Column {
-  const column = findColumn(model, name);
-  if (!column) throw new Error(`the user model has no column ${name}`);
-  return column;
-}
-
 export type Users = ReturnType<typeof createUsers>;
 
 export function createUsers(
@@ -98,6 +58,7 @@ export function createUsers(
   const password = requiredColumn(model, 'password');
   const active = requiredColumn(model, 'active');
   const admin = requiredColumn(model, 'admin');
+  const statements = userStatements(model, sessions);
   const formatted = [model.primaryKey];
   const writes = createWriteTarget({ model, formatted, owner: undefined, recording });
   const notForSet = new Map([
@@ -105,34 +66,12 @@ export function createUsers(
     [active, 'new users are always active'],
     [admin, 'use --admin instead'],
   ]);
-  const name = reference(ROOT, username);
-  const flagOf = (column: Column): Fragment => sql`coalesce(${reference(ROOT, column)}, false)`;
-  // NULL in `active` or `admin` counts as false.
-  const userColumns = sql`${reference(ROOT, model.primaryKey)}::text, ${name}, ${reference(ROOT, password)}, ${flagOf(active)}, ${flagOf(admin)}`;
-  const rows = allRows(model, ROOT);
-  const selectUsers = sql`select ${userColumns} from ${rows}`;
-
-  const isNamed = (wanted: string): Fragment => sql`${name} = ${typed(wanted, username)}`;
-  const byName = compile(sql`${selectUsers} where ${isNamed('')}`).text;
-  const named = sql`${name} = ${cast(raw('wanted.name'), username)}`;
-  const byNames = compile(
-    sql`select wanted.position, ${userColumns} from unnest($1::text[]) with ordinality wanted (name, position) join ${rows} on ${named}`,
-  ).text;
-
   const nameOf = (column: Column): string => (column === model.primaryKey ? 'id' : column.name);
 
   /** The user whose name is equal to the text, or else to one of its normal forms. */
   async function find(wanted: string): Promise<User | undefined> {
     const found = spellingsOf(wanted).map((spelling) =>
-      database
-        .run(
-          {
-            ...{ text: byName, many: () => byNames, values: [spelling] },
-            ...{ fixed: true, isPlain: !model.mayHideRows, decode: readUsers },
-          },
-          'quick',
-        )
-        .catch(undefinedIfUnencodable),
+      database.run(statements.named(spelling), 'quick').catch(undefinedIfUnencodable),
     );
     return (await Promise.all(found)).flatMap((users) => users ?? [])[0];
   }
@@ -171,21 +110,9 @@ export function createUsers(
     find,
 
     /** An SQL condition: the user's row exists and is unchanged. */
-    precondition(user: User): Fragment {
-      const key = sql`${reference(ROOT, model.primaryKey)}::text = ${value(user.id)}`;
-      const stored = sql`${reference(ROOT, password)}::text = ${value(user.password)}`;
-      const hasFlag = (column: Column, flag: boolean): Fragment =>
-        sql`${flagOf(column)} = ${raw(String(flag))}`;
-      const flags = [hasFlag(active, user.active), hasFlag(admin, user.admin)];
-      const conditions = [isNamed(user.name), key, stored, ...flags];
-      return sql`exists (select from ${allRows(model, ROOT)} where ${join(conditions, ' and ')})`;
-    },
+    precondition: (user: User): Fragment => statements.precondition(user),
 
-    list: (): Promise<User[]> =>
-      database.run(
-        { ...createStatement(sql`${selectUsers} order by ${name}`, readUsers), fixed: true },
-        'quick',
-      ),
+    list: (): Promise<User[]> => database.run(statements.all(), 'quick'),
 
     /**
      * Creates an active user. Required text columns without a value become empty, and a text primary key becomes the name.
@@ -265,28 +192,14 @@ export function createUsers(
     },
 
     /** Whether any user may open the admin area. */
-    async hasAdmin(): Promise<boolean> {
-      const isAdmin = sql`${flagOf(active)} and ${flagOf(admin)}`;
-      const query = sql`select exists (select from ${allRows(model, ROOT)} where ${isAdmin})`;
-      return database.run({ ...createStatement(query, oneCell(isTrue)), fixed: true }, 'read');
-    },
+    hasAdmin: (): Promise<boolean> => database.run(statements.hasAdmin(), 'read'),
 
     /**
      * Replaces the stored hash by a new hash of the same password, unless it has changed meanwhile. The user's sessions stay valid,
      * and the history does not record the change.
      * @returns whether it was replaced
      */
-    async rehash({ id, password: present }: User, hash: string): Promise<boolean> {
-      const key = reference(ROOT, model.primaryKey);
-      const isSame = sql`${key}::text = ${value(id)} and ${reference(ROOT, password)}::text = ${value(present)}`;
-      const changed = sql`changed as (update ${writtenTable(model)} ${raw(ROOT)} set ${identifier(password.field)} = ${typed(hash, password)} where ${isSame} returning ${key}::text as key, ${reference(ROOT, password)}::text = ${value(hash)} as is_stored)`;
-      const marked = sessions
-        ? sql`, marked as (update ${writtenTable(sessions)} s set password_mark = ${value(hashDigest(hash))} from changed where is_stored and s.user_key = changed.key and s.password_mark = ${value(hashDigest(present))})`
-        : EMPTY;
-      // A trigger may keep the old hash.
-      const stored = sql`with ${changed}${marked} select count(*) from changed where is_stored`;
-      const statement = createStatement(stored, oneCell(number));
-      return (await database.run({ ...statement, fixed: true }, 'write')) === 1;
-    },
+    rehash: async (user: User, hash: string): Promise<boolean> =>
+      (await database.run(statements.rehash(user, hash), 'write')) === 1,
   };
 }
