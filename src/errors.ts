@@ -1,6 +1,6 @@
 // Errors with a public message: those that become responses, and those that keep the service from starting.
 import { STATUS_CODES } from 'node:http';
-import { textOf } from './messages.ts';
+import { messageOf, textOf, type Message } from './messages.ts';
 
 /** Error messages by query parameter or body field. */
 export type FieldErrors = Record<string, string[]>;
@@ -19,12 +19,12 @@ export class Problem extends Error {
   readonly errors: FieldErrors | undefined;
   readonly headers: Record<string, string>;
 
-  constructor(status: number, detail: string, options: ProblemOptions = {}) {
+  constructor(status: number, detail: Message | string, options: ProblemOptions = {}) {
     const { stackTraceLimit } = Error;
     // A stack trace would cost a third of a refused request, and is never read. Confined, the limit is frozen: an assignment would
     // throw an error.
     Reflect.set(Error, 'stackTraceLimit', 0);
-    super(detail);
+    super(textOf(detail));
     Reflect.set(Error, 'stackTraceLimit', stackTraceLimit);
     this.name = 'Problem';
     this.status = status;
@@ -38,9 +38,9 @@ export class BodyProblem extends Problem {
   /** The message without its subject, such as `is not UTF-8.` */
   readonly predicate: string;
 
-  constructor(status: number, predicate: string, options?: ProblemOptions) {
-    super(status, `The body ${predicate}`, options);
-    this.predicate = predicate;
+  constructor(status: number, predicate: Message, options?: ProblemOptions) {
+    super(status, messageOf('ofBody', { predicate }), options);
+    this.predicate = textOf(predicate);
   }
 }
 
@@ -55,7 +55,7 @@ export function problemDocument(status: number, detail: string, extra: Record<st
   });
 }
 
-export const notFound = (detail = 'There is no resource at this address.'): Problem =>
+export const notFound = (detail: Message | string = messageOf('noResource')): Problem =>
   new Problem(404, detail);
 
 /** The maximum number of parameters or fields that one error response lists. */
@@ -71,14 +71,14 @@ export const excerpt = (text: string, max = MAX_NAME): string =>
   text.length <= max ? text : `${text.slice(0, max).toWellFormed()}…`;
 
 /** Keeps the first errors and adds the number of the others to the last one. */
-function firstErrors(errors: FieldErrors, what: string): FieldErrors {
+function firstErrors(errors: FieldErrors, rest: 'moreParameters' | 'moreFields'): FieldErrors {
   const names = Object.keys(errors);
   const more = names.length - MAX_REPORTED;
   if (more <= 0) return errors;
   const reported: FieldErrors = {};
   for (const name of names.slice(0, MAX_REPORTED))
     for (const message of errors[name] ?? []) addError(reported, name, message);
-  addError(reported, names[MAX_REPORTED - 1] ?? '', `and ${more} more ${what} cannot be used`);
+  addError(reported, names[MAX_REPORTED - 1] ?? '', messageOf(rest, { count: more }));
   return reported;
 }
 
@@ -86,19 +86,19 @@ function firstErrors(errors: FieldErrors, what: string): FieldErrors {
 export function badQuery(errors: FieldErrors): Problem {
   // Deduplicating on insert would be quadratic.
   for (const [name, messages] of Object.entries(errors)) errors[name] = [...new Set(messages)];
-  return new Problem(400, 'The query has parameters that cannot be used.', {
-    errors: firstErrors(errors, 'parameters'),
+  return new Problem(400, messageOf('invalidQuery'), {
+    errors: firstErrors(errors, 'moreParameters'),
   });
 }
 
 /** A 400 for invalid body fields. @param note a sentence about the whole body, with a leading space */
-export const badBody = (errors: FieldErrors, note = ''): Problem =>
-  new Problem(400, `${textOf({ code: 'invalidBody' })}${note}`, {
-    errors: firstErrors(errors, 'fields'),
+export const badBody = (errors: FieldErrors, note?: Message): Problem =>
+  new Problem(400, `${textOf(messageOf('invalidBody'))}${textOf(note ?? '')}`, {
+    errors: firstErrors(errors, 'moreFields'),
   });
 
 /** A 503; `retryAfter` is in seconds. */
-export const unavailable = (detail: string, retryAfter = 1): Problem =>
+export const unavailable = (detail: Message, retryAfter = 1): Problem =>
   new Problem(503, detail, { headers: { 'Retry-After': String(retryAfter) } });
 
 /** Rejects a request because of overload. */
@@ -107,13 +107,8 @@ export class Refusal extends Problem {}
 const RETRY = { headers: { 'Retry-After': '1' } };
 
 /** Shared instances, because they are thrown under overload. */
-export const RECORD_BUSY = unavailable('Other requests keep changing this record. Try again.');
-export const OVERLOADED = new Refusal(503, 'The service is overloaded. Try again.', RETRY);
-export const TOO_MANY = new Refusal(
-  429,
-  'Too many of your requests are already waiting. Try again later.',
-  RETRY,
-);
+export const RECORD_BUSY = unavailable(messageOf('recordBusy'));
+export const OVERLOADED = new Refusal(503, messageOf('overloaded'), RETRY);
 
 /** An error in a registry, or in the tables of the database. */
 export interface Fault {
@@ -156,15 +151,20 @@ export function startError(title: string, faults: readonly (Fault | string)[]): 
   return new StartError([`${title}:`, ...texts.map((text) => `  - ${text}`)].join('\n'), texts);
 }
 
+/** The errors of one field or parameter. */
+export const errorOf = (name: string, message: Message | string): FieldErrors => ({
+  [name]: [textOf(message)],
+});
+
 /** Adds a message to a map of field errors. Long names are shortened. */
-export function addError(errors: FieldErrors, name: string, message: string): void {
+export function addError(errors: FieldErrors, name: string, message: Message | string): void {
   const field = excerpt(name);
   // Clients choose the names, so `__proto__` and `constructor` must work as ordinary keys.
   const list = Object.hasOwn(errors, field) ? errors[field] : undefined;
-  if (list) list.push(message);
+  if (list) list.push(textOf(message));
   else
     Object.defineProperty(errors, field, {
-      value: [message],
+      value: [textOf(message)],
       enumerable: true,
       configurable: true,
       writable: true,

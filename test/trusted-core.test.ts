@@ -79,6 +79,39 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
   ['runs text as code', /\beval\(|new Function\(|node:vm/, []],
 ];
 
+/** Files with descriptions in the OpenAPI document, or with lines for the operator. */
+const OTHER_TEXTS: ReadonlySet<string> = new Set([
+  'db/types/column-schemas.ts',
+  'http/api/api-routes.ts',
+  'http/load/connection-limit.ts',
+  'http/load/overload.ts',
+  'resources/access/resource-view.ts',
+]);
+
+const ERROR_CALL = /^(addError|errorOf|unavailable|notFound|\w*Problem|Refusal|BrokenRule)$/;
+/** SQL, and names of columns and keys. */
+const NO_PROSE = /^(?:declare|no key update|date_trunc|\(now\(\)|vitrine|neighbor)/;
+
+/** The texts of three words in code, and of two in what makes an error, apart from SQL and from errors that only the log has. */
+function proseIn(code: string): string[] {
+  const found: string[] = [];
+  const visit = (node: ts.Node, isError: boolean): void => {
+    if (ts.isTaggedTemplateExpression(node)) return;
+    const called = ts.isCallExpression(node) || ts.isNewExpression(node) ? node.expression.getText() : '';
+    if (/^(raw|Error|StartError|DatabaseFault)$/.test(called)) return;
+    const text = ts.isStringLiteralLike(node)
+      ? node.text
+      : ts.isTemplateExpression(node)
+        ? [node.head, ...node.templateSpans.map(({ literal }) => literal)].map((part) => part.text).join('1')
+        : '';
+    const words = isError ? /[a-z]+ [a-z]+/i : /[a-z]+ [a-z]+ [a-z]+/i;
+    if (words.test(text) && !NO_PROSE.test(text)) found.push(text);
+    ts.forEachChild(node, (child) => visit(child, isError || ERROR_CALL.test(called)));
+  };
+  visit(ts.createSourceFile('code.ts', code, ts.ScriptTarget.Latest, true), false);
+  return found;
+}
+
 describe('the trusted core', () => {
   for (const [action, pattern, allowed] of BOUNDARIES)
     test(`only the listed files have code that ${action}`, () => {
@@ -87,6 +120,16 @@ describe('the trusted core', () => {
       const others = found.filter((file) => !allowed.some((one) => file === one || file.startsWith(one)));
       assert.deepEqual(others, []);
     });
+
+  test('the texts of errors that clients of the API get are only in src/messages.ts', () => {
+    const sentences = files
+      .filter((file) =>
+        /^(query|db\/types|http\/(api|auth|load|message)|resources\/(access|records))\//.test(file),
+      )
+      .filter((file) => !OTHER_TEXTS.has(file))
+      .flatMap((file) => proseIn(codes.get(file) ?? '').map((text) => `${file}: ${text}`));
+    assert.deepEqual(sentences, []);
+  });
 
   test('the audit map names only existing files, with fewer than 5,000 lines', () => {
     const map = readPage('docs/security.md').matchAll(/`src\/([\w/-]+\.ts)`/g);

@@ -1,8 +1,9 @@
 // The conditions of the records after a boundary, or before it, for pages with cursors.
-import { badQuery } from '../errors.ts';
+import { badQuery, errorOf } from '../errors.ts';
 import { join, raw, sql, type Fragment, type Parameters } from '../db/fragment.ts';
 import { mayBeNull, reference, typed } from '../db/schema/model.ts';
 import { MAX_JOINED_TABLES, ROOT, type Boundary, type ListPlan, type Ordering } from './plan.ts';
+import { messageOf } from '../messages.ts';
 
 /**
  * Maximum number of tables that a page reads, over all conditions of `recordsAfter`. Eight columns and a key of one column make
@@ -84,6 +85,6 @@ export function checkTables({ joins, orderings }: Pick<ListPlan, 'joins' | 'orde
   const conditions = Math.max(mostConditions(orderings), mostConditions(backward(orderings)));
   const count = conditions * (joins.length + 1);
   if (count <= MAX_TABLES_READ) return;
-  const fault = `makes a page with cursors read ${count} tables; at most ${MAX_TABLES_READ} are allowed: order by fewer columns`;
-  throw badQuery({ ordering: [fault] });
+  const fault = messageOf('tooManyTables', { count, max: MAX_TABLES_READ });
+  throw badQuery(errorOf('ordering', fault));
 }

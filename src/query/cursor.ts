@@ -9,9 +9,10 @@ import {
   type KeyObject,
 } from 'node:crypto';
 import { createTextCaches, type TextCache } from '../db/text-cache.ts';
-import { badQuery } from '../errors.ts';
+import { badQuery, errorOf } from '../errors.ts';
 import type { Boundary } from './plan.ts';
 import type { Page } from './read.ts';
+import { messageOf } from '../messages.ts';
 
 /** Makes and reads the cursors of one list. */
 export interface CursorTokens {
@@ -117,8 +118,7 @@ export function cursorLinks(
 ): Neighbors {
   const link = (keys: Boundary['keys'], isBackward: boolean, isInclusive = false): string => {
     // `pageStatement` leaves out keys that are too long.
-    if (keys.length === 0)
-      throw badQuery({ ordering: ['has values that are too long for a cursor: order by other columns'] });
+    if (keys.length === 0) throw badQuery(errorOf('ordering', messageOf('longBoundary')));
     return `cursor=${seal({ keys, isBackward, isInclusive })}`;
   };
   // The page is empty, so the link back starts at the boundary. It includes the record there if this page excluded it.

@@ -7,6 +7,7 @@ import { addError, excerpt, type FieldErrors } from '../errors.ts';
 import { filterValues, OPERATORS } from './parse/filter-values.ts';
 import type { FilterQuery, ListQuery, OrderingQuery } from './parse/grammar.ts';
 import { QueryBudget, SEARCH_TOO_LONG } from './parse/query-budget.ts';
+import { messageOf, type Message } from '../messages.ts';
 
 /** Maximum number of foreign keys that a path may follow. */
 export const MAX_PATH_KEYS = 4;
@@ -122,7 +123,6 @@ export const mayHideRows = ({ model, joins }: Pick<ListPlan, 'model' | 'joins'>)
 
 /** The alias of the listed model's own table. */
 export const ROOT = 't';
-const NO_SUCH_COLUMN = 'there is no such column';
 
 /** Collects joins. Each path is joined once: filters, orderings and the search share it, and so do the labels of a record. */
 export class Joins {
@@ -161,10 +161,10 @@ function resolvePath(
   model: Model,
   visibility: Visibility,
   joins: Joins,
-): ResolvedPath | { fault: string } {
+): ResolvedPath | { fault: Message } {
   let alias = ROOT;
   let column = visibility.find(model, parts[0] ?? '');
-  if (!column) return { fault: NO_SUCH_COLUMN };
+  if (!column) return { fault: messageOf('noColumn') };
   for (let index = 1; index < parts.length; index += 1) {
     const target: Model | undefined = column.references;
     const part = parts[index] ?? '';
@@ -174,11 +174,11 @@ function resolvePath(
     // model and a missing column give the same answer.
     if (!target || isOperator || !visibility.joinable(target) || !next)
       return { alias, column, rest: parts.slice(index) };
-    if (index > MAX_PATH_KEYS) return { fault: `must follow at most ${MAX_PATH_KEYS} foreign keys` };
+    if (index > MAX_PATH_KEYS) return { fault: messageOf('longPath', { max: MAX_PATH_KEYS }) };
     // The foreign key already holds the related record's key, so no join is needed.
     if (next === target.primaryKey) return { alias, column, rest: parts.slice(index + 1) };
     const joined = joins.follow(alias, column);
-    if (joined === undefined) return { fault: `makes the query join more than ${MAX_JOINED_TABLES} tables` };
+    if (joined === undefined) return { fault: messageOf('tooManyJoins', { max: MAX_JOINED_TABLES }) };
     alias = joined;
     column = next;
   }
@@ -191,16 +191,15 @@ function planFilter(
   visibility: Visibility,
   joins: Joins,
   budget: QueryBudget,
-): Condition | { fault: string } {
+): Condition | { fault: Message } {
   const resolved = resolvePath(filter.parts, model, visibility, joins);
   if ('fault' in resolved) return resolved;
   const { alias, column, rest } = resolved;
   const operator = (rest[0] ?? 'eq') as Operator;
   if (rest.length > 1 || !OPERATORS.has(operator)) {
-    return { fault: `"${excerpt(rest.join('__'))}" is neither a column nor an operator here` };
+    return { fault: messageOf('neitherNor', { name: excerpt(rest.join('__')) }) };
   }
-  if (!column.type.operators.has(operator))
-    return { fault: `this column does not support the operator ${operator}` };
+  if (!column.type.operators.has(operator)) return { fault: messageOf('noOperator', { operator }) };
   const parsed = filterValues(operator, filter.values, column);
   if ('fault' in parsed) return parsed;
   const { values } = parsed;
@@ -216,12 +215,15 @@ function planOrdering(
   model: Model,
   visibility: Visibility,
   joins: Joins,
-): Ordering | { fault: string } {
+): Ordering | { fault: Message } {
   const name = excerpt(ordering.parts.join('__'));
   const resolved = resolvePath(ordering.parts, model, visibility, joins);
-  if ('fault' in resolved) return { fault: name === '' ? 'must name columns' : `${name}: ${resolved.fault}` };
-  if (resolved.rest.length > 0) return { fault: `${name}: ${NO_SUCH_COLUMN}` };
-  if (resolved.column.type.unordered) return { fault: `${name}: this column cannot be sorted` };
+  if ('fault' in resolved)
+    return {
+      fault: name === '' ? messageOf('noColumns') : messageOf('named', { name, fault: resolved.fault }),
+    };
+  if (resolved.rest.length > 0) return { fault: messageOf('named', { name, fault: messageOf('noColumn') }) };
+  if (resolved.column.type.unordered) return { fault: messageOf('notSortable', { name }) };
   return { alias: resolved.alias, column: resolved.column, descending: ordering.descending };
 }
 

@@ -1,6 +1,6 @@
 // Sets one column of the selected records of a list, after pages that ask for the column, the value and the confirmation.
 import type { Column } from '../../db/schema/model.ts';
-import { notFound, type FieldErrors } from '../../errors.ts';
+import { errorOf, notFound, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { BrokenRule } from '../../resources/records/explain.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
@@ -176,7 +176,7 @@ async function apply(
 async function confirmOrApply(context: BulkContext, newValue: NewValue, form: Form): Promise<Reply> {
   const field = await typedField(newValue.column, newValue.typed);
   const { key } = newValue.column;
-  if ('fault' in field) return valuePage(context, newValue, { errors: { [key]: [field.fault] } });
+  if ('fault' in field) return valuePage(context, newValue, { errors: errorOf(key, field.fault) });
   const lockOut: FieldErrors = {};
   addLockOut(lockOut, new Map([[key, field]]), 'you are among the selected users');
   if (Object.keys(lockOut).length > 0 && (await includesCaller(context)))

@@ -21,6 +21,7 @@ import {
   type Typed,
   type TypedValues,
 } from './form-values.ts';
+import type { Message } from '../../messages.ts';
 
 /** The JSON body of a form, and the errors of values that cannot be in it. */
 export interface FormBody {
@@ -32,7 +33,7 @@ export interface FormBody {
 export async function typedField(
   column: Column,
   { text, isNull }: Typed,
-): Promise<JsonField | { readonly fault: string }> {
+): Promise<JsonField | { readonly fault: Message | string }> {
   const fault = tooLongFault(column, text);
   if (fault !== undefined) return { fault };
   if (text === '' && (isNull || !takesEmpty(column)))

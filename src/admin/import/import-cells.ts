@@ -14,6 +14,7 @@ import {
 import { mustHaveText, NULL } from '../fields/form-values.ts';
 import { isSettable, type ImportFile } from './import-file.ts';
 import { grouped } from '../web/display-text.ts';
+import type { Message } from '../../messages.ts';
 
 /** A record's value as the text of a cell; null for no value. */
 export function storedText(record: JsonFields, column: Column): string | null {
@@ -36,7 +37,7 @@ const isJsonNull = (cell: string | null, column: Column): boolean =>
 /** Maximum characters of a cell. Parsing and escaping a longer one would block the event loop. */
 const MAX_CELL_LENGTH = 1024 * 1024;
 
-type CellField = JsonField | { readonly fault: string };
+type CellField = JsonField | { readonly fault: Message | string };
 
 /**
  * Converts the text of a cell to a JSON field. Returns a promise only for a JSON column, whose text may be long. Booleans accept every

@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Transaction } from '../../db/connection/transactions.ts';
 import { joinKey } from '../../db/schema/composite-key.ts';
 import { hasNaturalKey, type Column } from '../../db/schema/model.ts';
-import type { FieldErrors } from '../../errors.ts';
+import { errorOf, type FieldErrors } from '../../errors.ts';
 import {
   fetchRecords,
   matchedRecordsStatement,
@@ -171,7 +171,7 @@ export async function* matchRows(
     const isMissing = !record && isGenerated;
     const repeated = line === undefined ? undefined : `is already in line ${line}`;
     const fault = parsed.fault ?? repeated ?? (isMissing ? 'there is no such record' : undefined);
-    return { row, id, record, errors: fault === undefined ? undefined : { id: [fault] } };
+    return { row, id, record, errors: fault === undefined ? undefined : errorOf('id', fault) };
   }
 
   for (let start = 0; start < rows.length;) {

@@ -1,6 +1,6 @@
 // Decides when admins must confirm a change with their own password, verifies it, and checks new passwords.
 import { findColumn, type Column } from '../../db/schema/model.ts';
-import { Problem, type FieldErrors } from '../../errors.ts';
+import { errorOf, Problem, type FieldErrors } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';
 import { Unauthorized } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
@@ -160,7 +160,7 @@ export function typedPassword(
     return { text, errors: { _repeat: ['does not match the new password'] } };
   const rules = rulesOf(context, fields);
   const fault = text === '' ? 'is required' : passwordFault(text, column, rules);
-  return { text, errors: fault === undefined ? {} : { _password: [fault] } };
+  return { text, errors: fault === undefined ? {} : errorOf('_password', fault) };
 }
 
 /** Moves the errors of the password column that a form sets to its field `_password`. Further password columns have no field. */

@@ -20,6 +20,7 @@ import {
 } from './driver.ts';
 import { sendAll } from './follow-up.ts';
 import { beginGuarded, hasReached, WrongServer, type Reached, type ServerGuard } from './server-guard.ts';
+import { messageOf } from '../../messages.ts';
 
 /** Maximum retries after a deadlock or serialization failure. */
 const MAX_RETRIES = 3;
@@ -205,7 +206,7 @@ export class Connection {
     for (const job of this.#jobs) {
       if (job.deadline > now) return false;
       const { query } = job;
-      this.#abandon(job, unavailable('The database took too long. Try again.'));
+      this.#abandon(job, unavailable(messageOf('statementLate')));
       // A statement alone on its connection was delayed by nothing else. One that was never sent waits for a connection
       // that cannot be made, and must not run once it is. The question of a guard is no job, so no other deadline ends it.
       if (depth > 1 && !query?.active && query?.state && this.#answeredAt >= job.started) continue;

@@ -7,6 +7,7 @@ import { ClientGone, type Requester } from '../lanes/requester.ts';
 import { RESET_IN_TRANSACTION } from '../session-state.ts';
 import { openDedicated, type OpenClient } from './driver.ts';
 import { assertReached, type ServerGuard } from './server-guard.ts';
+import { messageOf } from '../../messages.ts';
 
 /** Approximate size of a batch (bytes). */
 const BATCH_BYTES = 65_536;
@@ -17,8 +18,8 @@ const LIMITS = {
   connections: 6,
   maxOf: { anonymous: 3, user: 5 },
   maxWait: 4_000,
-  own: 'You have reached your limit of concurrent streams. Finish reading one first.',
-  full: 'Too many streams and exports are running. Try again.',
+  own: messageOf('tooManyOwnStreams'),
+  full: messageOf('tooManyStreams'),
 };
 
 /** Maximum duration of a stream (milliseconds). Streams are few, and each keeps PostgreSQL from removing old row versions. */
@@ -71,8 +72,7 @@ export class Cursors {
     let since = Infinity;
     const holder = {
       mayEnd: () => performance.now() - since > MAX_IDLE,
-      end: () =>
-        abort(unavailable('The stream was ended: it was too slow, and other clients wait for one.', 10)),
+      end: () => abort(unavailable(messageOf('slowStream'), 10)),
     };
     const leave = await this.#lane.enter(requester, undefined, holder);
     const connection = openDedicated(open);
@@ -88,10 +88,7 @@ export class Cursors {
       end();
       connection.abort(reason);
     };
-    const timer = setTimeout(
-      () => abort(unavailable('The stream took too long and was ended.', 10)),
-      LIFETIME[clientKind],
-    );
+    const timer = setTimeout(() => abort(unavailable(messageOf('longStream'), 10)), LIFETIME[clientKind]);
     const stopListening = requester.onGone(() => abort(new ClientGone()));
     try {
       // As for a page: a costly filter makes this batch slow.

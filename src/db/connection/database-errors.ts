@@ -1,6 +1,6 @@
 // Recognizes the errors of PostgreSQL, the driver and the network, and turns them into answers to clients.
 import { Problem, StartError, unavailable as unavailableFor } from '../../errors.ts';
-import { textOf, type MessageCode } from '../../messages.ts';
+import type { MessageCode } from '../../messages.ts';
 import type { Column, Model } from '../schema/model.ts';
 
 /** An error of postgres.js or Node. Its `code` is the SQLSTATE (five characters) of a server error, or a name. */
@@ -30,8 +30,6 @@ export const isOfTable = ({ table, schema }: Model, error: DatabaseError): boole
 /** The columns of the violated unique index. None if it belongs to another table, which a trigger may change. */
 export const duplicateColumns = (model: Model, error: DatabaseError): readonly Column[] =>
   isOfTable(model, error) ? (model.uniques.get(error.constraint_name ?? '') ?? []) : [];
-
-export const UNAVAILABLE = textOf({ code: 'unavailable' });
 
 /** The `routine` of an error from RAISE in a trigger or function, which may have any SQLSTATE. */
 const RAISED = 'exec_stmt_raise';
@@ -163,11 +161,10 @@ export class LostWrite extends Error {
   }
 }
 
-const problem = (status: number, code: MessageCode): Problem => new Problem(status, textOf({ code }));
+const problem = (status: number, code: MessageCode): Problem => new Problem(status, { code });
 
 /** A 503; `retryAfter` is in seconds. */
-const unavailable = (code: MessageCode, retryAfter?: number): Problem =>
-  unavailableFor(textOf({ code }), retryAfter);
+const unavailable = (code: MessageCode, retryAfter?: number): Problem => unavailableFor({ code }, retryAfter);
 
 /** Whether a function of a trigger raised the error, such as for a reference in another table. */
 export const isInFunction = ({ where }: DatabaseError): boolean => where !== undefined;

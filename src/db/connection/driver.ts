@@ -14,9 +14,10 @@ import {
 import { unavailable, type Problem } from '../../errors.ts';
 import type { BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
-import { UNAVAILABLE } from './database-errors.ts';
+import {} from './database-errors.ts';
 import { forgetChangedSettings, RESET_SESSION, watchSettings } from '../session-state.ts';
 import { createSockets, findWritable, type Sockets } from './servers.ts';
+import { messageOf } from '../../messages.ts';
 
 /** The rows of a statement, and its column names if it returns rows. */
 export type RawRows = RawRow[] & { readonly columns?: readonly { readonly name: string }[] };
@@ -210,7 +211,7 @@ export function cancelOnServer(query: Query): Promise<unknown> {
 export const CANCEL_TIMEOUT = 5_000;
 
 /** The 503 for a statement whose connection has ended. */
-export const connectionLost = (): Problem => unavailable(UNAVAILABLE);
+export const connectionLost = (): Problem => unavailable(messageOf('unavailable'));
 
 /** Errors of statements that were sent and whose answers were lost. */
 const unanswered = new WeakSet<Error>();

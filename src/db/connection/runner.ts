@@ -1,5 +1,4 @@
 // Runs each statement in a lane: short reads pipelined, all others on a connection to themselves.
-import { TOO_MANY } from '../../errors.ts';
 import { connectionLost, isUnanswered, type OpenClient } from './driver.ts';
 import { isEndedByServer, longWrite, tooLong } from './database-errors.ts';
 import { cancelLate, Connections, NotSent, type Execution } from './connections.ts';
@@ -13,6 +12,7 @@ import { CostlyStatement, type RunOptions, type StatementKind } from '../stateme
 import { MAX_TEXT, StatementTexts } from '../statement-texts.ts';
 import { Lane, type LaneState } from '../lanes/lane.ts';
 import { PipelinedReads } from './pipelined-reads.ts';
+import { messageOf } from '../../messages.ts';
 
 /** Milliseconds that a statement waits for a connection, and that a slow read does. */
 const MAX_WAIT = 2_000;
@@ -106,7 +106,7 @@ export class Runner {
         WorkLane,
         T
       >;
-    this.#lanes = forEach((name) => new Lane({ ...LANES[name], own: TOO_MANY.message }));
+    this.#lanes = forEach((name) => new Lane({ ...LANES[name], own: messageOf('tooManyWaiting') }));
     this.#durations = forEach(() => new Histogram());
     const sweep = (): void => all().forEach((connections) => connections.sweep(performance.now()));
     this.#sweep = setInterval(sweep, 1_000).unref();

@@ -12,6 +12,7 @@ import { RESET_IN_TRANSACTION } from '../session-state.ts';
 import { ClientGone, isClientGone, type Requester } from '../lanes/requester.ts';
 import { Lane } from '../lanes/lane.ts';
 import { isConnectionError, isDatabaseError, LostWrite } from './database-errors.ts';
+import { messageOf } from '../../messages.ts';
 
 /** Runs statements one after the other in one transaction. */
 export interface Transaction {
@@ -61,14 +62,14 @@ const LANES = {
     connections: 8,
     maxOf: { anonymous: 2, user: 4 },
     maxWait: 10_000,
-    own: 'Your earlier bulk changes are still running. Try again when they have finished.',
-    full: 'Too many bulk changes are running. Try again.',
+    own: messageOf('tooManyOwnChanges'),
+    full: messageOf('tooManyChanges'),
   },
   // Each panel is a client, and waits as long as another one may take.
   panels: {
     connections: 4,
     maxWait: 5_000,
-    full: 'Too many panels are loading. Try again.',
+    full: messageOf('tooManyPanels'),
   },
 };
 /** Milliseconds that BEGIN and ROLLBACK may take. */

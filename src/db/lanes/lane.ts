@@ -1,8 +1,9 @@
 // A lane: the connections of one kind of statements (a bulkhead), which clients get in turn.
-import { OVERLOADED, RECORD_BUSY, Refusal } from '../../errors.ts';
+import { RECORD_BUSY, Refusal } from '../../errors.ts';
 import { increment } from '../counts.ts';
 import { FairQueue } from './fair-queue.ts';
 import { ClientGone, SERVICE, type Requester } from './requester.ts';
+import { messageOf, type Message } from '../../messages.ts';
 
 /** Maximum waiting entries of each kind of client together, and of one client. */
 const MAX_WAITING = 1_000;
@@ -19,8 +20,8 @@ export interface LaneLimits {
   /** Milliseconds that an entry may wait. */
   readonly maxWait: number;
   /** The detail of the 429 for a client that waits for its own entries, which else gets the 503, and of the 503. */
-  readonly own?: string;
-  readonly full?: string;
+  readonly own?: Message | string;
+  readonly full?: Message | string;
 }
 
 /** What uses a connection that another client may need. */
@@ -78,7 +79,7 @@ export class Lane {
   moved = 0;
 
   constructor(limits: LaneLimits) {
-    const { own, full = OVERLOADED.message, maxWait } = limits;
+    const { own, full = messageOf('overloaded'), maxWait } = limits;
     // Who has waited for so long probably gets a connection after as long again.
     const retry = { headers: { 'Retry-After': String(Math.ceil(maxWait / 1000)) } };
     this.#limits = limits;

@@ -7,12 +7,12 @@ import {
   isDatabaseError,
   isTemporarilyUnavailable,
   reasonOf,
-  UNAVAILABLE,
 } from '../connection/database-errors.ts';
 import { isUnanswered, sendStatement, type DedicatedConnection } from '../connection/driver.ts';
 import { hasReached, WrongServer, type Reached, type ServerGuard } from '../connection/server-guard.ts';
 import type { PrimaryPositions } from './primary-positions.ts';
 import { identityMismatch, replicaQuestion, type Identity, type ReplicaAnswer } from './server-state.ts';
+import { messageOf, textOf } from '../../messages.ts';
 
 /** Milliseconds in which a replica must say how far it is. */
 const ASK_TIMEOUT = 2_000;
@@ -42,7 +42,8 @@ export class ReplicaFailed extends Error {
 function isFaultOfReplica(error: unknown): boolean {
   // PostgreSQL would have ended a slow statement itself, so one without an answer is lost.
   if (error instanceof WrongServer || isUnanswered(error)) return true;
-  if (error instanceof Problem) return error.status === 503 && error.message === UNAVAILABLE;
+  if (error instanceof Problem)
+    return error.status === 503 && error.message === textOf(messageOf('unavailable'));
   return isDatabaseError(error) && (isConnectionError(error) || !OWN_ERRORS.test(error.code));
 }
 
@@ -259,6 +260,6 @@ export class Replica implements ServerGuard {
 
   /** Lets the primary answer what is running here: a server that is gone may never answer. */
   #abandon(): void {
-    for (const lose of [...this.#running]) lose(unavailable(UNAVAILABLE));
+    for (const lose of [...this.#running]) lose(unavailable(messageOf('unavailable')));
   }
 }

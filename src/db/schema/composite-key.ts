@@ -2,6 +2,7 @@
 import type { ColumnType, Facts, Parsed } from '../types/column-type.ts';
 import { fromString, ORDERED } from '../types/column-type-parts.ts';
 import { arrayItems, arrayText, raw, sql, type Fragment } from '../fragment.ts';
+import { messageOf, type Message } from '../../messages.ts';
 
 /** What a key needs to know of its columns. */
 export interface KeyPart extends Facts {
@@ -57,11 +58,11 @@ function withFraction(value: string, text: string): string {
 }
 
 /** Refuses a text with more decimal places of seconds than the column keeps: PostgreSQL would round it to another key. */
-export function tooManyPlaces(text: string, { fractionalSecondDigits }: Facts): string | undefined {
+export function tooManyPlaces(text: string, { fractionalSecondDigits }: Facts): Message | undefined {
   if (fractionalSecondDigits === undefined) return undefined;
   const places = /:\d\d\.(\d*[1-9])/.exec(text)?.[1]?.length ?? 0;
   return places > fractionalSecondDigits
-    ? `must have at most ${fractionalSecondDigits} decimal places of seconds (got ${places})`
+    ? messageOf('tooManyPlaces', { max: fractionalSecondDigits, got: places })
     : undefined;
 }
 
@@ -70,18 +71,19 @@ export const partTexts = (text: string, parts: readonly unknown[]): (string | un
   parts.length === 1 ? [text] : text.split(',', parts.length + 1).map(decodePart);
 
 /** Splits the text of a key into the values of its columns, as PostgreSQL takes them. */
-export function splitKey(text: string, parts: readonly KeyPart[]): readonly string[] | { fault: string } {
+export function splitKey(text: string, parts: readonly KeyPart[]): readonly string[] | { fault: Message } {
   const texts = partTexts(text, parts);
   if (texts.length !== parts.length)
     return {
-      fault: `must be ${parts.length} values separated by commas (${parts.map(({ key }) => key).join(',')})`,
+      fault: messageOf('notParts', { count: parts.length, names: parts.map(({ key }) => key).join(',') }),
     };
   const values: string[] = [];
   for (const [index, part] of parts.entries()) {
     const decoded = texts[index];
     const parsed: Parsed =
-      decoded === undefined ? { fault: 'is not percent-encoded correctly' } : part.type.parse(decoded, part);
-    if (parsed.fault !== undefined) return { fault: `${part.key}: ${parsed.fault}` };
+      decoded === undefined ? { fault: messageOf('notEncodedKey') } : part.type.parse(decoded, part);
+    if (parsed.fault !== undefined)
+      return { fault: messageOf('named', { name: part.key, fault: parsed.fault }) };
     values.push(part.fractionalSecondDigits ? withFraction(parsed.value, decoded ?? '') : parsed.value);
   }
   return values;

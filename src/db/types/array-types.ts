@@ -14,11 +14,11 @@ import { COLUMN_TYPES, type TypeName } from './column-types.ts';
 import { checkChoice } from './choices.ts';
 import { isRectangular, jsonElements, type JsonElement } from './json-elements.ts';
 import { scanJson } from './json-scanner.ts';
+import { messageOf, type Message } from '../../messages.ts';
 
 /** Maximum elements of an array in a body. Parsing more would block the event loop. */
 export const MAX_ELEMENTS = 10_000;
-const NOT_ARRAY = 'must be an array';
-export const TOO_MANY_ELEMENTS = `must have at most ${MAX_ELEMENTS.toLocaleString('en-US')} elements`;
+export const TOO_MANY_ELEMENTS = messageOf('tooManyElements', { max: MAX_ELEMENTS.toLocaleString('en-US') });
 
 /** Parses one element from its JSON text; the value of `null` is null. */
 type ParseElement = (source: string) => Parsed | null;
@@ -38,7 +38,7 @@ class ElementParser {
   readonly #parse: ParseElement;
   readonly #nullable: boolean;
   #position = 0;
-  #fault: string | undefined;
+  #fault: Message | undefined;
   #isStorable = true;
   #addedDigits = 0;
 
@@ -47,8 +47,8 @@ class ElementParser {
     this.#nullable = nullable;
   }
 
-  #addFault(text: string, isStorable: boolean): void {
-    this.#fault ??= `element ${this.#position}: ${text}`;
+  #addFault(fault: Message, isStorable: boolean): void {
+    this.#fault ??= messageOf('element', { position: this.#position, fault });
     this.#isStorable &&= isStorable;
   }
 
@@ -58,7 +58,7 @@ class ElementParser {
     this.#position += 1;
     const parsed = this.#parse(source);
     if (parsed === null) {
-      if (!this.#nullable) this.#addFault('must not be null', true);
+      if (!this.#nullable) this.#addFault(messageOf('notNull'), true);
       return null;
     }
     this.#addedDigits += parsed.addedDigits ?? 0;
@@ -75,7 +75,10 @@ class ElementParser {
 
   parse(elements: readonly JsonElement[]): Parsed {
     const nested = elements.findIndex((element) => typeof element !== 'string');
-    const nestedFault = nested < 0 ? undefined : `element ${nested + 1}: must not be an array`;
+    const nestedFault =
+      nested < 0
+        ? undefined
+        : messageOf('element', { position: nested + 1, fault: messageOf('nestedArray') });
     if (nestedFault !== undefined && !isRectangular(elements)) return { fault: nestedFault };
     const value = this.#array(elements);
     const fault = nestedFault ?? this.#fault;
@@ -87,7 +90,7 @@ class ElementParser {
 
 /** @param source valid JSON */
 function parseArray(source: string, nullable: boolean, parse: ParseElement): Parsed {
-  if (!source.startsWith('[')) return { fault: NOT_ARRAY };
+  if (!source.startsWith('[')) return { fault: messageOf('notArray') };
   const elements = jsonElements(source, MAX_ELEMENTS);
   return elements ? new ElementParser(parse, nullable).parse(elements) : { fault: TOO_MANY_ELEMENTS };
 }
@@ -110,7 +113,7 @@ function arrayOf(element: ColumnType): ColumnType {
     accepts: element.accepts.map((name) => `${name}[]`),
     parse: (text, facts) => {
       const source = text.trim();
-      if (typeof scanJson(source) === 'number') return { fault: 'must be a JSON array' };
+      if (typeof scanJson(source) === 'number') return { fault: messageOf('notJsonArray') };
       const elements = factsOf(facts);
       // In a filter, the element "5" is the same as 5.
       return parseArray(source, true, (one) =>

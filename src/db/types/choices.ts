@@ -1,6 +1,7 @@
 // Checks values against the choices of a column.
 import type { ColumnType, Facts, Parsed } from './column-type.ts';
 import { numberKey } from './json-values.ts';
+import { messageOf, type Message } from '../../messages.ts';
 
 /**
  * Returns a function that adds a fault to values other than the choices. Numbers compare by value: 1.5 equals "1.50".
@@ -25,12 +26,12 @@ export function checkChoice(
     keys ??= new Set(allowed.map(numberKey));
     return keys.has(numberKey(value));
   };
-  let fault: string | undefined;
-  const faultText = (): string => {
+  let fault: Message | undefined;
+  const choiceFault = (): Message => {
     if (fault !== undefined) return fault; // an array may need it 10,000 times
     const names = choices.map((choice) => (typeof choice === 'string' ? choice : JSON.stringify(choice)));
-    return (fault = `must be one of ${names.join(', ')}`);
+    return (fault = messageOf('notOneOf', { names: names.join(', ') }));
   };
   return (parsed) =>
-    parsed.fault !== undefined || isAllowed(parsed.value) ? parsed : { ...parsed, fault: faultText() };
+    parsed.fault !== undefined || isAllowed(parsed.value) ? parsed : { ...parsed, fault: choiceFault() };
 }

@@ -2,6 +2,7 @@
 import type { Facts, Operator, Parsed } from './column-type.ts';
 import { raw, sql, type Fragment } from '../fragment.ts';
 import { checkNumber, notFinite } from './json-values.ts';
+import { messageOf } from '../../messages.ts';
 
 export const EQUALITY: readonly Operator[] = ['eq', 'ne', 'in', 'is'];
 const ORDER: readonly Operator[] = ['lt', 'lte', 'gt', 'gte'];
@@ -20,14 +21,13 @@ export const withoutPadding = (column: Fragment, { castType }: Facts): Fragment 
 export const fromString =
   (parse: (text: string, facts: Facts) => Parsed) =>
   (value: unknown, _source: string, facts: Facts): Parsed =>
-    typeof value === 'string' ? parse(value, facts) : { fault: 'must be a string' };
+    typeof value === 'string' ? parse(value, facts) : { fault: messageOf('notString') };
 
 /** Parses a JSON string or number with the parser for filters. A number keeps the digits that the client sent. */
 export const fromDigits =
   (parse: (text: string, facts: Facts) => Parsed) =>
   (value: unknown, source: string, facts: Facts): Parsed => {
-    if (typeof value !== 'number' && typeof value !== 'string')
-      return { fault: 'must be a number or a string of digits' };
+    if (typeof value !== 'number' && typeof value !== 'string') return { fault: messageOf('notDigits') };
     return checkNumber(parse(typeof value === 'number' ? source : value, facts), facts);
   };
 
@@ -50,7 +50,7 @@ export const requirePlainDate =
     if (isInfinite(text)) return notFinite(text);
     const parsed = parse(text);
     const isOutside = parsed.fault === undefined && /^\d{5}|BC$/.test(parsed.value);
-    return isOutside ? { fault: 'must have a year from 1 to 9999', value: parsed.value } : parsed;
+    return isOutside ? { fault: messageOf('notYear'), value: parsed.value } : parsed;
   };
 
 export const dateTimeOutput = (column: Fragment, { castType, fractionalSecondDigits }: Facts): Fragment => {
@@ -92,5 +92,5 @@ export const jsonText = (column: Fragment): Fragment => sql`btrim(${column}::tex
 /** Parses a UUID in its canonical form and converts it to lower case. */
 export function uuid(text: string): Parsed {
   const canonical = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-  return canonical.test(text) ? { value: text.toLowerCase() } : { fault: 'must be a UUID' };
+  return canonical.test(text) ? { value: text.toLowerCase() } : { fault: messageOf('notUuid') };
 }

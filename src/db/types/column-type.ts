@@ -1,12 +1,14 @@
 // What a column type is: `ColumnType`, and the values and facts that it works with.
 import type { Fragment } from '../fragment.ts';
+import type { Message } from '../../messages.ts';
 
 /**
  * A value as text that PostgreSQL can cast, or a fault. A fault with a value means that PostgreSQL could store it, but it
  * breaks a rule of the registry or JSON cannot express it (NaN, infinity). A record may keep such a value, but not get it.
  */
 export type Parsed = (
-  { readonly value: string; readonly fault?: undefined } | { readonly fault: string; readonly value?: string }
+  | { readonly value: string; readonly fault?: undefined }
+  | { readonly fault: Message; readonly value?: string }
 ) & {
   /** The digits that exponents add to the value, see `DigitBudget`; none if left out. */
   readonly addedDigits?: number;

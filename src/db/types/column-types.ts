@@ -50,6 +50,7 @@ import {
   notFinite,
   wholeText,
 } from './json-values.ts';
+import { messageOf } from '../../messages.ts';
 
 const string: ColumnType = {
   operators: TEXTUAL,
@@ -100,7 +101,7 @@ export const COLUMN_TYPES = {
     fromJson: (value, source, facts) =>
       typeof value === 'number'
         ? checkNumber(integer(wholeText(source), facts), facts)
-        : { fault: 'must be a whole number' },
+        : { fault: messageOf('notWhole') },
     output: asItIs,
     json: 'bare',
     bounded: true,
@@ -120,7 +121,7 @@ export const COLUMN_TYPES = {
       if (typeof value === 'string' && NON_FINITE.has(value)) return notFinite(value);
       return typeof value === 'number'
         ? checkNumber(float(source, facts), facts)
-        : { fault: 'must be a number' };
+        : { fault: messageOf('notNumber') };
     },
     output: asItIs,
     json: 'escaped',
@@ -159,10 +160,10 @@ export const COLUMN_TYPES = {
     parse: (text) => {
       if (/^(true|t|1|yes|on)$/i.test(text)) return { value: 'true' };
       if (/^(false|f|0|no|off)$/i.test(text)) return { value: 'false' };
-      return { fault: 'must be true or false' };
+      return { fault: messageOf('notBoolean') };
     },
     fromJson: (value) =>
-      typeof value === 'boolean' ? { value: String(value) } : { fault: 'must be true or false' },
+      typeof value === 'boolean' ? { value: String(value) } : { fault: messageOf('notBoolean') },
     output: asText,
     json: 'bare',
     isUnreserved: true,

@@ -1,5 +1,6 @@
 // Parses dates, times and date-times of filters and bodies.
 import type { Parsed } from './column-type.ts';
+import { messageOf, type Message } from '../../messages.ts';
 
 const DATE = /^(\d{4,7})-(\d\d)-(\d\d)( BC)?$/;
 const TIME = /^(\d\d):(\d\d)(?::(\d\d)(?:\.\d{1,9})?)?$/;
@@ -8,9 +9,7 @@ const DATE_TIME =
 const LOST_PLUS = / (?=\d\d(?::?\d\d)?$)/;
 const MINUTE = 60_000;
 
-function fault(text: string): Parsed {
-  return { fault: text };
-}
+const fault = (message: Message): Parsed => ({ fault: message });
 
 const isLeap = (year: number): boolean => (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
 
@@ -61,33 +60,29 @@ function toUtc(date: string, time: string, offset: string): string | undefined {
 
 /** Parses `YYYY-MM-DD HH:MM:SS`. Also accepts `T`, `Z` or an offset, and a missing time or missing seconds. */
 export function parseDateTime(text: string): Parsed {
-  const expected = 'must be a date and time such as 2024-05-31 18:30:00';
   const match = DATE_TIME.exec(text);
   // In a query string and in a form, an unencoded `+` is a space.
-  if (!match && DATE_TIME.test(text.replace(LOST_PLUS, '+')))
-    return fault(`${expected}; in an address or a form, write the + of the offset as %2B`);
-  if (!match) return fault(expected);
+  if (!match && DATE_TIME.test(text.replace(LOST_PLUS, '+'))) return fault(messageOf('lostPlus'));
+  if (!match) return fault(messageOf('notDateTime'));
   const era = match[4] ? ' BC' : '';
   const date = calendarDate(`${match[1]}${era}`, 294_276);
   const time = clockTime(match[2] ?? '00:00');
-  if (!date || !time) return fault('is not a valid date and time');
+  if (!date || !time) return fault(messageOf('invalidDateTime'));
   const offset = match[3]?.toUpperCase() ?? 'Z';
   if (offset === 'Z') return { value: `${match[1]} ${time}${era}` };
   const utc = era ? undefined : toUtc(date, time, offset);
-  return utc
-    ? { value: utc }
-    : fault('cannot be converted to UTC: the offset must be below 16 hours and the year from 1 to 9999');
+  return utc ? { value: utc } : fault(messageOf('notUtc'));
 }
 
 /** Parses `YYYY-MM-DD`. */
 export function parseDate(text: string): Parsed {
-  if (!DATE.test(text)) return fault('must be a date such as 2024-05-31');
+  if (!DATE.test(text)) return fault(messageOf('notDate'));
   const date = calendarDate(text, 5_874_897);
-  return date ? { value: date } : fault('is not a valid date');
+  return date ? { value: date } : fault(messageOf('invalidDate'));
 }
 
 /** Parses `HH:MM:SS`, with optional seconds. PostgreSQL also has the time 24:00:00. */
 export function parseTime(text: string): Parsed {
   const time = text === '24:00:00' ? text : clockTime(text);
-  return time ? { value: time } : fault('must be a time such as 18:30:00');
+  return time ? { value: time } : fault(messageOf('notTime'));
 }

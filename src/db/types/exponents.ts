@@ -1,4 +1,5 @@
 // Bounds the digits that exponents add: PostgreSQL outputs the number 1e999 with 1,000 digits.
+import { messageOf, type Message } from '../../messages.ts';
 
 /** Maximum digits of a number with an exponent, when it is written without one. */
 export const MAX_WRITTEN = 1000;
@@ -29,10 +30,10 @@ export class DigitBudget {
   }
 
   /** Counts these digits. @returns an error message if there are too many */
-  take(added = 0): string | undefined {
+  take(added = 0): Message | undefined {
     this.#added += added;
     if (added === 0 || this.#added <= MAX_ADDED) return undefined;
-    const [got, most] = [this.#added, MAX_ADDED].map((count) => count.toLocaleString('en-US'));
-    return `makes the exponents of the ${this.#whole} add ${got} digits; at most ${most} are allowed`;
+    const [got, max] = [this.#added, MAX_ADDED].map((count) => count.toLocaleString('en-US'));
+    return messageOf('tooManyDigits', { whole: this.#whole, got: got ?? '', max: max ?? '' });
   }
 }

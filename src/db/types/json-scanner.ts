@@ -2,6 +2,7 @@
 
 import { setImmediate } from 'node:timers/promises';
 import { addedDigits, MAX_WRITTEN, writtenDigits } from './exponents.ts';
+import { messageOf, type Message } from '../../messages.ts';
 
 /** Properties of a JSON text for which PostgreSQL may refuse it. */
 export interface JsonFacts {
@@ -206,15 +207,15 @@ export const scanFields = (text: string, onField: OnField): Scanned =>
   scanSteps(text, Infinity, onField).next().value ?? 0;
 
 /** What is wrong at the position at which a text stops being JSON. */
-export function jsonErrorAt(text: string, position: number): string {
+export function jsonErrorAt(text: string, position: number): Message {
   let line = 1;
   let start = 0;
   for (let end = text.indexOf('\n'); end >= 0 && end < position; end = text.indexOf('\n', start)) {
     line += 1;
     start = end + 1;
   }
-  const what = position < text.length ? 'unexpected character' : 'unexpected end';
-  return `${what} at line ${line}, column ${position - start + 1}`;
+  const place = { line, column: position - start + 1 };
+  return messageOf(position < text.length ? 'unexpectedCharacter' : 'unexpectedEnd', place);
 }
 
 /** Whether a text is scanned in one iteration of the event loop. */

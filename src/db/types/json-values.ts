@@ -2,12 +2,11 @@
 import type { Facts, Parsed } from './column-type.ts';
 import { addedDigits, MAX_WRITTEN, writtenDigits } from './exponents.ts';
 import { NUMERIC_FRACTION, NUMERIC_WHOLE, jsonErrorAt, scanJson, type JsonFacts } from './json-scanner.ts';
+import { messageOf, type Message } from '../../messages.ts';
 
 /** Maximum nesting of a new JSON value, and of one that a record already has. PostgreSQL's parser fails at some thousands. */
 const MAX_DEPTH = 512;
 const MAX_KEPT_DEPTH = 5000;
-const NUL_FAULT = 'must not contain a NUL character';
-const SURROGATE_FAULT = 'must not contain a lone surrogate';
 /** Maximum length of a number in characters: the digits of numeric, a sign, a point and an exponent. */
 const MAX_NUMBER = NUMERIC_WHOLE + NUMERIC_FRACTION + 12;
 
@@ -22,9 +21,9 @@ export const INTEGERS: Readonly<Record<string, readonly [bigint, bigint]>> = {
 export const NON_FINITE: ReadonlySet<string> = new Set(['NaN', 'Infinity', '-Infinity']);
 
 /** Why PostgreSQL cannot store a text; undefined if it can. */
-function textFault(text: string): string | undefined {
-  if (text.includes('\0')) return NUL_FAULT;
-  if (!text.isWellFormed()) return SURROGATE_FAULT;
+function textFault(text: string): Message | undefined {
+  if (text.includes('\0')) return messageOf('nulCharacter');
+  if (!text.isWellFormed()) return messageOf('loneSurrogate');
   return undefined;
 }
 
@@ -37,26 +36,27 @@ function countCharacters(text: string): number {
 
 /** Validates a string: its length, and for an enum its label. */
 export function checkText(value: unknown, { maxLength, labels }: Omit<Facts, 'castType'>): Parsed {
-  if (typeof value !== 'string') return { fault: 'must be a string' };
+  if (typeof value !== 'string') return { fault: messageOf('notString') };
   const fault = textFault(value);
   if (fault) return { fault };
-  if (labels && !labels.includes(value)) return { fault: `must be one of ${labels.join(', ')}` };
+  if (labels && !labels.includes(value))
+    return { fault: messageOf('notOneOf', { names: labels.join(', ') }) };
   // A text has at most as many characters as UTF-16 units, so most texts need no count.
   if (maxLength === undefined || value.length <= maxLength) return { value };
   const length = countCharacters(value);
   return length > maxLength
-    ? { fault: `must be at most ${maxLength} characters (got ${length})`, value }
+    ? { fault: messageOf('tooLong', { max: maxLength, got: length }), value }
     : { value };
 }
 
 /** Parses a whole number and checks the range of the column's type. */
 export function integer(text: string, { castType }: Facts): Parsed {
-  if (!/^-?\d{1,1000}$/.test(text)) return { fault: 'must be a whole number' };
+  if (!/^-?\d{1,1000}$/.test(text)) return { fault: messageOf('notWhole') };
   const number = BigInt(text);
   const [min, max] = INTEGERS[castType] ?? INTEGERS['int8']!;
   return number >= min && number <= max
     ? { value: number.toString() }
-    : { fault: `must be from ${min} to ${max}` };
+    : { fault: messageOf('notInRange', { min, max }) };
 }
 
 // Unambiguous, so that matching is linear. With `\d+\.?\d*` a run of digits could be split in many ways.
@@ -68,10 +68,10 @@ const isNumber = (text: string): boolean => text.length <= MAX_NUMBER && NUMBER.
 /** Parses a floating-point number. One that is too small for JavaScript becomes zero. */
 export function float(text: string, { castType }: Facts): Parsed {
   if (NON_FINITE.has(text)) return { value: text };
-  if (!isNumber(text)) return { fault: 'must be a number' };
+  if (!isNumber(text)) return { fault: messageOf('notNumber') };
   const number = Number(text);
   const stored = castType === 'float4' ? Math.fround(number) : number;
-  if (!Number.isFinite(stored)) return { fault: 'is too large' };
+  if (!Number.isFinite(stored)) return { fault: messageOf('tooLargeNumber') };
   if (stored === 0) return { value: text.startsWith('-') ? '-0' : '0' };
   return { value: String(number) };
 }
@@ -79,34 +79,31 @@ export function float(text: string, { castType }: Facts): Parsed {
 /** Parses a decimal number that the column can store without rounding. */
 export function decimal(text: string, { precision, scale = 0 }: Omit<Facts, 'castType'>): Parsed {
   if (NON_FINITE.has(text)) return { value: text };
-  if (text.length > MAX_NUMBER)
-    return { fault: `must be at most ${MAX_NUMBER} characters (got ${text.length})` };
+  if (text.length > MAX_NUMBER) return { fault: messageOf('tooLong', { max: MAX_NUMBER, got: text.length }) };
   const match = NUMBER.exec(text);
-  if (!match) return { fault: 'must be a decimal number' };
+  if (!match) return { fault: messageOf('notDecimal') };
   const exponent = Number(match[2]?.slice(1) ?? 0);
   const [whole = '', fraction = ''] = (match[1] ?? '').split('.');
   const digits = whole + fraction;
   const first = digits.search(/[1-9]/);
   const point = whole.length + exponent;
-  if (Math.abs(exponent) > NUMERIC_WHOLE) return { fault: 'is out of range' };
-  if (first < 0 && point - digits.length < -NUMERIC_FRACTION) return { fault: 'is out of range' };
+  if (Math.abs(exponent) > NUMERIC_WHOLE) return { fault: messageOf('outOfRange') };
+  if (first < 0 && point - digits.length < -NUMERIC_FRACTION) return { fault: messageOf('outOfRange') };
   const [maxBefore, maxAfter] =
     precision === undefined ? [NUMERIC_WHOLE, NUMERIC_FRACTION] : [precision - scale, scale];
   if (first >= 0 && point - first > maxBefore) {
-    const fault =
-      maxBefore > 0 ? `must have at most ${maxBefore} digits before the decimal point` : 'is too large';
+    const fault = maxBefore > 0 ? messageOf('digitsBefore', { max: maxBefore }) : messageOf('tooLargeNumber');
     return { fault };
   }
   if (first >= 0 && lengthWithoutZeros(digits) - point > maxAfter) {
-    const fault =
-      maxAfter >= 0 ? `must have at most ${maxAfter} digits after the decimal point` : 'has too many digits';
+    const fault = maxAfter >= 0 ? messageOf('digitsAfter', { max: maxAfter }) : messageOf('digitsInAll');
     return { fault };
   }
   if (match[2] === undefined) return { value: text };
   const written = writtenDigits(whole.length, fraction.length, exponent);
   if (written > MAX_WRITTEN)
     return {
-      fault: `must have at most ${MAX_WRITTEN} digits when written without an exponent (got ${written})`,
+      fault: messageOf('digitsWritten', { max: MAX_WRITTEN, got: written }),
     };
   return withDigits(text, addedDigits(written, text.length));
 }
@@ -165,15 +162,17 @@ export function numberKey(text: string): string {
 }
 
 /** A fault for a value that a record may keep, but not get. */
-export const notFinite = (value: string): Parsed => ({ fault: 'must be a finite value', value });
+export const notFinite = (value: string): Parsed => ({ fault: messageOf('notFinite'), value });
 
 /** Checks a parsed number against `min` and `max`. */
 export function checkNumber(parsed: Parsed, { min, max }: Facts): Parsed {
   if (parsed.fault !== undefined) return parsed;
   const { value } = parsed;
   if (NON_FINITE.has(value)) return notFinite(value);
-  if (min !== undefined && isLess(value, String(min))) return { ...parsed, fault: `must be at least ${min}` };
-  if (max !== undefined && isLess(String(max), value)) return { ...parsed, fault: `must be at most ${max}` };
+  if (min !== undefined && isLess(value, String(min)))
+    return { ...parsed, fault: messageOf('belowMin', { min }) };
+  if (max !== undefined && isLess(String(max), value))
+    return { ...parsed, fault: messageOf('aboveMax', { max }) };
   return parsed;
 }
 
@@ -190,12 +189,10 @@ export class ScannedJson {
 function jsonbFault(
   { hasNul, hasLoneSurrogate, hasHugeNumber }: JsonFacts,
   source: string,
-): string | undefined {
-  if (hasNul) return NUL_FAULT;
-  if (hasLoneSurrogate || !source.isWellFormed()) return SURROGATE_FAULT;
-  return hasHugeNumber
-    ? `has a number that is too large or too small: a number with an exponent must have at most ${MAX_WRITTEN} digits when written without one`
-    : undefined;
+): Message | undefined {
+  if (hasNul) return messageOf('nulCharacter');
+  if (hasLoneSurrogate || !source.isWellFormed()) return messageOf('loneSurrogate');
+  return hasHugeNumber ? messageOf('hugeNumber', { max: MAX_WRITTEN }) : undefined;
 }
 
 /**
@@ -204,11 +201,12 @@ function jsonbFault(
  */
 export function checkJson(value: unknown, source: string, { castType }: Partial<Facts> = {}): Parsed {
   const facts = value instanceof ScannedJson ? value.facts : scanJson(source);
-  if (typeof facts === 'number') return { fault: `must be JSON: ${jsonErrorAt(source, facts)}` };
+  if (typeof facts === 'number')
+    return { fault: messageOf('notJson', { reason: jsonErrorAt(source, facts) }) };
   const fault = jsonbFault(facts, source);
   if (fault !== undefined) return castType === 'json' ? { fault, value: source, isText: true } : { fault };
   if (facts.depth > MAX_DEPTH) {
-    const tooDeep = `must not nest deeper than ${MAX_DEPTH} levels`;
+    const tooDeep = messageOf('tooDeepJson', { max: MAX_DEPTH });
     return facts.depth <= MAX_KEPT_DEPTH ? { fault: tooDeep, value: source } : { fault: tooDeep };
   }
   return withDigits(source, facts.addedDigits);

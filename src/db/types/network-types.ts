@@ -4,6 +4,7 @@ import type { ColumnType, Parsed } from './column-type.ts';
 import { cidrSchema, inetSchema, macaddrSchema } from './column-schemas.ts';
 import { asText, fromString, ORDERED } from './column-type-parts.ts';
 import { sql } from '../fragment.ts';
+import { messageOf } from '../../messages.ts';
 
 /** Characters. The longest address has 45, and its prefix 4. */
 const MAX_LENGTH = 49;
@@ -50,16 +51,14 @@ function bitsOf({ address, bits }: Network): string {
 }
 
 function parseInet(text: string): Parsed {
-  return parseNetwork(text)
-    ? { value: text }
-    : { fault: 'must be an IP address such as 192.0.2.7, 2001:db8::7 or 192.0.2.7/24' };
+  return parseNetwork(text) ? { value: text } : { fault: messageOf('notAddress') };
 }
 
 function parseCidr(text: string): Parsed {
   const network = parseNetwork(text);
-  if (!network) return { fault: 'must be a network such as 192.0.2.0/24 or 2001:db8::/32' };
+  if (!network) return { fault: messageOf('notNetwork') };
   return bitsOf(network).includes('1', network.prefix)
-    ? { fault: `must have only zeros after the first ${network.prefix} bits` }
+    ? { fault: messageOf('hostBits', { prefix: network.prefix }) }
     : { value: text };
 }
 
@@ -69,7 +68,7 @@ function parseMacaddr(text: string, { castType }: { readonly castType: string })
   const value = text.slice(0, MAX_LENGTH).toLowerCase().replaceAll('-', ':');
   const isValid = text.length === 3 * bytes - 1 && /^[0-9a-f]{2}(:[0-9a-f]{2})+$/.test(value);
   const example = '08:00:2b:01:02:03:04:05'.slice(0, 3 * bytes - 1);
-  return isValid ? { value } : { fault: `must be a MAC address such as ${example}` };
+  return isValid ? { value } : { fault: messageOf('notMacAddress', { example }) };
 }
 
 const address = {

@@ -1,16 +1,17 @@
 // The limits of a plain password, for every place that sets one.
 import type { Facts, Parsed } from './column-type.ts';
 import { checkText } from './json-values.ts';
+import { messageOf, type Message } from '../../messages.ts';
 
 /** Maximum size of a plain password (bytes). */
 export const MAX_PASSWORD = 1024;
 
 /** The error message of a plain password that is too long or too short, if it is. @param minLength in code points */
-export function lengthFault(password: string, minLength: number): string | undefined {
+export function lengthFault(password: string, minLength: number): Message | undefined {
   const bytes = Buffer.byteLength(password);
-  if (bytes > MAX_PASSWORD || (bytes < 1 && minLength <= 1)) return 'must be 1 to 1,024 bytes long';
+  if (bytes > MAX_PASSWORD || (bytes < 1 && minLength <= 1)) return messageOf('passwordBytes');
   const { length } = [...password];
-  return length < minLength ? `must be at least ${minLength} characters (got ${length})` : undefined;
+  return length < minLength ? messageOf('tooShort', { min: minLength, got: length }) : undefined;
 }
 
 /** Validates the plain password of a body. */

@@ -22,6 +22,7 @@ import { assertNoParameters, OPENAPI_PATH } from './api-routes.ts';
 import { csvReply, streamReply } from './csv-and-stream-replies.ts';
 import { COLLECTION_FORMATS, negotiate, notAcceptable, RECORD_FORMATS, type Format } from './negotiation.ts';
 import { pageLinks } from './page-links.ts';
+import { messageOf } from '../../messages.ts';
 
 export interface ApiReadOptions {
   readonly resources: ResourceViews;
@@ -82,7 +83,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     level: AccessLevel,
   ): Promise<ResourceView> {
     const access = accessOf(await request.authenticate());
-    if (!meets(access, level)) throw new Problem(403, 'Only admins may do this.');
+    if (!meets(access, level)) throw new Problem(403, messageOf('adminsOnly'));
     return resource.for(access);
   }
 

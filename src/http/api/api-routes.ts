@@ -8,6 +8,7 @@ import { keyOfSegment } from '../message/key-segment.ts';
 import { Unauthorized } from '../message/message.ts';
 import { isOpen } from '../../resources/access/access.ts';
 import type { ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
+import { messageOf } from '../../messages.ts';
 
 /** A path of a resource: its collection or one record. */
 export type ResourceRoute =
@@ -68,7 +69,7 @@ export const allowOf = (route: Route): string =>
 /** The methods that some path of the admin area supports. */
 export const ADMIN_METHODS = 'GET, HEAD, POST, OPTIONS';
 
-export const STARTING = unavailable('The service is starting.');
+export const STARTING = unavailable(messageOf('starting'));
 
 /** @throws Problem 404 for invalid percent-encoding */
 function decodeSegment(segment: string, isComposite = false): string {
@@ -109,7 +110,7 @@ export function findRoute(path: string, resources: ResourceViews | undefined): R
 }
 
 export const methodNotAllowed = (allow: string): Problem =>
-  new Problem(405, `This path allows only ${allow}.`, { headers: { Allow: allow } });
+  new Problem(405, messageOf('methodNotAllowed', { allow }), { headers: { Allow: allow } });
 
 /**
  * Checks the method of a request.
@@ -131,7 +132,6 @@ export function assertAllowed(method: string, route: Route): void {
  */
 export function assertNoParameters(query: string): void {
   const errors: FieldErrors = {};
-  for (const { name } of parseParameters(query))
-    addError(errors, name, 'is not allowed: only GET on a collection takes parameters');
+  for (const { name } of parseParameters(query)) addError(errors, name, messageOf('noParameters'));
   if (Object.keys(errors).length > 0) throw badQuery(errors);
 }

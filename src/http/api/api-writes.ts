@@ -10,7 +10,7 @@ import {
   type JsonFields,
 } from '../../resources/records/json-fields.ts';
 import type { WrittenRecord } from '../../query/statements/write-plan.ts';
-import { EXISTS, type CreatedRecord, type Operations } from '../../resources/records/operations.ts';
+import { type CreatedRecord, type Operations } from '../../resources/records/operations.ts';
 import type { Versions } from '../../resources/records/read-record.ts';
 import { accessOf, meets } from '../../resources/access/access.ts';
 import {
@@ -27,6 +27,7 @@ import { json, type ApiRequest, type Reply } from '../message/message.ts';
 import { preference } from '../message/preferences.ts';
 import { assertNoParameters } from './api-routes.ts';
 import { readJsonText } from '../message/request-body.ts';
+import { messageOf } from '../../messages.ts';
 
 export interface ApiWriteOptions {
   readonly operations: (requester: Requester) => Operations;
@@ -57,7 +58,7 @@ async function writeIfMatching<T>(
   if (!isListed) return write(parseIfMatch(headers['if-match']));
   // Without any allowed version, the write fails with 412, or with an error that takes precedence.
   return write([]).catch((error: unknown) => {
-    const detail = isAny ? EXISTS : 'The record has a version that If-None-Match lists.';
+    const detail = isAny ? messageOf('exists') : messageOf('listedVersion');
     throw error instanceof Problem && error.status === 412 ? new Problem(412, detail) : error;
   });
 }
@@ -135,7 +136,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
   async function requireWriter(request: ApiRequest, resource: ResourceView): Promise<Caller> {
     const caller = await request.authenticate();
     assertOrigin(request.headers, settings, settings.corsOrigins);
-    if (!mayWrite(resource, caller)) throw new Problem(403, 'Only admins may write here.');
+    if (!mayWrite(resource, caller)) throw new Problem(403, messageOf('adminsWrite'));
     return caller;
   }
 
@@ -173,7 +174,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       // An error made for an admin may name hidden records, which a demoted user must not see.
       if (!hasChanged && caller.admin === presumed.admin) throw error;
       return write(request.recall() ?? caller).catch((again: unknown) => {
-        throw again instanceof CallerChanged ? unavailable('The user has changed twice. Try again.') : again;
+        throw again instanceof CallerChanged ? unavailable(messageOf('userChanged')) : again;
       });
     }
   }
@@ -225,7 +226,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
         ).catch((error: unknown) => {
           // It was deleted meanwhile.
           throw isPresent && error instanceof Problem && error.status === 404
-            ? new Problem(412, EXISTS)
+            ? new Problem(412, messageOf('exists'))
             : error;
         });
         return json(200, record.json, { ETag: entityTag(record.version), ...handling(request) });

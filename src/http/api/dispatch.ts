@@ -4,6 +4,7 @@ import { json, type ApiRequest, type Reply } from '../message/message.ts';
 import { isHealthCheck } from '../message/request-head.ts';
 import { allowOf, assertAllowed, findRoute, OTHER_ROUTE, ROUTE_PATTERNS, STARTING } from './api-routes.ts';
 import type { Site } from './site.ts';
+import { messageOf } from '../../messages.ts';
 
 interface RoutedRequest extends ApiRequest {
   readonly isInAdminArea: boolean;
@@ -11,7 +12,7 @@ interface RoutedRequest extends ApiRequest {
   pattern: string;
 }
 
-const CLOSED = unavailable('The service is closed.');
+const CLOSED = unavailable(messageOf('closed'));
 
 /**
  * Answers a request with what its path leads to.
@@ -42,5 +43,5 @@ export function dispatch(request: RoutedRequest, current: Site | undefined): Rep
 
 async function readiness(current: Site | undefined): Promise<Reply> {
   if (await current?.isReady()) return json(200, '{"status":"ready"}');
-  throw unavailable('The service is not ready.');
+  throw unavailable(messageOf('notYetReady'));
 }

@@ -2,6 +2,7 @@
 import { Problem } from '../../errors.ts';
 import type { ApiRequest } from '../message/message.ts';
 import { isAdminPath, isHealthCheck } from '../message/request-head.ts';
+import { messageOf } from '../../messages.ts';
 
 /** The representations of a response, chosen by the `Accept` header (RFC 9110, section 12.5.1). */
 export type Format = 'json' | 'html' | 'csv' | 'ndjson';
@@ -104,4 +105,7 @@ export const wantsHtml = (request: Pick<ApiRequest, 'method' | 'path' | 'headers
   isNegotiated(request) && negotiate(request.headers.accept, COLLECTION_FORMATS) === 'html';
 
 export const notAcceptable = (offers: readonly Format[]): Problem =>
-  new Problem(406, `Accept must allow one of ${offers.map((format) => MEDIA_TYPES[format]).join(', ')}.`);
+  new Problem(
+    406,
+    messageOf('notAcceptable', { formats: offers.map((format) => MEDIA_TYPES[format]).join(', ') }),
+  );

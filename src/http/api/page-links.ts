@@ -4,6 +4,7 @@ import { withBasePath } from '../message/base-path.ts';
 import { MAX_QUERY_BYTES } from '../../query/parse/grammar.ts';
 import type { RecordPage } from '../../resources/records/api-listing.ts';
 import type { ResourceView } from '../../resources/access/resource-view.ts';
+import { messageOf } from '../../messages.ts';
 
 /** URLs of the next and previous page, without the origin; an empty string where there is no such page. */
 export interface PageLinks {
@@ -44,8 +45,7 @@ export function linkHeader({ next, previous }: PageLinks): Record<string, string
   );
   const [first] = links;
   if (first === undefined) return {};
-  if (first.length > MAX_HEADER)
-    throw new Problem(414, 'The URL of a neighboring page would be too long. Shorten the query.');
+  if (first.length > MAX_HEADER) throw new Problem(414, messageOf('longNeighborUrl'));
   const all = links.join(', ');
   return { Link: all.length > MAX_HEADER ? first : all };
 }

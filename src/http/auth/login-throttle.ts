@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { Problem } from '../../errors.ts';
 import { enclosingNetworks } from '../message/client-networks.ts';
 import { steadyClock } from './steady-clock.ts';
+import { messageOf } from '../../messages.ts';
 
 /** Maximum failures in a minute: of a client's network and the two around it (IPv6 /64, /56 and /48), and of a user name. */
 const MAX_BY_NETWORK = [10, 30, 100] as const;
@@ -104,7 +105,7 @@ export function createThrottle(
     if (retryAt === 0) return;
     throttled += 1;
     const seconds = Math.max(1, Math.ceil((retryAt - now()) / 1000));
-    throw new Problem(429, 'Too many failed logins. Try again later.', {
+    throw new Problem(429, messageOf('tooManyLogins'), {
       headers: { 'Retry-After': String(seconds) },
     });
   }

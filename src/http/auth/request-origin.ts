@@ -5,6 +5,7 @@ import type { Settings } from '../../config.ts';
 import { excerpt, Problem } from '../../errors.ts';
 import { clientNetwork } from '../message/client-networks.ts';
 import { MAX_HOST } from '../message/request-head.ts';
+import { messageOf } from '../../messages.ts';
 
 /** Maximum number of empty values to skip. Proxies append none, so a client sent them and everything before them. */
 const MAX_EMPTY = 16;
@@ -95,15 +96,14 @@ export function assertOrigin(
   if (origin !== undefined && !publicUrl.includes(origin) && !isSameOrigin(origin, headers, trustProxy)) {
     const scheme = reportedScheme(headers, trustProxy);
     const own = scheme === undefined ? host : `${scheme.toLowerCase()}://${host}`;
-    const other = corsOrigins ? ', or CORS_ORIGINS if it belongs to another application' : '';
+    const other = corsOrigins ? messageOf('orCorsOrigins') : '';
     throw new Problem(
       403,
-      `Writes from the origin ${excerpt(origin)} are not allowed, because the service was requested as ${excerpt(own)}. If browsers reach it at that origin, add the origin to PUBLIC_URL${other}.`,
+      messageOf('otherOrigin', { origin: excerpt(origin), own: excerpt(own), others: other }),
     );
   }
   const site = headers['sec-fetch-site'];
-  if (site === 'cross-site' || site === 'same-site')
-    throw new Problem(403, `Writes from pages of other origins are not allowed (Sec-Fetch-Site: ${site}).`);
+  if (site === 'cross-site' || site === 'same-site') throw new Problem(403, messageOf('otherSite', { site }));
 }
 
 const ALLOWED_HEADERS = 'Authorization, Content-Type, If-Match, If-None-Match, Prefer, Vitrine-Position';

@@ -6,6 +6,7 @@ import { ByteBudget } from './byte-budget.ts';
 import { isStreamed, lengthOf, type HasNetwork, type Reply } from '../message/message.ts';
 import { watchOverload } from './overload.ts';
 import { createUnsent } from './unsent-responses.ts';
+import { messageOf } from '../../messages.ts';
 
 /** Minimum budget for request bodies, waiting requests and unsent responses in the memory of all processes (bytes). */
 const MIN_BUDGET = 96 * 1024 * 1024;
@@ -13,8 +14,6 @@ const MIN_BUDGET = 96 * 1024 * 1024;
 const FORM_FACTOR = 3;
 
 const CLOSE_AND_RETRY = { headers: { Connection: 'close', 'Retry-After': '1' } };
-const OWN_BODIES = 'Your address is sending too many large request bodies at once. Try again later.';
-const ALL_BODIES = 'The service is receiving too many large request bodies. Try again later.';
 
 export type LoadLimits = ReturnType<typeof createLoadLimits>;
 
@@ -41,7 +40,7 @@ export function createLoadLimits(
     /** @throws Problem 503 for a large response to a read while clients leave too many bytes of responses unread */
     assertSendable(reply: Reply, client: HasNetwork): void {
       if (reply.isKept || isStreamed(reply) || unsent.hasRoom(client, lengthOf(reply.body))) return;
-      throw unavailable('Too many responses are still unread by their clients. Try again later.', 2);
+      throw unavailable(messageOf('tooManyUnread'), 2);
     },
 
     /**
@@ -54,8 +53,8 @@ export function createLoadLimits(
         if (response.closed) return;
         const { network } = client;
         const excess = budget.exceededLimit(network, bytes);
-        if (excess === 'share') throw new Problem(429, OWN_BODIES, CLOSE_AND_RETRY);
-        if (excess === 'total') throw new Problem(503, ALL_BODIES, CLOSE_AND_RETRY);
+        if (excess === 'share') throw new Problem(429, messageOf('tooManyOwnBodies'), CLOSE_AND_RETRY);
+        if (excess === 'total') throw new Problem(503, messageOf('tooManyBodies'), CLOSE_AND_RETRY);
         budget.take(network, bytes);
         if (held === 0) response.once('close', () => budget.release(network, held));
         held += bytes;

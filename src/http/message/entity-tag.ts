@@ -1,6 +1,7 @@
 // ETags, and the request headers that compare them.
 import type { IncomingHttpHeaders } from 'node:http';
 import { Problem } from '../../errors.ts';
+import { messageOf } from '../../messages.ts';
 
 /** The strong ETag of a row's version (RFC 9110, section 8.8.3). */
 export const entityTag = (version: string): string => `"${version}"`;
@@ -14,7 +15,7 @@ const TAG = /(W\/)?"([^"]*)"/g;
 const MAX_LENGTH = 2_048;
 
 const tooLong = (name: string): Problem =>
-  new Problem(431, `${name} must have at most ${MAX_LENGTH} characters.`);
+  new Problem(431, messageOf('longHeader', { name, max: MAX_LENGTH }));
 const LONG_MATCH = tooLong('If-Match');
 const LONG_NONE_MATCH = tooLong('If-None-Match');
 

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Requester } from '../../db/lanes/requester.ts';
 import { Problem, problemDocument } from '../../errors.ts';
 import type { Caller } from '../../resources/access/resource-view.ts';
+import { messageOf, textOf } from '../../messages.ts';
 
 export interface ClientConnection {
   /** The network that the login throttle counts, see `clientNetwork`. */
@@ -112,7 +113,7 @@ export class Unauthorized extends Error {}
 export const UNAUTHORIZED: Reply = {
   status: 401,
   headers: { 'WWW-Authenticate': 'Basic realm="Login Required"', 'Content-Type': 'text/html; charset=utf-8' },
-  body: 'Authentication failed',
+  body: textOf(messageOf('notAuthenticated')),
 };
 
 const JSON_TYPE = { 'Content-Type': 'application/json; charset=utf-8' };
@@ -131,4 +132,4 @@ export function problemReply({ status, message, errors, headers }: Problem, requ
 }
 
 /** Reveals nothing about the cause. The log has it under the `requestId`. */
-export const INTERNAL_ERROR = new Problem(500, 'An internal error occurred.');
+export const INTERNAL_ERROR = new Problem(500, messageOf('internal'));

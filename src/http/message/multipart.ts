@@ -3,12 +3,13 @@
 import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { Problem } from '../../errors.ts';
 import { decodeBody, parameterOf } from './text-decoding.ts';
+import { messageOf } from '../../messages.ts';
 
 /** Maximum characters of a part's headers. Browsers send a few hundred. */
 const MAX_PART_HEADERS = 16_384;
 
 export const tooManyFields = (maxFields: number): Problem =>
-  new Problem(413, `The form has more than ${maxFields} fields.`);
+  new Problem(413, messageOf('tooManyFormFields', { max: maxFields }));
 
 /** Texts below this length (characters) skip the decoder if they are ASCII, as most fields are. */
 const SHORT = 1000;
@@ -79,7 +80,7 @@ export function* readParts(
   // Latin-1 maps each byte to one character, so a field's bytes can be recovered and decoded strictly.
   const isValid = boundary !== undefined && boundary !== '' && boundary.length <= MAX_BOUNDARY;
   const parts = isValid ? splitParts(bytes.toString('latin1'), boundary, maxFields) : undefined;
-  if (!parts) throw new Problem(400, INVALID);
+  if (!parts) throw new Problem(400, messageOf('notMultipart'));
   const fields: Field[] = [];
   let [count, length] = [0, 0];
   for (const part of parts) {
@@ -90,14 +91,12 @@ export function* readParts(
       yield;
     }
     const field = readPart(part);
-    if (!field) throw new Problem(400, INVALID);
+    if (!field) throw new Problem(400, messageOf('notMultipart'));
     fields.push(field);
   }
   const wanted = only === undefined ? fields : fields.filter(([name]) => name === only);
   return wanted.map(([name, content]): Field => [decode(name), name === raw ? content : decode(content)]);
 }
-
-const INVALID = 'The body is not valid multipart/form-data.';
 
 const decode = (text: string): string =>
   text.length < SHORT && IS_ASCII.test(text) ? text : decodeBody(Buffer.from(text, 'latin1'));

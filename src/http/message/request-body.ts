@@ -5,14 +5,13 @@ import { decodeField } from '../../query/parse/grammar.ts';
 import type { ApiRequest } from './message.ts';
 import { readMultipart } from './multipart.ts';
 import { decodeBody, essenceOf, parameterOf } from './text-decoding.ts';
+import { messageOf } from '../../messages.ts';
 
 /** Maximum fields of a multipart form in a request to the API. */
 const MAX_FIELDS = 2000;
 
-const INCOMPLETE = 'The body is incomplete: the connection ended before its last byte.';
-
 const tooLarge = (limit: number): Problem =>
-  new BodyProblem(413, `is larger than ${limit} bytes.`, { headers: { Connection: 'close' } });
+  new BodyProblem(413, messageOf('largerThan', { max: limit }), { headers: { Connection: 'close' } });
 
 /** Bodies up to this many bytes need no budget, so small writes succeed even when the budget is used up. */
 const UNBUDGETED = 16_384;
@@ -86,7 +85,7 @@ async function receive(
     chunks += count;
     if (size > limit) throw tooLarge(limit);
     if (areTooSmall(chunks, size))
-      throw new Problem(400, 'The body arrives in too many small chunks.', {
+      throw new Problem(400, messageOf('smallChunks'), {
         headers: { Connection: 'close' },
       });
     take(chunk, size);
@@ -106,7 +105,7 @@ async function receive(
     });
     request.on('end', resolve);
     const abort = (): void => {
-      if (!request.complete) reject(new Problem(400, INCOMPLETE)); // 'close' also follows 'end'
+      if (!request.complete) reject(new Problem(400, messageOf('incompleteBody'))); // 'close' also follows 'end'
     };
     request.on('error', abort);
     request.on('close', abort);
@@ -137,7 +136,7 @@ export async function readBody(
   const wasRead = request.readableEnded || request.readableDidRead || request.readableEncoding !== null;
   if (wasRead && !beginnings.has(request))
     throw new Error('the request body was already read: call the handler before any body parser');
-  if (request.destroyed && !request.readableEnded) throw new Problem(400, INCOMPLETE); // it emits no more events
+  if (request.destroyed && !request.readableEnded) throw new Problem(400, messageOf('incompleteBody')); // it emits no more events
   acceptBody(request, response);
   const maxSize = Number.isNaN(declared) ? limit : declared;
   let bytes: Buffer = Buffer.alloc(0);
@@ -176,7 +175,7 @@ export async function drainBody(
   declaredLength(request, limit);
   // A stream that has ended or was destroyed emits no more events.
   if (!beginnings.has(request) && (request.readableEnded || (request.destroyed && request.complete))) return;
-  if (request.destroyed && !request.readableEnded) throw new Problem(400, INCOMPLETE);
+  if (request.destroyed && !request.readableEnded) throw new Problem(400, messageOf('incompleteBody'));
   acceptBody(request, response);
   await receive(request, limit);
 }
@@ -184,8 +183,8 @@ export async function drainBody(
 /** @throws Problem 400 unless there is exactly one value */
 function onlyData<T>(values: readonly T[]): T {
   const [data] = values;
-  if (data === undefined) throw new Problem(400, 'The form has no field "data".');
-  if (values.length > 1) throw new Problem(400, 'The form has more than one field "data".');
+  if (data === undefined) throw new Problem(400, messageOf('noData'));
+  if (values.length > 1) throw new Problem(400, messageOf('severalData'));
   return data;
 }
 
@@ -202,20 +201,20 @@ export async function readJsonText(request: ApiRequest): Promise<string> {
   const isForm = essence === 'application/x-www-form-urlencoded';
   const isMultipart = essence === 'multipart/form-data';
   if (!isJson && !isForm && !isMultipart) {
-    throw new Problem(415, 'The body must be application/json, or a form with a field "data".');
+    throw new Problem(415, messageOf('notJsonType'));
   }
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8')
-    throw new Problem(415, 'The body must be UTF-8.');
+    throw new Problem(415, messageOf('notUtf8Charset'));
   const coding = (headers['content-encoding'] ?? '').trim().toLowerCase();
-  if (coding !== '' && coding !== 'identity') throw new Problem(415, 'The body must not be compressed.');
+  if (coding !== '' && coding !== 'identity') throw new Problem(415, messageOf('compressed'));
   const bytes = await request.body();
-  if (bytes.length === 0) throw new Problem(400, 'The body is empty.');
+  if (bytes.length === 0) throw new Problem(400, messageOf('emptyBody'));
   const yieldIfDue = request.requester.workInTurns();
   if (isMultipart)
     return onlyData(await readMultipart(bytes, contentType, MAX_FIELDS, yieldIfDue, { only: 'data' }))[1];
   const text = decodeBody(bytes);
   if (isJson || text.startsWith('{') || text.startsWith('[')) return text;
   const { value } = onlyData(decodeField(text, 'data', 2));
-  if (value === undefined) throw new Problem(400, 'The field "data" is not percent-encoded UTF-8.');
+  if (value === undefined) throw new Problem(400, messageOf('dataNotEncoded'));
   return value;
 }

@@ -1,6 +1,7 @@
 // Checks the head of a request: its target, Host, transfer coding and number of headers.
 import type { IncomingMessage } from 'node:http';
 import { excerpt, Problem } from '../../errors.ts';
+import { messageOf } from '../../messages.ts';
 
 const HEALTH_CHECKS: ReadonlySet<string> = new Set(['/healthz', '/healthz/', '/readyz', '/readyz/']);
 
@@ -10,13 +11,9 @@ export const isHealthCheck = (path: string): boolean => HEALTH_CHECKS.has(path);
 /** Maximum number of headers of a request. Node must keep at least one more, so that a request with more is noticed. */
 export const MAX_HEADERS = 199;
 
-export const TOO_MANY_HEADERS = new Problem(
-  431,
-  `The request has too many headers. The maximum is ${MAX_HEADERS}.`,
-  {
-    headers: { Connection: 'close' },
-  },
-);
+export const TOO_MANY_HEADERS = new Problem(431, messageOf('tooManyHeaders', { max: MAX_HEADERS }), {
+  headers: { Connection: 'close' },
+});
 
 /** Whether a request has more than `MAX_HEADERS`, of which Node may have dropped some. */
 export const hasTooManyHeaders = ({ rawHeaders }: IncomingMessage): boolean =>
@@ -57,23 +54,22 @@ export const MAX_HOST = 300;
  */
 export function assertUnambiguous({ headers, httpVersion, rawHeaders }: IncomingMessage): void {
   const close = { headers: { Connection: 'close' } };
-  if (headers.host === undefined && httpVersion === '1.1')
-    throw new Problem(400, 'The Host header is missing.', close);
+  if (headers.host === undefined && httpVersion === '1.1') throw new Problem(400, messageOf('noHost'), close);
   // Parsing it as part of a URL takes longer than linear time, and pages for browsers repeat it.
   if (headers.host !== undefined && headers.host.length > MAX_HOST)
-    throw new Problem(400, `The Host header is longer than ${MAX_HOST} characters.`, close);
+    throw new Problem(400, messageOf('longHost', { max: MAX_HOST }), close);
   // Node keeps only the first Host header, but a proxy may have routed the request by another one.
   let hosts = 0;
   for (let index = 0; index < rawHeaders.length; index += 2)
     if (rawHeaders[index]?.length === 4 && rawHeaders[index]?.toLowerCase() === 'host') hosts += 1;
-  if (hosts > 1) throw new Problem(400, 'The request has more than one Host header.', close);
+  if (hosts > 1) throw new Problem(400, messageOf('severalHosts'), close);
   const coding = headers['transfer-encoding'];
   if (coding !== undefined && httpVersion === '1.0')
-    throw new Problem(400, 'HTTP/1.0 has no Transfer-Encoding.', close);
+    throw new Problem(400, messageOf('noTransferEncoding'), close);
   if (coding !== undefined && !/chunked\s*$/i.test(coding))
-    throw new Problem(400, 'The last Transfer-Encoding must be chunked.', close);
+    throw new Problem(400, messageOf('notChunkedLast'), close);
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
-    throw new Problem(501, 'The Transfer-Encoding is not supported. Use chunked.', close);
+    throw new Problem(501, messageOf('notChunked'), close);
 }
 
 /** Whether a path belongs to the admin area. */

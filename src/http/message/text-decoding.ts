@@ -1,6 +1,7 @@
 // Decodes UTF-8 bodies and header parameters.
 import { isUtf8 } from 'node:buffer';
 import { BodyProblem } from '../../errors.ts';
+import { messageOf } from '../../messages.ts';
 
 /**
  * Decodes UTF-8. It keeps a byte order mark in the text, so that the JSON parser rejects it.
@@ -12,7 +13,7 @@ export const decodeUtf8 = (bytes: Buffer): string | undefined =>
 /** @throws Problem 400 */
 export function decodeBody(bytes: Buffer): string {
   const text = decodeUtf8(bytes);
-  if (text === undefined) throw new BodyProblem(400, 'is not UTF-8.');
+  if (text === undefined) throw new BodyProblem(400, messageOf('notUtf8'));
   return text;
 }
 

@@ -7,13 +7,11 @@ import { INTERNAL_ERROR, problemReply, type Reply } from '../message/message.ts'
 import { splitTarget } from '../message/request-head.ts';
 import type { Logger } from './logger.ts';
 import { METRICS_METHODS, type Metrics } from './metrics.ts';
+import { messageOf } from '../../messages.ts';
 
 export const METRICS_PATH = '/metrics';
 
-const FOREIGN_HOST = new Problem(
-  421,
-  'The metrics are available under an IP address, localhost, a host name without a dot, and the host of METRICS.',
-);
+const FOREIGN_HOST = new Problem(421, messageOf('foreignHost'));
 
 /**
  * Whether no one can have pointed this name of the address at it to read the metrics from a page in a browser of the network (DNS

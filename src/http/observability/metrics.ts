@@ -13,6 +13,7 @@ import { loopTurns } from '../load/loop-turns.ts';
 import { methodNotAllowed, ROUTE_PATTERNS } from '../api/api-routes.ts';
 import { unavailable } from '../../errors.ts';
 import type { Throttle } from '../auth/login-throttle.ts';
+import { messageOf } from '../../messages.ts';
 
 /** Values that other parts measure. They are read on each request for the metrics. */
 interface MetricSources {
@@ -219,7 +220,7 @@ export function createMetrics({ lanes, replicas, logins, loadLimits, siblings }:
     if (!siblings) return write();
     const [text] = await siblings.ask('metrics', write());
     if (typeof text === 'string') return text;
-    throw unavailable('The other processes of the service do not answer.');
+    throw unavailable(messageOf('processesSilent'));
   }
 
   return {

@@ -33,6 +33,7 @@ import {
   TOO_MANY_HEADERS,
   splitTarget,
 } from '../message/request-head.ts';
+import { messageOf } from '../../messages.ts';
 
 interface HandlerOptions {
   readonly settings: Settings;
@@ -139,7 +140,7 @@ export function createHandler(options: HandlerOptions): Handler {
     const seconds = rateLimit && !isUncounted ? rateLimit.spend(key) : 0;
     if (seconds === 0) return;
     metrics.limited();
-    throw new Problem(429, 'You are sending too many requests. Try again later.', {
+    throw new Problem(429, messageOf('tooManyRequests'), {
       headers: { 'Retry-After': String(Math.ceil(seconds)) },
     });
   }

@@ -7,6 +7,7 @@ import { anonymous, loopTurns } from '../load/loop-turns.ts';
 import { problemReply, type Reply } from '../message/message.ts';
 import { Connection } from './connection.ts';
 import { LINGER_TIME } from './send-response.ts';
+import { messageOf } from '../../messages.ts';
 
 /** The error of a `clientError` event. */
 interface ParseError extends Error {
@@ -41,13 +42,13 @@ function targetOf({ code, rawPacket, bytesParsed = 0 }: ParseError): string | un
 
 /** The problem for any other request that the parser rejected. */
 function parseProblem({ code, rawPacket }: ParseError): Problem {
-  if (code === LATE) return new Problem(408, 'The request did not arrive in time.');
-  if (code !== 'HPE_HEADER_OVERFLOW') return new Problem(400, 'The request is not valid HTTP.');
+  if (code === LATE) return new Problem(408, messageOf('lateRequest'));
+  if (code !== 'HPE_HEADER_OVERFLOW') return new Problem(400, messageOf('notHttp'));
   // This is only the latest packet. Its first line may be a part of the URL, or a header, which has a colon.
   const firstLine = (rawPacket?.toString('latin1') ?? '').split('\n', 1)[0] ?? '';
   return firstLine.length > MAX_QUERY_BYTES && !/^[\w-]+:/.test(firstLine)
-    ? new Problem(414, 'The URL is too long.')
-    : new Problem(431, 'The URL and headers must be smaller than 32 KiB in total.');
+    ? new Problem(414, messageOf('longUrl'))
+    : new Problem(431, messageOf('largeHead'));
 }
 
 /**

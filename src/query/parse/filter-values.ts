@@ -2,6 +2,7 @@
 import { arrayText } from '../../db/fragment.ts';
 import type { Operator, Parsed } from '../../db/types/column-type.ts';
 import type { Column } from '../../db/schema/model.ts';
+import { messageOf, type Message } from '../../messages.ts';
 
 /** Maximum number of values in a list: of `in` and of `contains`. */
 const MAX_ITEMS = 1000;
@@ -18,7 +19,7 @@ export type FilterValues =
       /** The number of different elements that arrays must have. */
       readonly elementCount?: number;
     }
-  | { readonly fault: string };
+  | { readonly fault: Message };
 
 /** Splits a list by the rules of CSV. @returns undefined for bad quoting */
 function splitCsv(text: string): string[] | undefined {
@@ -34,11 +35,11 @@ function splitCsv(text: string): string[] | undefined {
 
 /** The items of a list: of `in` and of `contains`. */
 function listItems(text: string): FilterValues {
-  if (text === '') return { fault: 'must have at least one value' };
+  if (text === '') return { fault: messageOf('noValue') };
   const items = splitCsv(text);
-  if (!items) return { fault: 'must be comma-separated values, quoted as in CSV' };
+  if (!items) return { fault: messageOf('notCsv') };
   if (items.length > MAX_ITEMS)
-    return { fault: `must have at most ${MAX_ITEMS} values (got ${items.length})` };
+    return { fault: messageOf('tooManyValues', { max: MAX_ITEMS, got: items.length }) };
   return { values: items };
 }
 
@@ -57,7 +58,9 @@ function containedValue(text: string, column: Column): FilterValues {
   const parsed = allOf(
     items.values.map((item, index) => {
       const value = valueOf(elementType.parse(item, elementFacts));
-      return 'fault' in value ? { fault: `element ${index + 1}: ${value.fault}` } : value;
+      return 'fault' in value
+        ? { fault: messageOf('element', { position: index + 1, fault: value.fault }) }
+        : value;
     }),
   );
   if ('fault' in parsed) return parsed;
@@ -68,16 +71,14 @@ function containedValue(text: string, column: Column): FilterValues {
 function valuesOfIs(text: string, column: Column): FilterValues {
   const state = text.toLowerCase();
   if (state === 'null' || state === 'none') return { values: ['null'] };
-  if (state !== 'true' && state !== 'false') return { fault: 'must be null, true or false' };
-  return column.castType === 'bool'
-    ? { values: [state] }
-    : { fault: 'must be null, because this column is not boolean' };
+  if (state !== 'true' && state !== 'false') return { fault: messageOf('notNullTrueOrFalse') };
+  return column.castType === 'bool' ? { values: [state] } : { fault: messageOf('onlyNull') };
 }
 
 function patternValues(text: string): FilterValues {
   let lastBackslashes = 0;
   while (text[text.length - 1 - lastBackslashes] === '\\') lastBackslashes += 1;
-  return lastBackslashes % 2 === 1 ? { fault: 'must not end with a lone backslash' } : { values: [text] };
+  return lastBackslashes % 2 === 1 ? { fault: messageOf('loneBackslash') } : { values: [text] };
 }
 
 const valueOf = (parsed: Parsed): FilterValues =>

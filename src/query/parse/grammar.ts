@@ -1,6 +1,7 @@
 // Splits a query string or a form into parameters, filters, orderings and page numbers. Resolves no names.
 import { addError, badQuery, Problem, type FieldErrors } from '../../errors.ts';
 import { percentDecode } from './percent-decoding.ts';
+import { messageOf } from '../../messages.ts';
 
 /** Limits of one query: see docs/reading.md. */
 export const MAX_QUERY_BYTES = 8192;
@@ -148,14 +149,13 @@ type EncodedParameter = Parameter & Pick<DecodedParameter, 'encoded'>;
  */
 export function parseParameters(query: string, maxBytes = MAX_QUERY_BYTES): EncodedParameter[] {
   if (Buffer.byteLength(query) > maxBytes && Buffer.byteLength(countedQuery(query)) > maxBytes)
-    throw new Problem(414, `The query string is longer than ${maxBytes} bytes.`);
+    throw new Problem(414, messageOf('longQuery', { max: maxBytes }));
   const errors: FieldErrors = {};
   const parameters: EncodedParameter[] = [];
   for (const { encoded, encodedName, name, value } of decodeQuery(query)) {
     if (name === undefined || value === undefined)
-      addError(errors, name ?? encodedName, 'is not percent-encoded UTF-8');
-    else if (name.includes('\0') || value.includes('\0'))
-      addError(errors, name, 'must not contain a NUL character');
+      addError(errors, name ?? encodedName, messageOf('notEncoded'));
+    else if (name.includes('\0') || value.includes('\0')) addError(errors, name, messageOf('nulCharacter'));
     else parameters.push({ name, value, encoded });
   }
   if (Object.keys(errors).length > 0) throw badQuery(errors);
@@ -175,7 +175,7 @@ function parseOrderingItem(item: string): OrderingQuery {
 /** Adds an error if the ordering has too many columns. */
 export function checkOrderingLength(columns: number, errors: FieldErrors): void {
   if (columns > MAX_ORDERINGS)
-    addError(errors, 'ordering', `must have at most ${MAX_ORDERINGS} columns (got ${columns})`);
+    addError(errors, 'ordering', messageOf('tooManyOrderings', { max: MAX_ORDERINGS, got: columns }));
 }
 
 /** Encodes a name or a value for a link. Commas stay: encoding those of a long list would exceed the length limit. */
@@ -208,12 +208,12 @@ export function parseListQuery(
   let filterCount = 0;
   for (const { name, value, encoded } of parseParameters(query, maxBytes)) {
     const isReserved = RESERVED.has(name) || (hasCursors && name === 'cursor');
-    if (isReserved && reserved.has(name)) addError(errors, name, 'must be given only once');
+    if (isReserved && reserved.has(name)) addError(errors, name, messageOf('onlyOnce'));
     if (isReserved) reserved.set(name, value);
     else {
       filterCount += 1;
       if (filterCount === MAX_FILTERS + 1)
-        addError(errors, name, `is filter ${filterCount} of the query; at most ${MAX_FILTERS} are allowed`);
+        addError(errors, name, messageOf('tooManyFilters', { count: filterCount, max: MAX_FILTERS }));
       const values = filters.get(name);
       if (values) values.push(value);
       else filters.set(name, [value]);
@@ -235,11 +235,11 @@ export function parseListQuery(
       addError(
         errors,
         name,
-        `must be a positive whole number${text.length > MAX_DIGITS ? ` of at most ${MAX_DIGITS} digits` : ''}`,
+        text.length > MAX_DIGITS ? messageOf('notPositiveOf', { max: MAX_DIGITS }) : messageOf('notPositive'),
       );
   }
   const cursor = reserved.get('cursor');
-  if (cursor !== undefined && pageText !== undefined) addError(errors, 'cursor', 'cannot be used with page');
+  if (cursor !== undefined && pageText !== undefined) addError(errors, 'cursor', messageOf('notWithPage'));
   const ordering = reserved.get('ordering');
   // A text of thousands of commas is counted, but not parsed.
   const orderings = ordering?.split(',');

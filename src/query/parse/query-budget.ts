@@ -1,5 +1,6 @@
 // Limits the work of a query that PostgreSQL cannot cancel: patterns, and values searched in JSON and arrays.
 import { DigitBudget } from '../../db/types/exponents.ts';
+import { messageOf, type Message } from '../../messages.ts';
 
 /**
  * Maximum total length of the patterns. PostgreSQL cannot cancel a match, which costs text length times pattern length.
@@ -27,33 +28,33 @@ export class QueryBudget {
   #elements = 0;
 
   /** Counts these patterns. @returns an error message if they exceed the limits */
-  takePatterns(patterns: readonly string[]): string | undefined {
+  takePatterns(patterns: readonly string[]): Message | undefined {
     this.#patterns += patterns.length;
     for (const pattern of patterns) this.#characters += [...pattern].length;
     if (this.#patterns > MAX_PATTERNS)
-      return `is pattern ${this.#patterns} of the query; at most ${MAX_PATTERNS} are allowed`;
+      return messageOf('tooManyPatterns', { count: this.#patterns, max: MAX_PATTERNS });
     if (this.#characters > MAX_CHARACTERS)
-      return `makes the patterns of the query ${this.#characters} characters long; at most ${MAX_CHARACTERS} are allowed`;
+      return messageOf('longPatterns', { count: this.#characters, max: MAX_CHARACTERS });
     return undefined;
   }
 
   /** Counts the JSON values of a `contains` filter. @returns an error message if it exceeds the limit */
-  takeJson(texts: readonly string[]): string | undefined {
+  takeJson(texts: readonly string[]): Message | undefined {
     for (const text of texts) this.#jsonValues += jsonValues(text);
     if (this.#jsonValues <= MAX_JSON_VALUES) return undefined;
-    return `makes the query look for ${this.#jsonValues} values in JSON; at most ${MAX_JSON_VALUES} are allowed`;
+    return messageOf('tooManyJsonValues', { count: this.#jsonValues, max: MAX_JSON_VALUES });
   }
 
   /** Counts the array elements of a `contains` filter. @returns an error message if they exceed the limit */
-  takeElements(count = 0): string | undefined {
+  takeElements(count = 0): Message | undefined {
     this.#elements += count;
     if (this.#elements <= MAX_ELEMENTS) return undefined;
-    return `makes the query look for ${this.#elements} elements of arrays; at most ${MAX_ELEMENTS} are allowed`;
+    return messageOf('tooManyFilterElements', { count: this.#elements, max: MAX_ELEMENTS });
   }
 }
 
 /** The error message of a search that exceeds the limits. */
-export const SEARCH_TOO_LONG = `is too long: a search has at most ${MAX_PATTERNS} words and ${MAX_CHARACTERS} characters (each word adds two, and the patterns of filters count too)`;
+export const SEARCH_TOO_LONG = messageOf('longSearch', { words: MAX_PATTERNS, characters: MAX_CHARACTERS });
 
 /** Whether these patterns alone fit the limits of one query. */
 export const fitsBudget = (patterns: readonly string[]): boolean =>

@@ -16,6 +16,7 @@ import { source } from '../source.ts';
 import { jsonText } from '../../db/types/column-type-parts.ts';
 import { cast } from '../../db/types/column-types.ts';
 import { cellAlias, cellOf, rowsSql } from './value-rows.ts';
+import type { Message } from '../../messages.ts';
 
 /** A check that only the database can make. The statement that writes makes it too. */
 export type Check = FieldCheck | ReferenceCheck;
@@ -24,7 +25,7 @@ interface CheckReport {
   /** The fields of the body that the error names. */
   readonly fieldNames: readonly string[];
   /** The error message if the check fails. */
-  readonly fault: string;
+  readonly fault: Message;
 }
 
 /** A check of one field. */

@@ -11,6 +11,7 @@ import type { ColumnType, Facts } from '../../db/types/column-type.ts';
 import type { Resource } from '../definition/resource.ts';
 import { SCALE_FAULT } from './registry-shape.ts';
 import { jsonOf, printed, type Loose } from '../definition/shape.ts';
+import { textOf } from '../../messages.ts';
 
 /** The faults of limits. @param path goes before the keys: `elements.` */
 function checkLimits({ min, max, precision, scale }: ElementDefinition, path = ''): KeyFault[] {
@@ -56,7 +57,8 @@ function faultOf(value: unknown, column: Loose, type: ColumnType): string | unde
   const declared = declaredFacts(column as unknown as ColumnDefinition, type);
   const facts: Facts = type.element ? declared : { ...declared, ...(column as Partial<Facts>) };
   if (notJson && type.input.json === 'json') return notJson;
-  return type.fromJson(value, source ?? '', facts).fault ?? notJson;
+  const { fault } = type.fromJson(value, source ?? '', facts);
+  return fault ? textOf(fault) : notJson;
 }
 
 /** The faults of choices that a column cannot hold, else those of its default. */

@@ -4,6 +4,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { Lane, type LaneClient } from '../../db/lanes/lane.ts';
 import { ClientGone, SERVICE } from '../../db/lanes/requester.ts';
 import { MAX_PASSWORD } from '../../db/types/password-text.ts';
+import { messageOf } from '../../messages.ts';
 
 type HashCosts = Required<Pick<Options, 'algorithm' | 'version' | 'memoryCost' | 'timeCost' | 'parallelism'>>;
 
@@ -32,14 +33,13 @@ function isVerifiable(stored: string): boolean {
   return memoryCost <= MAX_MEMORY && memoryCost * timeCost <= MAX_WORK;
 }
 
-const BUSY = 'Too many passwords are being checked. Try again.';
 /**
  * Argon2 is slow and uses much memory on purpose, so few hashes run at once. Clients that have logged in lately have a lane of their
  * own, which those that try passwords or set new ones cannot fill.
  */
 const LANES = {
-  known: { connections: 2, maxWait: 10_000, full: BUSY },
-  others: { connections: 1, maxWait: 10_000, full: BUSY },
+  known: { connections: 2, maxWait: 10_000, full: messageOf('tooManyChecks') },
+  others: { connections: 1, maxWait: 10_000, full: messageOf('tooManyChecks') },
 };
 
 /** Whose turn a hash takes, and in which lane. */

@@ -1,6 +1,7 @@
 // The rules for new passwords that people choose.
 import type { Column } from '../../db/schema/model.ts';
 import { lengthFault, MAX_PASSWORD } from '../../db/types/password-text.ts';
+import { messageOf, type Message } from '../../messages.ts';
 
 export interface PasswordRules {
   /** The user name, when the password is that of a user. */
@@ -29,12 +30,12 @@ export function passwordFault(
   password: string,
   column: Pick<Column, 'minLength'>,
   rules: PasswordRules,
-): string | undefined {
+): Message | undefined {
   const { name } = rules;
   const fault = lengthFault(password, minimumLength(column, rules));
   if (fault !== undefined) return fault;
   // Normalizing long runs of combining marks takes quadratic time.
   const isComparable = name !== undefined && name.length <= MAX_PASSWORD;
-  if (isComparable && comparable(password) === comparable(name)) return 'must not be the user name';
+  if (isComparable && comparable(password) === comparable(name)) return messageOf('userName');
   return undefined;
 }

@@ -2,7 +2,7 @@
 import type { Database } from '../../db/connection/database.ts';
 import { CostlyStatement, type RunOptions } from '../../db/statement-kinds.ts';
 import type { Model } from '../../db/schema/model.ts';
-import { addError, badQuery, type FieldErrors, type Problem } from '../../errors.ts';
+import { addError, badQuery, errorOf, type FieldErrors, type Problem } from '../../errors.ts';
 import { estimateStatement } from '../../query/statements/bulk-statements.ts';
 import { csvRow } from '../../query/csv/csv-rows.ts';
 import { cursorLinks, type CursorTokens, type Neighbors } from '../../query/cursor.ts';
@@ -21,6 +21,7 @@ import type { SqlCache } from '../../db/sql-cache.ts';
 import { openExport } from './record-export.ts';
 import { ADMIN, ANYONE, meets } from '../access/access.ts';
 import type { ResourceView } from '../access/resource-view.ts';
+import { messageOf } from '../../messages.ts';
 
 /** The output format of a page's records. `html` is JSON that a page for browsers shows. */
 type PageFormat = 'json' | 'csv' | 'html';
@@ -80,17 +81,13 @@ export const MAX_HTML = 2 * 1024 * 1024;
 
 /** The problem for a page that PostgreSQL left out because it exceeds the limit. */
 export const pageTooLarge = (maxBytes: number): Problem =>
-  badQuery({
-    limit: [
-      `the page exceeds ${maxBytes} bytes: use a lower limit, or stream all records (Accept: application/x-ndjson)`,
-    ],
-  });
+  badQuery(errorOf('limit', messageOf('largePage', { max: maxBytes })));
 
 /** Reports `limit` and `page` in the query of a stream, which would otherwise be silently ignored. */
 function addPagingErrors({ hasCursors }: ResourceView, query: string, errors: FieldErrors): void {
   for (const { name } of parseParameters(query))
     if (name === 'limit' || name === 'page' || (hasCursors && name === 'cursor'))
-      addError(errors, name, 'cannot be used here: a stream has no pages');
+      addError(errors, name, messageOf('noPages'));
 }
 
 /** The SQL that outputs a record in a format. */
@@ -153,7 +150,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
   function boundaryOf({ cursor }: ListQuery, tokens: CursorTokens): Boundary | null {
     if (cursor === undefined) return null;
     const boundary = tokens.open(cursor);
-    if (!boundary) throw badQuery({ cursor: ['is not from a link of this list: start without it'] });
+    if (!boundary) throw badQuery(errorOf('cursor', messageOf('foreignCursor')));
     return boundary;
   }
 

@@ -23,28 +23,27 @@ import type { Change, DeletePlan, UpdatePlan } from '../../query/statements/writ
 import type { AdminView, AdminViews } from '../access/admin-view.ts';
 import type { Caller } from '../access/resource-view.ts';
 import type { Browsing } from './admin-listing.ts';
-import { checkBody, KEY_PART } from './checked-body.ts';
+import { checkBody } from './checked-body.ts';
 import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
 import { explain, suppressed } from './explain.ts';
 import type { JsonFields } from './json-fields.ts';
 import { addCheckErrors } from './write-result.ts';
+import { messageOf } from '../../messages.ts';
 
 const NONE: ReadonlySet<Column> = new Set();
 
-const countChanged = (): Problem =>
-  new Problem(409, 'The number of selected records has changed since the page was shown. Nothing was done.');
+const countChanged = (): Problem => new Problem(409, messageOf('selectionChanged'));
 
 /** The statements find rows by their keys, which no constraint of a view or foreign table keeps unique. */
-const repeatedKey = (): Problem =>
-  new Problem(409, 'Several records have the same key as a selected one. Nothing was changed.');
+const repeatedKey = (): Problem => new Problem(409, messageOf('repeatedKey'));
 
 /** Reports columns that cannot be set in bulk. `checkBody` ignores or accepts them. */
 function addUnsettable(fields: JsonFields, { model, readonly }: AdminView, errors: FieldErrors): void {
   for (const column of model.columns) {
     if (!fields.has(column.key)) continue;
-    if (readonly.has(column)) addError(errors, column.key, 'is read-only');
-    if (isKeyPart(model, column)) addError(errors, column.key, KEY_PART);
-    if (column.isPassword) addError(errors, column.key, 'can be set for only one record at a time');
+    if (readonly.has(column)) addError(errors, column.key, messageOf('readonly'));
+    if (isKeyPart(model, column)) addError(errors, column.key, messageOf('keyPart'));
+    if (column.isPassword) addError(errors, column.key, messageOf('notInBulk'));
   }
 }
 
@@ -203,7 +202,7 @@ export function createBulk(
       return async ({ run }) => {
         await run(lockModelStatement(admin.model));
         if (await mayReachFlagged(run, models, plan, admin))
-          throw new Problem(409, 'The deletion now includes an admin. Nothing was deleted.');
+          throw new Problem(409, messageOf('includesAdmin'));
       };
     },
 

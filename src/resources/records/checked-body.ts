@@ -11,6 +11,7 @@ import { addReferenceChecks } from './reference-checks.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
 import { saltedDigest } from '../passwords/password-hashing.ts';
 import type { Caller, ResourceView } from '../access/resource-view.ts';
+import { messageOf } from '../../messages.ts';
 
 /** A checked body: the columns to write, the checks left to the database, and the faults found so far. */
 export interface CheckedBody {
@@ -50,7 +51,7 @@ function sentFieldOf(
   const byKey = fields.get(column.key);
   const byName = column.name === column.key ? undefined : fields.get(column.name);
   if (byKey && byName && textOf(byKey, column) !== textOf(byName, column)) {
-    addError(errors, column.key, `differs from ${column.name}, which is another name of the same field`);
+    addError(errors, column.key, messageOf('otherName', { name: column.name }));
   }
   if (byKey) return [column.key, byKey];
   return byName && [column.name, byName];
@@ -70,7 +71,7 @@ export function parseField({ value, source, exact }: JsonField, column: Column):
 function checkLoginName(value: string): Parsed {
   if (/^[^:]+$/.test(value)) return { value };
   return {
-    fault: 'must not be empty or contain a colon, because Basic authentication could not send it',
+    fault: messageOf('notBasic'),
     value,
   };
 }
@@ -87,11 +88,7 @@ function checkKeyLength({ primaryKey: { parts = [] } }: Model, { changes, errors
   const bytes = sent.reduce((sum, one) => sum + one.bytes, 0);
   const [longest] = sent;
   if (longest && bytes > MAX_KEY_BYTES)
-    addError(
-      errors,
-      longest.key,
-      `makes the key longer than ${MAX_KEY_BYTES} bytes, which must fit into a URL (got ${bytes})`,
-    );
+    addError(errors, longest.key, messageOf('longKeyPart', { max: MAX_KEY_BYTES, got: bytes }));
 }
 
 /** Whether a URL can name the key: clients remove `.` and `..` from a path, and an empty key gives the collection's URL. */
@@ -105,9 +102,9 @@ export function checkKey(value: string, { castType }: Column): Parsed {
   const key = value.slice(0, length);
   const bytes = Buffer.byteLength(key);
   if (bytes > MAX_KEY_BYTES)
-    return { fault: `must be at most ${MAX_KEY_BYTES} bytes to fit into a URL (got ${bytes})`, value };
+    return { fault: messageOf('longKey', { max: MAX_KEY_BYTES, got: bytes }), value };
   if (hasAddress(key)) return { value };
-  return { fault: 'must not be empty, "." or "..", because no URL could name the record', value };
+  return { fault: messageOf('noAddress'), value };
 }
 
 /** Checks one field. A PUT may keep a value that breaks a rule if the record has it already (see `Parsed`). */
@@ -122,7 +119,7 @@ function checkField(
   const mayKeep = isUpdate && !excluded.has(column);
   if (sent.value === null) {
     const { nullText } = column.type;
-    const fault = 'must not be null';
+    const fault = messageOf('notNull');
     if (column.nullable) body.changes.push({ column, value: null });
     else if (mayKeep && (nullText !== undefined || (column.isUnchecked && !column.isPassword)))
       body.checks.push({ column, value: nullText ?? null, kind: 'unchanged', fieldNames: [key], fault });
@@ -156,11 +153,11 @@ function checkId(field: JsonField, { model }: ResourceView, { id }: Writing, bod
     addError(
       body.errors,
       'id',
-      names === undefined ? 'is generated and must not be sent' : `is made of ${names}, and must not be sent`,
+      names === undefined ? messageOf('generatedKey') : messageOf('madeKey', { names }),
     );
     return;
   }
-  const fault = 'must equal the id of the record';
+  const fault = messageOf('otherId');
   const { value } = parseField(field, column);
   // Two strings can be the same key: with a case-insensitive type or collation, or with padding.
   if (value !== undefined && (column.type.sized || column.parts))
@@ -168,13 +165,11 @@ function checkId(field: JsonField, { model }: ResourceView, { id }: Writing, bod
   else if (value !== id) addError(body.errors, 'id', fault);
 }
 
-export const KEY_PART = 'is a part of the key and cannot be changed';
-
 /** Checks a column of the key in a PUT: it may be repeated, but not changed. */
 function checkPart(column: Column, [key, field]: [string, JsonField], { checks, errors }: CheckedBody): void {
   const { value } = parseField(field, column);
-  if (value === undefined) addError(errors, key, KEY_PART);
-  else checks.push({ column, value, kind: 'keyPart', fieldNames: [key], fault: KEY_PART });
+  if (value === undefined) addError(errors, key, messageOf('keyPart'));
+  else checks.push({ column, value, kind: 'keyPart', fieldNames: [key], fault: messageOf('keyPart') });
 }
 
 /**
@@ -197,20 +192,20 @@ export async function checkBody(
   if (!isUpdate && hasNaturalKey(model)) {
     // The client must send a natural key.
     if (id) checkField(model.primaryKey, ['id', id], resource, false, body);
-    else addError(body.errors, 'id', 'is required');
+    else addError(body.errors, 'id', messageOf('required'));
   }
   for (const column of model.columns) {
     known.add(column.key).add(column.name);
     if (isIgnored(column, resource)) {
       // An excluded column must not be named. The database rejects the record instead.
       if (!isUpdate && isMissing(column) && column !== owner && !resource.excluded.has(column))
-        addError(body.errors, column.key, 'is required but read-only, so clients cannot create records');
+        addError(body.errors, column.key, messageOf('requiredReadonly'));
       else if (
         writing.isStrict &&
         !resource.excluded.has(column) &&
         (fields.has(column.key) || fields.has(column.name))
       )
-        addError(body.errors, column.key, 'is read-only');
+        addError(body.errors, column.key, messageOf('readonly'));
       continue;
     }
     const field = sentFieldOf(column, fields, body.errors);
@@ -218,7 +213,7 @@ export async function checkBody(
     if (pause) await pause;
     if (field && isUpdate && isKeyPart(model, column)) checkPart(column, field, body);
     else if (field) checkField(column, field, resource, isUpdate, body);
-    else if (!isUpdate && isMissing(column)) addError(body.errors, column.key, 'is required');
+    else if (!isUpdate && isMissing(column)) addError(body.errors, column.key, messageOf('required'));
   }
   addUnknown(fields, known, body.errors);
   if (!isUpdate) checkKeyLength(model, body);
@@ -237,9 +232,9 @@ function addUnknown(fields: JsonFields, known: ReadonlySet<string>, errors: Fiel
     count += 1;
     if (count > MAX_REPORTED) continue;
     last = name;
-    addError(errors, name, 'there is no such field');
+    addError(errors, name, messageOf('noField'));
   }
-  if (count > MAX_REPORTED) addError(errors, last, `and ${count - MAX_REPORTED} more fields do not exist`);
+  if (count > MAX_REPORTED) addError(errors, last, messageOf('moreUnknown', { count: count - MAX_REPORTED }));
 }
 
 /** Whether an INSERT that leaves the column out would fail. */

@@ -17,6 +17,7 @@ import { explain, nameOf } from './explain.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
 import type { JsonFields } from './json-fields.ts';
 import { runWrite } from './write-result.ts';
+import { messageOf } from '../../messages.ts';
 
 /** Maximum number of records. */
 export const MAX_RECORDS = 1_000;
@@ -78,8 +79,7 @@ async function groupRecords(
       group = groups.get(shape) ?? { columns: kept, positions: [] };
       groups.set(shape, group);
       known.set(given, group);
-      if (groups.size > MAX_SETS)
-        throw new Problem(400, `The records have more than ${MAX_SETS} different sets of fields.`);
+      if (groups.size > MAX_SETS) throw new Problem(400, messageOf('tooManySets', { max: MAX_SETS }));
     }
     group.positions.push(position);
   }
@@ -198,11 +198,10 @@ async function checkBodies(
   for (const [position, fields] of bodies.entries()) {
     const pause = yieldIfDue();
     if (pause) await pause;
-    if (faulty >= MAX_REPORTED)
-      throw badBody(errors, ` The records from position ${position} on were not checked.`);
+    if (faulty >= MAX_REPORTED) throw badBody(errors, messageOf('notChecked', { position }));
     if (!fields) {
       faulty += 1;
-      addError(errors, nameOf(position), 'must be an object of fields and values');
+      addError(errors, nameOf(position), messageOf('notRecord'));
       continue;
     }
     const body = await checkBody(fields, resource, writing, yieldIfDue);

@@ -16,7 +16,7 @@ import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { foreignKeysOf, partsOf, ruleKey, type Column, type Model } from '../../db/schema/model.ts';
 import { sequenceReason } from '../../db/schema/sequences.ts';
 import { addError, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
-import { textOf, type Message } from '../../messages.ts';
+import { messageOf, textOf, type Message } from '../../messages.ts';
 import { duplicatesStatement, isRolledBack } from '../../query/statements/check-statements.ts';
 import { ownConstraintStatement, referrersStatement } from '../../query/statements/conflict-statements.ts';
 import type { Change, WritePlan } from '../../query/statements/write-plan.ts';
@@ -80,10 +80,10 @@ interface Explanation extends Message {
 export const nameOf = (...path: Violation['path']): string => path.join('.');
 
 function problemOf({ status, violations, ...message }: Explanation): Problem {
-  if (!violations) return new Problem(status, textOf(message));
+  if (!violations) return new Problem(status, message);
   const errors: FieldErrors = {};
-  for (const { path, ...fault } of violations) addError(errors, nameOf(...path), textOf(fault));
-  return new Problem(status, textOf(message), { errors });
+  for (const { path, ...fault } of violations) addError(errors, nameOf(...path), fault);
+  return new Problem(status, message, { errors });
 }
 
 /** A problem whose message says which rule was broken. */
@@ -93,7 +93,7 @@ export class BrokenRule extends Problem {}
 export class SuppressedWrite extends Problem {}
 
 /** The problem for a write that a trigger canceled without an error. */
-export const suppressed = (): SuppressedWrite => new SuppressedWrite(409, textOf({ code: 'notAllowed' }));
+export const suppressed = (): SuppressedWrite => new SuppressedWrite(409, messageOf('notAllowed'));
 
 /** A deletion that the database rejects because other records refer to the record. */
 export class StillReferenced extends Problem {
@@ -101,7 +101,7 @@ export class StillReferenced extends Problem {
   readonly models: readonly string[];
 
   constructor(message: Message, models: readonly string[]) {
-    super(409, textOf(message));
+    super(409, message);
     this.models = models;
   }
 }

@@ -14,6 +14,7 @@ import {
 import type { Column } from '../../db/schema/model.ts';
 import { ScannedJson } from '../../db/types/json-values.ts';
 import { Problem } from '../../errors.ts';
+import { messageOf, type Message } from '../../messages.ts';
 
 /** One field of a JSON object: its value, and its text as it was sent, in which numbers keep all digits. */
 export interface JsonField {
@@ -129,23 +130,23 @@ export async function parseJsonBodyInTurns(
     const pause = yieldIfDue();
     if (pause) await pause;
     if (records.length === maxRecords)
-      throw new Problem(400, `The body has more than ${maxRecords} records.`);
+      throw new Problem(400, messageOf('tooManyRecords', { max: maxRecords }));
     const next = endOfValue(text, at);
     const isObject = text[at] === '{';
     const fields = isObject ? await parseJsonFieldsInTurns(text.slice(at, next), yieldIfDue) : undefined;
     fieldsLeft -= fields?.size ?? 0;
-    if (fieldsLeft < 0) throw new Problem(400, `The body has more than ${MAX_ALL_FIELDS} fields.`);
+    if (fieldsLeft < 0) throw new Problem(400, messageOf('tooManyFields', { max: MAX_ALL_FIELDS }));
     records.push(fields);
     at = skipSpace(text, next + 1);
   }
-  if (records.length === 0) throw new Problem(400, 'The body has no records.');
+  if (records.length === 0) throw new Problem(400, messageOf('noRecords'));
   return { records };
 }
 
 function collectFields(text: string) {
   const fields = new Map<string, JsonField>();
   const add: OnField = (key, start, end, facts) => {
-    if (fields.size >= MAX_FIELDS) throw new Problem(400, `The body has more than ${MAX_FIELDS} fields.`);
+    if (fields.size >= MAX_FIELDS) throw new Problem(400, messageOf('tooManyFields', { max: MAX_FIELDS }));
     fields.set(key, new ParsedField(text.slice(start, end), facts));
   };
   return { fields, add };
@@ -154,14 +155,13 @@ function collectFields(text: string) {
 /** @throws Problem 400 if the scan of a body has found an error */
 function assertJson(text: string, scanned: JsonFacts | number): void {
   if (typeof scanned !== 'number') return;
-  if (skipSpace(text, 0) === text.length) throw new Problem(400, 'The body is empty.');
-  throw new Problem(400, `The body is not valid JSON: ${jsonErrorAt(text, scanned)}.`);
+  if (skipSpace(text, 0) === text.length) throw new Problem(400, messageOf('emptyBody'));
+  throw new Problem(400, messageOf('bodyNotJson', { reason: jsonErrorAt(text, scanned) }));
 }
 
 function checkFields(text: string, fields: JsonFields, scanned: JsonFacts | number): JsonFields {
   assertJson(text, scanned);
-  if (text[skipSpace(text, 0)] !== '{')
-    throw new Problem(400, 'The body must be a JSON object of fields and values.');
+  if (text[skipSpace(text, 0)] !== '{') throw new Problem(400, messageOf('bodyNotObject'));
   return fields;
 }
 
@@ -235,7 +235,7 @@ const asJsonNumber = (text: string): string =>
 export function jsonFieldOf(
   { type, references }: Pick<Column, 'type'> & Partial<Pick<Column, 'references'>>,
   text: string,
-): JsonField | { readonly fault: string } {
+): JsonField | { readonly fault: Message } {
   const string: JsonField = new StringField(text);
   switch (type.input.json) {
     case 'string':
@@ -256,12 +256,12 @@ export function jsonFieldOf(
 export async function jsonFieldInTurns(
   column: Column,
   text: string,
-): Promise<JsonField | { readonly fault: string }> {
+): Promise<JsonField | { readonly fault: Message }> {
   if (column.type.input.json !== 'json') return jsonFieldOf(column, text);
   return jsonField(text, await scanJsonInTurns(text));
 }
 
-const jsonField = (text: string, scanned: JsonFacts | number): JsonField | { readonly fault: string } =>
+const jsonField = (text: string, scanned: JsonFacts | number): JsonField | { readonly fault: Message } =>
   typeof scanned === 'number'
-    ? { fault: `must be JSON: ${jsonErrorAt(text, scanned)}` }
+    ? { fault: messageOf('notJson', { reason: jsonErrorAt(text, scanned) }) }
     : new ParsedField(text, scanned);

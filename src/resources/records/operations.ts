@@ -26,10 +26,8 @@ import {
   type RecordResult,
   type Versions,
 } from './read-record.ts';
-import { addCheckErrors, NO_RECORD, runWrite } from './write-result.ts';
-
-/** The answer to a request that requires that a record does not exist. */
-export const EXISTS = 'There is a record with this key already.';
+import { addCheckErrors, runWrite } from './write-result.ts';
+import { messageOf } from '../../messages.ts';
 
 export interface CreatedRecord extends RecordResult {
   /** The key as text. */
@@ -48,9 +46,9 @@ interface WriteOutcome<T extends FoundRow> {
 
 /** @throws Problem 404, 403 or 412, in this order of precedence */
 function assertChangeable({ result, ownership }: WriteOutcome<FoundRow>): void {
-  if (ownership === 'missing') throw notFound(NO_RECORD);
-  if (ownership === 'others') throw new Problem(403, 'Only the owner of a record may change or delete it.');
-  if (!result.isMatch) throw new Problem(412, 'The record has changed since it was read.');
+  if (ownership === 'missing') throw notFound(messageOf('noRecord'));
+  if (ownership === 'others') throw new Problem(403, messageOf('ownerChanges'));
+  if (!result.isMatch) throw new Problem(412, messageOf('recordChanged'));
 }
 
 /**
@@ -186,21 +184,21 @@ export function createOperations(
         // A new record always belongs to the caller, so the address must name the caller.
         const named = all.get(owner.key);
         if (named && parseField(named, owner).value !== caller.id)
-          throw new Problem(403, 'Only the owner of a record may create it.');
+          throw new Problem(403, messageOf('ownerCreates'));
         all.delete(owner.key);
       }
       if (!model.isTable) {
         // A view or foreign table may allow duplicates, and a trigger may change the existing record instead.
         const found = await faults(resource, all, { id: undefined, caller, isStrict });
         if (hasErrors(found)) throw badBody(found);
-        if (await version(resource, idText)) throw new Problem(412, EXISTS);
+        if (await version(resource, idText)) throw new Problem(412, messageOf('exists'));
       }
       try {
         return await create(resource, all, caller, isStrict);
       } catch (error) {
         const cause = error instanceof Problem ? error.cause : error;
         const isDuplicate = isDatabaseError(cause) && cause.code === UNIQUE_VIOLATION;
-        if (isDuplicate && (await version(resource, idText))) throw new Problem(412, EXISTS);
+        if (isDuplicate && (await version(resource, idText))) throw new Problem(412, messageOf('exists'));
         throw error;
       }
     },
@@ -224,7 +222,7 @@ export function createOperations(
       const id = parseId(resource, idText);
       const body = await check(fields, resource, { id: id ?? idText, caller, isStrict });
       if (hasErrors(body.errors) || id === undefined) await rejectFaults(resource, id, body);
-      if (id === undefined) throw notFound(NO_RECORD);
+      if (id === undefined) throw notFound(messageOf('noRecord'));
       const records = await hashChanges([body.changes], passwords, requester, resource);
       const statement = compileWrite(resource.writes, {
         kind: 'update',

@@ -8,7 +8,8 @@ import type { FoundRecord, MakeRecordStatement } from '../../query/statements/re
 import type { ResourceView } from '../access/resource-view.ts';
 import { parseField } from './checked-body.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
-import { NO_RECORD } from './write-result.ts';
+import {} from './write-result.ts';
+import { messageOf, type Message } from '../../messages.ts';
 
 /** The key as the database takes it; undefined for a text that is not of the key's type, which no record can have. */
 export function parseId({ model }: ResourceView, id: string): string | undefined {
@@ -19,7 +20,7 @@ export function parseId({ model }: ResourceView, id: string): string | undefined
 /** The key as the database takes it. @throws Problem 404 for a text that is not of the key's type */
 export function requireId(resource: ResourceView, text: string): string {
   const id = parseId(resource, text);
-  if (id === undefined) throw notFound(NO_RECORD);
+  if (id === undefined) throw notFound(messageOf('noRecord'));
   return id;
 }
 
@@ -67,7 +68,7 @@ export async function findRecord(
 /** Reads a record that must exist. @throws Problem 404 */
 export async function readRecord(...args: Parameters<typeof findRecord>): Promise<RecordResult> {
   const found = await findRecord(...args);
-  if (!found) throw notFound(NO_RECORD);
+  if (!found) throw notFound(messageOf('noRecord'));
   return found;
 }
 
@@ -83,7 +84,7 @@ export interface KeyField {
   readonly column: Column;
   readonly field: JsonField;
   /** Why the column cannot store the value. */
-  readonly fault: string | undefined;
+  readonly fault: Message | undefined;
 }
 
 /** The columns of a key and their fields. A text that is not of the key's type gives fields that no column accepts. */
@@ -113,7 +114,7 @@ export function withKey(fields: JsonFields, idText: string, { model }: ResourceV
   const errors: FieldErrors = {};
   const sent = fields.get('id');
   if (sent && parseField(sent, primaryKey).value !== primaryKey.type.parse(idText, primaryKey).value)
-    addError(errors, 'id', 'must equal the id of the record');
+    addError(errors, 'id', messageOf('otherId'));
   const all = new Map(fields);
   if (parts) all.delete('id');
   for (const { column, field, fault } of keyFields(idText, primaryKey)) {
@@ -121,8 +122,7 @@ export function withKey(fields: JsonFields, idText: string, { model }: ResourceV
     // A foreign key may be sent by either of two names.
     for (const name of parts ? new Set([column.key, column.name]) : []) {
       const own = fields.get(name);
-      if (own && !isSameField(own, field, column))
-        addError(errors, name, 'must equal the value in the address');
+      if (own && !isSameField(own, field, column)) addError(errors, name, messageOf('otherKey'));
     }
     all.delete(column.name);
     all.set(column.key, field);

@@ -1,7 +1,7 @@
 // Checks that the foreign keys of a write refer to records.
 import { foreignKeysOf, partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
-import { textOf, type Message } from '../../messages.ts';
+import type { Message } from '../../messages.ts';
 import {
   isReferenceCheck,
   type Check,
@@ -73,7 +73,7 @@ export function addReferenceChecks(
       (part) => foreignKey.parts === undefined || output.includes(part) || isSent(part),
     );
     const fieldNames = foreignKey.parts ? absent.parts.map(({ key }) => key) : [sentAs(foreignKey)];
-    const fault = textOf(absent.message);
+    const fault = absent.message;
     const mayKeep = isUpdate && !parts.some((part) => excluded.has(part));
     if (!mayRead(references) && !mayKeep) {
       for (const name of fieldNames) addError(errors, name, fault);

@@ -6,8 +6,6 @@ import type { Statement } from '../../db/rows.ts';
 import { addError, type FieldErrors } from '../../errors.ts';
 import type { Check } from '../../query/statements/check-statements.ts';
 
-export const NO_RECORD = 'There is no such record.';
-
 /** Runs a statement that writes. @throws LostWrite when the connection ended before the answer */
 export const runWrite = <T>(database: Pick<Database, 'run'>, statement: Statement<T>): Promise<T> =>
   database.run(statement, 'write').catch((error: unknown) => {

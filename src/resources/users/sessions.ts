@@ -10,6 +10,7 @@ import type { Model } from '../../db/schema/model.ts';
 import { unavailable } from '../../errors.ts';
 import { sessionStatements, type NewSession } from '../../query/statements/system-statements.ts';
 import type { Caller } from '../access/resource-view.ts';
+import { messageOf } from '../../messages.ts';
 
 /** Milliseconds. A login deletes expired sessions when the last cleanup is longer ago. */
 const PRUNE_INTERVAL = 60_000;
@@ -49,7 +50,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
   const lockForm = ({ run }: Transaction, hash: string, form: string): Promise<void> =>
     run(statements.lockForm(hash, form)).catch((error: unknown) => {
       if (!isDatabaseError(error) || error.code !== LOCK_NOT_AVAILABLE) throw error;
-      throw unavailable('This form is already being processed. Try again to see the result.');
+      throw unavailable(messageOf('formBusy'));
     });
 
   /** Ends a session permanently, even while another transaction has locked its row. */

@@ -24,6 +24,7 @@ import { locateError, suppressed, UNIQUE_VIOLATION } from '../records/explain.ts
 import { jsonFieldOf } from '../records/json-fields.ts';
 import { passwordFault } from '../passwords/password-rules.ts';
 import type { Passwords } from '../passwords/password-hashing.ts';
+import { textOf } from '../../messages.ts';
 
 interface UsersOptions {
   /** Records changes in the history, when there is one. */
@@ -85,7 +86,7 @@ export function createUsers(
   async function hashed(plain: string, name: string): Promise<Change> {
     if (plain.includes('\0')) throw new StartError('The password must not contain a NUL character.');
     const fault = passwordFault(plain, password, { name, minPassword });
-    if (fault !== undefined) throw new StartError(`The password ${fault}.`);
+    if (fault !== undefined) throw new StartError(`The password ${textOf(fault)}.`);
     return { column: password, value: null, hash: await passwords.hash(plain) };
   }
 
@@ -93,7 +94,7 @@ export function createUsers(
   async function changeFrom(column: Column, value: string): Promise<Change> {
     if (!column.isPassword) return changeOf(column, value);
     const fault = passwordFault(value, column, { minPassword });
-    if (fault !== undefined) throw new StartError(`${column.name} ${fault}.`);
+    if (fault !== undefined) throw new StartError(`${column.name} ${textOf(fault)}.`);
     return { column, value: null, hash: await passwords.hash(value) };
   }
 
@@ -102,7 +103,7 @@ export function createUsers(
     const parsed: Parsed = 'fault' in field ? { fault: field.fault } : parseField(field, column);
     const { value: given = '', fault } =
       column === model.primaryKey && parsed.fault === undefined ? checkKey(parsed.value, column) : parsed;
-    if (fault !== undefined) throw new StartError(`${nameOf(column)} ${fault}.`);
+    if (fault !== undefined) throw new StartError(`${nameOf(column)} ${textOf(fault)}.`);
     return { column, value: given };
   }
 
