@@ -116,7 +116,7 @@ export interface Fault {
   readonly model: string;
   /** The faulty key inside the resource, such as `columns.email.type`; empty for the resource as a whole. */
   readonly key: string;
-  /** What is wrong, without the two above. */
+  /** The fault, without the two above. */
   readonly text: string;
   /** The SQL that changes the database instead, after comments on its locks and on rows that it would not accept. */
   readonly alter?: string | undefined;
@@ -125,7 +125,7 @@ export interface Fault {
 /** A fault inside of something that the caller knows. */
 export type KeyFault = Omit<Fault, 'model'>;
 
-/** A list with this fault, or an empty one: `key` is the faulty key, `text` says what is wrong. */
+/** A list with this fault, or an empty one: `key` is the faulty key, `text` describes it. */
 export const faultIf = (isFaulty: boolean, key: string, text: string): KeyFault[] =>
   isFaulty ? [{ key, text }] : [];
 

@@ -42,7 +42,7 @@ import { readSecret } from './resources/setup/database-secret.ts';
 import { REVOKE_HISTORY_CHANGES } from './resources/access/privileges.ts';
 import { ANYONE } from './resources/access/access.ts';
 import { createViews, hasLogins } from './resources/access/resource-view.ts';
-import { createVersionSeal } from './resources/access/version-seal.ts';
+import { createVersionCipher } from './resources/access/version-cipher.ts';
 import { addressWarnings, databaseWarnings, startWarnings } from './resources/setup/start-warnings.ts';
 import { createSessions } from './resources/users/sessions.ts';
 import { createUsers, type Users } from './resources/users/users.ts';
@@ -168,8 +168,8 @@ export function createService(
     }
     const { models } = schema;
     const secret = await readSecret(database, models.has(SECRET.model), sharedSecret);
-    const seal = createVersionSeal(secret);
-    const views = createViews(resources, models, settings, seal);
+    const versionCipher = createVersionCipher(secret);
+    const views = createViews(resources, models, settings, versionCipher);
     const served = views(ANYONE);
     const warnings = warns ? startWarnings(resources, served, schema) : [];
     if (warns) warnings.push(...(await databaseWarnings(database, resources)));

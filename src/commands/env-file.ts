@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { isOverridden, SETTINGS } from '../config.ts';
-import { distance } from '../resources/definition/shape.ts';
+import { distance } from '../resources/definition/validators.ts';
 import { readSettingsFile } from '../setting-values.ts';
 
 export const ENV_FILE = '.env';
@@ -16,7 +16,7 @@ const NAMES = Object.keys(SETTINGS).flatMap((name) => [name, `${name}_FILE`]);
 const lettersOf = (name: string): string => name.toUpperCase().replace(/[^A-Z\d]/g, '');
 
 /** The setting that a name probably means: one or two characters differ. Undefined for settings, and for names of other programs. */
-function meantSetting(name: string): string | undefined {
+function similarSetting(name: string): string | undefined {
   if (NAMES.includes(name)) return undefined;
   const far = (setting: string): number => distance(lettersOf(name), lettersOf(setting));
   // In a short name, two characters are half of it: PGPORT is not PORT.
@@ -27,10 +27,10 @@ function meantSetting(name: string): string | undefined {
 export function misspelledNames(): string[] {
   if (!existsSync(ENV_FILE)) return [];
   return Object.keys(parseEnv(readSettingsFile(ENV_FILE))).flatMap((name) => {
-    const meant = meantSetting(name);
-    return meant === undefined
+    const similar = similarSetting(name);
+    return similar === undefined
       ? []
-      : [`${ENV_FILE}: ${name} is not a setting and is ignored; did you mean ${meant}?`];
+      : [`${ENV_FILE}: ${name} is not a setting and is ignored; did you mean ${similar}?`];
   });
 }
 

@@ -1,7 +1,7 @@
-// Keeps the SQL of statements by shape, so that a request only binds values.
+// Keeps the SQL of statements, so that a request only binds values.
 import { createTextCaches, type TextCache } from './text-cache.ts';
 
-/** @see TextCache: the key is the shape of a statement, which is everything that its SQL depends on, but no values. */
+/** @see TextCache: the key is everything that the SQL of a statement depends on, but no values. */
 export type SqlCache = TextCache;
 
 /** Characters of the SQL of the whole process. */

@@ -16,9 +16,9 @@ import { messageOf } from '../messages.ts';
 
 /** Makes and reads the cursors of one list. */
 export interface CursorTokens {
-  readonly seal: (boundary: Boundary) => string;
+  readonly encode: (boundary: Boundary) => string;
   /** @returns undefined for a text that is no cursor of this list */
-  readonly open: (token: string) => Boundary | undefined;
+  readonly decode: (token: string) => Boundary | undefined;
 }
 
 /** Maximum number of lists whose tokens are cached: a client that follows the links asks for the same list with each page. */
@@ -58,7 +58,7 @@ function tokensOf(
   context: string,
   createCache: () => TextCache,
 ): CursorTokens {
-  const [sealed, opened] = [createCache(), createCache()];
+  const [encoded, decoded] = [createCache(), createCache()];
   const bound = createHmac('sha256', keys.mac).update(context).digest();
   const mac = (content: Buffer): Buffer =>
     createHmac('sha256', keys.mac).update(bound).update(content).digest().subarray(0, MAC_BYTES);
@@ -82,15 +82,15 @@ function tokensOf(
   }
 
   return {
-    seal({ keys: values, isBackward, isInclusive }) {
+    encode({ keys: values, isBackward, isInclusive }) {
       const content = JSON.stringify([isBackward, isInclusive, ...values]);
-      const token = sealed(content, () => encrypt(content));
-      opened(token, () => content);
+      const token = encoded(content, () => encrypt(content));
+      decoded(token, () => content);
       return token;
     },
 
-    open(token) {
-      const content = opened(token, () => decrypt(token));
+    decode(token) {
+      const content = decoded(token, () => decrypt(token));
       if (content === '') return undefined;
       type Content = [isBackward: boolean, isInclusive: boolean, ...values: (string | null)[]];
       const [isBackward, isInclusive, ...values] = JSON.parse(content) as Content;
@@ -114,12 +114,12 @@ export function cursorLinks(
   { firstKeys, lastKeys, hasMore }: Page,
   boundary: Boundary | null | undefined,
   number: bigint,
-  seal: (boundary: Boundary) => string,
+  encode: (boundary: Boundary) => string,
 ): Neighbors {
   const link = (keys: Boundary['keys'], isBackward: boolean, isInclusive = false): string => {
     // `pageStatement` leaves out keys that are too long.
     if (keys.length === 0) throw badQuery(errorOf('ordering', messageOf('longBoundary')));
-    return `cursor=${seal({ keys, isBackward, isInclusive })}`;
+    return `cursor=${encode({ keys, isBackward, isInclusive })}`;
   };
   // The page is empty, so the link back starts at the boundary. It includes the record there if this page excluded it.
   const linkBack = (): string | undefined =>

@@ -97,7 +97,7 @@ export const isPlainRead = (plan: Pick<ListPlan, 'model' | 'joins'>, { joins }: 
 interface BoundParts {
   readonly conditions: readonly Fragment[];
   readonly offset: Fragment;
-  /** The conditions of the records after the boundary, each for a query of its own; undefined without a boundary. */
+  /** The conditions of the records after the boundary, each for a separate query; undefined without a boundary. */
   readonly after: readonly Fragment[] | undefined;
 }
 
@@ -247,15 +247,15 @@ function smallPage(plan: ReadPlan, size: Fragment, isSummed: boolean): ReadPlan 
 }
 
 /** What the SQL of a page depends on besides its output. JSON keys have no spaces or punctuation, which separate the parts. */
-function pageShape({ list, boundary }: ReadPlan, { conditions, after, offset }: BoundParts): string {
+function pageKey({ list, boundary }: ReadPlan, { conditions, after, offset }: BoundParts): string {
   const { joins, orderings, limit, offset: skipped } = list;
-  let shape = `${limit} ${skipped <= NEAR_OFFSET}`;
-  if (boundary !== undefined) shape += ` cursors ${boundary?.isBackward === true}`;
-  for (const { from, column } of joins) shape += ` ${from}.${column.key}`;
-  for (const { alias, column, descending } of orderings) shape += ` ${alias}.${column.key}:${descending}`;
-  for (const condition of conditions) shape += ` and ${boundText(condition)}`;
-  for (const condition of after ?? []) shape += ` after ${boundText(condition)}`;
-  return shape + boundText(offset);
+  let key = `${limit} ${skipped <= NEAR_OFFSET}`;
+  if (boundary !== undefined) key += ` cursors ${boundary?.isBackward === true}`;
+  for (const { from, column } of joins) key += ` ${from}.${column.key}`;
+  for (const { alias, column, descending } of orderings) key += ` ${alias}.${column.key}:${descending}`;
+  for (const condition of conditions) key += ` and ${boundText(condition)}`;
+  for (const condition of after ?? []) key += ` after ${boundText(condition)}`;
+  return key + boundText(offset);
 }
 
 const NO_TEXT = Buffer.alloc(0);
@@ -297,9 +297,9 @@ export function pageStatement(asked: ReadPlan, cache: SqlCache = (_, build) => b
     : asked;
   const parameters = new Parameters();
   const parts = bind(plan, parameters);
-  const shape = pageShape(plan, parts);
+  const key = pageKey(plan, parts);
   const compiled = (kind: string, read: () => ReadPlan): string =>
-    cache(`${kind} ${shape}`, () => parameters.compile(pageSql(read(), parts, kind !== '')));
+    cache(`${kind} ${key}`, () => parameters.compile(pageSql(read(), parts, kind !== '')));
   const { size } = columns;
   return {
     text: compiled('', () => plan),

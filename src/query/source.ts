@@ -8,7 +8,7 @@ type Table = Pick<Model, 'table'>;
 export const source = ({ relation, table: name }: Model, alias: string): Fragment =>
   sql`${relation ?? table(name)} ${raw(alias)}`;
 
-/** All rows, whoever asks: for unique values, for dependents, and in the service's own tables. */
+/** All rows, for every caller: for unique values, for dependents, and in the service's own tables. */
 export const allRows = (model: Table, alias: string): Fragment => sql`${writtenTable(model)} ${raw(alias)}`;
 
 /** What a statement inserts into, updates, deletes from or locks. */

@@ -311,10 +311,10 @@ describe('a foreign key to many records', () => {
       ['no such person', undefined],
     ] as const) {
       const { text: json } = await ada.get(`/admin/user/-/lookup/?_search=${encodeURIComponent(text)}`);
-      const { meant } = JSON.parse(json) as { meant?: string };
-      const [record] = await sql`select username from "user" where id::text = ${meant ?? ''}`;
+      const { match } = JSON.parse(json) as { match?: string };
+      const [record] = await sql`select username from "user" where id::text = ${match ?? ''}`;
       assert.equal(record?.['username'], expected, text);
-      assert.equal(await saved(text), meant, text);
+      assert.equal(await saved(text), match, text);
     }
     await sql`delete from thing where name = 'Meant'`;
     await sql`delete from "user" where trim(username) in ('1', 'twin', 'Twin')`;

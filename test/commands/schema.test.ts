@@ -90,10 +90,10 @@ describe('vitrine schema', () => {
     const all = await schema(['--diff'], env);
     assert.deepEqual([all.code, all.stdout], [0, (await schema([])).stdout]);
     await database.sql.unsafe(all.stdout).simple();
-    const sealing = 'revoke update, delete, truncate on "vitrine_history" from current_user;\n';
+    const revocation = 'revoke update, delete, truncate on "vitrine_history" from current_user;\n';
     await database.sql`grant update, delete, truncate on vitrine_history to current_user`;
-    assert.equal((await schema(['--diff'], env)).stdout, sealing);
-    await database.sql.unsafe(sealing);
+    assert.equal((await schema(['--diff'], env)).stdout, revocation);
+    await database.sql.unsafe(revocation);
     const nothing = await schema(['--diff'], env);
     assert.deepEqual([nothing.code, nothing.stdout], [0, '']);
     assert.match(nothing.stderr, /^vitrine: nothing is missing/m);

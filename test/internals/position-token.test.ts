@@ -18,9 +18,9 @@ describe('the token of a position', () => {
         fc.nat(),
         (timeline, position, seconds) => {
           const written = { reached: { timeline, position }, issued: seconds * 1000 };
-          const token = tokens.seal(written);
+          const token = tokens.encode(written);
           assert.match(token, /^[\w-]{64}$/);
-          assert.deepEqual(tokens.openAll(token), [written]);
+          assert.deepEqual(tokens.decodeAll(token), [written]);
         },
       ),
     );
@@ -28,7 +28,7 @@ describe('the token of a position', () => {
 
   test('has at each place any character, so that it does not tell whether the position has changed', () => {
     const written = { reached: { timeline: 1, position: 77n }, issued: 5_000 };
-    const made = Array.from({ length: 400 }, () => tokens.seal(written));
+    const made = Array.from({ length: 400 }, () => tokens.encode(written));
     for (let at = 0; at < 64; at += 1) {
       const different = new Set(made.map((token) => token[at])).size;
       assert.ok(different > 40, `${different} characters at ${at}`);
@@ -36,38 +36,38 @@ describe('the token of a position', () => {
   });
 
   test('can say that the position is unknown', () => {
-    const token = tokens.seal({ reached: undefined, issued: 5_000 });
-    assert.deepEqual(tokens.openAll(token), [{ reached: undefined, issued: 5_000 }]);
+    const token = tokens.encode({ reached: undefined, issued: 5_000 });
+    assert.deepEqual(tokens.decodeAll(token), [{ reached: undefined, issued: 5_000 }]);
   });
 
   test('is not accepted with another secret, or for another database', () => {
-    const token = tokens.seal({ reached: { timeline: 1, position: 1n }, issued: 0 });
-    assert.deepEqual(createPositionTokens(randomBytes(32), '1 5').openAll(token), undefined);
-    assert.deepEqual(createPositionTokens(secret, '2 5').openAll(token), undefined);
+    const token = tokens.encode({ reached: { timeline: 1, position: 1n }, issued: 0 });
+    assert.deepEqual(createPositionTokens(randomBytes(32), '1 5').decodeAll(token), undefined);
+    assert.deepEqual(createPositionTokens(secret, '2 5').decodeAll(token), undefined);
   });
 
   test('is refused after any change of a byte', () => {
     const bytes = Buffer.from(
-      tokens.seal({ reached: { timeline: 1, position: 77n }, issued: 0 }),
+      tokens.encode({ reached: { timeline: 1, position: 77n }, issued: 0 }),
       'base64url',
     );
     for (let at = 0; at < bytes.length; at += 1) {
       const changed = Buffer.from(bytes);
       changed[at] = (changed[at] ?? 0) ^ 1;
-      assert.deepEqual(tokens.openAll(changed.toString('base64url')), undefined);
+      assert.deepEqual(tokens.decodeAll(changed.toString('base64url')), undefined);
     }
   });
 
   test('is refused in texts of any other form', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
-        assert.equal(tokens.openAll(text), undefined);
+        assert.equal(tokens.decodeAll(text), undefined);
       }),
     );
-    const token = tokens.seal({ reached: undefined, issued: 0 });
-    assert.equal(tokens.openAll(`${token},${token}`)?.length, 2);
-    assert.equal(tokens.openAll(`${token},x`), undefined);
-    assert.deepEqual(tokens.openAll(Array.from({ length: 23 }, () => token).join()), undefined);
-    assert.deepEqual(tokens.openAll('a'.repeat(1_000_000)), undefined);
+    const token = tokens.encode({ reached: undefined, issued: 0 });
+    assert.equal(tokens.decodeAll(`${token},${token}`)?.length, 2);
+    assert.equal(tokens.decodeAll(`${token},x`), undefined);
+    assert.deepEqual(tokens.decodeAll(Array.from({ length: 23 }, () => token).join()), undefined);
+    assert.deepEqual(tokens.decodeAll('a'.repeat(1_000_000)), undefined);
   });
 });

@@ -407,7 +407,7 @@ const LIBRARY: [Loose, Loose, Loose] = [
   },
 ];
 type Mistakes = Record<string, (user: Loose, author: Loose, book: Loose) => void>;
-const SHAPE: Mistakes = {
+const TYPES: Mistakes = {
   'user: limit': (user) => (user.limit = 0),
   'author: columns.born.type': (_, { columns }) => (columns.born.type = 'day'),
   'author: acess': (_, author) => (author.acess = 'user'),
@@ -435,8 +435,8 @@ const PATHS: Mistakes = {
 };
 
 describe('all faults of one kind are reported at once', () => {
-  test('for any combination of independent mistakes: those of the shape, else of definitions, else of paths', async () => {
-    const mistakes = [SHAPE, DEFINITIONS, PATHS].map((group) => fc.subarray(Object.entries(group)));
+  test('for any combination of independent mistakes: those of types, else of definitions, else of paths', async () => {
+    const mistakes = [TYPES, DEFINITIONS, PATHS].map((group) => fc.subarray(Object.entries(group)));
     await fc.assert(
       fc.asyncProperty(fc.tuple(...mistakes), async (groups) => {
         const reported = groups.find(({ length }) => length > 0);

@@ -30,7 +30,7 @@ export async function runBulk(listContext: ResourceContext, submitted: Form): Pr
     if (action === 'delete' && may.has('delete')) return await bulkDelete(context, form);
     if (action === 'set' && may.has('change')) return await bulkSet(context, form);
   } catch (error) {
-    // The list itself shows what is wrong with a filter.
+    // The list itself shows the errors of a filter.
     const isFilterError = error instanceof Problem && error.status === 400 && error.errors !== undefined;
     if (!isFilterError) throw error;
     return backWithError('A filter of the list is invalid. No action was taken.');

@@ -68,7 +68,7 @@ const mayBeKey = ({ model: { primaryKey } }: AdminView, text: string): boolean =
  * with exactly this label, else the only match.
  * @param isExact whether only an exact key or label counts
  */
-function meantAmong({ entries, hasNext }: Found, text: string, isExact: boolean): Named | undefined {
+function matchAmong({ entries, hasNext }: Found, text: string, isExact: boolean): Named | undefined {
   if (text.trim() === '' || text.length > LONGEST_WORDS) return undefined;
   const keyed = entries.find(({ id }) => id === text);
   if (keyed) return keyed;
@@ -88,7 +88,7 @@ export async function recordMeant(
   isExact = false,
 ): Promise<Named | undefined> {
   if (words.length > LONGEST_WORDS) return undefined;
-  return meantAmong(await context.browsing.lookUp(resource, words, MAX_COMPARED), words, isExact);
+  return matchAmong(await context.browsing.lookUp(resource, words, MAX_COMPARED), words, isExact);
 }
 
 /**
@@ -210,17 +210,17 @@ export async function showLookup(
 }
 
 /**
- * The records that match `_search`, as JSON for the script. `more` says whether further records match, and `meant` is the key of
+ * The records that match `_search`, as JSON for the script. `more` says whether further records match, and `match` is the key of
  * the record that a form with this text would save.
  */
 export async function lookUp({ request, browsing, resource }: ResourceContext): Promise<Reply> {
   const search = LinkParameters.parse(request.query).get('_search') ?? '';
   const found = await browsing.lookUp(resource, search, MAX_RESULTS);
   const records = found.entries.map(({ id, label }) => ({ id, label }));
-  const meant = meantAmong(found, search, mayBeKey(resource, search))?.id;
+  const match = matchAmong(found, search, mayBeKey(resource, search))?.id;
   return {
     status: 200,
     headers: { ...SAFE_HEADERS, 'Content-Type': 'application/json; charset=utf-8' },
-    body: JSON.stringify({ records, more: found.hasNext, meant }),
+    body: JSON.stringify({ records, more: found.hasNext, match }),
   };
 }

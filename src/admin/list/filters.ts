@@ -173,7 +173,7 @@ function parseFilterName(
   return { path, operator, column: resource.find(path)?.column, negated };
 }
 
-/** The unescaped text of a pattern; undefined if the pattern has another shape. */
+/** The unescaped text of a pattern; undefined if the pattern has another form. */
 const textInPattern = (pattern: RegExp, value: string): string | undefined =>
   pattern.exec(value)?.[1]?.replace(/\\(.)/g, '$1');
 const containedText = (value: string): string | undefined => textInPattern(/^%((?:[^%_\\]|\\.)*)%$/, value);

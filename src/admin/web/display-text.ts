@@ -78,7 +78,7 @@ function arrayInWords(source: string): string {
   return lines && lines.length > 0 && !lines.some((line) => line.includes(',')) ? lines.join(', ') : source;
 }
 
-/** Labels for the source of a change (the column `door`) and for its action. */
+/** Labels for the source of a change (`SOURCE_COLUMN`) and for its action. */
 export const SOURCE_LABELS: Readonly<Record<string, string>> = {
   api: 'API',
   admin: 'Admin area',

@@ -3,7 +3,7 @@ import { setMaxListeners } from 'node:events';
 import type { Database } from '../../db/connection/database.ts';
 import { text } from '../../db/rows.ts';
 import { ClientGone, SERVICE, type Requester } from '../../db/lanes/requester.ts';
-import { isObject } from '../../resources/definition/shape.ts';
+import { isObject } from '../../resources/definition/validators.ts';
 import type {
   Panel,
   PanelContent,

@@ -239,7 +239,7 @@
       label === '' && !isGone ? { id: '', label } : { id: key.value, label: label || key.value, isGone };
     let records = [];
     // The key of the record that the search words mean to the server, if they mean one.
-    let meant;
+    let match;
     // The search words that found `records`.
     let searchedFor;
     let active = -1;
@@ -316,7 +316,7 @@
           return open(false);
         }
         if (!response.ok) throw new Error(String(response.status));
-        ({ records, more: hasMore, meant } = await response.json());
+        ({ records, more: hasMore, match } = await response.json());
         records = records.map((record) => ({ ...record, label: oneLine(record.label) }));
         searchedFor = wanted;
       } catch (error) {
@@ -346,7 +346,7 @@
     /** Chooses the record that the form would save for the words. */
     function chooseMeant() {
       if (input.value === chosen.label || searchedFor !== input.value.trim()) return;
-      const record = records.find(({ id }) => id === meant);
+      const record = records.find(({ id }) => id === match);
       if (!record) return;
       choose(record);
       announce(`${record.label} was chosen.`, true);

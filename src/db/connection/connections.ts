@@ -117,7 +117,7 @@ interface Job {
 }
 
 /**
- * Each connection is a postgres.js client of its own, because the queues of a client with several connections grow for as long as
+ * Each connection is a separate postgres.js client, because the queues of a client with several connections grow for as long as
  * the client is never idle.
  */
 export class Connection {
@@ -464,7 +464,7 @@ export class Connections {
   }
 
   sweep(now: number): void {
-    // One at a time, so that not all open anew at once.
+    // One at a time, so that not all reopen at the same time.
     this.#current.find((connection) => connection.isOld(now))?.retire();
     const isAnyDead =
       [...this.#current, ...this.#retired].filter((connection) => connection.sweep(now)).length > 0;

@@ -72,7 +72,7 @@ async function complete(
   try {
     const rows = await query;
     if (!isAnswer(rows)) return rows;
-    // Without BEGIN the statement was a transaction of its own.
+    // Without BEGIN the statement was a separate transaction.
     isCommitted = !(await begun);
     const next = followUp(withoutGaps(rows));
     let all: RawRows = rows;

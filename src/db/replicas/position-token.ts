@@ -20,12 +20,12 @@ export interface WrittenPosition {
 }
 
 export interface PositionTokens {
-  readonly seal: (position: WrittenPosition) => string;
+  readonly encode: (position: WrittenPosition) => string;
   /**
    * The positions of writes that ran at the same time, separated by commas.
    * @returns undefined if this service did not issue one of them
    */
-  readonly openAll: (tokens: string) => readonly WrittenPosition[] | undefined;
+  readonly decodeAll: (tokens: string) => readonly WrittenPosition[] | undefined;
 }
 
 /** The timeline (4 bytes), the position (8) and the second of issue (4). */
@@ -49,15 +49,15 @@ export function createPositionTokens(secret: Buffer, identity: string): Position
   const derive = (use: string): KeyObject =>
     createSecretKey(Buffer.from(hkdfSync('sha256', secret, '', `vitrine position ${use} ${identity}`, 32)));
   const [macKey, cipherKey] = [derive('mac'), derive('cipher')];
-  const macOf = (sealed: Buffer): Buffer =>
-    createHmac('sha256', macKey).update(sealed).digest().subarray(0, MAC_BYTES);
-  function open(token: string): WrittenPosition | undefined {
+  const macOf = (signed: Buffer): Buffer =>
+    createHmac('sha256', macKey).update(signed).digest().subarray(0, MAC_BYTES);
+  function decode(token: string): WrittenPosition | undefined {
     if (!TOKEN.test(token)) return undefined;
     const bytes = Buffer.from(token, 'base64url');
-    const sealed = bytes.subarray(0, VECTOR_BYTES + CONTENT_BYTES);
-    if (!timingSafeEqual(bytes.subarray(sealed.length), macOf(sealed))) return undefined;
-    const vector = sealed.subarray(0, VECTOR_BYTES);
-    const content = createDecipheriv(CIPHER, cipherKey, vector).update(sealed.subarray(VECTOR_BYTES));
+    const signed = bytes.subarray(0, VECTOR_BYTES + CONTENT_BYTES);
+    if (!timingSafeEqual(bytes.subarray(signed.length), macOf(signed))) return undefined;
+    const vector = signed.subarray(0, VECTOR_BYTES);
+    const content = createDecipheriv(CIPHER, cipherKey, vector).update(signed.subarray(VECTOR_BYTES));
     const timeline = content.readUInt32BE(0);
     const position = content.readBigUInt64BE(4);
     return {
@@ -67,20 +67,20 @@ export function createPositionTokens(secret: Buffer, identity: string): Position
   }
 
   return {
-    seal: ({ reached, issued }) => {
+    encode: ({ reached, issued }) => {
       const content = Buffer.alloc(CONTENT_BYTES);
       content.writeUInt32BE(reached?.timeline ?? NO_TIMELINE, 0);
       content.writeBigUInt64BE(reached?.position ?? 0n, 4);
       content.writeUInt32BE(Math.floor(issued / 1000), 12);
       const vector = randomBytes(VECTOR_BYTES);
-      const sealed = Buffer.concat([vector, createCipheriv(CIPHER, cipherKey, vector).update(content)]);
-      return Buffer.concat([sealed, macOf(sealed)]).toString('base64url');
+      const signed = Buffer.concat([vector, createCipheriv(CIPHER, cipherKey, vector).update(content)]);
+      return Buffer.concat([signed, macOf(signed)]).toString('base64url');
     },
-    openAll: (tokens) => {
+    decodeAll: (tokens) => {
       if (tokens.length > MAX_LENGTH) return undefined;
       const all: WrittenPosition[] = [];
       for (const token of tokens.split(',')) {
-        const written = open(token.trim());
+        const written = decode(token.trim());
         if (!written) return undefined;
         all.push(written);
       }

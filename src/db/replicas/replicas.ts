@@ -174,7 +174,7 @@ export async function openReplicas(options: ReplicasOptions): Promise<Replicas> 
   return {
     primary: notes.noting(primary),
     reading: (requester, position) => {
-      const written = position === undefined ? [] : tokens.openAll(position);
+      const written = position === undefined ? [] : tokens.decodeAll(position);
       return new ReplicaReads(primary.for(requester), requester, () => written && choose(written));
     },
     changing: (requester) => notes.noting(primary.for(requester), requester, true),
@@ -183,7 +183,7 @@ export async function openReplicas(options: ReplicasOptions): Promise<Replicas> 
       if (!notes.has(requester) || REFUSED_UNSEEN.has(status)) return undefined;
       // After a 5xx it may be unknown what was written.
       const reached = status >= 500 ? Promise.resolve(undefined) : positions.afterWrite();
-      return reached.then((known) => tokens.seal({ reached: known, issued: Date.now() }));
+      return reached.then((known) => tokens.encode({ reached: known, issued: Date.now() }));
     },
     states: () => replicas.map(({ state }) => state),
     close,

@@ -173,7 +173,7 @@ function rowFacts(
   | 'mayHideRows'
   | 'unfilled'
   | 'isLockable'
-  | 'isReread'
+  | 'isReadBack'
   | 'hasDeleteTriggers'
   | 'version'
 > {
@@ -184,7 +184,7 @@ function rowFacts(
     mayHideRows: found !== undefined && (found.hasPolicies || !(isStored || found.kind === 'm')),
     unfilled: found ? unfilledFields(definition, found) : [],
     isLockable: found?.isLockable ?? true,
-    isReread: found !== undefined && (found.isRewritten || !found.isLockable),
+    isReadBack: found !== undefined && (found.isRewritten || !found.isLockable),
     hasDeleteTriggers: found?.hasDeleteTriggers ?? false,
     version:
       columns.find(({ name }) => name === definition.version) ??

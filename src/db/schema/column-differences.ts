@@ -39,8 +39,8 @@ import {
 type Difference = Pick<Fault, 'text' | 'alter'>;
 
 const BRIEF = 'Takes an exclusive lock, for a moment.';
-export const REWRITES = 'Rewrites the table under an exclusive lock: nobody can read it meanwhile.';
-const READS = 'Reads the whole table under an exclusive lock: nobody can read it meanwhile.';
+export const REWRITES = 'Rewrites the table under an exclusive lock: no one can read it meanwhile.';
+const READS = 'Reads the whole table under an exclusive lock: no one can read it meanwhile.';
 
 /** A change of a table, after a comment on what it needs. */
 export const alter = (table: string, change: string, comment: string): string =>

@@ -69,7 +69,7 @@ export interface Model {
   /** Whether SELECT ... FOR UPDATE can lock its rows. */
   readonly isLockable: boolean;
   /** Whether a write may not return the final row, because triggers make or change it. It must then be read again. */
-  readonly isReread: boolean;
+  readonly isReadBack: boolean;
   /** Whether triggers run before its rows are deleted. They may delete or change the rows that refer to these. */
   readonly hasDeleteTriggers: boolean;
   /** What changes with each change of a row: its `xmin`, a digest of the row, or a column. */

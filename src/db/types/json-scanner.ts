@@ -206,7 +206,7 @@ export const scanJson = (text: string): Scanned => scanSteps(text, Infinity).nex
 export const scanFields = (text: string, onField: OnField): Scanned =>
   scanSteps(text, Infinity, onField).next().value ?? 0;
 
-/** What is wrong at the position at which a text stops being JSON. */
+/** The error at the position at which a text stops being JSON. */
 export function jsonErrorAt(text: string, position: number): Message {
   let line = 1;
   let start = 0;

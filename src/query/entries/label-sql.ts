@@ -49,7 +49,7 @@ function closingAt(tokens: Label, at: number): number {
  * Finds out what the texts of a label need. An item is a column, or a pair of brackets with what it encloses.
  * - A text before an item, and brackets, need a value in the item, and one in an earlier item if there are any.
  * - A text at the end needs a value in the last item.
- * @param tokens the parts of the label, with each bracket as a text of its own
+ * @param tokens the parts of the label, with each bracket as a separate text
  */
 function partsOf(tokens: Label): (LabelText | LabelPath)[] {
   const parts: (LabelText | LabelPath)[] = [];

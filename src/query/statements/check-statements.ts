@@ -91,7 +91,7 @@ function textsOf(check: Check): readonly (string | null | undefined)[] {
 }
 
 /** What the SQL of a check depends on. */
-export const checkShape = (check: Check): string => {
+export const checkSqlKey = (check: Check): string => {
   const { kind, column } = check;
   const values = isReferenceCheck(check) ? check.values : [];
   return `${kind}:${column.key}:${values.map((text) => (typeof text === 'string' ? '' : String(text))).join('+')}`;

@@ -65,7 +65,7 @@ export function changedValues(
   return object(fields);
 }
 
-/** `door` is where the change came from: `api`, `admin` or `command`. */
+/** The columns of the history. `Recording.source` is in the column `door`. */
 const NAMES = raw('user_key, user_name, door, action, model, record, before, after');
 
 /**

@@ -57,7 +57,7 @@ const digest = (text: Fragment): Fragment =>
   sql`left(encode(sha256(convert_to(${text}, 'UTF8')), 'hex'), 32)`;
 
 /**
- * The version of a row, for ETag; never NULL. A digest covers the whole row, also what is not shown. `createVersionSeal` encrypts
+ * The version of a row, for ETag; never NULL. A digest covers the whole row, also what is not shown. `createVersionCipher` encrypts
  * it, so it confirms no guess of a value.
  */
 export function rowVersion(alias: string, { version }: Model): Fragment {

@@ -107,9 +107,9 @@ const readFound = ([row]: readonly RawRow[]): FoundRecord | undefined =>
 const MAX_SHARED = LARGE / 2;
 const SHARE = MAX_SHARED / MAX_KEYS;
 
-export function recordStatement(model: Model, shape: Projection): MakeRecordStatement {
-  const { value: shown, joins, size } = shape;
-  const isPlain = isPlainRead({ model, joins: [] }, shape);
+export function recordStatement(model: Model, projection: Projection): MakeRecordStatement {
+  const { value: shown, joins, size } = projection;
+  const isPlain = isPlainRead({ model, joins: [] }, projection);
   const key = reference(ROOT, model.primaryKey);
   const rows = source(model, ROOT);
   const version = rowVersion(ROOT, model);

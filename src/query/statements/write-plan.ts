@@ -5,7 +5,7 @@ import type { SqlCache } from '../../db/sql-cache.ts';
 import type { ListPlan } from '../plan.ts';
 import type { Check, WantedKeys } from './check-statements.ts';
 import type { Recording } from './history-sql.ts';
-import type { Reread } from './reread-sql.ts';
+import type { ReadBack } from './read-back.ts';
 
 export interface Change {
   readonly column: Column;
@@ -38,7 +38,7 @@ export interface WriteTarget {
   /** The SQL of its writes. */
   readonly sql: SqlCache;
   /** Reads written records again; undefined where a statement returns what is stored. */
-  readonly reread: Reread | undefined;
+  readonly readBack: ReadBack | undefined;
 }
 
 /** New records. */

@@ -31,7 +31,7 @@ import {
   assertWrittenSql,
   assigned,
   bindCheck,
-  checkShape,
+  checkSqlKey,
   checkSql,
   checksSql,
   existingSql,
@@ -51,7 +51,7 @@ import {
   type Recording,
 } from './history-sql.ts';
 import { recordJson, rowVersion } from './record-json.ts';
-import { rereadOf, type WrittenCells } from './reread-sql.ts';
+import { readBackOf, type WrittenCells } from './read-back.ts';
 import { cellAlias, cellOf, rowsSql } from './value-rows.ts';
 import type {
   Author,
@@ -72,8 +72,8 @@ import type {
 } from './write-plan.ts';
 
 /** @param target without what is derived from it */
-export function createWriteTarget(target: Omit<WriteTarget, 'sql' | 'reread'>): WriteTarget {
-  return { ...target, sql: createSqlCache(), reread: rereadOf(target) };
+export function createWriteTarget(target: Omit<WriteTarget, 'sql' | 'readBack'>): WriteTarget {
+  return { ...target, sql: createSqlCache(), readBack: readBackOf(target) };
 }
 
 const VERSION = raw('f."vitrine version"');
@@ -250,7 +250,7 @@ function insertSql(target: WriteTarget, insert: BoundInsert, isWhole: boolean): 
 function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserted> {
   const { rows, references, author, returning } = plan;
   const { columns, groups } = rows;
-  const { reread } = target;
+  const { readBack } = target;
   const parameters = new Parameters();
   const size = groups.reduce((sum, { positions }) => sum + positions.length, 0);
   const isWhole = returning === 'records';
@@ -273,18 +273,18 @@ function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserte
     author: target.recording ? parameters.take(authorSql(author)) : EMPTY,
   };
   const build = (): string => parameters.compile(insertSql(target, insert, isWhole));
-  // Different sets of fields are too many shapes to keep.
+  // Different sets of fields are too many texts to keep.
   return {
-    text: isOneGroup ? target.sql(insertShape(plan, insert), build) : build(),
+    text: isOneGroup ? target.sql(insertSqlKey(plan, insert), build) : build(),
     values: parameters.values,
     decode: readInserted(plan),
     rows: size,
-    followUp: isWhole && reread ? (inserted) => reread(inserted, INSERTED_CELLS) : undefined,
+    followUp: isWhole && readBack ? (inserted) => readBack(inserted, INSERTED_CELLS) : undefined,
   };
 }
 
 /** What the SQL depends on. JSON keys have no spaces or punctuation, which separate the parts. */
-function insertShape(
+function insertSqlKey(
   { references, returning }: InsertPlan,
   { columns, size, precondition }: BoundInsert,
 ): string {
@@ -432,14 +432,14 @@ function deleteSql(target: WriteTarget, { rows, author }: BoundWrite): Fragment 
 }
 
 /** What the SQL of the write of one record depends on. JSON keys have no spaces or punctuation, which separate the parts. */
-function recordShape(plan: UpdatePlan | DeletePlan, rows: Exclude<BoundRows, { from: Fragment }>): string {
+function recordSqlKey(plan: UpdatePlan | DeletePlan, rows: Exclude<BoundRows, { from: Fragment }>): string {
   const { versions, owner, precondition } = rows;
   const conditions = `${versions !== undefined} ${owner !== undefined} ${precondition && boundText(precondition)}`;
   if (plan.kind === 'delete') return `delete ${conditions}`;
   const written = plan.changes.map(({ column: { key }, value: given, hash }) =>
     hash === undefined || given === null ? key : `${key}?`,
   );
-  return `update ${written.join()} ${plan.checks.map(checkShape).join()} ${conditions}`;
+  return `update ${written.join()} ${plan.checks.map(checkSqlKey).join()} ${conditions}`;
 }
 
 function bindRows(
@@ -478,17 +478,17 @@ function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Stat
     author: isRecorded ? parameters.take(authorSql(plan.author)) : EMPTY,
   };
   const build = (): string => parameters.compile((isUpdate ? updateSql : deleteSql)(target, bound));
-  const sent = 'from' in rows ? build() : target.sql(recordShape(plan, rows), build);
+  const sent = 'from' in rows ? build() : target.sql(recordSqlKey(plan, rows), build);
   const { values } = parameters;
   if ('model' in plan.rows) return { text: sent, values, decode: readCounts };
   const { id } = plan.rows;
-  const { reread, model } = target;
+  const { readBack, model } = target;
   return {
     text: sent,
     values,
     decode: isUpdate ? readUpdated : readDeleted,
     record: `${model.table} ${id}`,
-    followUp: isUpdate && reread ? (written) => reread(written, UPDATED_CELLS, id) : undefined,
+    followUp: isUpdate && readBack ? (written) => readBack(written, UPDATED_CELLS, id) : undefined,
   };
 }
 

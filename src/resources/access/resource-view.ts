@@ -28,14 +28,14 @@ export interface Caller extends Author {
 export class CallerChanged extends Error {}
 
 /** Turns the versions of rows into those that clients see, and back. */
-export interface VersionSeal {
-  readonly seal: (version: string) => string;
+export interface VersionCipher {
+  readonly encrypt: (version: string) => string;
   /** @returns undefined for a text that is no version */
-  readonly open: (text: string) => string | undefined;
+  readonly decrypt: (text: string) => string | undefined;
 }
 
 /** For `xmin`, which shows nothing of the row. */
-const PLAIN_VERSIONS: VersionSeal = { seal: (version) => version, open: (text) => text };
+const PLAIN_VERSIONS: VersionCipher = { encrypt: (version) => version, decrypt: (text) => text };
 
 /** A resource as one access sees it: column names resolved, defaults filled in. */
 export interface ResourceView extends PageLimits {
@@ -71,7 +71,7 @@ export interface ResourceView extends PageLimits {
   /** The same columns, as the API formats them. */
   readonly formatted: readonly Column[];
   /** How the versions of its rows become those that clients see. */
-  readonly seal: VersionSeal;
+  readonly versionCipher: VersionCipher;
   /** A digest of the output's JSON keys and formats. It is part of each record's version, so ETags change with the registry. */
   readonly outputDigest: string;
   /** The record's JSON as SQL. */
@@ -132,12 +132,12 @@ function withIsoDates(column: Column): Column {
 /** What all accesses of a surface see alike. */
 type Base = Omit<ResourceView, 'seenBy' | 'for' | 'isReadable' | 'all' | 'visibility' | 'mayRead'>;
 
-/** What the registry and the settings say of a resource, whoever asks. */
+/** What the registry and the settings say of a resource, the same for every caller. */
 function rulesOf(
   definition: Resource,
   model: Model,
   settings: Pick<Settings, 'access' | 'userModel'>,
-  seal: VersionSeal,
+  versionCipher: VersionCipher,
 ) {
   return {
     name: definition.model,
@@ -149,7 +149,7 @@ function rulesOf(
     countLevel: definition.countLevel ?? 'admin',
     cache: definition.cache,
     constraints: new Map(Object.entries(definition.constraints ?? {})),
-    seal: model.version === 'xmin' ? PLAIN_VERSIONS : seal,
+    versionCipher: model.version === 'xmin' ? PLAIN_VERSIONS : versionCipher,
     loginName:
       definition.model === settings.userModel
         ? model.columns.find(({ name }) => name === 'username')
@@ -167,14 +167,14 @@ export function createViews(
   definitions: readonly Resource[],
   models: ReadonlyMap<string, Model>,
   settings: Pick<Settings, 'access' | 'userModel'> & Partial<Pick<Settings, 'datetimeFormat'>>,
-  seal: VersionSeal = PLAIN_VERSIONS,
+  versionCipher: VersionCipher = PLAIN_VERSIONS,
 ): Views {
   const history = models.get(HISTORY.model);
 
   function baseOf(surface: Access['surface'], definition: Resource, model: Model): Base {
     const isArea = surface === 'admin';
     const { admin = {} } = definition;
-    const rules = rulesOf(definition, model, settings, seal);
+    const rules = rulesOf(definition, model, settings, versionCipher);
     const named = (names: readonly string[] = []): Column[] =>
       model.columns.filter((column) => names.includes(column.name));
     const hidden = new Set(named(definition.exclude));

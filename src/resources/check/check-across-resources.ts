@@ -4,7 +4,7 @@ import { fieldOf, firstOfTables, keyNamesOf, tableOf } from '../../db/schema/mod
 import { faultIf, type Fault, type KeyFault } from '../../errors.ts';
 import type { Resource } from '../definition/resource.ts';
 import { hasLogins, LOGIN_COLUMNS, neededUserModel } from '../access/resource-view.ts';
-import { OWNER_FAULT } from './registry-shape.ts';
+import { OWNER_FAULT } from './registry-schema.ts';
 
 export type AccessSettings = Pick<Settings, 'access' | 'userModel'>;
 

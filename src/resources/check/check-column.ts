@@ -9,8 +9,8 @@ import {
 } from '../../db/schema/model-definition.ts';
 import type { ColumnType, Facts } from '../../db/types/column-type.ts';
 import type { Resource } from '../definition/resource.ts';
-import { SCALE_FAULT } from './registry-shape.ts';
-import { jsonOf, printed, type Loose } from '../definition/shape.ts';
+import { SCALE_FAULT } from './registry-schema.ts';
+import { jsonOf, printed, type Loose } from '../definition/validators.ts';
 import { textOf } from '../../messages.ts';
 
 /** The faults of limits. @param path goes before the keys: `elements.` */

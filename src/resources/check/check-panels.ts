@@ -1,8 +1,8 @@
 // Checks the panels of a registry file.
 import { faultIf, type Fault } from '../../errors.ts';
 import type { Panel } from '../definition/panel.ts';
-import { PANEL } from './registry-shape.ts';
-import { isObject } from '../definition/shape.ts';
+import { PANEL } from './registry-schema.ts';
+import { isObject } from '../definition/validators.ts';
 
 /**
  * Checks panels, which may be anything, since a registry file need not use types.

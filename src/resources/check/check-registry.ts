@@ -1,4 +1,4 @@
-// Checks a registry before the start, in two rounds: its shape, then its meaning. The second relies on the first.
+// Checks a registry before the start, in two rounds: its types, then its meaning. The second relies on the first.
 import { buildModels } from '../../db/schema/build-models.ts';
 import type { Fault } from '../../errors.ts';
 import type { Resource } from '../definition/resource.ts';
@@ -7,12 +7,12 @@ import { checkOrderings, createViews } from '../access/resource-view.ts';
 import { checkAcrossResources, type AccessSettings } from './check-across-resources.ts';
 import { checkAdminNames } from './check-admin.ts';
 import { checkResource } from './check-resource.ts';
-import { RESOURCE } from './registry-shape.ts';
-import { isObject } from '../definition/shape.ts';
+import { RESOURCE } from './registry-schema.ts';
+import { isObject } from '../definition/validators.ts';
 
 /**
  * Checks a registry, which may be anything, since a registry file need not use types.
- * @returns the faults of its shape, else those of its meaning; none for a valid `Resource[]`
+ * @returns the faults of its types, else those of its meaning; none for a valid `Resource[]`
  */
 export function checkRegistry(registry: unknown, settings: AccessSettings): Fault[] {
   const unusable = (text: string): Fault[] => [{ model: 'the registry', key: '', text }];

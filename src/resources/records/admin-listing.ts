@@ -60,7 +60,7 @@ function memoized<Key, Value>(compute: (key: Key) => Value): (key: Key) => Value
 
 /** SQL that is compiled once per resource and shared by all requests. */
 export function createEntryStatements(resources: AdminViews, { maxBody }: Pick<Settings, 'maxBody'>) {
-  function shape(resource: AdminView, cut: EntryContents['cut']): Projection {
+  function projectionOf(resource: AdminView, cut: EntryContents['cut']): Projection {
     const references = namedColumns(resource.model, resource.output).flatMap((column) => {
       const target = column.references && resources.get(column.references.name);
       return target ? [[column, target.label] as const] : [];
@@ -75,12 +75,12 @@ export function createEntryStatements(resources: AdminViews, { maxBody }: Pick<S
   }
   const forForm = { form: Math.min(maxBody, LONGEST_FORM) };
   return {
-    shown: memoized((resource: AdminView) => shape(resource, { over: CUT_FROM_BYTES })),
+    shown: memoized((resource: AdminView) => projectionOf(resource, { over: CUT_FROM_BYTES })),
     label: memoized(({ label, model }: AdminView) =>
       entry({ columns: [model.primaryKey], label, labelCharacters: LONGEST_NAME, references: new Map() }),
     ),
     recordForForm: memoized((resource: AdminView) =>
-      recordStatement(resource.model, shape(resource, forForm)),
+      recordStatement(resource.model, projectionOf(resource, forForm)),
     ),
   };
 }

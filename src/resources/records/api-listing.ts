@@ -149,7 +149,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
   /** The boundary that a query's cursor names; null without one. @throws Problem 400, the same for each reason */
   function boundaryOf({ cursor }: ListQuery, tokens: CursorTokens): Boundary | null {
     if (cursor === undefined) return null;
-    const boundary = tokens.open(cursor);
+    const boundary = tokens.decode(cursor);
     if (!boundary) throw badQuery(errorOf('cursor', messageOf('foreignCursor')));
     return boundary;
   }
@@ -212,7 +212,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const columns = shownAs(format, resource);
       const statement = pageStatement(
         { list: planned, columns, maxBytes, separator, boundary, countTo, isSplit: true },
-        (shape, build) => pageSql(`${resource.name} ${format} ${countTo} ${shape}`, build),
+        (key, build) => pageSql(`${resource.name} ${format} ${countTo} ${key}`, build),
       );
       const isQuick = !hasCursors && countTo === undefined && isShort(planned);
       // Only the default page size makes a statement that is always prepared, so clients cannot cause many of them.
@@ -221,7 +221,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const page = await database.run({ ...statement, fixed }, isQuick ? 'quick' : 'read', options);
       if (!page.objects) throw pageTooLarge(maxBytes);
       const links = tokens
-        ? cursorLinks(page, boundary, query.page, tokens.seal)
+        ? cursorLinks(page, boundary, query.page, tokens.encode)
         : numberedLinks(page, query.page);
       return {
         query,

@@ -75,9 +75,9 @@ async function groupRecords(
     if (!group) {
       const own = new Set([...filled, ...changes.map(({ column }) => column)]);
       const kept = ordered.filter((column) => own.has(column));
-      const shape = kept.map(({ key }) => key).join();
-      group = groups.get(shape) ?? { columns: kept, positions: [] };
-      groups.set(shape, group);
+      const key = kept.map(({ key }) => key).join();
+      group = groups.get(key) ?? { columns: kept, positions: [] };
+      groups.set(key, group);
       known.set(given, group);
       if (groups.size > MAX_SETS) throw new Problem(400, messageOf('tooManySets', { max: MAX_SETS }));
     }

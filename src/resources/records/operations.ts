@@ -149,8 +149,8 @@ export function createOperations(
   ): Promise<CreatedRecord> {
     const [record] = await createAll(resource, [fields], caller, { isStrict }, false);
     if (!record) throw new Error('the statement has returned no record');
-    const { json, version: sealed } = recordResult(record, resource);
-    return { json, version: sealed, id: record.id };
+    const { json, version: encrypted } = recordResult(record, resource);
+    return { json, version: encrypted, id: record.id };
   }
 
   /** All faults of a body, without writing it. Only the write itself reports duplicates. */

@@ -29,19 +29,21 @@ export type RecordResult = FoundRecord;
 
 export const recordResult = (
   { json, version }: FoundRecord,
-  { outputDigest, seal }: ResourceView,
+  { outputDigest, versionCipher }: ResourceView,
 ): RecordResult => ({
   json,
-  version: `${seal.seal(version)}${outputDigest}`,
+  version: `${versionCipher.encrypt(version)}${outputDigest}`,
 });
 
 /** The versions that `If-Match` names; undefined when any version is allowed. */
 export type Versions = readonly string[] | undefined;
 
 /** The rows' versions among those that `If-Match` names. */
-export const rowVersions = ({ outputDigest, seal }: ResourceView, versions: Versions): Versions =>
+export const rowVersions = ({ outputDigest, versionCipher }: ResourceView, versions: Versions): Versions =>
   versions?.flatMap((version) =>
-    version.endsWith(outputDigest) ? (seal.open(version.slice(0, -outputDigest.length)) ?? []) : [],
+    version.endsWith(outputDigest)
+      ? (versionCipher.decrypt(version.slice(0, -outputDigest.length)) ?? [])
+      : [],
   );
 
 /** How to run the statement that reads a record by its key. A slow view must not hold up the statements behind it. */

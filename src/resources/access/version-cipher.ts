@@ -1,6 +1,6 @@
 // Encrypts the digest that is the version of a row without `xmin`.
 import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto';
-import type { VersionSeal } from './resource-view.ts';
+import type { VersionCipher } from './resource-view.ts';
 
 const DIGEST = /^[0-9a-f]{32}$/;
 /** A digest is one block, so that equal digests have equal texts and each text has one digest. */
@@ -11,14 +11,14 @@ const CIPHER = 'aes-256-ecb';
  * pg_stat_activity and the logs of PostgreSQL cannot show it. Without the key, a version confirms no guess of the row's values.
  * @param secret that all processes on the database share
  */
-export function createVersionSeal(secret: Buffer): VersionSeal {
+export function createVersionCipher(secret: Buffer): VersionCipher {
   const key = Buffer.from(hkdfSync('sha256', secret, '', 'vitrine row version', 32));
   return {
-    seal: (version) => {
+    encrypt: (version) => {
       const cipher = createCipheriv(CIPHER, key, null).setAutoPadding(false);
       return cipher.update(version, 'hex', 'hex') + cipher.final('hex');
     },
-    open: (text) => {
+    decrypt: (text) => {
       if (!DIGEST.test(text)) return undefined;
       const decipher = createDecipheriv(CIPHER, key, null).setAutoPadding(false);
       return decipher.update(text, 'hex', 'hex') + decipher.final('hex');

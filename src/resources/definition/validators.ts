@@ -1,11 +1,11 @@
-// Describes the shape of objects that a registry file may hold, and finds the values that do not have it.
+// Validators of the objects in a registry file: each finds the faults of a value.
 import { inspect } from 'node:util';
 import { faultIf, type KeyFault } from '../../errors.ts';
 
 export type Loose = Readonly<Record<string, unknown>>;
 
 /** Finds the faults of a value of an object. `path` leads to the value, such as `columns.email.type`. */
-export type Shape = (value: unknown, path: string, object?: Loose) => KeyFault[];
+export type Validator = (value: unknown, path: string, object?: Loose) => KeyFault[];
 
 /** Whether a value is an object with keys: not an array and not null. */
 export const isObject = (value: unknown): value is Record<string, unknown> =>
@@ -18,28 +18,33 @@ export const isIn =
 
 /** A value that passes a test. */
 export const such =
-  (isValid: (value: unknown) => boolean, text: string | ((value: unknown) => string)): Shape =>
+  (isValid: (value: unknown) => boolean, text: string | ((value: unknown) => string)): Validator =>
   (value, path) =>
     faultIf(!isValid(value), path, typeof text === 'string' ? text : text(value));
 
-/** A value of several shapes. Only the first faults count. */
+/** A value that passes several tests. Only the first faults count. */
 export const both =
-  (...shapes: readonly Shape[]): Shape =>
+  (...validators: readonly Validator[]): Validator =>
   (value, path) =>
-    shapes.map((shape) => shape(value, path)).find(({ length }) => length > 0) ?? [];
+    validators.map((validate) => validate(value, path)).find(({ length }) => length > 0) ?? [];
 
-export const anything: Shape = () => [];
+export const anything: Validator = () => [];
 export const aBoolean = such((value) => typeof value === 'boolean', 'must be true or false');
-export const oneOf = (values: readonly string[]): Shape =>
+export const oneOf = (values: readonly string[]): Validator =>
   such(isIn(values), `must be one of ${values.join(', ')}`);
 
 export const isWhole = (value: unknown, min: number, max: number): boolean =>
   Number.isInteger(value) && (value as number) >= min && (value as number) <= max;
-export const whole = (min: number, max: number, unit = '', maxName = String(max)): Shape =>
+export const whole = (min: number, max: number, unit = '', maxName = String(max)): Validator =>
   such((value) => isWhole(value, min, max), `must be a whole number${unit} from ${min} to ${maxName}`);
 
 /** An array whose elements pass a test. */
-export const arrayOf = (isValid: (value: unknown) => boolean, text: string, min = 0, max = Infinity): Shape =>
+export const arrayOf = (
+  isValid: (value: unknown) => boolean,
+  text: string,
+  min = 0,
+  max = Infinity,
+): Validator =>
   such((value) => {
     if (!Array.isArray(value)) return false;
     const { length } = value;
@@ -73,15 +78,15 @@ export function printed(value: unknown): string {
 
 const pathOf = (path: string, key: string): string => (path === '' ? key : `${path}.${key}`);
 
-/** An object with any keys. @param nameFault what is wrong with a key, if anything */
+/** An object with any keys. @param nameFault the fault of a key, if it has one */
 export const mapOf =
-  (shape: Shape, text: string, nameFault: (name: string) => string | undefined): Shape =>
+  (validate: Validator, text: string, nameFault: (name: string) => string | undefined): Validator =>
   (value, path) => {
     if (!isObject(value)) return [{ key: path, text }];
     return Object.entries(value).flatMap(([name, one]) => {
       const fault = nameFault(name);
       return [
-        ...shape(one, pathOf(path, name)),
+        ...validate(one, pathOf(path, name)),
         ...faultIf(fault !== undefined, pathOf(path, name), fault ?? ''),
       ];
     });
@@ -99,9 +104,9 @@ interface ObjectOptions {
 /** An object with these keys and no others. */
 export const objectOf =
   (
-    keys: Readonly<Record<string, Shape>>,
+    keys: Readonly<Record<string, Validator>>,
     { required = [], text = 'must be an object', unknown = 'there is no such key' }: ObjectOptions = {},
-  ): Shape =>
+  ): Validator =>
   (value, path) => {
     if (!isObject(value)) return [{ key: path, text }];
     const unknownKeys = Object.keys(value).filter((key) => !Object.hasOwn(keys, key));
@@ -113,10 +118,10 @@ export const objectOf =
           text: nearest === undefined ? unknown : `${unknown}; did you mean ${nearest}?`,
         };
       }),
-      ...Object.entries(keys).flatMap(([key, shape]) =>
+      ...Object.entries(keys).flatMap(([key, validate]) =>
         value[key] === undefined && !required.includes(key)
           ? []
-          : shape(value[key], pathOf(path, key), value),
+          : validate(value[key], pathOf(path, key), value),
       ),
     ];
   };

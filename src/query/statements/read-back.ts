@@ -16,7 +16,7 @@ export interface WrittenCells {
 }
 
 /** @param id the key, for a statement that does not return it */
-export type Reread = (
+export type ReadBack = (
   rows: readonly RawRow[],
   cells: WrittenCells,
   id?: string | null,
@@ -26,15 +26,15 @@ export type Reread = (
  * Reads the written records again by their keys. Triggers may also have removed one: it stays as the statement returned it.
  * @returns undefined where a statement returns what is stored
  */
-export function rereadOf({
+export function readBackOf({
   model,
   formatted,
 }: {
   readonly model: Model;
   readonly formatted: readonly Column[];
-}): Reread | undefined {
-  const { isReread, primaryKey } = model;
-  if (!isReread) return undefined;
+}): ReadBack | undefined {
+  const { isReadBack, primaryKey } = model;
+  if (!isReadBack) return undefined;
   const isSame = sql`${reference(ROOT, primaryKey)} = ${cast(raw('wanted.key'), primaryKey)}`;
   // No constraint keeps the key of a view unique.
   const record = sql`select ${recordJson(ROOT, formatted)} as json, ${rowVersion(ROOT, model)} as version from ${source(model, ROOT)} where ${isSame} limit 1`;

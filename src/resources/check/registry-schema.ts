@@ -1,4 +1,4 @@
-// The shape of a registry file: one table of keys and types for each kind of object.
+// The schema of a registry file: one table of keys and types for each kind of object.
 import { ACCESS_LEVELS } from '../../config.ts';
 import { RESERVED_NAMES } from '../../db/schema/model-definition.ts';
 import { ON_DELETE } from '../../db/schema/model.ts';
@@ -21,8 +21,8 @@ import {
   printed,
   such,
   whole,
-  type Shape,
-} from '../definition/shape.ts';
+  type Validator,
+} from '../definition/validators.ts';
 
 /** Maximum columns of a key. */
 const MAX_PARTS = 8;
@@ -70,7 +70,7 @@ const NON_EMPTY = such(isNonEmpty, 'must be a non-empty string');
 const MODEL_NAME = such(isString, 'must be the name of a model');
 const PARTS = arrayOf(isString, `must be an array of 1 to ${MAX_PARTS} columns`, 1, MAX_PARTS);
 
-/** What is wrong with the name of a column or foreign key, if anything. */
+/** The fault of the name of a column or foreign key, if it has one. */
 function nameFault(name: string): string | undefined {
   if (isIn(RESERVED_NAMES)(name)) return 'this name is reserved';
   if (name.includes('__')) return 'a name must not contain __, which separates the parts of a filter';
@@ -81,7 +81,7 @@ function nameFault(name: string): string | undefined {
 
 /** The wrong value of a key for a message; '' if the key is absent. */
 const got = (value: unknown): string => (value === undefined ? '' : ` (got ${printed(value)})`);
-const typeIn = (names: readonly string[]): Shape =>
+const typeIn = (names: readonly string[]): Validator =>
   such(isIn(names), (value) => `must be one of ${names.join(', ')}${got(value)}`);
 
 const COMMON = {
@@ -108,15 +108,15 @@ const PASSWORD = { minLength: whole(1, MAX_MIN_LENGTH) };
 const FOREIGN_KEY = { references: MODEL_NAME, onDelete: oneOf(ON_DELETE) };
 
 /** The limits that a type has. */
-const limitsOf = (name: string, type: ColumnType): Readonly<Record<string, Shape>> => ({
+const limitsOf = (name: string, type: ColumnType): Readonly<Record<string, Validator>> => ({
   ...(type.sized ? LENGTH : {}),
   ...(type.bounded ? BOUNDS : {}),
   ...(name === 'decimal' ? DIGITS : {}),
 });
 
-/** The shape with this name, if any. */
-const named = (shapes: Readonly<Record<string, Shape>>, name: unknown): Shape | undefined =>
-  typeof name === 'string' && Object.hasOwn(shapes, name) ? shapes[name] : undefined;
+/** The validator with this name, if any. */
+const named = (validators: Readonly<Record<string, Validator>>, name: unknown): Validator | undefined =>
+  typeof name === 'string' && Object.hasOwn(validators, name) ? validators[name] : undefined;
 
 const ELEMENTS_BY_TYPE = Object.fromEntries(
   Object.entries(ARRAY_TYPES).map(([name, { element }]) => [
@@ -133,14 +133,14 @@ const ELEMENTS_BY_TYPE = Object.fromEntries(
 const ARRAY = {
   of: typeIn(Object.keys(ARRAY_TYPES)),
   elements: ((elements, path, column) =>
-    named(ELEMENTS_BY_TYPE, column?.['of'])?.(elements, path) ?? []) satisfies Shape,
+    named(ELEMENTS_BY_TYPE, column?.['of'])?.(elements, path) ?? []) satisfies Validator,
 };
 
 /**
  * The keys by type. A default password would be plain text in the schema. Choices cannot be compared in JSON, which has many
  * spellings for one value.
  */
-const KEYS_BY_TYPE: Readonly<Record<string, Readonly<Record<string, Shape>>>> = {
+const KEYS_BY_TYPE: Readonly<Record<string, Readonly<Record<string, Validator>>>> = {
   ...Object.fromEntries(
     Object.entries(COLUMN_TYPES).map(([name, type]) => [name, { ...VALUES, ...limitsOf(name, type) }]),
   ),
@@ -178,7 +178,7 @@ const UNTYPED_COLUMN = objectOf(
     unknown: 'no type has such a key',
   },
 );
-const COLUMN: Shape = (column, path) =>
+const COLUMN: Validator = (column, path) =>
   (named(COLUMN_BY_TYPE, isObject(column) ? column['type'] : undefined) ?? UNTYPED_COLUMN)(column, path);
 
 const KEY_OF_COLUMNS = objectOf({ columns: PARTS }, { unknown: 'must not be given beside columns' });
