@@ -28,7 +28,7 @@ import { createOperations, type Operations } from './resources/records/operation
 import { HISTORY, SECRET, SYSTEM_TABLES, SESSION } from './resources/definition/system-tables.ts';
 import { checkPanels } from './resources/check/check-panels.ts';
 import type { Panel } from './resources/definition/panel.ts';
-import { createPasswords } from './resources/passwords/password-hashing.ts';
+import { createPasswords } from './resources/users/password-hashing.ts';
 import type { Resource } from './resources/definition/resource.ts';
 import {
   type AppliedSchema,
@@ -44,14 +44,15 @@ import { ANYONE } from './resources/access/access.ts';
 import { createViews, hasLogins } from './resources/access/resource-view.ts';
 import { createVersionCipher } from './resources/access/version-cipher.ts';
 import { addressWarnings, databaseWarnings, startWarnings } from './resources/setup/start-warnings.ts';
+import { createUserManagement, type UserManagement } from './resources/records/user-management.ts';
 import { createSessions } from './resources/users/sessions.ts';
-import { createUsers, type Users } from './resources/users/users.ts';
+import { createUsers } from './resources/users/users.ts';
 import type { Sharing } from './workers/worker-link.ts';
 
 /** What is available once the database has been read and fits the registry. */
 export interface Prepared extends Site {
   readonly operations: Operations;
-  readonly users: Users | undefined;
+  readonly users: UserManagement | undefined;
 }
 
 export interface Service {
@@ -187,16 +188,9 @@ export function createService(
     const operationsOn = (one: Database, requester?: Requester): Operations =>
       createOperations(one, passwords, requester);
     const userResource = hasUsers ? served.get(settings.userModel) : undefined;
-    const recording = userResource?.recording && { ...userResource.recording, source: 'command' };
-    const users =
-      userResource &&
-      createUsers(database, userResource.model, passwords, {
-        recording,
-        sessions: models.get(SESSION.model),
-        minPassword: settings.minPassword,
-      });
-    const authentication = users && createAuthentication(users, passwords, throttle, familiars);
     const sessions = models.get(SESSION.model);
+    const users = userResource && createUsers(database, userResource.model, sessions);
+    const authentication = users && createAuthentication(users, passwords, throttle, familiars);
     const logins = userResource && sessions && createSessions(database, sessions, userResource.model);
     if (logins) pruning = setInterval(() => void logins.prune().catch(() => undefined), 60_000).unref();
     const hasAdmin = authentication !== undefined && sessions !== undefined && history !== undefined;
@@ -209,7 +203,12 @@ export function createService(
     site = {
       resources: served,
       operations: operationsOn(database),
-      users,
+      users:
+        users &&
+        createUserManagement(database, users, userResource.model, passwords, {
+          recording: userResource.recording && { ...userResource.recording, source: 'command' },
+          minPassword: settings.minPassword,
+        }),
       api: createApi({
         views,
         resources: served,

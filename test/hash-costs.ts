@@ -1,6 +1,6 @@
 // Tests log in so often that the services of their processes hash at the lowest costs. Tests that are about hashing import
 // `describe` and `test` from here, and get the real costs.
-import { CURRENT_COSTS } from '../src/resources/passwords/password-hashing.ts';
+import { CURRENT_COSTS } from '../src/resources/users/password-hashing.ts';
 import { after, before, describe as describeAny, test as testAny, type TestContext } from 'node:test';
 
 const REAL_COSTS = { ...CURRENT_COSTS };

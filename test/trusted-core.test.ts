@@ -41,7 +41,7 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
       'query/read.ts',
       'query/source.ts',
       'query/statements/',
-      'query/entries/',
+      'query/labels/',
     ],
   ],
   [
@@ -63,7 +63,7 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
   ['makes markup from text', /new Html\(/, ['admin/web/html.ts']],
   ['takes text as markup', /\brawHtml\(/, ['admin/web/html.ts', 'admin/web/layout.ts']],
   ['parses credentials', /\bparseBasic\(/, ['http/auth/']],
-  ['hashes and verifies passwords', /@node-rs\/argon2/, ['resources/passwords/']],
+  ['hashes and verifies passwords', /@node-rs\/argon2/, ['resources/users/password-hashing.ts']],
   ['reads and sets cookies', /headers\.cookie\b/, ['admin/web/cookies.ts', 'http/message/compression.ts']],
   [
     'starts programs',
@@ -82,10 +82,10 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
 /** Files with descriptions in the OpenAPI document, or with lines for the operator. */
 const OTHER_TEXTS: ReadonlySet<string> = new Set([
   'db/types/column-schemas.ts',
-  'http/api/api-routes.ts',
   'http/load/connection-limit.ts',
   'http/load/overload.ts',
   'resources/access/resource-view.ts',
+  'resources/records/user-management.ts',
 ]);
 
 const ERROR_CALL = /^(addError|errorOf|unavailable|notFound|\w*Problem|Refusal|BrokenRule)$/;
@@ -98,7 +98,7 @@ function proseIn(code: string): string[] {
   const visit = (node: ts.Node, isError: boolean): void => {
     if (ts.isTaggedTemplateExpression(node)) return;
     const called = ts.isCallExpression(node) || ts.isNewExpression(node) ? node.expression.getText() : '';
-    if (/^(raw|Error|StartError|DatabaseFault)$/.test(called)) return;
+    if (/^(raw|Error|StartError|Unauthorized|DatabaseFault)$/.test(called)) return;
     const text = ts.isStringLiteralLike(node)
       ? node.text
       : ts.isTemplateExpression(node)

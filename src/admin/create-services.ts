@@ -1,5 +1,5 @@
 // Builds the services that the pages of the admin area work with.
-import { createBrowsing, createEntryStatements } from '../resources/records/admin-listing.ts';
+import { createBrowsing, createLabelStatements } from '../resources/records/admin-listing.ts';
 import { createBulk } from '../resources/records/bulk-operations.ts';
 import { createOperations } from '../resources/records/operations.ts';
 import type { Panel } from '../resources/definition/panel.ts';
@@ -9,7 +9,7 @@ import { HISTORY } from '../resources/definition/system-tables.ts';
 import { serveForAdmin, type AdminView } from '../resources/access/admin-view.ts';
 import type { Schema } from '../resources/setup/schema-setup.ts';
 import type { Views } from '../resources/access/resource-view.ts';
-import { historyOf } from '../resources/access/visible-history.ts';
+import { historyOf } from '../query/statements/visible-history.ts';
 import type { Database } from '../db/connection/database.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
 import { Lane } from '../db/lanes/lane.ts';
@@ -54,7 +54,7 @@ export function createServices({
   const resources = serveForAdmin(definitions, models, views, schema.catalog);
   const history = resources.get(HISTORY.model);
   if (!history) throw new Error('the registry has no resource for the history');
-  const statements = createEntryStatements(resources, settings);
+  const statements = createLabelStatements(resources, settings);
   const histories = new Map(
     [...resources.values()].map((resource) => [resource, historyOf(history, resource)]),
   );

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Operations } from '../resources/records/operations.ts';
 import { parseJsonFields } from '../resources/records/json-fields.ts';
 import type { Caller, ResourceViews } from '../resources/access/resource-view.ts';
-import type { Users } from '../resources/users/users.ts';
+import type { UserManagement } from '../resources/records/user-management.ts';
 
 const USERS = ['ada', 'grace', 'linus'];
 const MESSAGES: readonly [author: string, content: string][] = [
@@ -24,7 +24,7 @@ const NOTES = ['Look, but do not touch.', 'The key is with the admin.'];
 export async function loadSamples(
   resources: ResourceViews,
   operations: Operations,
-  users: Users,
+  users: UserManagement,
   minPassword = 1,
 ): Promise<void> {
   const authors = new Map<string, Caller>();

@@ -5,7 +5,7 @@ import { readSettings, type Settings } from '../config.ts';
 import { StartError } from '../errors.ts';
 import { listensOnceReady, openListener, takePassedSocket, type Listener } from '../http/server/listener.ts';
 import { loadSamples } from './samples.ts';
-import type { Users } from '../resources/users/users.ts';
+import type { UserManagement } from '../resources/records/user-management.ts';
 import type { Prepared } from '../service.ts';
 import { isForeignWorker, isWorker } from '../processes.ts';
 import { createLogger, type Logger } from '../http/observability/logger.ts';
@@ -75,7 +75,7 @@ function ignoreHangup(logger: Logger): void {
 }
 
 /** Warns when no user may open the admin area. */
-async function warnWithoutAdmin(users: Users, logger: Logger): Promise<void> {
+async function warnWithoutAdmin(users: UserManagement, logger: Logger): Promise<void> {
   const hasAdmin = await users.hasAdmin().catch(() => true);
   if (!hasAdmin)
     logger.warn({

@@ -10,7 +10,7 @@ import { parseCsv } from '../../src/query/csv/csv-parser.ts';
 import { withoutGuard } from '../../src/query/csv/csv-rows.ts';
 import { checkKey } from '../../src/resources/records/checked-body.ts';
 import { parseJsonFields } from '../../src/resources/records/json-fields.ts';
-import { passwordFault } from '../../src/resources/passwords/password-rules.ts';
+import { passwordFault } from '../../src/resources/users/password-rules.ts';
 import { isNamed } from '../../src/resources/records/look-up.ts';
 import { readCookie } from '../../src/admin/web/cookies.ts';
 import { comparisonsOf } from '../../src/admin/list/filters.ts';

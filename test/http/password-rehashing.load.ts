@@ -1,7 +1,7 @@
 import { hash } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
 import { note, user } from '../../src/resources/registry.ts';
-import { CURRENT_COSTS } from '../../src/resources/passwords/password-hashing.ts';
+import { CURRENT_COSTS } from '../../src/resources/users/password-hashing.ts';
 import { logIn } from '../admin/support.ts';
 import { test } from '../hash-costs.ts';
 import { basic, startService, type Answer } from '../support.ts';

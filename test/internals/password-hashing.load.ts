@@ -5,7 +5,7 @@ import { Problem } from '../../src/errors.ts';
 import { createAuthentication, type Authentication } from '../../src/http/auth/authentication.ts';
 import { Unauthorized } from '../../src/http/message/message.ts';
 import { createThrottle } from '../../src/http/auth/login-throttle.ts';
-import { createPasswords, type Passwords } from '../../src/resources/passwords/password-hashing.ts';
+import { createPasswords, type Passwords } from '../../src/resources/users/password-hashing.ts';
 import type { Users } from '../../src/resources/users/users.ts';
 import { describe, test } from '../hash-costs.ts';
 import { basic, cheapHash } from '../support.ts';

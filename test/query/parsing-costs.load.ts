@@ -4,7 +4,7 @@ import { ARRAY_TYPES } from '../../src/db/types/array-types.ts';
 import { COLUMN_TYPES } from '../../src/db/types/column-types.ts';
 import { decodeField } from '../../src/query/parse/grammar.ts';
 import { parseJsonFields, parseJsonFieldsInTurns } from '../../src/resources/records/json-fields.ts';
-import { parseEntries } from '../../src/resources/records/record-entry.ts';
+import { parseLabeledRecords } from '../../src/resources/records/labeled-record.ts';
 import { cpuOf, longestTurnOf } from '../http/expect.ts';
 import { describe, test } from 'node:test';
 
@@ -108,8 +108,8 @@ describe('the cost of a large page of the admin area', () => {
     test(`${name} are parsed in short turns of the event loop`, async () => {
       const fields = '"a":"b\\n",'.repeat(length / 10);
       const page = Array.from({ length: records }, (_, id) => `{"label":"x","labels":{},"record":{${fields}"id":${id}}}`).join(','); // prettier-ignore
-      assert.equal((await parseEntries(page)).at(-1)?.id, String(records - 1));
-      const longest = await longestTurnOf(() => parseEntries(page), 40_000);
+      assert.equal((await parseLabeledRecords(page)).at(-1)?.id, String(records - 1));
+      const longest = await longestTurnOf(() => parseLabeledRecords(page), 40_000);
       assert.ok(longest < 40_000, `${longest} microseconds`);
     });
   }

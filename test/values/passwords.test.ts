@@ -3,7 +3,7 @@ import { hash } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { rowsOf, startWith, users, type WritableService } from '../db/helpers.ts';
-import { createPasswords } from '../../src/resources/passwords/password-hashing.ts';
+import { createPasswords } from '../../src/resources/users/password-hashing.ts';
 import { describe, test } from '../hash-costs.ts';
 import { basic, cheapHash, eventually, type Answer } from '../support.ts';
 import { after, before } from 'node:test';

@@ -4,7 +4,7 @@ import type { RecordPage } from '../../resources/records/api-listing.ts';
 import { hasAddress } from '../../resources/records/checked-body.ts';
 import { joinKey } from '../../db/schema/composite-key.ts';
 import { partsOf, type Column, type Model } from '../../db/schema/model.ts';
-import { LARGE_RECORD, textOfField } from '../../resources/records/record-entry.ts';
+import { LARGE_RECORD, textOfField } from '../../resources/records/labeled-record.ts';
 import {
   indentJson,
   parseJsonFields,

@@ -58,13 +58,13 @@ export async function selectedRecords(
 ): Promise<Html> {
   const { state, ids, selection } = choice;
   const query = state.query.without('page', 'limit').with('limit', String(MAX_LABELS)).toString();
-  const { entries } = await browsing.labels(resource, { ...selection, query });
+  const { records } = await browsing.labels(resource, { ...selection, query });
   const isNarrowed = state.filters.length > 0 || Boolean(state.get('_search'));
   const scope = isNarrowed
     ? 'All records that match the filters and search of the list.'
     : 'All records of the list.';
   const missing = ids && ids.length > count ? ids.length - count : 0;
-  const more = count - entries.length;
+  const more = count - records.length;
   return html`<section class="chosen">
     <h2>${counted(count, 'record')} ${ids ? 'selected' : `of ${resource.title}`}</h2>
     ${!ids && html`<p>${scope}</p>`}
@@ -76,7 +76,7 @@ export async function selectedRecords(
       </p>`
     }
     <ul>
-      ${entries.map(
+      ${records.map(
         ({ id, label }) => html`<li><a href="${links.record(resource.name, id)}">${label}</a></li>`,
       )}
       ${more > 0 && html`<li>and ${grouped(more)} more</li>`}

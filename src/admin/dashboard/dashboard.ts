@@ -2,7 +2,7 @@
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
-import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
+import { textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { changeOf, formerName } from '../history/history-entry.ts';
 import { html, type Content, type Html } from '../web/html.ts';
@@ -94,7 +94,7 @@ async function showGroups(context: AdminContext): Promise<Html> {
 }
 
 /** The labels of the changed records. Deleted records have none, and those that cannot be read in time are left out. */
-const labelsOfChanged = (context: AdminContext, changes: readonly RecordEntry[]): Promise<RecordLabels> =>
+const labelsOfChanged = (context: AdminContext, changes: readonly LabeledRecord[]): Promise<RecordLabels> =>
   labelsFor(
     changes.map(({ fields }) => [
       context.resources.get(textOfField(fields, 'model') ?? ''),
@@ -107,7 +107,7 @@ const labelsOfChanged = (context: AdminContext, changes: readonly RecordEntry[])
   );
 
 /** The changed record, with a link if it exists and the admin area shows it. */
-function changedRecord(context: AdminContext, entry: RecordEntry, labels: RecordLabels): Html {
+function changedRecord(context: AdminContext, entry: LabeledRecord, labels: RecordLabels): Html {
   const change = changeOf(entry, context);
   const { resource, model, record: key } = change;
   const label = labels(resource, key);
@@ -118,7 +118,7 @@ function changedRecord(context: AdminContext, entry: RecordEntry, labels: Record
   return html`${record !== '' && html`${record} `}in ${resource?.title ?? model}`;
 }
 
-function changeRow(context: AdminContext, change: RecordEntry, labels: RecordLabels): Content[] {
+function changeRow(context: AdminContext, change: LabeledRecord, labels: RecordLabels): Content[] {
   const { id, fields } = change;
   const [source = '', action = ''] = [SOURCE_COLUMN, 'action'].map((key) => textOfField(fields, key) ?? '');
   const link = links.record(context.history.name, id);
@@ -130,7 +130,7 @@ function changeRow(context: AdminContext, change: RecordEntry, labels: RecordLab
   ];
 }
 
-async function changeTable(context: AdminContext, changes: readonly RecordEntry[]): Promise<Html> {
+async function changeTable(context: AdminContext, changes: readonly LabeledRecord[]): Promise<Html> {
   const labels = await labelsOfChanged(context, changes);
   const rows = changes.map((change) => changeRow(context, change, labels));
   return html`${table(['When', 'Who', 'Where', 'What'], rows, { labelledBy: 'latest' })}
@@ -141,7 +141,7 @@ async function changeTable(context: AdminContext, changes: readonly RecordEntry[
 async function showLatest(context: AdminContext): Promise<Html> {
   const work = context.browsing.list(context.history, { query: `limit=${LATEST}`, search: '' });
   const page = await loadOptional(context, 'the latest changes', work);
-  const changes = page?.entries ?? [];
+  const changes = page?.records ?? [];
   const body = !page
     ? html`<p class="nothing">The history cannot be read at the moment. See the log for details.</p>`
     : changes.length === 0

@@ -5,7 +5,7 @@ import { BrokenRule, ruleFaults } from '../../resources/records/explain.ts';
 import { addError, Problem, type FieldErrors } from '../../errors.ts';
 import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import type { RecordEntry } from '../../resources/records/record-entry.ts';
+import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { jsonFieldInTurns, type JsonField } from '../../resources/records/json-fields.ts';
 import { byFormField, typedPassword } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
@@ -59,7 +59,7 @@ const isStillEmpty = ({ nullable }: Column, typed: Typed, before: Typed | undefi
   !nullable && typed.text === '' && before?.text === '';
 
 /** The body of a form. It omits unchanged values, because a browser may not return them exactly. */
-export async function bodyOf(typed: TypedValues, stored: RecordEntry | undefined): Promise<FormBody> {
+export async function bodyOf(typed: TypedValues, stored: LabeledRecord | undefined): Promise<FormBody> {
   const body: FormBody = { fields: new Map(), errors: {} };
   const current = stored && storedValues(stored, [...typed.keys()]);
   for (const [column, value] of typed) {

@@ -5,8 +5,8 @@ import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { hasAddress } from '../../resources/records/checked-body.ts';
-import { sizeKey } from '../../query/entries/preview-sql.ts';
-import { keyIn, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
+import { sizeKey } from '../../query/labels/preview-sql.ts';
+import { keyIn, textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { confirmationField, hasPrivilegeColumn, passwordHint } from '../session/password-confirmation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
@@ -36,7 +36,7 @@ import { errorSummary, messagesOf, PASSWORD_LABELS, passwordFields, resourceRow 
 export interface FormPage {
   readonly typed: TypedValues;
   /** The stored record; undefined for a new one. */
-  readonly stored: (RecordEntry & { readonly version: string }) | undefined;
+  readonly stored: (LabeledRecord & { readonly version: string }) | undefined;
   readonly errors?: FieldErrors | undefined;
   /** A message that belongs to no field. */
   readonly notice?: string | undefined;
@@ -61,10 +61,10 @@ function isRequired(column: Column, isNew: boolean, stored: TypedValues | undefi
 }
 
 /** A read-only column. */
-function readOnlyRow(column: Column, entry: RecordEntry, context: AdminContext): Html {
+function readOnlyRow(column: Column, record: LabeledRecord, context: AdminContext): Html {
   const related = relatedOf(column, context);
-  const key = keyIn(entry, column);
-  const shown = shownColumn(entry, column, 2000);
+  const key = keyIn(record, column);
+  const shown = shownColumn(record, column, 2000);
   return html`<div class="field fact">
     <span class="label">${column.title}</span>
     <div class="control">
@@ -74,16 +74,16 @@ function readOnlyRow(column: Column, entry: RecordEntry, context: AdminContext):
 }
 
 /** A column whose value is too long for the form, or was when the form was made. */
-function tooLongRow(column: Column, entry: RecordEntry, { name }: AdminView): Html {
-  const size = textOfField(entry.fields, sizeKey(column));
+function tooLongRow(column: Column, record: LabeledRecord, { name }: AdminView): Html {
+  const size = textOfField(record.fields, sizeKey(column));
   const bytes = size === null ? '' : ` (${grouped(Number(size))} bytes)`;
   return html`<div class="field fact">
     <span class="label">${column.title}</span>
     <div class="control">
-      <span class="value">${shownColumn(entry, column, 300)}</span>
+      <span class="value">${shownColumn(record, column, 300)}</span>
       <p class="hint">
         Too long to edit here${bytes}. Saving keeps the value.
-        <a href="${links.download(name, entry.id)}">Download the record</a>, and change the value through the
+        <a href="${links.download(name, record.id)}">Download the record</a>, and change the value through the
         API or in the database.
       </p>
     </div>
@@ -136,7 +136,7 @@ const saveButtons = ({ may }: AdminView, isNew: boolean): Html =>
 
 /** Hidden fields with the version and a digest of each value, to detect concurrent changes when the form is sent. */
 function originFields(
-  stored: RecordEntry & { readonly version: string },
+  stored: LabeledRecord & { readonly version: string },
   typed: readonly Column[],
   columns: readonly Column[],
   sent: Form | undefined,
@@ -147,7 +147,7 @@ function originFields(
     <input type="hidden" name="_origin" value="${origin}" />`;
 }
 
-function actionsOf(resource: AdminView, stored: RecordEntry, list: string | undefined): Content {
+function actionsOf(resource: AdminView, stored: LabeledRecord, list: string | undefined): Content {
   const part = (which: string): string => links.from(list, links.part(resource.name, stored.id, which));
   const { name, may, passwords, inApi } = resource;
   const access = inApi('');

@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import type { Column } from '../../db/schema/model.ts';
 import type { ElementFacts } from '../../db/types/column-type.ts';
-import { isLongColumn, sizeKey } from '../../query/entries/preview-sql.ts';
-import { textOfColumn, type RecordEntry } from '../../resources/records/record-entry.ts';
+import { isLongColumn, sizeKey } from '../../query/labels/preview-sql.ts';
+import { textOfColumn, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
 import type { Form } from '../web/form-data.ts';
 import { textToArray } from '../web/array-lines.ts';
@@ -121,7 +121,7 @@ export const columnsIn = (form: Form, columns: readonly Column[]): readonly Colu
   columns.filter((column) => !isLongColumn(column) || form.get(column.key) !== undefined);
 
 /** The values of a stored record. Those that are too long for a form are left out. */
-export function storedValues({ fields }: RecordEntry, columns: readonly Column[]): TypedValues {
+export function storedValues({ fields }: LabeledRecord, columns: readonly Column[]): TypedValues {
   const fitting = columns.filter((column) => !fields.has(sizeKey(column)));
   return new Map(
     fitting.map((column) => {

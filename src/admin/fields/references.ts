@@ -4,7 +4,7 @@ import { withBasePath } from '../../http/message/base-path.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
+import { textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { isNamed, type Found, type Named } from '../../resources/records/look-up.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { PASSWORD_FIELDS, type Form } from '../web/form-data.ts';
@@ -46,8 +46,8 @@ async function findRecord(
   key: string,
 ): Promise<Named | undefined> {
   if (key === '') return undefined;
-  const { entries } = await context.browsing.labels(resource, { query: 'limit=1', search: '', ids: [key] });
-  return entries[0];
+  const { records } = await context.browsing.labels(resource, { query: 'limit=1', search: '', ids: [key] });
+  return records[0];
 }
 
 /** Whether a text is exactly the key of a record. `007` is not the key 7; it may be a name. */
@@ -68,13 +68,13 @@ const mayBeKey = ({ model: { primaryKey } }: AdminView, text: string): boolean =
  * with exactly this label, else the only match.
  * @param isExact whether only an exact key or label counts
  */
-function matchAmong({ entries, hasNext }: Found, text: string, isExact: boolean): Named | undefined {
+function matchAmong({ records, hasNext }: Found, text: string, isExact: boolean): Named | undefined {
   if (text.trim() === '' || text.length > LONGEST_WORDS) return undefined;
-  const keyed = entries.find(({ id }) => id === text);
+  const keyed = records.find(({ id }) => id === text);
   if (keyed) return keyed;
-  const [same, other] = entries.filter(isNamed(text));
+  const [same, other] = records.filter(isNamed(text));
   if (same) return other ? undefined : same;
-  return !isExact && !hasNext && entries.length === 1 ? entries[0] : undefined;
+  return !isExact && !hasNext && records.length === 1 ? records[0] : undefined;
 }
 
 /**
@@ -98,7 +98,7 @@ export async function recordMeant(
 export async function withKeys(
   context: AdminContext,
   typed: TypedValues,
-  stored: RecordEntry | undefined,
+  stored: LabeledRecord | undefined,
 ): Promise<TypedValues> {
   const keyOf = async (column: Column, text: string): Promise<string> => {
     const related = relatedOf(column, context);
@@ -127,10 +127,10 @@ export async function referencesOf(
       lists.get(related) ??
       context.browsing
         .labels(related, { query, search: '' })
-        .then(({ entries, hasNext }) =>
+        .then(({ records, hasNext }) =>
           hasNext
             ? undefined
-            : entries
+            : records
                 .toSorted((one, other) => compareLabels(one.label, other.label))
                 .map(({ id, label }) => ({ id, label: shortened(label) })),
         );
@@ -172,7 +172,7 @@ export async function showLookup(
   const typed = (form.get(column.key) ?? '').trim();
   const given = form.get('_find') ?? ((await isRecordKey(context, related, typed)) ? '' : typed);
   const words = given.slice(0, LONGEST_WORDS).toWellFormed();
-  const { entries, hasNext } = await context.browsing.lookUp(related, words, MAX_RESULTS);
+  const { records, hasNext } = await context.browsing.lookUp(related, words, MAX_RESULTS);
   const body = html`<form method="post" class="lookup" action="${withBasePath(context.request.path)}">
     <input type="hidden" name="_csrf" value="${context.csrf}" />
     <input type="hidden" name="_for" value="${column.key}" />
@@ -182,9 +182,9 @@ export async function showLookup(
       <input type="search" id="find" name="_find" value="${words}" autofocus />
       <button class="secondary" name="_lookup" value="${column.key}">Search</button>
     </div>
-    ${entries.length === 0 && html`<p class="empty">No matching records${words !== '' && html` for “${words}”`}.</p>`}
+    ${records.length === 0 && html`<p class="empty">No matching records${words !== '' && html` for “${words}”`}.</p>`}
     <ul class="choices">
-      ${entries.map(
+      ${records.map(
         ({ id, label }) =>
           html`<li>
             <button name="_choose" value="${id}" class="choice">
@@ -216,7 +216,7 @@ export async function showLookup(
 export async function lookUp({ request, browsing, resource }: ResourceContext): Promise<Reply> {
   const search = LinkParameters.parse(request.query).get('_search') ?? '';
   const found = await browsing.lookUp(resource, search, MAX_RESULTS);
-  const records = found.entries.map(({ id, label }) => ({ id, label }));
+  const records = found.records.map(({ id, label }) => ({ id, label }));
   const match = matchAmong(found, search, mayBeKey(resource, search))?.id;
   return {
     status: 200,

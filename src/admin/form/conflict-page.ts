@@ -1,7 +1,7 @@
 // The page for a form whose record has changed since the form was opened.
 import type { Column } from '../../db/schema/model.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { StoredEntry } from '../../resources/records/record-entry.ts';
+import type { StoredRecord } from '../../resources/records/labeled-record.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import {
@@ -24,7 +24,7 @@ import { table } from '../web/widgets.ts';
 
 /** A form whose record has changed since the form was loaded. */
 export interface Conflict {
-  readonly stored: StoredEntry;
+  readonly stored: StoredRecord;
   readonly typed: TypedValues;
   /** The form as it was sent, with digests of the values that it was loaded with. */
   readonly form: Form;

@@ -4,7 +4,7 @@ import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { Operations } from '../../resources/records/operations.ts';
-import type { RecordEntry } from '../../resources/records/record-entry.ts';
+import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
 import type { RecordContext } from '../web/admin-context.ts';
 import { askDeletion, runDeletion, type Deletion } from './confirmed-deletion.ts';
 import { sessionCaller } from '../session/assert-session.ts';
@@ -19,13 +19,13 @@ import { listQuery, redirectDone, redirectFailed } from '../web/admin-request.ts
 const MAX_SHOWN = 300;
 
 /** The record's values in the columns of its list. */
-const facts = (entry: RecordEntry, { list }: AdminView): Html =>
+const facts = (record: LabeledRecord, { list }: AdminView): Html =>
   html`<dl class="facts">
     ${list.map(
       (column) =>
         html`<div>
           <dt>${column.title}</dt>
-          <dd>${shownColumn(entry, column, MAX_SHOWN)}</dd>
+          <dd>${shownColumn(record, column, MAX_SHOWN)}</dd>
         </div>`,
     )}
   </dl>`;
@@ -39,23 +39,23 @@ function deletionOf(context: RecordContext, sent?: Form): Deletion {
     selection: { query: '', search: '', ids: [id] },
 
     async page() {
-      const entry = await context.browsing.preview(resource, id);
-      const record = links.from(list, links.record(name, entry.id));
+      const record = await context.browsing.preview(resource, id);
+      const address = links.from(list, links.record(name, record.id));
       return {
         count: 1,
-        what: shortened(entry.label, 80),
+        what: shortened(record.label, 80),
         crumbs: [
           { text: title, href: links.back(name, list) },
-          { text: shortened(entry.label, 40), href: record },
+          { text: shortened(record.label, 40), href: address },
           { text: 'Delete' },
         ],
-        records: facts(entry, resource),
-        action: links.part(name, entry.id, 'delete'),
+        records: facts(record, resource),
+        action: links.part(name, record.id, 'delete'),
         hidden: html`<input type="hidden" name="_csrf" value="${context.csrf}" />
-          <input type="hidden" name="_version" value="${entry.version}" />
+          <input type="hidden" name="_version" value="${record.version}" />
           ${list !== undefined && html`<input type="hidden" name="_list" value="${list}" />`}`,
         button: 'Delete',
-        back: { text: 'Back to the record', href: record },
+        back: { text: 'Back to the record', href: address },
       };
     },
 

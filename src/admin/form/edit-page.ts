@@ -4,7 +4,7 @@ import { splitKey } from '../../db/schema/composite-key.ts';
 import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import type { RecordEntry, StoredEntry } from '../../resources/records/record-entry.ts';
+import type { LabeledRecord, StoredRecord } from '../../resources/records/labeled-record.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import { sessionCaller } from '../session/assert-session.ts';
 import { confirmCaller, needsConfirmation } from '../session/password-confirmation.ts';
@@ -83,7 +83,7 @@ export async function showRecord(context: RecordContext): Promise<Reply> {
  */
 async function addConfirmation(
   context: ResourceContext,
-  stored: RecordEntry | undefined,
+  stored: LabeledRecord | undefined,
   body: FormBody,
   form: Form,
 ): Promise<{ readonly status?: number }> {
@@ -120,7 +120,7 @@ async function isSaved(context: ResourceContext, conflict: Conflict): Promise<bo
 
 async function update(
   context: ResourceContext,
-  stored: StoredEntry,
+  stored: StoredRecord,
   sent: TypedValues,
   form: Form,
 ): Promise<Reply> {
@@ -178,7 +178,7 @@ function asNew(context: ResourceContext, typed: TypedValues, form: Form, notice?
 }
 
 /** Reads the record of a form; undefined where it no longer exists. */
-async function readStored({ browsing, resource, id }: RecordContext): Promise<StoredEntry | undefined> {
+async function readStored({ browsing, resource, id }: RecordContext): Promise<StoredRecord | undefined> {
   try {
     return await browsing.read(resource, id);
   } catch (error) {

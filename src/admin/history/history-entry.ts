@@ -2,8 +2,8 @@
 import type { Column } from '../../db/schema/model.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
-import { joinLabel } from '../../query/entries/label-sql.ts';
-import { isVisible, textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
+import { joinLabel } from '../../query/labels/label-sql.ts';
+import { isVisible, textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { labelsFor, type RecordLabels } from '../web/record-labels.ts';
@@ -25,7 +25,7 @@ export interface HistoryChange {
 }
 
 /** Reads an entry of the history. */
-export function changeOf({ id, fields }: RecordEntry, { resources }: AdminContext): HistoryChange {
+export function changeOf({ id, fields }: LabeledRecord, { resources }: AdminContext): HistoryChange {
   const text = (key: string): string => textOfField(fields, key) ?? '';
   const name = textOfField(fields, 'user_name');
   const values = (key: string): JsonFields => parseJsonFields(textOfField(fields, key) ?? '{}');

@@ -2,14 +2,14 @@
 import { notFound } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import type { EntryPage } from '../../resources/records/admin-listing.ts';
-import { textOfColumn } from '../../resources/records/record-entry.ts';
+import type { LabeledRecordPage } from '../../resources/records/admin-listing.ts';
+import { textOfColumn } from '../../resources/records/labeled-record.ts';
 import { keyText } from '../../db/schema/composite-key.ts';
 import { parseId } from '../../resources/records/read-record.ts';
 import type { RecordContext } from '../web/admin-context.ts';
 import { editableColumns } from '../fields/form-page.ts';
 import { NO_VALUES } from '../fields/form-values.ts';
-import { sizeKey } from '../../query/entries/preview-sql.ts';
+import { sizeKey } from '../../query/labels/preview-sql.ts';
 import { actionTitle, changeLine, changeView } from './history-view.ts';
 import { changeOf, formerLabel, formerName, loadRecordLabels, type HistoryChange } from './history-entry.ts';
 import { html, type Html, nextTurn } from '../web/html.ts';
@@ -40,7 +40,7 @@ function addAgain(resource: AdminView, { before, action }: HistoryChange): Html 
   return link.length <= LONGEST_LINK && html`<a class="button" href="${link}">Add it again</a>`;
 }
 
-function pager({ query, hasNext }: EntryPage, path: string): Html | false {
+function pager({ query, hasNext }: LabeledRecordPage, path: string): Html | false {
   const { page } = query;
   const linkTo = (number: bigint): string => `${path}?page=${number}`;
   return (
@@ -72,8 +72,8 @@ export async function showHistory(context: RecordContext): Promise<Reply> {
     query: query.toString(),
     search: '',
   });
-  const changes = list.entries.map((entry) => changeOf(entry, context));
-  const [labels, { entries: present }] = await Promise.all([
+  const changes = list.records.map((entry) => changeOf(entry, context));
+  const [labels, { records: present }] = await Promise.all([
     loadRecordLabels(context, changes),
     context.browsing.labels(resource, { query: '', search: '', ids: [id] }),
   ]);

@@ -1,8 +1,8 @@
 // The view of one change: who did what and when, and the values before and after.
 import type { Column } from '../../db/schema/model.ts';
-import { textOfColumn, textOfField } from '../../resources/records/record-entry.ts';
+import { textOfColumn, textOfField } from '../../resources/records/labeled-record.ts';
 import { HISTORY } from '../../resources/definition/system-tables.ts';
-import { sizeKey } from '../../query/entries/preview-sql.ts';
+import { sizeKey } from '../../query/labels/preview-sql.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { columnsOf, type HistoryChange } from './history-entry.ts';

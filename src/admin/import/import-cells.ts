@@ -4,7 +4,7 @@ import { addError, type FieldErrors } from '../../errors.ts';
 import { isFreeText, withoutGuard } from '../../query/csv/csv-rows.ts';
 import type { CsvRow } from '../../query/csv/csv-parser.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import { textOfField } from '../../resources/records/record-entry.ts';
+import { textOfField } from '../../resources/records/labeled-record.ts';
 import {
   jsonFieldInTurns,
   jsonFieldOf,

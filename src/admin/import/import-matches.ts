@@ -17,7 +17,7 @@ import {
   type JsonFields,
 } from '../../resources/records/json-fields.ts';
 import { parseId } from '../../resources/records/read-record.ts';
-import { LARGE_RECORD } from '../../resources/records/record-entry.ts';
+import { LARGE_RECORD } from '../../resources/records/labeled-record.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { cellText } from './import-cells.ts';
 import { isSettable, type FileRow, type ImportFile } from './import-file.ts';

@@ -3,7 +3,7 @@ import type { Column } from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
-import type { RecordEntry } from '../../resources/records/record-entry.ts';
+import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { filterChips } from './filter-chips.ts';
@@ -35,7 +35,7 @@ export const hiddenParameters = ({ list }: LinkParameters): readonly Html[] =>
 function valueInput(
   column: Column,
   keyHint: string,
-  options?: readonly Pick<RecordEntry, 'id' | 'label'>[],
+  options?: readonly Pick<LabeledRecord, 'id' | 'label'>[],
   text = '',
 ): Html {
   const { control } = column.type.input;
@@ -175,31 +175,31 @@ async function offerRecords(
   const { resource } = context;
   const found = await recordMeant(context, related, words);
   if (found) return redirect(filteredBy(found.id));
-  const { entries, hasNext } = await context.browsing.lookUp(related, words, MAX_OFFERED);
+  const { records, hasNext } = await context.browsing.lookUp(related, words, MAX_OFFERED);
   const hidden = hiddenParameters(form.without('_value'));
-  const isShort = form.mayRepeat(entries.length);
+  const isShort = form.mayRepeat(records.length);
   const body = html` <form class="search" role="search" action="${links.action(resource.name, 'filter')}">
       ${hidden}
       <label for="find">Search ${related.title}</label>
       <input type="search" id="find" name="_value" value="${words}" required autofocus />
       <button class="secondary">Search</button>
     </form>
-    <p>${entries.length === 0 ? `No records match “${words}”.` : `Several records match “${words}”:`}</p>
+    <p>${records.length === 0 ? `No records match “${words}”.` : `Several records match “${words}”:`}</p>
     ${
-      entries.length > 0 &&
+      records.length > 0 &&
       isShort &&
       html`<ul class="choices">
-        ${entries.map(({ id, label }) => html`<li><a href="${filteredBy(id)}">${label}</a> <span class="key">${id}</span></li>`)}
+        ${records.map(({ id, label }) => html`<li><a href="${filteredBy(id)}">${label}</a> <span class="key">${id}</span></li>`)}
       </ul>`
     }
     ${
-      entries.length > 0 &&
+      records.length > 0 &&
       !isShort &&
       html`<form class="search" action="${links.action(resource.name, 'filter')}">
         ${hidden}
         <label for="found">${related.title}</label>
         <select name="_value" id="found">
-          ${entries.map(({ id, label }) => html`<option value="${id}">${label} (${id})</option>`)}
+          ${records.map(({ id, label }) => html`<option value="${id}">${label} (${id})</option>`)}
         </select>
         <button class="secondary">Filter</button>
       </form>`

@@ -1,7 +1,7 @@
 // The cells of the history's list, and the choices of its filters.
 import type { Column } from '../../db/schema/model.ts';
 import { SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
-import { textOfField, type RecordEntry } from '../../resources/records/record-entry.ts';
+import { textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import {
   changeOf,
@@ -29,7 +29,7 @@ const MAX_NAMED_COLUMNS = 3;
 export function historyChoices(
   { resources, history }: AdminContext,
   { name }: Column,
-): readonly Pick<RecordEntry, 'id' | 'label'>[] | undefined {
+): readonly Pick<LabeledRecord, 'id' | 'label'>[] | undefined {
   const choices = (texts: Readonly<Record<string, string>>) =>
     Object.entries(texts).map(([id, label]) => ({ id, label }));
   if (name === SOURCE_COLUMN) return choices(SOURCE_LABELS);
@@ -56,8 +56,8 @@ function actionText(change: HistoryChange): string {
  */
 export async function historyCells(
   context: AdminContext,
-  entries: readonly RecordEntry[],
-): Promise<(entry: RecordEntry, column: Column) => Html | string> {
+  entries: readonly LabeledRecord[],
+): Promise<(entry: LabeledRecord, column: Column) => Html | string> {
   const changes = new Map(entries.map((entry) => [entry, changeOf(entry, context)]));
   const labelOf = await loadRecordLabels(context, [...changes.values()], false);
   return (entry, column) => {

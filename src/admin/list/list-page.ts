@@ -3,7 +3,7 @@ import { isKeyless } from '../../db/schema/model.ts';
 import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import type { EntryPage } from '../../resources/records/admin-listing.ts';
+import type { LabeledRecordPage } from '../../resources/records/admin-listing.ts';
 import type { Count } from '../../query/selection.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { dateLinks } from './date-links.ts';
@@ -118,7 +118,7 @@ const PAGE_SIZES = [20, 50, 100];
  * @param counted undefined if counting took too long
  */
 function pager(
-  { query, entries, hasNext }: EntryPage,
+  { query, records, hasNext }: LabeledRecordPage,
   { name }: AdminView,
   parameters: LinkParameters,
   counted: Count | undefined,
@@ -130,15 +130,15 @@ function pager(
   const last = counted && BigInt(Math.max(1, Math.ceil(counted.count / query.limit)));
   const exactLast = counted?.precision === 'exact' ? last : undefined;
   // On an empty page past the end, "Previous" leads to the last page that has records.
-  const previous = entries.length === 0 && last !== undefined && last < page ? last : page - 1n;
+  const previous = records.length === 0 && last !== undefined && last < page ? last : page - 1n;
   return html`<nav class="pager" aria-label="Pages">
     <p>
       ${
-        entries.length === 0
+        records.length === 0
           ? 'No records on this page'
           : counted?.count === 1
             ? '1 record'
-            : html`${grouped(first)}–${grouped(first + entries.length - 1)} of ${total}`
+            : html`${grouped(first)}–${grouped(first + records.length - 1)} of ${total}`
       }
     </p>
     <ul>
@@ -169,7 +169,7 @@ export async function showList(context: ResourceContext): Promise<Reply> {
   const { parameters, errors: parseErrors } = LinkParameters.parseWithErrors(context.request.query);
   const selection = selectionOf(parameters);
   const all = { ...selection, query: parameters.query.without('ordering', 'page', 'limit').toString() };
-  let page: EntryPage | undefined;
+  let page: LabeledRecordPage | undefined;
   let count: Count | undefined;
   let errors = parseErrors;
   try {
@@ -186,7 +186,7 @@ export async function showList(context: ResourceContext): Promise<Reply> {
   const state = parameters.without('_filter', '_old');
   const dates = page && (await dateLinks(context, state, all, count?.precision !== 'exact'));
   const showCell =
-    page && resource === context.history ? await historyCells(context, page.entries) : shownColumn;
+    page && resource === context.history ? await historyCells(context, page.records) : shownColumn;
   const body = html` <div class="tools">
       ${searchForm(resource, state, errors['_search'])}${await filterPanel(context, parameters, errors)}
     </div>
@@ -194,11 +194,11 @@ export async function showList(context: ResourceContext): Promise<Reply> {
     ${
       page
         ? html`${
-            page.entries.length === 0 && page.query.page === 1n
+            page.records.length === 0 && page.query.page === 1n
               ? emptyList(resource, state)
-              : page.entries.length === 0
+              : page.records.length === 0
                 ? html`${pastLastPage(resource, state)} ${pager(page, resource, state, count)}`
-                : html`${recordsTable(context, page.entries, state, showCell)}
+                : html`${recordsTable(context, page.records, state, showCell)}
                   ${!isKeyless(resource.model) && bulkForm(context, state, count)}
                   ${pager(page, resource, state, count)}`
           }

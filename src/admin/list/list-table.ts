@@ -4,7 +4,7 @@ import { isKeyless, type Column } from '../../db/schema/model.ts';
 import { MAX_ORDERINGS } from '../../query/parse/grammar.ts';
 import { labelOrdering } from '../../resources/records/look-up.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import { isVisible, keyIn, type RecordEntry } from '../../resources/records/record-entry.ts';
+import { isVisible, keyIn, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links, type LinkParameters } from '../web/admin-links.ts';
@@ -78,24 +78,24 @@ function heading(
 }
 
 /** Formats the value of a column. */
-type ShowCell = (entry: RecordEntry, column: Column) => Html | string;
+type ShowCell = (record: LabeledRecord, column: Column) => Html | string;
 
 function cell(
-  entry: RecordEntry,
+  record: LabeledRecord,
   column: Column,
   isFirst: boolean,
   { resources, resource }: ResourceContext,
   show: ShowCell,
 ): Html {
-  const shown = show(entry, column);
-  const key = keyIn(entry, column);
+  const shown = show(record, column);
+  const key = keyIn(record, column);
   const isLinked = key !== null && column.references && resources.has(column.references.name);
   // The link must have visible text: an empty value shows the record's label instead.
   const hasText = key !== null && (typeof shown !== 'string' || isVisible(shown));
-  const first = hasText ? shown : shortened(entry.label);
+  const first = hasText ? shown : shortened(record.label);
   const content: Content =
-    isFirst && hasAddress(entry.id)
-      ? html`<a href="${links.record(resource.name, entry.id)}">${first}</a>`
+    isFirst && hasAddress(record.id)
+      ? html`<a href="${links.record(resource.name, record.id)}">${first}</a>`
       : isLinked && column.references && hasAddress(key)
         ? html`<a href="${links.record(column.references.name, key)}">${shown}</a>`
         : shown;
@@ -108,7 +108,7 @@ function cell(
 /** The table of the records on a page. */
 export function recordsTable(
   context: ResourceContext,
-  entries: readonly RecordEntry[],
+  records: readonly LabeledRecord[],
   parameters: LinkParameters,
   show: ShowCell,
 ): Html {
@@ -126,8 +126,8 @@ export function recordsTable(
         </tr>
       </thead>
       <tbody>
-        ${entries.map(
-          (entry) =>
+        ${records.map(
+          (record) =>
             html`<tr>
               ${
                 hasKey &&
@@ -135,13 +135,13 @@ export function recordsTable(
                   <input
                     type="checkbox"
                     name="_id"
-                    value="${fieldOfKey(entry.id)}"
+                    value="${fieldOfKey(record.id)}"
                     form="bulk"
-                    aria-label="Select ${shortened(entry.label, 60)}"
+                    aria-label="Select ${shortened(record.label, 60)}"
                   />
                 </td>`
               }
-              ${list.map((column, index) => cell(entry, column, index === 0, context, show))}
+              ${list.map((column, index) => cell(record, column, index === 0, context, show))}
             </tr>`,
         )}
       </tbody>

@@ -4,13 +4,9 @@ import { errorOf, Problem, type FieldErrors } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';
 import { Unauthorized } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import type { RecordEntry } from '../../resources/records/record-entry.ts';
+import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
-import {
-  minimumLength,
-  passwordFault,
-  type PasswordRules,
-} from '../../resources/passwords/password-rules.ts';
+import { minimumLength, passwordFault, type PasswordRules } from '../../resources/users/password-rules.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
@@ -50,7 +46,7 @@ export function hasPrivilegeColumn(
 }
 
 /** Whether a record may be an admin. If the column is hidden, it counts as one. */
-export function isAdminRecord(context: ResourceContext, { fields }: RecordEntry): boolean {
+export function isAdminRecord(context: ResourceContext, { fields }: LabeledRecord): boolean {
   const columns = userColumns(context);
   if (!columns) return false;
   const admin = columns.admin && fields.get(columns.admin.key);
@@ -64,7 +60,7 @@ export function isAdminRecord(context: ResourceContext, { fields }: RecordEntry)
  */
 export function needsConfirmation(
   context: ResourceContext,
-  stored: RecordEntry | undefined,
+  stored: LabeledRecord | undefined,
   fields: JsonFields,
 ): boolean {
   const columns = userColumns(context);

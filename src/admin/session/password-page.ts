@@ -3,7 +3,7 @@ import type { Column } from '../../db/schema/model.ts';
 import { notFound, Problem, type FieldErrors } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { parseJsonFields } from '../../resources/records/json-fields.ts';
-import type { RecordEntry } from '../../resources/records/record-entry.ts';
+import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
 import {
   confirmCaller,
   isAdminRecord,
@@ -26,7 +26,7 @@ const OVERTAKEN =
   'was not set: the record has changed in the meantime, perhaps because this form was sent twice';
 
 /** Whether the column of this record is the admin's own password. A further password column ends no session. */
-const isOwnPassword = (context: ResourceContext, { id }: RecordEntry, { name }: Column): boolean =>
+const isOwnPassword = (context: ResourceContext, { id }: LabeledRecord, { name }: Column): boolean =>
   isOwnUser(context, id) && name === 'password';
 
 /** Shows the form. It never contains a stored or a typed password. */

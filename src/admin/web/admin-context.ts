@@ -11,7 +11,7 @@ import type { Browsing } from '../../resources/records/admin-listing.ts';
 import type { Bulk } from '../../resources/records/bulk-operations.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import type { Panels } from './panel-data.ts';
-import type { Passwords } from '../../resources/passwords/password-hashing.ts';
+import type { Passwords } from '../../resources/users/password-hashing.ts';
 import type { Caller } from '../../resources/access/resource-view.ts';
 import type { Sessions } from '../../resources/users/sessions.ts';
 import type { UnsavedForms } from './unsaved-form.ts';

@@ -1,8 +1,8 @@
 // Turns values into the texts that people read: numbers, times, booleans, shortened texts, labels.
 import type { Column } from '../../db/schema/model.ts';
 import type { Count } from '../../query/selection.ts';
-import type { RecordEntry } from '../../resources/records/record-entry.ts';
-import { keyIn, textOfColumn } from '../../resources/records/record-entry.ts';
+import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
+import { keyIn, textOfColumn } from '../../resources/records/labeled-record.ts';
 import { linesOf } from './array-lines.ts';
 import { html, type Html } from './html.ts';
 
@@ -94,9 +94,9 @@ export const sourceLabel = (source: string): string => SOURCE_LABELS[source] ?? 
 export const actionLabel = (action: string): string => ACTION_LABELS[action] ?? action;
 
 /** A column of a record for display. A foreign key shows the label of the related record. */
-export function shownColumn(entry: RecordEntry, column: Column, max: number = MAX_SHOWN): Html | string {
-  const text = column.parts ? keyIn(entry, column) : textOfColumn(entry.fields, column);
+export function shownColumn(record: LabeledRecord, column: Column, max: number = MAX_SHOWN): Html | string {
+  const text = column.parts ? keyIn(record, column) : textOfColumn(record.fields, column);
   if (!column.references || text === null) return shownValue(column, text, max);
-  const label = entry.labels[column.key];
+  const label = record.labels[column.key];
   return label ? shortened(label, max) : `#${text}`;
 }

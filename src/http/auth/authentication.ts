@@ -4,7 +4,7 @@ import type { Fragment } from '../../db/fragment.ts';
 import { MAX_PASSWORD } from '../../db/types/password-text.ts';
 import { isClientGone, type Requester } from '../../db/lanes/requester.ts';
 import { Problem } from '../../errors.ts';
-import type { HashTurn, Passwords } from '../../resources/passwords/password-hashing.ts';
+import type { HashTurn, Passwords } from '../../resources/users/password-hashing.ts';
 import type { Caller } from '../../resources/access/resource-view.ts';
 import type { User } from '../../query/statements/user-statements.ts';
 import type { Users } from '../../resources/users/users.ts';

@@ -97,7 +97,7 @@ export const checkSqlKey = (check: Check): string => {
   return `${kind}:${column.key}:${values.map((text) => (typeof text === 'string' ? '' : String(text))).join('+')}`;
 };
 
-/** Whether the column holds the text of this salt and digest: see `saltedDigest` in resources/passwords/password-hashing.ts. */
+/** Whether the column holds the text of this salt and digest: see `saltedDigest` in resources/users/password-hashing.ts. */
 export const matchesDigest = (
   present: Fragment,
   [salt = EMPTY, digest = EMPTY]: readonly (Fragment | undefined)[],

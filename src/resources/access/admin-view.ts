@@ -10,9 +10,9 @@ import {
 } from '../../db/schema/model.ts';
 import type { FieldErrors } from '../../errors.ts';
 import { parseListQuery } from '../../query/parse/grammar.ts';
-import type { Label, LabelPath } from '../../query/entries/label-sql.ts';
+import type { Label, LabelPath } from '../../query/labels/label-sql.ts';
 import { planList } from '../../query/plan.ts';
-import { maskHistory } from './visible-history.ts';
+import { maskHistory } from '../../query/statements/visible-history.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { allowedActions, isGranted } from './privileges.ts';
 import { type AdminAction, type Resource } from '../definition/resource.ts';

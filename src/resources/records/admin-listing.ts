@@ -11,9 +11,9 @@ import {
   estimateStatement,
 } from '../../query/statements/bulk-statements.ts';
 import { hasValuesStatement } from '../../query/statements/conflict-statements.ts';
-import { entry, type EntryContents } from '../../query/entries/entry-sql.ts';
+import { labeledRecord, type LabeledRecordContents } from '../../query/labels/labeled-record-sql.ts';
 import { parseListQuery, type ListQuery } from '../../query/parse/grammar.ts';
-import { cutColumn } from '../../query/entries/masked-history-sql.ts';
+import { cutColumn } from '../../query/statements/visible-history.ts';
 import { mayHideRows, planList, type ListPlan, type Projection } from '../../query/plan.ts';
 import { pageStatement } from '../../query/read.ts';
 import { recordStatement, type MakeRecordStatement } from '../../query/statements/records-by-key.ts';
@@ -23,14 +23,19 @@ import { checkBody } from './checked-body.ts';
 import type { JsonFields } from './json-fields.ts';
 import type { Count, Selection } from '../../query/selection.ts';
 import { createLookUp, LONGEST_NAME, wordsOf, type Found } from './look-up.ts';
-import { parseEntries, parseLargeEntry, type RecordEntry, type StoredEntry } from './record-entry.ts';
+import {
+  parseLabeledRecords,
+  parseLargeRecord,
+  type LabeledRecord,
+  type StoredRecord,
+} from './labeled-record.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { parseId, readRecord } from './read-record.ts';
 import type { Caller } from '../access/resource-view.ts';
 
-export interface EntryPage {
+export interface LabeledRecordPage {
   readonly query: ListQuery;
-  readonly entries: readonly RecordEntry[];
+  readonly records: readonly LabeledRecord[];
   readonly hasNext: boolean;
 }
 
@@ -59,13 +64,13 @@ function memoized<Key, Value>(compute: (key: Key) => Value): (key: Key) => Value
 }
 
 /** SQL that is compiled once per resource and shared by all requests. */
-export function createEntryStatements(resources: AdminViews, { maxBody }: Pick<Settings, 'maxBody'>) {
-  function projectionOf(resource: AdminView, cut: EntryContents['cut']): Projection {
+export function createLabelStatements(resources: AdminViews, { maxBody }: Pick<Settings, 'maxBody'>) {
+  function projectionOf(resource: AdminView, cut: LabeledRecordContents['cut']): Projection {
     const references = namedColumns(resource.model, resource.output).flatMap((column) => {
       const target = column.references && resources.get(column.references.name);
       return target ? [[column, target.label] as const] : [];
     });
-    return entry({
+    return labeledRecord({
       columns: isHistory(resource) ? resource.output.map(cutColumn) : resource.output,
       whole: isHistory(resource) ? HISTORY_WHOLE : [],
       label: resource.label,
@@ -77,7 +82,12 @@ export function createEntryStatements(resources: AdminViews, { maxBody }: Pick<S
   return {
     shown: memoized((resource: AdminView) => projectionOf(resource, { over: CUT_FROM_BYTES })),
     label: memoized(({ label, model }: AdminView) =>
-      entry({ columns: [model.primaryKey], label, labelCharacters: LONGEST_NAME, references: new Map() }),
+      labeledRecord({
+        columns: [model.primaryKey],
+        label,
+        labelCharacters: LONGEST_NAME,
+        references: new Map(),
+      }),
     ),
     recordForForm: memoized((resource: AdminView) =>
       recordStatement(resource.model, projectionOf(resource, forForm)),
@@ -91,7 +101,7 @@ export type Browsing = ReturnType<typeof createBrowsing>;
 export function createBrowsing(
   database: Pick<Database, 'run'>,
   resources: AdminViews,
-  statements: ReturnType<typeof createEntryStatements>,
+  statements: ReturnType<typeof createLabelStatements>,
   { maxPage }: Pick<Settings, 'maxPage'>,
 ) {
   function planOf(resource: AdminView, { query, search, ids }: Selection): [ListQuery, ListPlan] {
@@ -107,9 +117,11 @@ export function createBrowsing(
   }
 
   /** One page of records. @returns undefined if they exceed the byte limit */
-  async function entriesOf(list: ListPlan, columns: Projection, maxBytes: number) {
+  async function recordsOf(list: ListPlan, columns: Projection, maxBytes: number) {
     const { objects, hasMore } = await database.run(pageStatement({ list, columns, maxBytes }), 'read');
-    return objects && { entries: await parseEntries(String(Buffer.concat(objects))), hasNext: hasMore };
+    return (
+      objects && { records: await parseLabeledRecords(String(Buffer.concat(objects))), hasNext: hasMore }
+    );
   }
 
   /** The keys and labels of records. */
@@ -117,7 +129,7 @@ export function createBrowsing(
     const plan = planOf(resource, selection)[1];
     // Only keys of many kilobytes exceed the limit. No one chooses among those.
     return (
-      (await entriesOf(plan, statements.label(resource), LONGEST_LABELS)) ?? { entries: [], hasNext: true }
+      (await recordsOf(plan, statements.label(resource), LONGEST_LABELS)) ?? { records: [], hasNext: true }
     );
   }
 
@@ -131,16 +143,16 @@ export function createBrowsing(
     while (all.length > 0) parts.push(all.splice(0, MAX_IDS_PER_QUERY));
     const query = `limit=${MAX_IDS_PER_QUERY}`;
     const pages = await Promise.all(parts.map((part) => labels(resource, { query, search: '', ids: part })));
-    return new Map(pages.flatMap(({ entries }) => entries.map(({ id, label }) => [id, label] as const)));
+    return new Map(pages.flatMap(({ records }) => records.map(({ id, label }) => [id, label] as const)));
   }
 
   /**
    * One page of records. Long values are cut; in the history, those inside a change.
    * @throws Problem 400 that names each invalid parameter
    */
-  async function list(resource: AdminView, selection: Selection): Promise<EntryPage> {
+  async function list(resource: AdminView, selection: Selection): Promise<LabeledRecordPage> {
     const [query, plan] = planOf(resource, selection);
-    const page = await entriesOf(plan, statements.shown(resource), maxPage);
+    const page = await recordsOf(plan, statements.shown(resource), maxPage);
     if (!page) throw pageTooLarge(maxPage);
     return { query, ...page };
   }
@@ -154,9 +166,13 @@ export function createBrowsing(
     return { count: Math.max(estimate, MAX_COUNTED), precision: 'estimate' };
   }
 
-  async function find(resource: AdminView, id: string, statement: MakeRecordStatement): Promise<StoredEntry> {
+  async function find(
+    resource: AdminView,
+    id: string,
+    statement: MakeRecordStatement,
+  ): Promise<StoredRecord> {
     const { json, version } = await readRecord(database, resource, id, statement);
-    return { ...(await parseLargeEntry(json)), version };
+    return { ...(await parseLargeRecord(json)), version };
   }
 
   return {
@@ -169,11 +185,11 @@ export function createBrowsing(
     count,
 
     /** A record with its long values cut. @throws Problem 404 */
-    preview: (resource: AdminView, id: string): Promise<StoredEntry> =>
+    preview: (resource: AdminView, id: string): Promise<StoredRecord> =>
       find(resource, id, recordStatement(resource.model, statements.shown(resource))),
 
     /** A record for its form: only values too long for a form are cut. @throws Problem 404 */
-    read: (resource: AdminView, id: string): Promise<StoredEntry> =>
+    read: (resource: AdminView, id: string): Promise<StoredRecord> =>
       find(resource, id, statements.recordForForm(resource)),
 
     /**

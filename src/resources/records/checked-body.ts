@@ -9,7 +9,7 @@ import type { Change } from '../../query/statements/write-plan.ts';
 import type { Check } from '../../query/statements/check-statements.ts';
 import { addReferenceChecks } from './reference-checks.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
-import { saltedDigest } from '../passwords/password-hashing.ts';
+import { saltedDigest } from '../users/password-hashing.ts';
 import type { Caller, ResourceView } from '../access/resource-view.ts';
 import { messageOf } from '../../messages.ts';
 

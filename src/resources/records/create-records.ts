@@ -9,7 +9,7 @@ import { existingKeysStatement } from '../../query/statements/check-statements.t
 import { cellOf } from '../../query/statements/value-rows.ts';
 import { compileWrite } from '../../query/statements/write.ts';
 import type { Change, InsertPlan, NewRows, WrittenRecord } from '../../query/statements/write-plan.ts';
-import type { Passwords } from '../passwords/password-hashing.ts';
+import type { Passwords } from '../users/password-hashing.ts';
 import { ReferencesOfMany } from './reference-checks.ts';
 import { CallerChanged, type Caller, type ResourceView } from '../access/resource-view.ts';
 import { checkBody, type CheckedBody } from './checked-body.ts';

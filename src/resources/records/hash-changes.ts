@@ -1,7 +1,7 @@
 // Replaces the new passwords of a write by their hashes.
 import type { Requester } from '../../db/lanes/requester.ts';
 import type { Change } from '../../query/statements/write-plan.ts';
-import { saltedDigest, type Passwords } from '../passwords/password-hashing.ts';
+import { saltedDigest, type Passwords } from '../users/password-hashing.ts';
 import type { ResourceView } from '../access/resource-view.ts';
 
 /** The client that waits for a write. */

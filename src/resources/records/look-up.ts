@@ -1,6 +1,6 @@
 // Finds records by words, for search fields that choose a record.
 import { mayBeNull, type Column } from '../../db/schema/model.ts';
-import type { LabelPath } from '../../query/entries/label-sql.ts';
+import type { LabelPath } from '../../query/labels/label-sql.ts';
 import { fitsBudget } from '../../query/parse/query-budget.ts';
 import { containing, escapePattern, MAX_PATH_KEYS } from '../../query/plan.ts';
 import type { AdminView } from '../access/admin-view.ts';
@@ -16,7 +16,7 @@ export interface Named {
 
 /** The first matches of a search, and whether there are more. */
 export interface Found {
-  readonly entries: readonly Named[];
+  readonly records: readonly Named[];
   readonly hasNext: boolean;
 }
 
@@ -34,7 +34,7 @@ function normalized(text: string): string {
 }
 
 /** A predicate for records whose label equals the name, ignoring case and extra spaces. */
-export function isNamed(name: string): (entry: Pick<Named, 'label'>) => boolean {
+export function isNamed(name: string): (record: Pick<Named, 'label'>) => boolean {
   if (name.length > LONGEST_NAME) return () => false;
   const wanted = normalized(name);
   return ({ label }) => label.length <= LONGEST_NAME && normalized(label) === wanted;
@@ -97,7 +97,7 @@ export function createLookUp({ labels, count }: Reads) {
     const isName = first?.column.type.operators.has('ilike') === true && fitsBudget([name]);
     const pattern = encodeURIComponent(name);
     const isSearch = fitsBudget(wordsOf(words).map(containing));
-    const nothing: Found = { entries: [], hasNext: false };
+    const nothing: Found = { records: [], hasNext: false };
     // One after the other: in a large table each may take seconds, and an admin has few connections.
     const keyed = await labels(resource, { query: 'limit=1', search: '', ids: [words] });
     const named = isName
@@ -106,14 +106,14 @@ export function createLookUp({ labels, count }: Reads) {
     const matches = isSearch
       ? await labels(resource, { query: `${order}limit=${limit}`, search: words })
       : nothing;
-    const found = [...keyed.entries, ...named.entries, ...matches.entries];
+    const found = [...keyed.records, ...named.records, ...matches.records];
     if (found.length === 0) {
       const bare = bareWords(words);
       return bare === '' || bare === words ? matches : lookUp(resource, bare, max);
     }
-    const entries = [...new Map(found.map((one) => [one.id, one])).values()];
-    const same = new Set([...entries.filter(({ id }) => id === words), ...entries.filter(isNamed(words))]);
-    const sorted = [...same, ...entries.filter((one) => !same.has(one))];
-    return { entries: sorted.slice(0, max), hasNext: matches.hasNext || sorted.length > max };
+    const records = [...new Map(found.map((one) => [one.id, one])).values()];
+    const same = new Set([...records.filter(({ id }) => id === words), ...records.filter(isNamed(words))]);
+    const sorted = [...same, ...records.filter((one) => !same.has(one))];
+    return { records: sorted.slice(0, max), hasNext: matches.hasNext || sorted.length > max };
   };
 }

@@ -8,7 +8,7 @@ import { badBody, notFound, Problem, RECORD_BUSY, type FieldErrors } from '../..
 import { checkStatement, isReferenceCheck } from '../../query/statements/check-statements.ts';
 import { compileWrite, notFoundStatement } from '../../query/statements/write.ts';
 import type { FoundRow, WrittenRecord } from '../../query/statements/write-plan.ts';
-import type { Passwords } from '../passwords/password-hashing.ts';
+import type { Passwords } from '../users/password-hashing.ts';
 import { readsExcluded } from './reference-checks.ts';
 import { CallerChanged, type Caller, type ResourceView } from '../access/resource-view.ts';
 import { checkBody, parseField, type CheckedBody, type Writing } from './checked-body.ts';

@@ -1,12 +1,12 @@
 // A record as the admin area shows it: how its JSON from PostgreSQL is parsed, and how its values become text.
 import { setImmediate } from 'node:timers/promises';
 import type { Column } from '../../db/schema/model.ts';
-import { sizeKey } from '../../query/entries/preview-sql.ts';
+import { sizeKey } from '../../query/labels/preview-sql.ts';
 import { parseJsonFields, parseJsonFieldsInTurns, splitValues, type JsonFields } from './json-fields.ts';
 import type { Named } from './look-up.ts';
 
 /** A record with its label and the labels of the records that it refers to. Long values may be cut. */
-export interface RecordEntry extends Named {
+export interface LabeledRecord extends Named {
   /** The label of the related record, by the foreign key's JSON key; null where there is no such record or label. */
   readonly labels: Readonly<Record<string, string | null>>;
   readonly fields: JsonFields;
@@ -14,8 +14,8 @@ export interface RecordEntry extends Named {
   readonly keys: Readonly<Record<string, string | null>>;
 }
 
-/** A record entry with the version of its row. */
-export type StoredEntry = RecordEntry & { readonly version: string };
+/** A labeled record with the version of its row. */
+export type StoredRecord = LabeledRecord & { readonly version: string };
 
 /** The text of a JSON field: a string without its quotes, any other value as its JSON. Null for null and for a missing field. */
 export function textOfField(fields: JsonFields, key: string): string | null {
@@ -37,7 +37,7 @@ export function textOfColumn(fields: JsonFields, column: Column): string | null 
 }
 
 /** The key that a column of a record refers to, or its text. */
-export const keyIn = ({ keys, fields }: RecordEntry, { key }: Column): string | null =>
+export const keyIn = ({ keys, fields }: LabeledRecord, { key }: Column): string | null =>
   keys[key] ?? textOfField(fields, key);
 
 /** Whether a text has a visible character. A link without one could not be seen. */
@@ -47,38 +47,38 @@ export const isVisible = (text: string): boolean =>
 /** Records of this many bytes or more are parsed in steps, so that other requests run in between. */
 export const LARGE_RECORD = 65_536;
 
-/** Parses `{"label":…,"labels":{…},"record":{…}}`, as `entry` in query/entries/entry-sql.ts selects it. */
-export function parseEntry(source: string): RecordEntry {
+/** Parses `{"label":…,"labels":{…},"record":{…}}`, as `labeledRecord` in query/labels/labeled-record-sql.ts selects it. */
+export function parseLabeledRecord(source: string): LabeledRecord {
   const parts = parseJsonFields(source);
-  return entryOf(parts, parseJsonFields(parts.get('record')?.source ?? '{}'));
+  return labeledRecordOf(parts, parseJsonFields(parts.get('record')?.source ?? '{}'));
 }
 
-/** Parses like `parseEntry`, and lets other requests run between the steps of a large record. */
-export async function parseLargeEntry(bytes: Buffer): Promise<RecordEntry> {
-  if (bytes.length < LARGE_RECORD) return parseEntry(bytes.toString());
+/** Parses like `parseLabeledRecord`, and lets other requests run between the steps of a large record. */
+export async function parseLargeRecord(bytes: Buffer): Promise<LabeledRecord> {
+  if (bytes.length < LARGE_RECORD) return parseLabeledRecord(bytes.toString());
   const source = bytes.toString();
   await setImmediate();
   const parts = await parseJsonFieldsInTurns(source);
   const fields = await parseJsonFieldsInTurns(parts.get('record')?.source ?? '{}');
   await setImmediate();
-  return entryOf(parts, fields);
+  return labeledRecordOf(parts, fields);
 }
 
-/** Parses the entries of a page. Lets other requests run in between, also when many small records are large together. */
-export async function parseEntries(sources: string): Promise<RecordEntry[]> {
-  const entries: RecordEntry[] = [];
+/** Parses the records of a page. Lets other requests run in between, also when many small records are large together. */
+export async function parseLabeledRecords(sources: string): Promise<LabeledRecord[]> {
+  const records: LabeledRecord[] = [];
   let parsed = 0;
   for (const source of splitValues(sources)) {
-    entries.push(parseEntry(source));
+    records.push(parseLabeledRecord(source));
     parsed += source.length;
     if (parsed < LARGE_RECORD) continue;
     await setImmediate();
     parsed = 0;
   }
-  return entries;
+  return records;
 }
 
-function entryOf(parts: JsonFields, fields: JsonFields): RecordEntry {
+function labeledRecordOf(parts: JsonFields, fields: JsonFields): LabeledRecord {
   const id = textOfField(fields, 'id') ?? '';
   const label = parts.get('label')?.value;
   const labels = JSON.parse(parts.get('labels')?.source ?? '{}') as Record<string, string | null> | null;

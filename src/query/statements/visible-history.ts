@@ -1,10 +1,10 @@
-// The history without what is hidden now, as a relation that reads use instead of the table.
+// The history with only what the admin area shows now, as a relation that reads use instead of the table.
 import { EMPTY, identifier, join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { allRows } from '../source.ts';
 
 /** What the history shows of one model's changes, by JSON key: the value, or only that a password changed. */
-export type ShownKeys = Readonly<Record<string, 'value' | 'password'>>;
+type ShownKeys = Readonly<Record<string, 'value' | 'password'>>;
 
 /** The alias of the history's table. */
 const ROW = 'h';
@@ -39,7 +39,7 @@ const CUT_FIELDS: Readonly<Record<string, string>> = {
   after: 'vitrine cut after',
 };
 
-/** A column of the history for pages: with long values cut and their sizes added, as in `preview-sql.ts`. */
+/** A column of the history for pages: with long values cut and their sizes added, as in `labels/preview-sql.ts`. */
 export function cutColumn(column: Column): Column {
   const field = CUT_FIELDS[column.name];
   return field === undefined ? column : { ...column, field };
@@ -84,11 +84,7 @@ function maskedObject(field: Fragment, passwordPlaceholder: Fragment, shownValue
  * @param shown the visible keys by model; for other models the record's key is hidden too
  * @param only restricts the relation to one of these models, so that an index finds the changes of a record
  */
-export function maskedHistory(
-  history: Model,
-  shown: Readonly<Record<string, ShownKeys>>,
-  only?: string,
-): Fragment {
+function maskedHistory(history: Model, shown: Readonly<Record<string, ShownKeys>>, only?: string): Fragment {
   const fieldOf = (field: string): Fragment => sql`${raw(ROW)}.${identifier(field)}`;
   const columns = [history.primaryKey, ...history.columns].flatMap(({ name, field }) => {
     const bare = fieldOf(field);
@@ -110,3 +106,50 @@ export function maskedHistory(
   // Reading one record also selects the version of its row.
   return sql`(select ${join(columns, ', ')}, ${raw(`${ROW}.xmin`)} from ${allRows(history, ROW)} cross join (select ${literal(JSON.stringify(shown))}::jsonb as shown) v${where})`;
 }
+
+/** The parts of an admin resource that decide what its history shows. */
+interface ShownResource {
+  readonly name: string;
+  readonly model: Model;
+  readonly output: readonly Column[];
+  readonly passwords: readonly Column[];
+}
+
+/** The JSON keys that the history shows of a resource: those of the columns that the admin area shows now. */
+function shownKeys({ output, passwords }: ShownResource): ShownKeys {
+  return Object.fromEntries([
+    ...output.map(({ key }) => [key, 'value'] as const),
+    ...passwords.map(({ key }) => [key, 'password'] as const),
+  ]);
+}
+
+const withRelation = <T extends ShownResource>(history: T, relation: Fragment): T => ({
+  ...history,
+  model: { ...history.model, relation },
+});
+
+/**
+ * The history with only the values that the admin area shows now. It may have recorded more before.
+ * @param history the resource of the history's table
+ * @param hidden the models that the admin area does not show. Of their records the history shows only keys that the database
+ * generates. Any other key is data, so the history hides it.
+ */
+export function maskHistory<T extends ShownResource>(
+  history: T,
+  resources: readonly ShownResource[],
+  hidden: readonly Model[],
+): T {
+  const withGeneratedKeys = hidden.filter(({ primaryKey: { hasDefault, parts } }) => hasDefault && !parts);
+  const shown = [
+    ...withGeneratedKeys.map(({ name }) => [name, {}] as const),
+    ...resources.map((resource) => [resource.name, shownKeys(resource)] as const),
+  ];
+  return withRelation(history, maskedHistory(history.model, Object.fromEntries(shown)));
+}
+
+/** The history of one resource, with only the values that the admin area shows now. */
+export const historyOf = <T extends ShownResource>(history: T, resource: ShownResource): T =>
+  withRelation(
+    history,
+    maskedHistory(history.model, { [resource.name]: shownKeys(resource) }, resource.name),
+  );

@@ -1,4 +1,4 @@
-// SQL of entries: records as people read them, with their labels and those of related records.
+// SQL of labeled records: records as people read them, with their labels and those of related records.
 import { join, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { output, reference, type Column } from '../../db/schema/model.ts';
 import { labelSql, type Label } from './label-sql.ts';
@@ -7,8 +7,8 @@ import { joinsSql } from '../read.ts';
 import { cutForForm, cutOver, cutRecord, isLongColumn } from './preview-sql.ts';
 import { recordJson } from '../statements/record-json.ts';
 
-/** What an entry contains. An entry is a record for people: its label, its columns, and the labels of related records. */
-export interface EntryContents {
+/** What a labeled record contains: its label, its columns, and the labels of related records. */
+export interface LabeledRecordContents {
   readonly columns: readonly Column[];
   readonly label: Label;
   /** Maximum characters of the label; `MAX_LABEL` when absent. */
@@ -37,14 +37,14 @@ const relatedKey = (column: Column): Fragment =>
   sql`${raw(`'"${column.key}":'`)}, coalesce(to_json(${output(ROOT, column)})::text, 'null')`;
 
 /** `{"label":"…","labels":{"user_id":"…"},"record":{…}}` for each row; with foreign keys of several columns also `keys`. */
-export function entry({
+export function labeledRecord({
   columns,
   label,
   labelCharacters,
   references,
   cut,
   whole = [],
-}: EntryContents): Projection {
+}: LabeledRecordContents): Projection {
   const joins = new Joins('l');
   const ownLabel = sql`to_json(${labelSql(ROOT, label, joins, labelCharacters ?? MAX_LABEL)})::text`;
   const labels = [...references].map(
