@@ -19,7 +19,7 @@ import { sentPosition } from './http/message/write-position.ts';
 import type { Logger } from './http/observability/logger.ts';
 import { createMetrics, type Metrics } from './http/observability/metrics.ts';
 import { createLoadLimits } from './http/load/load-limits.ts';
-import type { Site } from './http/api/site.ts';
+import type { Site } from './http/api/dispatch.ts';
 import { createSqlCache } from './db/sql-cache.ts';
 import { checkRegistry } from './resources/check/check-registry.ts';
 import { createCursorTokens } from './query/cursor.ts';

@@ -2,7 +2,7 @@
 import { hasSeveralColumns } from '../db/schema/composite-key.ts';
 import { isKeyless } from '../db/schema/model.ts';
 import { notFound } from '../errors.ts';
-import { keyOfSegment } from '../http/message/key-segment.ts';
+import { decodeSegment } from '../http/message/key-segment.ts';
 import type { Reply } from '../http/message/message.ts';
 import type { AdminView, AdminViews } from '../resources/access/admin-view.ts';
 import {
@@ -16,6 +16,8 @@ import {
 } from './pages.ts';
 import type { AdminContext } from './web/admin-context.ts';
 import type { Form } from './web/form-data.ts';
+
+const NO_PAGE = 'There is no such page.';
 
 /** A page of one resource. */
 export type AdminResourceRoute =
@@ -60,15 +62,8 @@ function pageNamed<Name extends string>(
   unnamed: Name,
 ): Name {
   const found = (Object.keys(pages) as Name[]).find((page) => page === name && page !== unnamed);
-  if (found === undefined) throw notFound('There is no such page.');
+  if (found === undefined) throw notFound(NO_PAGE);
   return found;
-}
-
-/** @throws Problem 404 for invalid percent-encoding */
-function decodeSegment(segment: string, isComposite = false): string {
-  const text = keyOfSegment(segment, isComposite);
-  if (text === undefined) throw notFound('There is no such page.');
-  return text;
 }
 
 /**
@@ -79,15 +74,15 @@ function decodeSegment(segment: string, isComposite = false): string {
 export function findAdminRoute(path: string, resources: AdminViews): AdminRoute {
   const segments = path.replace(/\/$/, '').split('/').slice(2);
   const [first, second, third, ...rest] = segments;
-  if (rest.length > 0 || (second === '' && third !== undefined)) throw notFound('There is no such page.');
+  if (rest.length > 0 || (second === '' && third !== undefined)) throw notFound(NO_PAGE);
   if (first === undefined || first === '') return { page: 'dashboard' };
   if (first === '-' && third === undefined) return { page: pageNamed(GENERAL_PAGES, second, 'dashboard') };
-  const resource = resources.get(decodeSegment(first));
-  if (!resource) throw notFound('There is no such page.');
+  const resource = resources.get(decodeSegment(first, false, NO_PAGE));
+  if (!resource) throw notFound(NO_PAGE);
   if (second === undefined) return { page: 'list', resource };
   if (second === '-') return { page: pageNamed(LIST_PAGES, third, 'list'), resource };
-  if (isKeyless(resource.model)) throw notFound('There is no such page.');
-  const id = decodeSegment(second, hasSeveralColumns(resource.model.primaryKey));
+  if (isKeyless(resource.model)) throw notFound(NO_PAGE);
+  const id = decodeSegment(second, hasSeveralColumns(resource.model.primaryKey), NO_PAGE);
   return { page: third === undefined ? 'record' : pageNamed(RECORD_PAGES, third, 'record'), resource, id };
 }
 

@@ -1,6 +1,5 @@
 // `vitrine check`: reports errors and warnings without starting the service.
 import { readSettings, withoutFileValues, type Settings } from '../config.ts';
-import type { Database } from '../db/connection/database.ts';
 import { tableOf } from '../db/schema/model-definition.ts';
 import { quotedTable } from '../db/fragment.ts';
 import { databaseInfoStatement } from '../db/schema/relations.ts';
@@ -14,11 +13,39 @@ import { addressWarnings, constraintWarnings, warningsOfEngine } from '../resour
 import { ADMIN } from '../resources/access/access.ts';
 import { hasLogins } from '../resources/access/resource-view.ts';
 import { accessMatrix, printMatrix, type ResourceAccess } from './check/access-matrix.ts';
-import { checkReadAddresses } from './check/read-addresses.ts';
 import { checkViewKeys } from './check/view-keys.ts';
 import { warningsOf, type Warning } from './check/risk-warnings.ts';
 import { refuseArguments, parse, print, printMessage, withSettingsDatabase, type Io } from './command.ts';
 import { loadResources } from './running-service.ts';
+import { randomBytes } from 'node:crypto';
+import type { Database } from '../db/connection/database.ts';
+import { openReplicas } from '../db/replicas/replicas.ts';
+
+/**
+ * @param primary the database of DATABASE_URL
+ * @returns the error that would stop a start. A server that cannot be reached does not stop it.
+ */
+export async function checkReadAddresses(
+  primary: Database,
+  { databaseReadUrl, maxLag, slowTimeout }: Settings,
+): Promise<StartError | undefined> {
+  try {
+    const replicas = await openReplicas({
+      urls: databaseReadUrl,
+      maxLag,
+      slowTimeout: slowTimeout * 1000,
+      primary,
+      secret: randomBytes(32), // there are no writes whose positions it would sign
+      report: () => undefined,
+    });
+    await replicas.close();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error;
+    const faults = error.faults.map((fault) => `DATABASE_READ_URL: ${fault}`);
+    return new StartError(error.message, faults);
+  }
+}
 
 const HELP = `
 Usage: vitrine check [--matrix | --json] [--strict]

@@ -3,7 +3,7 @@ import { STATUS_CODES } from 'node:http';
 import { hasSeveralColumns } from '../../db/schema/composite-key.ts';
 import { namedColumns } from '../../db/schema/model.ts';
 import type { ApiRequest, Reply } from '../../http/message/message.ts';
-import type { ApiPages } from '../../http/api/api-pages.ts';
+import type { ApiPages } from '../../http/api/api-reads.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import { keyOfSegment } from '../../http/message/key-segment.ts';
 import { pageLinks } from '../../http/api/page-links.ts';

@@ -8,6 +8,7 @@ import {
   type Counting,
   type Listing,
   type RecordPage,
+  csvHead,
 } from '../../resources/records/api-listing.ts';
 import { readRecord } from '../../resources/records/read-record.ts';
 import { NO_CHUNKS } from '../../resources/records/record-export.ts';
@@ -15,14 +16,43 @@ import { accessOf, isOpen, meets } from '../../resources/access/access.ts';
 import type { ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
 import { entityTag, noneMatchLists } from '../message/entity-tag.ts';
 import { withBasePath } from '../message/base-path.ts';
-import { joinBody, json, lengthOf, type ApiRequest, type Reply, type WholeBody } from '../message/message.ts';
+import {
+  joinBody,
+  json,
+  lengthOf,
+  type ApiRequest,
+  type Reply,
+  type WholeBody,
+  type Area,
+} from '../message/message.ts';
 import { preference } from '../message/preferences.ts';
-import type { ApiPages } from './api-pages.ts';
 import { assertNoParameters, OPENAPI_PATH } from './api-routes.ts';
-import { csvReply, streamReply } from './csv-and-stream-replies.ts';
-import { COLLECTION_FORMATS, negotiate, notAcceptable, RECORD_FORMATS, type Format } from './negotiation.ts';
-import { pageLinks } from './page-links.ts';
+import {
+  COLLECTION_FORMATS,
+  negotiate,
+  notAcceptable,
+  RECORD_FORMATS,
+  type Format,
+  MEDIA_TYPES,
+} from './negotiation.ts';
+import { pageLinks, linkHeader } from './page-links.ts';
 import { messageOf } from '../../messages.ts';
+
+/** HTML pages of the API for browsers. Access is checked before a page is made. */
+export interface ApiPages extends Pick<Area, 'problem'> {
+  readonly home: () => Reply;
+  /** @param json the list of resources */
+  readonly index: (request: ApiRequest, json: string) => Reply;
+  readonly collection: (request: ApiRequest, resource: ResourceView, page: RecordPage) => Promise<Reply>;
+  readonly record: (request: ApiRequest, resource: ResourceView, record: Buffer) => Promise<Reply>;
+  /** A static file of the pages. @throws Problem 404 */
+  readonly asset: (path: string) => Reply;
+  /**
+   * Whether a path is that of a file of these pages or of the admin area. Such files are served under overload, and RATE_LIMIT
+   * does not count them: they cost little, and a page that was served is unusable without them.
+   */
+  readonly isAsset: (path: string) => boolean;
+}
 
 export interface ApiReadOptions {
   readonly resources: ResourceViews;
@@ -182,3 +212,32 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     },
   };
 }
+
+const CSV_TYPE = `${MEDIA_TYPES.csv}; charset=utf-8; header=present`;
+
+/** A page as CSV. CSV has no place for `meta`, so a `Link` header names the next and previous pages. */
+export function csvReply(
+  resource: ResourceView,
+  page: RecordPage,
+  extra: Readonly<Record<string, string>>,
+): Reply {
+  return {
+    status: 200,
+    headers: {
+      'Content-Type': CSV_TYPE,
+      ...linkHeader(pageLinks(resource, page)),
+      ...extra,
+    },
+    body: joinBody([Buffer.from(csvHead(resource)), ...page.objects]),
+  };
+}
+
+/** All records as newline-delimited JSON or CSV, sent while they are read from the database. */
+export const streamReply = (format: 'ndjson' | 'csv', lines: AsyncIterable<Buffer>): Reply => ({
+  status: 200,
+  headers:
+    format === 'csv'
+      ? { 'Content-Type': CSV_TYPE, 'Preference-Applied': 'paging=none' }
+      : { 'Content-Type': MEDIA_TYPES.ndjson },
+  body: lines,
+});

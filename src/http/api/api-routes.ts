@@ -4,7 +4,7 @@ import { isKeyless } from '../../db/schema/model.ts';
 import { addError, badQuery, notFound, Problem, unavailable, type FieldErrors } from '../../errors.ts';
 import { parseParameters } from '../../query/parse/grammar.ts';
 import type { Method } from '../../resources/definition/resource.ts';
-import { keyOfSegment } from '../message/key-segment.ts';
+import { decodeSegment } from '../message/key-segment.ts';
 import { Unauthorized } from '../message/message.ts';
 import { isOpen } from '../../resources/access/access.ts';
 import type { ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
@@ -70,13 +70,6 @@ export const allowOf = (route: Route): string =>
 export const ADMIN_METHODS = 'GET, HEAD, POST, OPTIONS';
 
 export const STARTING = unavailable(messageOf('starting'));
-
-/** @throws Problem 404 for invalid percent-encoding */
-function decodeSegment(segment: string, isComposite = false): string {
-  const text = keyOfSegment(segment, isComposite);
-  if (text === undefined) throw notFound();
-  return text;
-}
 
 /**
  * Resolves a path, with or without a trailing slash.

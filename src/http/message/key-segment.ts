@@ -1,4 +1,5 @@
 // Record keys as segments of URL paths.
+import { notFound } from '../../errors.ts';
 
 /** A key as a segment. A comma stays as it is where nothing else is encoded, so that `12,34` is legible. */
 export function keySegment(id: string): string {
@@ -19,4 +20,11 @@ export function keyOfSegment(segment: string, isComposite: boolean): string | un
   } catch {
     return undefined;
   }
+}
+
+/** The text of a percent-encoded segment. @throws Problem 404 with this detail for invalid percent-encoding */
+export function decodeSegment(segment: string, isComposite = false, detail?: string): string {
+  const text = keyOfSegment(segment, isComposite);
+  if (text === undefined) throw notFound(detail);
+  return text;
 }

@@ -20,7 +20,7 @@ import {
 } from '../message/message.ts';
 import { wantsHtml } from '../api/negotiation.ts';
 import { ADMIN_METHODS, allowOf, findRoute, methodNotAllowed, STARTING } from '../api/api-routes.ts';
-import type { Site } from '../api/site.ts';
+import type { Site } from '../api/dispatch.ts';
 import { isAdminPath } from '../message/request-head.ts';
 
 /** Characters of the calls in the log line: endless recursion makes thousands of them. */

@@ -24,7 +24,7 @@ import type { RateLimit } from '../load/rate-limit.ts';
 import { isNegotiated } from '../api/negotiation.ts';
 import { joinChunks } from '../message/request-body.ts';
 import { send } from './send-response.ts';
-import type { Site } from '../api/site.ts';
+import type { Site } from '../api/dispatch.ts';
 import {
   assertUnambiguous,
   hasTooManyHeaders,

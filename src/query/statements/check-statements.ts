@@ -15,7 +15,7 @@ import {
 import { source } from '../source.ts';
 import { jsonText } from '../../db/types/column-type-parts.ts';
 import { cast } from '../../db/types/column-types.ts';
-import { cellAlias, cellOf, rowsSql } from './value-rows.ts';
+import { cellAlias, cellOf, valueRows } from './value-rows.ts';
 import type { Message } from '../../messages.ts';
 
 /** A check that only the database can make. The statement that writes makes it too. */
@@ -249,7 +249,7 @@ export function existingSql({ foreignKey, keys }: WantedKeys, cells: readonly Fr
   const values = isOne ? cells : wantedValues(cells);
   const isStored = isStoredSql(references, partsOf(references.primaryKey), values, partsOf(foreignKey));
   if (isOne) return sql`array[${isStored}]`;
-  return sql`array(select ${isStored} from ${rowsSql('wanted', cells, keys.length)} order by position)`;
+  return sql`array(select ${isStored} from ${valueRows('wanted', cells, keys.length)} order by position)`;
 }
 
 /** Asks which of the keys exist. @returns for each foreign key the answers in the order of its keys */
@@ -273,7 +273,7 @@ export function duplicatesStatement(
   const values = wantedValues(columns);
   const cells = columns.map((column, index) => cast(values[index] ?? EMPTY, column));
   const occurrence = sql`row_number() over (partition by ${join(cells, ', ')} order by position)`;
-  const wanted = sql`(select wanted.*, ${occurrence} as n from ${rowsSql('wanted', cellsOf(columns, rows), rows.length)}) wanted`;
+  const wanted = sql`(select wanted.*, ${occurrence} as n from ${valueRows('wanted', cellsOf(columns, rows), rows.length)}) wanted`;
   return createStatement(
     sql`select array(select n > 1 or ${isStoredSql(model, columns, values)} from ${wanted} order by position)`,
     oneCell(booleans),

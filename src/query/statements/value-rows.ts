@@ -12,7 +12,7 @@ export const cellAlias = (index: number): Fragment => raw(`v${index}`);
  * An item of FROM: rows of texts, and their `position`. PostgreSQL reads one row faster without arrays.
  * @param cells the values of each column, see `cellOf`. Several rows need at least one column
  */
-export function rowsSql(alias: string, cells: readonly Fragment[], size: number): Fragment {
+export function valueRows(alias: string, cells: readonly Fragment[], size: number): Fragment {
   if (size === 1) {
     const named = cells.map((cell, index) => sql`${cell} as ${cellAlias(index)}, `);
     return sql`(select ${join(named, '')}1 as position) ${raw(alias)}`;

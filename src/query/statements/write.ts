@@ -52,7 +52,7 @@ import {
 } from './history-sql.ts';
 import { recordJson, rowVersion } from './record-json.ts';
 import { readBackOf, type WrittenCells } from './read-back.ts';
-import { cellAlias, cellOf, rowsSql } from './value-rows.ts';
+import { cellAlias, cellOf, valueRows } from './value-rows.ts';
 import type {
   Author,
   Change,
@@ -144,7 +144,7 @@ function readInserted({ rows, references }: InsertPlan): Statement<Inserted>['de
 
 /** An insertion with its values as parameters. */
 interface BoundInsert extends Pick<NewRows, 'columns' | 'groups'> {
-  /** The values, see `rowsSql`. */
+  /** The values, see `valueRows`. */
   readonly cells: readonly Fragment[];
   /** The number of records. */
   readonly size: number;
@@ -207,7 +207,7 @@ function insertSql(target: WriteTarget, insert: BoundInsert, isWhole: boolean): 
   const group = cellAlias(columns.length);
   const ofGroup = isOneGroup ? EMPTY : sql`rows.${group}::int4 as ${group}, `;
   const row = join(values, '');
-  const source = rowsSql('rows', cells, size);
+  const source = valueRows('rows', cells, size);
   const given = sql`${NEW_ROWS} as materialized (select ${row}${ofGroup}rows.position from ${source}), `;
   const conditions = [
     raw('true'),
