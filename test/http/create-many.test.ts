@@ -7,6 +7,8 @@ import { startService, type Answer, type TestService } from '../support.ts';
 import { after, before, describe, test } from 'node:test';
 
 const DEFAULTS = [...'abcdefghij'];
+const withDefaults = (names: readonly string[]): Resource['columns'] =>
+  Object.fromEntries(names.map((name) => [name, { type: 'string', default: 'x' }]));
 
 const RESOURCES: Resource[] = [
   user,
@@ -52,8 +54,15 @@ const RESOURCES: Resource[] = [
   },
   {
     model: 'varied',
-    columns: Object.fromEntries(DEFAULTS.map((name) => [name, { type: 'string', default: 'x' }])),
+    primaryKey: { type: 'string' },
+    columns: { ...withDefaults(DEFAULTS), parent: { type: 'foreignKey', references: 'varied', null: true } },
     access: 'user',
+  },
+  {
+    model: 'wide',
+    columns: withDefaults([...DEFAULTS, ...Array.from({ length: 189 }, (_, index) => `w${index}`)]),
+    access: 'user',
+    history: true,
   },
 ];
 
@@ -70,6 +79,11 @@ before(async () => {
   await service.addUser('root', { admin: true });
   await service.addUser('bob');
   await service.sql`insert into secret (text) values ('x')`;
+  await service.sql`alter table varied add check (a <> 'refused')`;
+  await service.sql`
+    create function cancel_varied() returns trigger language plpgsql as
+    $$ begin if new.a = 'canceled' then return null; end if; return new; end $$`.simple();
+  await service.sql`create trigger cancel before insert on varied for each row execute function cancel_varied()`.simple();
 });
 after(() => service.close());
 
@@ -229,18 +243,75 @@ describe('a POST with an array', () => {
     await service.sql`alter table bare drop constraint computed`;
   });
 
-  test('may have at most 32 different sets of fields', async () => {
-    const sets = Array.from({ length: 33 }, (_, bits) =>
-      Object.fromEntries(DEFAULTS.filter((_name, bit) => (bits >> bit) % 2 === 1).map((name) => [name, 'y'])),
+  /** Different sets of fields, by the bits of their positions. */
+  const setsOf = (size: number): Record<string, string>[] =>
+    Array.from({ length: size }, (_, position) =>
+      Object.fromEntries(
+        DEFAULTS.filter((_name, bit) => (position >> bit) % 2 === 1).map((key) => [key, 'y']),
+      ),
     );
-    const created = await post('varied', sets.slice(0, 32));
-    assert.equal(created.status, 201);
+
+  test('creates records with 1,000 different sets of fields in a table of 200 columns', async () => {
+    const sent = setsOf(1_000).map((set, index) => ({ ...set, [`w${index % 189}`]: String(index) }));
+    const { status, json, text } = await post('wide', sent);
+    assert.equal(status, 201, text);
+    assert.equal(json.length, 1_000);
+    for (const [index, record] of (json as Record<string, unknown>[]).entries())
+      for (const key of [...DEFAULTS, `w${index % 189}`, `w${(index + 1) % 189}`])
+        assert.equal(record[key], sent[index]?.[key] ?? 'x');
+    const entries = await service.sql`
+      select record, user_name from vitrine_history where model = 'wide' order by id`;
     assert.deepEqual(
-      created.json.map((record: Record<string, unknown>) => DEFAULTS.map((name) => record[name])),
-      sets.slice(0, 32).map((set) => DEFAULTS.map((name) => set[name] ?? 'x')),
+      entries.map(({ record, user_name }) => [record, user_name]),
+      json.map(({ id }: { id: number }) => [String(id), 'ada']),
     );
-    const { status, json } = await post('varied', sets);
-    assert.deepEqual([status, json.detail], [400, 'The records have more than 32 different sets of fields.']);
+    const keys = await post('wide', sent.slice(0, 40), { Prefer: 'return=minimal' });
+    assert.deepEqual(
+      keys.json,
+      Array.from({ length: 40 }, (_, index) => Number(json[999].id) + 1 + index),
+    );
+  });
+
+  describe('with more than 32 different sets of fields', () => {
+    const set = [...setsOf(1_000)].reverse();
+    const sent = set.map((one, index) => ({ id: String(index), ...one }));
+    const replaced = (position: number, body: Record<string, unknown>): unknown[] =>
+      sent.map((one, index) => (index === position ? { ...one, ...body } : one));
+
+    for (const [name, body, status, errors] of [
+      ['an invalid field', { nosuch: 1 }, 400, { '999.nosuch': ['there is no such field'] }],
+      ['a reference to nothing', { parent: 'none' }, 400, { '999.parent': ['there is no such record'] }],
+      ['a duplicate of another record', { id: '0' }, 409, { '999.id': ['another record has this value'] }],
+    ] as const)
+      test(`names the position of ${name} in the last record, and writes nothing`, async () => {
+        const answer = await post('varied', replaced(999, body));
+        assert.deepEqual([answer.status, answer.json.errors], [status, errors]);
+        assert.equal(await count('varied'), 0);
+      });
+
+    test('writes nothing when a rule or a trigger of the database refuses the last record', async () => {
+      assert.equal((await post('varied', replaced(999, { a: 'refused' }))).status, 400);
+      assert.equal((await post('varied', replaced(999, { a: 'canceled' }))).status, 409);
+      assert.equal(await count('varied'), 0);
+    });
+
+    test('writes nothing when the credentials have changed', async () => {
+      await service.sql`update "user" set active = false where username = 'ada'`;
+      assert.equal((await post('varied', sent)).status, 401);
+      await service.sql`update "user" set active = true where username = 'ada'`;
+      assert.equal(await count('varied'), 0);
+    });
+
+    test('lets a record refer to those before it', async () => {
+      const { status, json, text } = await post('varied', replaced(999, { parent: '0' }));
+      assert.equal(status, 201, text);
+      assert.deepEqual(
+        json.map(({ id }: { id: string }) => id),
+        sent.map(({ id }) => id),
+      );
+      assert.equal(json[999].parent_id, '0');
+      await service.sql`delete from varied`;
+    });
   });
 
   test('needs the same credentials as a POST of one record', async () => {

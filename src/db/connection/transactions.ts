@@ -79,6 +79,9 @@ const ROLLBACK_TIMEOUT = 5_000;
 /** Milliseconds for which a connection that has read or changed the schema waits for the next such transaction. */
 const KEPT_FOR = 1_000;
 
+/** Longer texts are those of single statements, of which PostgreSQL would keep some 10 MB each. */
+const MAX_PREPARED_TEXT = 32 * 1024;
+
 const isOfSchema = (limits: TransactionLimits): boolean => limits === 'catalog' || limits === 'schema';
 const isReadOnly = (limits: TransactionLimits): boolean => limits === 'catalog' || limits === 'panel';
 
@@ -145,19 +148,26 @@ export function createTransactions(open: OpenClient, isDirect: boolean): Transac
     const connection = isKept ? keeper.open() : openDedicated(open);
     let isCommitted = false;
     const stopListening = requester.onGone(() => connection.abort(new ClientGone()));
-    // Preparing is safe without a limit: the connection ends with the transaction.
-    const send: Transaction['send'] = (text, values = []) =>
-      connection.run((sql) => sendStatement(sql, { text, values }, values.length > 0), TIMEOUTS[limits]);
+    // Preparing is safe without a limit of their number: the connection ends with the transaction.
+    const send: Transaction['send'] = (text, values = []) => {
+      const isPrepared = values.length > 0 && text.length <= MAX_PREPARED_TEXT;
+      return connection.run((sql) => sendStatement(sql, { text, values }, isPrepared), TIMEOUTS[limits]);
+    };
     let isFirst = true;
+    const sendNext = async ({ text, values }: BoundSql): Promise<RawRows> => {
+      if (!isFirst) {
+        // If it fails, the transaction is aborted, and so the statement fails, too.
+        const reset = connection.run((sql) => sql.unsafe(RESET_IN_TRANSACTION)).catch(() => undefined);
+        if (!isDirect) await reset;
+      }
+      isFirst = false;
+      return send(text, values);
+    };
     const running: Transaction = {
-      run: async ({ text, values, decode }) => {
-        if (!isFirst) {
-          // If it fails, the transaction is aborted, and so the statement fails, too.
-          const reset = connection.run((sql) => sql.unsafe(RESET_IN_TRANSACTION)).catch(() => undefined);
-          if (!isDirect) await reset;
-        }
-        isFirst = false;
-        return decode(await send(text, values));
+      run: async ({ decode, followUp, ...statement }) => {
+        const rows = await sendNext(statement);
+        const next = followUp?.(rows);
+        return decode(next ? next.merge(await sendNext(next.statement)) : rows);
       },
       send,
     };

@@ -1,14 +1,22 @@
-// Creates records with one statement: all of them, or none.
+// Creates records: all of them, or none.
 import type { Database } from '../../db/connection/database.ts';
+import type { Transaction } from '../../db/connection/transactions.ts';
 import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { DigitBudget } from '../../db/types/exponents.ts';
-import { addError, badBody, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
+import { addError, badBody, MAX_REPORTED, type FieldErrors } from '../../errors.ts';
 import { existingKeysStatement } from '../../query/statements/check-statements.ts';
 import { cellOf } from '../../query/statements/value-rows.ts';
 import { compileWrite } from '../../query/statements/write.ts';
-import type { Change, InsertPlan, NewRows, WrittenRecord } from '../../query/statements/write-plan.ts';
+import type {
+  Change,
+  Inserted,
+  InsertPlan,
+  NewRows,
+  RowGroup,
+  WrittenRecord,
+} from '../../query/statements/write-plan.ts';
 import type { Passwords } from '../users/password-hashing.ts';
 import { ReferencesOfMany } from './reference-checks.ts';
 import { CallerChanged, type Caller, type ResourceView } from '../access/resource-view.ts';
@@ -22,8 +30,8 @@ import { messageOf } from '../../messages.ts';
 /** Maximum number of records. */
 export const MAX_RECORDS = 1_000;
 /**
- * Maximum number of different sets of fields. Nullable fields without a default do not count. PostgreSQL plans an insertion for each
- * set: 1,000 of them took it 2 GB in a wide table.
+ * Maximum number of different sets of fields in one statement. PostgreSQL plans an insertion for each set: 1,000 of them took it 2 GB
+ * in a wide table.
  */
 const MAX_SETS = 32;
 
@@ -34,11 +42,14 @@ export interface CreatePreferences {
   readonly isMinimal?: boolean;
 }
 
+/** What runs writes: the database, or a transaction that has begun. */
+export type Writer = Pick<Database, 'run'> & Partial<Pick<Database, 'transaction'>>;
+
 export interface CreateOptions {
   readonly preferences: CreatePreferences;
   /** Whether the records were sent as an array, so that errors name their positions. */
   readonly isArray: boolean;
-  readonly database: Pick<Database, 'run'>;
+  readonly database: Writer;
   /** Runs the queries that explain an error. */
   readonly outside: Pick<Database, 'run'>;
   readonly passwords: Passwords;
@@ -79,7 +90,6 @@ async function groupRecords(
       group = groups.get(key) ?? { columns: kept, positions: [] };
       groups.set(key, group);
       known.set(given, group);
-      if (groups.size > MAX_SETS) throw new Problem(400, messageOf('tooManySets', { max: MAX_SETS }));
     }
     group.positions.push(position);
   }
@@ -113,8 +123,26 @@ export async function rowsOf(
   return { columns, cells, groups };
 }
 
+/** Splits records into lists of at most `MAX_SETS` different sets of fields, in their order: they may refer to those before them. */
+function splitBySets(records: readonly Sent[], groups: readonly RowGroup[]): readonly (readonly Sent[])[] {
+  const groupOf: RowGroup[] = [];
+  for (const group of groups) for (const position of group.positions) groupOf[position] = group;
+  const lists: Sent[][] = [[]];
+  const sets = new Set<RowGroup | undefined>();
+  for (const [position, record] of records.entries()) {
+    sets.add(groupOf[position]);
+    if (sets.size > MAX_SETS) {
+      lists.push([]);
+      sets.clear();
+      sets.add(groupOf[position]);
+    }
+    lists.at(-1)?.push(record);
+  }
+  return lists;
+}
+
 /**
- * Creates records in one statement.
+ * Creates records in one statement, or in one transaction if they have too many different sets of fields for that.
  * @param sentBodies undefined for an element that is not an object
  * @returns the records in the order of the bodies
  * @throws Problem 400 that names each fault, in an array with the position of its record; 409; CallerChanged
@@ -144,26 +172,40 @@ export async function createRecords(
     rejectMissing(wanted.length > 0 ? await database.run(existingKeysStatement(wanted), 'write') : []);
   const sent = bodies.map(({ changes }) => changes);
   const records = await hashChanges(sent, passwords, requester);
-  const insert = async (
-    some: readonly Sent[],
-    references: InsertPlan['references'],
-    returning: InsertPlan['returning'],
-  ) => {
-    const rows = await rowsOf(some, model, yieldIfDue);
-    return compileWrite(writes, { kind: 'insert', rows, references, author: caller, returning });
+  const created = ({ records: written, existing }: Inserted): readonly WrittenRecord[] => {
+    if (written.length > 0) return written;
+    rejectMissing(existing);
+    throw new CallerChanged(); // nothing else keeps a statement from writing
   };
-  const returning = preferences.isMinimal === true ? 'keys' : 'records';
-  const statement = await insert(records, wanted, returning);
+  const result = preferences.isMinimal === true ? 'keys' : 'records';
+  const insertOf = (
+    rows: NewRows,
+    references: InsertPlan['references'] = [],
+    returning: InsertPlan['returning'] = result,
+  ) => compileWrite(writes, { kind: 'insert', rows, references, author: caller, returning });
+  const rows = await rowsOf(records, model, yieldIfDue);
+  const isOneStatement = rows.groups.length <= MAX_SETS;
+  const insertLists = async ({ run }: Pick<Transaction, 'run'>): Promise<readonly WrittenRecord[]> => {
+    const all: WrittenRecord[] = [];
+    for (const [index, list] of splitBySets(records, rows.groups).entries()) {
+      const some = await rowsOf(list, model, yieldIfDue);
+      all.push(...created(await run(insertOf(some, index === 0 ? wanted : []))));
+    }
+    return all;
+  };
   const tryFirst = async (count: number): Promise<unknown> =>
-    database.run(await insert(records.slice(0, count), [], 'nothing'), 'write');
+    database.run(insertOf(await rowsOf(records.slice(0, count), model, yieldIfDue), [], 'nothing'), 'write');
   const scope = isArray ? 'array' : 'record';
-  const attempt = { resource, kind: 'insert', scope, records, tryFirst, yieldIfDue } as const;
-  const result = await runWrite(database, statement).catch(async (error: unknown) => {
+  // A search by trials of many statements would take too long.
+  const trial = isOneStatement ? { tryFirst } : {};
+  const attempt = { resource, kind: 'insert', scope, records, yieldIfDue, ...trial } as const;
+  try {
+    if (isOneStatement) return created(await runWrite(database, insertOf(rows, wanted)));
+    if (database.transaction) return await database.transaction(insertLists, 'bulk');
+    return await insertLists({ run: (statement) => database.run(statement, 'write') });
+  } catch (error) {
     throw await explain(error, attempt, outside);
-  });
-  if (result.records.length > 0) return result.records;
-  rejectMissing(result.existing);
-  throw new CallerChanged(); // nothing else keeps the statement from writing
+  }
 }
 
 /** The errors of the first record first. */

@@ -12,7 +12,7 @@ import type { Passwords } from '../users/password-hashing.ts';
 import { readsExcluded } from './reference-checks.ts';
 import { CallerChanged, type Caller, type ResourceView } from '../access/resource-view.ts';
 import { checkBody, parseField, type CheckedBody, type Writing } from './checked-body.ts';
-import { createRecords, type CreatePreferences } from './create-records.ts';
+import { createRecords, type CreatePreferences, type Writer } from './create-records.ts';
 import { explain, suppressed, UNIQUE_VIOLATION, type Attempt } from './explain.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
 import type { JsonFields } from './json-fields.ts';
@@ -58,7 +58,7 @@ function assertChangeable({ result, ownership }: WriteOutcome<FoundRow>): void {
  * @param outside runs the queries that explain an error: if `database` is a transaction, the error has ended it
  */
 export function createOperations(
-  database: Pick<Database, 'run'>,
+  database: Writer,
   passwords: Passwords,
   requester: WaitingClient = SERVICE,
   outside: Pick<Database, 'run'> = database,
