@@ -4,13 +4,16 @@ import type { Database } from '../db/connection/database.ts';
 import { isDatabaseError } from '../db/connection/database-errors.ts';
 import {
   hasNullStatement,
+  ONLY_HASH_JOINS,
   relationsStatement,
   SCHEMAS,
   viewPlanStatement,
+  type PlanNode,
   type Relation,
 } from '../db/schema/relations.ts';
 import { StartError } from '../errors.ts';
 import { byOid, introspect, hasServableName, tableName } from './introspect/introspection.ts';
+import { isProvenKey } from './introspect/proven-keys.ts';
 import { proposedKey, type ReadRelations } from './introspect/proposed-keys.ts';
 import { definitionOf, printRegistry } from './introspect/print-registry.ts';
 import { readTablesOf, requireUsableDatabase, runOnCatalog } from '../resources/setup/schema-setup.ts';
@@ -46,7 +49,7 @@ const HELP = `
 Usage: vitrine introspect [--schema NAME]... [--table NAME]... > resources.mjs
 
 Prints a registry for the tables and views of the database in DATABASE_URL: everyone may read them, and no one may
-write. A view is printed as a comment when nothing proves which column identifies a row.
+write. Where nothing proves which columns identify a row, it prints primaryKey: false, and a comment with a likely key.
 Changes nothing in the database.
 
 Options
@@ -97,7 +100,7 @@ async function readRelations(
 
 /**
  * Adds the keys of a materialized view: the columns of its unique indexes. Of another view it is the key of the tables where its
- * columns come from, if the planner knows that it identifies a row. Neither can have a constraint that keeps NULL out, so they
+ * columns come from, if the plan of reading it proves that. Neither can have a constraint that keeps NULL out, so they
  * must have no NULL now.
  */
 async function withProvenKeys(
@@ -109,7 +112,8 @@ async function withProvenKeys(
   if (!relation.isReadable || !found) return relation;
   if (relation.kind === 'v' && relation.keys.length === 0) {
     const { fields } = proposedKey(relation, read) ?? {};
-    const isKey = fields && (await isDistinct(found, fields, database));
+    const plan = fields && (await planOf(found, database));
+    const isKey = plan && isProvenKey(plan, found, fields, read);
     return isKey && (await hasNull(found, fields, database)) === false
       ? { ...relation, keys: [fields] }
       : relation;
@@ -125,17 +129,15 @@ async function withProvenKeys(
   return { ...relation, keys };
 }
 
-/** Whether the planner knows that the fields identify a row of a view. */
-async function isDistinct(
-  { name }: CatalogTable,
-  fields: readonly string[],
-  database: Database,
-): Promise<boolean> {
-  const plan = (isJoined: boolean) => runOnCatalog(database, viewPlanStatement(name, fields, isJoined));
+/** The plan of reading a view; undefined if there is none, as for a view that uses a function without the right to. */
+async function planOf({ name }: CatalogTable, database: Database): Promise<PlanNode | undefined> {
   try {
-    return (await plan(false)) === (await plan(true));
+    return await database.transaction(async ({ send, run }) => {
+      await send(ONLY_HASH_JOINS);
+      return run(viewPlanStatement(name));
+    }, 'catalog');
   } catch (error) {
-    if (isDatabaseError(error)) return false;
+    if (isDatabaseError(error)) return undefined;
     throw error;
   }
 }

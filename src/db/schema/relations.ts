@@ -246,22 +246,32 @@ export const hasNullStatement = (table: string, fields: readonly string[]): Stat
     oneCell((cell) => text(cell) === 'true'),
   );
 
-/**
- * The plan of reading these fields of a view; with `isJoined`, also of joining the view by them. If both are the same, the planner
- * knows that they identify a row: it leaves out a left join that can neither remove nor repeat rows.
- */
-export function viewPlanStatement(
-  view: string,
-  fields: readonly string[],
-  isJoined: boolean,
-): Statement<string> {
-  const [name, names] = [quotedTable(view), fields.map(quotedName).join()];
-  const joined = isJoined ? ` left join ${name} y using (${names})` : '';
-  return createStatement(
-    raw(`explain (costs off) select from (select ${names} from ${name} offset 0) x${joined}`),
-    (rows) => rows.map(([line]) => text(line)).join('\n'),
-  );
+/** Lets the planner compare columns of joined tables in hash joins only, so that plans say it in one way. */
+export const ONLY_HASH_JOINS =
+  "select set_config('enable_hashjoin', 'on', true), set_config('enable_mergejoin', 'off', true), set_config('enable_nestloop', 'off', true)";
+
+/** A node of the plan of a statement, as EXPLAIN describes it. */
+export interface PlanNode {
+  readonly 'Node Type': string;
+  readonly 'Parent Relationship'?: string;
+  readonly 'Join Type'?: string;
+  readonly Schema?: string;
+  readonly 'Relation Name'?: string;
+  readonly Alias?: string;
+  /** Expressions as SQL, as are the condition and the keys. */
+  readonly Output?: readonly string[];
+  readonly 'Hash Cond'?: string;
+  readonly 'Group Key'?: readonly string[];
+  readonly 'Grouping Sets'?: unknown;
+  readonly Plans?: readonly PlanNode[];
 }
+
+/** The plan of reading a view. */
+export const viewPlanStatement = (view: string): Statement<PlanNode | undefined> =>
+  createStatement(
+    raw(`explain (verbose, costs off, format json) select * from ${quotedTable(view)}`),
+    ([row]) => json<{ readonly Plan: PlanNode }[]>(row?.[0])[0]?.Plan,
+  );
 
 /** The name of a constraint, and the table whose writes it may refuse. */
 export interface ConstraintName {
