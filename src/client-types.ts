@@ -133,10 +133,10 @@ interface Reads<R extends WrittenResource, All extends WrittenResource> {
     query?: Q,
     options?: CallOptions,
   ) => Promise<Page<Row<R, All>>>;
-  /** All records that a query matches. Pages are fetched as they are needed. */
+  /** All records that a query matches. Pages are fetched as they are needed. Cursors need a key. */
   readonly all: <const Q extends ListParameters<R, All, Q>>(
     query?: Q,
-    options?: AllOptions,
+    options?: [HasKey<R>] extends [true] ? AllOptions : CallOptions,
   ) => AsyncGenerator<Row<R, All>, void>;
   /** The number of records that a query matches. */
   readonly count: <const Q extends ListParameters<R, All, Q>>(

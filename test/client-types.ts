@@ -130,6 +130,8 @@ export async function accepted(): Promise<void> {
   objects[0]?.stars satisfies number | null | undefined;
   meta.next satisfies string;
   for await (const { content } of client.message.all({ stars__lt: 2 })) content satisfies string;
+  for await (const { content } of client.message.all({}, { paging: 'cursor' })) content satisfies string;
+  for await (const { stays } of client.tally.all({}, {})) stays satisfies string | null;
   (await client.message.count({ kind: 'note' })) satisfies number;
 
   await client.message.list({ tags: '["a"]', tags__contains: ['a', 'b'], '-sizes__contains': [1, 2n, '3'] });
@@ -197,6 +199,8 @@ export async function refused(): Promise<void> {
   await client.tally.list({ id: 1 });
   // @ts-expect-error nor an address of a record
   await client.tally.get(1);
+  // @ts-expect-error nor cursors
+  client.tally.all({}, { paging: 'cursor' });
   // @ts-expect-error nor is it written
   await client.tally.create({ land_id: 'NO' });
   // @ts-expect-error nor do its records have an id
