@@ -191,20 +191,34 @@ test('an import that renames a user needs the current password, one that repeats
 test('the 11th wrong password from an address is 429, on each page that asks for it', async () => {
   const id = await service.addUser('ina', { admin: true });
   const deletion = hiddenFields(await ada.get(`/admin/user/${id}/delete/`), 'confirm');
-  for (const [path, fields] of [
+  const text = `id,username\n${id},una\n`;
+  const importing = hiddenFields(await ada.post('/admin/user/-/import/', { _text: text }), 'record');
+  const renaming = { ...fieldsOf(await ada.get(`/admin/user/${id}/`)), username: 'una' };
+  const setting = { _action: 'set', _state: '', _id: String(id), _column: 'admin', _value: '1' };
+  const pages = [
     [`/admin/user/${id}/password/`, NEW],
     [`/admin/user/${id}/delete/`, deletion],
+    [`/admin/user/${id}/`, renaming],
+    ['/admin/user/-/add/', { username: 'una', ...NEW, email: 'u', active: 'true', admin: 'true' }],
+    ['/admin/user/-/bulk/', { ...setting, _confirm: '1', _expected: '1' }],
+    ['/admin/user/-/import/', importing],
     ['/admin/-/account/', NEW],
-  ] as const) {
-    const address = fromNewAddress();
-    for (let count = 0; count < 10; count += 1)
-      assert.equal((await ada.post(path, { ...fields, _current: `wrong ${count}` }, address)).status, 400);
+  ] as const;
+  const address = fromNewAddress();
+  for (let count = 0; count < 10; count += 1) {
+    const [path, fields] = pages[count % pages.length] ?? pages[0];
+    assert.equal(
+      (await ada.post(path, { ...fields, _current: `wrong ${count}` }, address)).status,
+      400,
+      path,
+    );
+  }
+  for (const [path, fields] of pages)
     for (const current of ['wrong', 'pw-ada']) {
       const refused = await ada.post(path, { ...fields, _current: current }, address);
       assert.equal(refused.status, 429, path);
-      if (path === '/admin/-/account/') assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d?$/);
-      else assert.deepEqual(invalidFields(refused), ['_current']);
+      assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d?$/, path);
+      if (path !== '/admin/-/account/') assert.deepEqual(invalidFields(refused), ['_current'], path);
     }
-  }
   assert.equal((await service.sql`select from "user" where id = ${id}`).count, 1);
 });

@@ -12,7 +12,12 @@ import {
   selectionChange,
   type BulkContext,
 } from './bulk-choice.ts';
-import { confirmationField, confirmCaller, hasPrivilegeColumn } from '../session/password-confirmation.ts';
+import {
+  confirmationField,
+  confirmCaller,
+  hasPrivilegeColumn,
+  type ConfirmationRefusal,
+} from '../session/password-confirmation.ts';
 import type { Form } from '../web/form-data.ts';
 import { fieldRow, renderLongTexts } from '../fields/form-fields.ts';
 import { editableColumns } from '../fields/form-page.ts';
@@ -47,8 +52,13 @@ const crumbsOf = (context: BulkContext): Crumb[] => [
   { text: 'Set a column' },
 ];
 
-const page = (context: BulkContext, title: string, body: Content, status = 200): Reply =>
-  pageReply(context, { title, crumbs: crumbsOf(context), kind: 'form', status, body });
+const page = (
+  context: BulkContext,
+  title: string,
+  body: Content,
+  status = 200,
+  headers?: ConfirmationRefusal['headers'],
+): Reply => pageReply(context, { title, crumbs: crumbsOf(context), kind: 'form', status, body }, headers);
 
 const countSelected = ({ bulk, resource, choice }: BulkContext): Promise<number> =>
   bulk.count(resource, choice.selection);
@@ -81,10 +91,9 @@ async function columnPage(context: BulkContext, columns: readonly Column[]): Pro
 }
 
 /** Why a page is shown again. */
-interface FormErrors {
+interface FormErrors extends Partial<ConfirmationRefusal> {
   readonly errors: FieldErrors;
   readonly notice?: string;
-  readonly status?: number;
 }
 
 async function valuePage(
@@ -131,7 +140,7 @@ async function shownTyped(context: BulkContext, { column, typed }: NewValue): Pr
 async function confirmPage(
   context: BulkContext,
   newValue: NewValue,
-  { errors, notice, status = 200 }: FormErrors = { errors: {} },
+  { errors, notice, status = 200, headers }: FormErrors = { errors: {} },
 ): Promise<Reply> {
   const { column, typed } = newValue;
   const count = await countSelected(context);
@@ -153,7 +162,7 @@ async function confirmPage(
   ${errorSummary(errors, PASSWORD_LABELS)} ${await setForm(context, fields, button)}
   ${await selectedRecords(context, count)}`;
   const title = `Set ${column.title} of ${counted(count, 'record')}?`;
-  return page(context, title, body, status);
+  return page(context, title, body, status, headers);
 }
 
 async function apply(

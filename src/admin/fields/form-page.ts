@@ -7,7 +7,12 @@ import type { AdminView } from '../../resources/access/admin-view.ts';
 import { hasAddress } from '../../resources/records/checked-body.ts';
 import { sizeKey } from '../../query/labels/preview-sql.ts';
 import { keyIn, textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
-import { confirmationField, hasPrivilegeColumn, passwordHint } from '../session/password-confirmation.ts';
+import {
+  confirmationField,
+  hasPrivilegeColumn,
+  passwordHint,
+  type ConfirmationRefusal,
+} from '../session/password-confirmation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { fieldRow, renderLongTexts, type Field } from './form-fields.ts';
@@ -41,6 +46,7 @@ export interface FormPage {
   /** A message that belongs to no field. */
   readonly notice?: string | undefined;
   readonly status?: number;
+  readonly headers?: ConfirmationRefusal['headers'];
   /** The submitted form, when it is shown again. The version and the list that it came from stay the same. */
   readonly sent?: Form | undefined;
 }
@@ -205,7 +211,7 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
       </form>
       ${stored && html`<aside>${await relatedRecords(context, stored.id)}</aside>`}
     </div>`;
-  return pageReply(context, {
+  const shown = {
     title: stored ? shortened(stored.label, 80) : `Add to ${title}`,
     crumbs: [
       { text: title, href: links.back(name, back) },
@@ -215,5 +221,6 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
     status: page.status ?? (Object.keys(errors).length > 0 ? 400 : 200),
     actions: stored && actionsOf(resource, stored, back),
     body,
-  });
+  } as const;
+  return pageReply(context, shown, page.headers);
 }

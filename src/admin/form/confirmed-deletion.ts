@@ -124,7 +124,8 @@ export async function askDeletion(
           </div>
         </form>`
   }`;
-  return pageReply(context, { title: `Delete ${what}?`, crumbs, kind: 'delete', status, body });
+  const shown = { title: `Delete ${what}?`, crumbs, kind: 'delete', status, body } as const;
+  return pageReply(context, shown, unconfirmed?.headers);
 }
 
 /** Deletes what a form confirms, unless the records or the effects have changed since the page was shown. */

@@ -7,7 +7,11 @@ import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { LabeledRecord, StoredRecord } from '../../resources/records/labeled-record.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import { sessionCaller } from '../session/assert-session.ts';
-import { confirmCaller, needsConfirmation } from '../session/password-confirmation.ts';
+import {
+  confirmCaller,
+  needsConfirmation,
+  type ConfirmationRefusal,
+} from '../session/password-confirmation.ts';
 import { isChoice, resolveConflict, showConflict, type Conflict } from './conflict-page.ts';
 import type { RecordContext, ResourceContext } from '../web/admin-context.ts';
 import { addPassword, trySave, bodyOf, type FormBody } from '../fields/form-body.ts';
@@ -79,19 +83,20 @@ export async function showRecord(context: RecordContext): Promise<Reply> {
 
 /**
  * Verifies the admin's own password where the change requires it, and adds the error of a failed confirmation to the body.
- * @returns the status of the answer where the confirmation failed
+ * @returns the status and headers of the answer where the confirmation failed
  */
 async function addConfirmation(
   context: ResourceContext,
   stored: LabeledRecord | undefined,
   body: FormBody,
   form: Form,
-): Promise<{ readonly status?: number }> {
+): Promise<Partial<Pick<ConfirmationRefusal, 'status' | 'headers'>>> {
   if (!needsConfirmation(context, stored, body.fields)) return {};
   const refusal = await confirmCaller(context, form);
   if (!refusal) return {};
-  Object.assign(body.errors, refusal.errors);
-  return { status: refusal.status };
+  const { errors, ...answer } = refusal;
+  Object.assign(body.errors, errors);
+  return answer;
 }
 
 async function create(context: ResourceContext, typed: TypedValues, form: Form): Promise<Reply> {

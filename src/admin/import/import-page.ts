@@ -133,13 +133,14 @@ async function previewPage(
       ? await faultyRows(context, preview, upload)
       : html`${await rowTable('changed', preview)} ${await rowTable('new', preview)} ${next()}`
   }`;
-  return pageReply(context, {
+  const page = {
     title: `Import preview: ${resource.title}`,
     crumbs: crumbsOf(resource),
     kind: 'form',
     status: isRefused ? confirmation.status : isOutdated ? 409 : 200,
     body,
-  });
+  } as const;
+  return pageReply(context, page, confirmation?.headers);
 }
 
 /** `2 records added, 1 changed.` */

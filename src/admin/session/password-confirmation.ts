@@ -74,10 +74,11 @@ export function needsConfirmation(
   );
 }
 
-/** Why the confirmation of a form failed, and the status of the response. */
+/** Why the confirmation of a form failed, and the status and headers of the response. */
 export interface ConfirmationRefusal {
   readonly errors: FieldErrors;
   readonly status: number;
+  readonly headers?: Problem['headers'];
 }
 
 /**
@@ -105,7 +106,8 @@ export async function confirmCaller(
   } catch (error) {
     if (error instanceof Unauthorized) return wrong;
     if (!(error instanceof Problem) || ![429, 503].includes(error.status)) throw error;
-    return { errors: { _current: [error.message] }, status: error.status };
+    const { message, status, headers } = error;
+    return { errors: { _current: [message] }, status, headers };
   }
 }
 

@@ -32,7 +32,7 @@ const isOwnPassword = (context: ResourceContext, { id }: LabeledRecord, { name }
 /** Shows the form. It never contains a stored or a typed password. */
 export async function showPassword(
   context: RecordContext,
-  { errors, status }: ConfirmationRefusal = { errors: {}, status: 200 },
+  { errors, status, headers }: ConfirmationRefusal = { errors: {}, status: 200 },
 ): Promise<Reply> {
   const { resource, id } = context;
   const [column] = resource.passwords;
@@ -62,7 +62,7 @@ export async function showPassword(
         <a class="button" href="${links.record(name, id)}">Cancel</a>
       </div>
     </form>`;
-  return pageReply(context, {
+  const page = {
     title: `Password of ${label}`,
     crumbs: [
       { text: title, href: links.list(name) },
@@ -72,7 +72,8 @@ export async function showPassword(
     kind: 'form',
     status,
     body,
-  });
+  } as const;
+  return pageReply(context, page, headers);
 }
 
 /** Sets the password. @throws Problem 404 */
@@ -87,7 +88,7 @@ export async function setPassword(context: RecordContext, form: Form): Promise<R
   if (Object.keys(errors).length > 0) return refuse(errors);
   const isAdmins = isAdminRecord(context, stored);
   const refusal = isAdmins ? await confirmCaller(context, form) : undefined;
-  if (refusal) return refuse(refusal.errors, refusal.status);
+  if (refusal) return showPassword(context, refusal);
   const fields = parseJsonFields(JSON.stringify({ [column.key]: text }));
   try {
     // The version check fails if the user has become an admin since, so the confirmation cannot be bypassed.
