@@ -206,9 +206,9 @@ const isRefusedByRaise = (error: DatabaseError): boolean => isRaised(error) && N
 /** SQLSTATEs of errors whose message quotes the value. */
 const QUOTING = /^22(003|007|008|023|P02)$/;
 
-/** Whether a value contains a text, such as an array an element, which no letter or digit continues. */
+/** Whether a value contains a text, such as an array an element, which no letter or digit continues. An empty one has quotes. */
 const hasPart = (value: string, part: string): boolean =>
-  value.split(part).some((rest, at, all) => {
+  value.split(part === '' ? '""' : part).some((rest, at, all) => {
     const before = all[at - 1] ?? 'x';
     return !/[\p{L}\p{N}]$/u.test(before) && !/^[\p{L}\p{N}]/u.test(rest);
   });
