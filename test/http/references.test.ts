@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { fieldsOf, invalidFields, logIn } from '../admin/support.ts';
-import { startService, type Answer, type TestService } from '../support.ts';
+import { lockedOut, startService, type Answer, type TestService } from '../support.ts';
 import { after, before, beforeEach, describe, test } from 'node:test';
 
 const part = { type: 'integer', null: true } as const;
@@ -332,6 +332,28 @@ describe('a reference', () => {
     const detail = 'At least one record refers with room, no to a record that does not exist.';
     assert.deepEqual([status, json.detail], [400, detail]);
   });
+
+  for (const [method, body, errors] of [
+    ['POST', { tenant: 70 }, { tenant_id: ABSENT }],
+    ['POST', [{ count: 1 }, { tenant: 70 }], { '1.tenant_id': ABSENT }],
+    ['PUT', { tenant: 70 }, { tenant_id: ABSENT }],
+  ] as const)
+    test(`to a record that is deleted at the same time is 400: ${method} of ${JSON.stringify(body)}`, async () => {
+      await service.sql`insert into tenant (id, name) values (70, 'x')`;
+      const { json: stored } = await send('POST', 'multi', {});
+      const before = await service.sql`select count(*) from multi`;
+      const deleting = await service.sql.reserve();
+      await deleting`begin`;
+      await deleting`delete from tenant where id = 70`;
+      const path = method === 'PUT' ? `multi/${stored.id}` : 'multi';
+      const answer = send(method, path, body);
+      await lockedOut(service);
+      await deleting`commit`;
+      deleting.release();
+      const { status, json } = await answer;
+      assert.deepEqual([status, json.errors], [400, errors]);
+      assert.deepEqual(await service.sql`select count(*) from multi`, before);
+    });
 
   test('that only the database knows is 409, alone and in an array', async () => {
     for (const body of [{ loose: 9 }, [{ note: 'x' }, { loose: 9 }]]) {

@@ -1,8 +1,14 @@
 // Builds the models from the registry's definitions and what the catalog says about existing tables.
 import type { ColumnType } from '../types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPES } from '../types/column-types.ts';
-import { areUnique, isInPrimaryKey, isKeyMade } from './catalog-keys.ts';
-import { isTable, type Catalog, type CatalogColumn, type CatalogTable } from './catalog.ts';
+import { areUnique, isInPrimaryKey, isKeyMade, sameFields } from './catalog-keys.ts';
+import {
+  isTable,
+  type Catalog,
+  type CatalogColumn,
+  type CatalogForeignKey,
+  type CatalogTable,
+} from './catalog.ts';
 import { factsOf, storedFacts } from './column-facts.ts';
 import {
   fieldOf,
@@ -105,6 +111,20 @@ function compositeFacts(parts: readonly Column[]) {
   return { parts, type, castType: type.castType, field: parts.map(({ field }) => field).join() };
 }
 
+/** The constraint of a foreign key. */
+function constraintOf(
+  fields: readonly string[],
+  references: string,
+  found: CatalogTable | undefined,
+  definitions: readonly ModelDefinition[],
+): CatalogForeignKey | undefined {
+  const referenced = definitions.find(({ model }) => model === references);
+  const table = referenced && tableOf(referenced);
+  return found?.foreignKeys.find(
+    (one) => one.target === table && sameFields(one.fields.toSorted(), fields.toSorted()),
+  );
+}
+
 function buildForeignKey(
   name: string,
   { columns: names, references, onDelete }: CompositeForeignKey,
@@ -113,13 +133,8 @@ function buildForeignKey(
   definitions: readonly ModelDefinition[],
 ): Mutable<Column> {
   const parts = namedColumns(names, columns);
-  const sorted = (fields: readonly string[]): string => JSON.stringify(fields.toSorted());
-  const wanted = sorted(parts.map(({ field }) => field));
-  const referenced = definitions.find(({ model }) => model === references);
-  const table = referenced && tableOf(referenced);
-  const constraint = found?.foreignKeys.find(
-    ({ fields, target }) => target === table && sorted(fields) === wanted,
-  );
+  const fields = parts.map(({ field }) => field);
+  const constraint = constraintOf(fields, references, found, definitions);
   return {
     ...compositeFacts(parts),
     name,
@@ -209,7 +224,11 @@ export function buildModels(
       const indexed = found?.indexes.some(({ partial, fields }) => !partial && fields[0] === field) ?? false;
       const isPrimary = found !== undefined && isInPrimaryKey(found, field);
       const built = buildColumn(name, column, typeOf(column, definitions), stored);
-      return { ...built, ...unchecked, indexed, isPrimary };
+      const constraint =
+        column.type === 'foreignKey'
+          ? constraintOf([field], column.references, found, definitions)?.name
+          : undefined;
+      return { ...built, ...unchecked, indexed, isPrimary, constraint };
     });
     const primaryKey = { ...buildKey(definition, found, columns), ...unchecked };
     const foreignKeys = Object.entries(definition.foreignKeys ?? {}).map(([name, one]) =>

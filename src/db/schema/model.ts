@@ -40,9 +40,9 @@ export interface Column extends Facts {
   readonly onDelete: OnDelete;
   /** The columns of a key or foreign key that has several; `field` joins their names. */
   readonly parts?: readonly Column[] | undefined;
-  /** The name of the constraint of a foreign key of several columns. */
+  /** Foreign keys: the name of the constraint. */
   readonly constraint?: string | undefined;
-  /** Whether this constraint refuses values of which only some are NULL (MATCH FULL). */
+  /** Foreign keys of several columns: whether this constraint refuses values of which only some are NULL (MATCH FULL). */
   readonly isFull?: boolean | undefined;
 }
 

@@ -16,8 +16,12 @@ import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { foreignKeysOf, partsOf, ruleKey, type Column, type Model } from '../../db/schema/model.ts';
 import { sequenceReason } from '../../db/schema/sequences.ts';
 import { addError, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
-import { messageOf, textOf, type Message } from '../../messages.ts';
-import { duplicatesStatement, isRolledBack } from '../../query/statements/check-statements.ts';
+import { textOf, type Message } from '../../messages.ts';
+import {
+  duplicatesStatement,
+  existingKeysStatement,
+  isRolledBack,
+} from '../../query/statements/check-statements.ts';
 import { ownConstraintStatement, referrersStatement } from '../../query/statements/conflict-statements.ts';
 import type { Change, WritePlan } from '../../query/statements/write-plan.ts';
 import { absentReference, FOREIGN_KEY_VIOLATION } from './reference-checks.ts';
@@ -249,7 +253,7 @@ async function explanationOf(
   if (error.code === UNIQUE_VIOLATION && !isFromTrigger(error, resource.model))
     return duplicate(error, attempt, database);
   if (error.code !== FOREIGN_KEY_VIOLATION) return undefined;
-  const missing = missingReference(error, attempt);
+  const missing = await missingReference(error, attempt, database);
   if (missing) return missing;
   // No other record can refer to a new one yet.
   return kind === 'insert' && !isInFunction(error) ? { status: 409, code: 'absentReference' } : undefined;
@@ -308,24 +312,52 @@ async function duplicatesInArray(
   return violations;
 }
 
-/** Explains the violation of a foreign key of several columns; undefined for any other error. */
-function missingReference(
+/**
+ * Explains the violation of a foreign key that is in the registry; undefined for any other error. The writing statement has checked
+ * the references: the database has made a part of it since, or the record was deleted.
+ */
+async function missingReference(
   error: DatabaseError,
-  { scope, records, resource: { model, output } }: Attempt,
-): Explanation | undefined {
-  const found = isOfTable(model, error)
-    ? model.foreignKeys.find(({ constraint }) => constraint === error.constraint_name)
-    : undefined;
-  if (!found) return undefined;
+  { scope, records, resource: { model, owner, output } }: Attempt,
+  database: Run,
+): Promise<Explanation | undefined> {
+  const { constraint_name: name } = error;
+  const found =
+    name !== undefined && isOfTable(model, error) && !isInFunction(error)
+      ? foreignKeysOf(model).find(({ constraint }) => constraint === name)
+      : undefined;
+  if (!found || found === owner) return undefined;
   const isKnown = (part: Column): boolean => output.includes(part) || isSent(part, records);
   const { parts, message } = absentReference(found, isKnown);
   if (scope === 'array') {
+    const places = await missingInArray(found, records, model, database);
+    const paths = places.flatMap((index) => parts.map(({ key }) => [index, key]));
+    if (paths.length > 0)
+      return { status: 400, code: 'invalidBody', violations: paths.map((path) => ({ path, ...message })) };
     const fields = parts.map(({ key }) => key).join(', ');
     return { status: 400, code: 'absentReferences', params: { fields } };
   }
   const named = scope === 'selection' ? parts.filter((part) => isSent(part, records)) : parts;
   const violations = named.map(({ key }): Violation => ({ path: [key], ...message }));
   return { status: 400, code: 'invalidBody', violations };
+}
+
+/** The positions of the records whose foreign key refers to no record now. Those of an array may refer to each other. */
+async function missingInArray(
+  foreignKey: Column,
+  records: readonly Sent[],
+  model: Model,
+  database: Run,
+): Promise<number[]> {
+  if (foreignKey.references === model) return [];
+  const sent = records.flatMap((changes, index) => {
+    const values = valuesOf(changes, partsOf(foreignKey));
+    return values ? [{ index, values }] : [];
+  });
+  if (sent.length === 0) return [];
+  const wanted = { foreignKey, keys: sent.map(({ values }) => values) };
+  const [existing = []] = await database.run(existingKeysStatement([wanted]), 'write');
+  return sent.flatMap(({ index }, at) => (existing[at] ? [] : [index])).slice(0, MAX_REPORTED);
 }
 
 /** Whether the values of one record are the reason, and not another record. */
