@@ -127,7 +127,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     if (!isOpen(read)) return seenByCaller(request, resource, read);
     if (request.headers.authorization === undefined) return resource;
     const matters =
-      (counting === 'exact' && maxCount !== undefined) ||
+      (maxCount !== undefined && counting !== undefined && counting !== 'capped') ||
       listingFor(request).needsCaller(resource, request.query);
     return matters ? seenByCaller(request, resource, read) : resource;
   }

@@ -55,12 +55,13 @@ export interface RecordCount {
 /** The default limit of capped counts, and the largest exact count of `estimated`. */
 const MAX_EXACT = 10_000;
 
-/** How a caller's records are counted: callers below `countLevel` get no exact count past `maxCount`. */
-const permitted = (
-  { maxCount, countLevel, seenBy }: ResourceView,
-  counting: Counting | undefined,
-): Counting | undefined =>
-  counting === 'exact' && maxCount !== undefined && !meets(seenBy, countLevel) ? 'capped' : counting;
+/** Whether the access gets exact counts past `maxCount`. */
+const mayCountAll = ({ maxCount, countLevel, seenBy }: ResourceView): boolean =>
+  maxCount === undefined || meets(seenBy, countLevel);
+
+/** How an access's records are counted. */
+const permitted = (resource: ResourceView, counting: Counting | undefined): Counting | undefined =>
+  counting === 'exact' && !mayCountAll(resource) ? 'capped' : counting;
 
 /** Whether the access may send costly queries and streams. */
 const mayCost = ({ seenBy, costly }: ResourceView): boolean => meets(seenBy, costly);
@@ -95,9 +96,11 @@ const shownAs = (format: PageFormat, { formatted, plain }: ResourceView): Projec
   format === 'csv' ? { ...plain, value: csvRow(ROOT, formatted) } : plain;
 
 /** Up to which number to count; undefined for no count. */
-function countLimit({ maxCount }: ResourceView, counting: Counting | undefined): number | undefined {
+function countLimit(resource: ResourceView, counting: Counting | undefined): number | undefined {
   if (counting === undefined || counting === 'exact') return counting && Infinity;
-  return counting === 'capped' ? (maxCount ?? MAX_EXACT) : MAX_EXACT;
+  const { maxCount = MAX_EXACT } = resource;
+  if (counting === 'capped') return maxCount;
+  return mayCountAll(resource) ? MAX_EXACT : Math.min(maxCount, MAX_EXACT);
 }
 
 /** The parts that the listings of all clients share. */
