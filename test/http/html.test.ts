@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { user } from '../../src/resources/registry.ts';
 import { commandPath, startService, type Answer, type TestService } from '../support.ts';
 import { openShelf } from './shelf.ts';
 import { after, before, describe, test } from 'node:test';
@@ -254,6 +255,38 @@ describe('the API in a browser', () => {
       assert.doesNotMatch(text, /<script|<style|\sstyle=|\son\w+=/);
     }
   });
+});
+
+test('a page of the API links to what the caller may read', async () => {
+  const service = await startService([
+    user,
+    { model: 'vault', columns: { name: { type: 'string' } }, read: 'admin', access: 'admin' },
+    {
+      model: 'box',
+      columns: { vault: { type: 'foreignKey', references: 'vault' } },
+      read: 'user',
+      access: 'user',
+    },
+  ]);
+  try {
+    await service.addUser('bob');
+    await service.addUser('ada', { admin: true });
+    await service.sql`insert into vault (name) values ('x')`;
+    await service.sql`insert into box (vault_id) values (1)`;
+    for (const [name, links] of [
+      ['bob', []],
+      ['ada', ['/api/vault/1/', '/api/vault/']],
+    ] as const) {
+      const page = await service.request('/api/box/', { user: name, headers: HTML });
+      assert.deepEqual(JSON.parse(jsonOf(page)).objects, [{ id: 1, vault_id: 1 }]);
+      assert.deepEqual(
+        linksOf(page).filter((link) => link.includes('vault')),
+        links,
+      );
+    }
+  } finally {
+    await service.close();
+  }
 });
 
 test('the pages of a service without users have a style sheet, and no link to the admin area', async () => {

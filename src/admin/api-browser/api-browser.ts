@@ -10,7 +10,7 @@ import { pageLinks } from '../../http/api/page-links.ts';
 import { OPENAPI_PATH } from '../../http/api/api-routes.ts';
 import { MAX_HTML } from '../../resources/records/api-listing.ts';
 import type { Caller, ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
-import { collectionJsonHtml, indexJsonHtml, recordJsonHtml } from './api-json.ts';
+import { collectionJsonHtml, indexJsonHtml, isLinked, recordJsonHtml } from './api-json.ts';
 import { apiLinks, curlCommand } from './api-links.ts';
 import { API_STYLE_PATH, apiAsset, isAsset } from '../web/assets.ts';
 import { html, type Content, type Html } from '../web/html.ts';
@@ -34,13 +34,15 @@ const jsonAndCommand = (json: Html, request: ApiRequest, caller?: Caller): Html 
     <pre><code>${curlCommand(request, caller)}</code></pre>`;
 
 /** The columns and operators of filters. A foreign key leads to the columns that may follow it after `__`. */
-function filterTable({ model, output }: ResourceView, resources: ResourceViews): Html {
+function filterTable({ model, output, all }: ResourceView): Html {
   const rows = namedColumns(model, output).map(({ name, type, references }) => {
-    const related = references && resources.get(references.name);
+    const related = references && all.get(references.name);
     return [
       html`<code>${name}</code>`,
       [...type.operators].join(', '),
-      related?.methods.has('GET') && html`<a href="${apiLinks.collection(related.name)}">${related.name}</a>`,
+      related &&
+        isLinked(related) &&
+        html`<a href="${apiLinks.collection(related.name)}">${related.name}</a>`,
     ];
   });
   return html`<section>
@@ -99,8 +101,8 @@ export function createApiPages(resources: ResourceViews, hasAdmin: boolean): Api
 
     async collection(request, resource, page) {
       const { caller } = request;
-      const json = await collectionJsonHtml(page, pageLinks(resource, page), resource, resources);
-      const body = html`${jsonAndCommand(json, request, caller)} ${filterTable(resource, resources)}`;
+      const json = await collectionJsonHtml(page, pageLinks(resource, page), resource);
+      const body = html`${jsonAndCommand(json, request, caller)} ${filterTable(resource)}`;
       return pageOf(resource.name, { body, crumbs: [{ text: resource.name }], caller });
     },
 
@@ -112,7 +114,7 @@ export function createApiPages(resources: ResourceViews, hasAdmin: boolean): Api
       const json =
         record.length > MAX_HTML
           ? html`This record is too long for a page.`
-          : await recordJsonHtml(record.toString(), resource, resources);
+          : await recordJsonHtml(record.toString(), resource);
       const crumbs = [{ text: name, href: apiLinks.collection(name) }, { text: id }];
       return pageOf(`${name} ${id}`, { body: jsonAndCommand(json, request, caller), crumbs, caller });
     },

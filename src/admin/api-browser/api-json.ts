@@ -11,6 +11,7 @@ import {
   splitValues,
   type JsonFields,
 } from '../../resources/records/json-fields.ts';
+import { ANYONE } from '../../resources/access/access.ts';
 import type { ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
 import { html, htmlInPieces, type Content, type Html, nextTurn } from '../web/html.ts';
 import { apiLinks } from './api-links.ts';
@@ -32,32 +33,33 @@ function reference(column: Column, fields: JsonFields, { foreignKeys }: Model): 
   return [whole, present.length === texts.length ? joinKey(present) : null];
 }
 
+/**
+ * Whether a page links to a resource: to all that the caller may read. Without credentials also to others, where browsers ask for
+ * them.
+ */
+export const isLinked = ({ isReadable, methods, seenBy }: ResourceView): boolean =>
+  isReadable || (seenBy === ANYONE && methods.has('GET'));
+
 /** The link of a field's value: to the record itself, or to the record that a foreign key refers to. */
 function targetOf(
   column: Column,
   fields: JsonFields,
-  { name, model }: ResourceView,
-  resources: ResourceViews,
+  { name, model, all }: ResourceView,
 ): string | undefined {
   const [foreignKey, text] = reference(column, fields, model);
   if (text === null || !hasAddress(text)) return undefined;
   if (column === model.primaryKey) return apiLinks.record(name, text);
-  const target = foreignKey.references && resources.get(foreignKey.references.name);
-  return target?.methods.has('GET') ? apiLinks.record(target.name, text) : undefined;
+  const target = foreignKey.references && all.get(foreignKey.references.name);
+  return target && isLinked(target) ? apiLinks.record(target.name, text) : undefined;
 }
 
 /** A record as indented JSON, with keys as links. A large record stays as it is: indenting it would block the event loop. */
-export async function recordJsonHtml(
-  source: string,
-  resource: ResourceView,
-  resources: ResourceViews,
-  depth = 0,
-): Promise<Html> {
+export async function recordJsonHtml(source: string, resource: ResourceView, depth = 0): Promise<Html> {
   if (source.length > LARGE_RECORD) return htmlInPieces(source);
   const fields = parseJsonFields(source);
   const lines = resource.output.map((column, index): Content => {
     const value = indentJson(fields.get(column.key)?.source ?? 'null', depth + 1);
-    const target = targetOf(column, fields, resource, resources);
+    const target = targetOf(column, fields, resource);
     return [
       `${index === 0 ? '' : ','}\n${'  '.repeat(depth + 1)}${JSON.stringify(column.key)}: `,
       target === undefined ? value : html`<a href="${target}">${value}</a>`,
@@ -71,14 +73,13 @@ export async function collectionJsonHtml(
   { page, objects }: RecordPage,
   { next, previous }: PageLinks,
   resource: ResourceView,
-  resources: ResourceViews,
 ): Promise<Html> {
   const linkTo = (text: string): Content =>
     text === '' ? '""' : html`<a href="${text}">${JSON.stringify(text)}</a>`;
   const records: Content[] = [];
   let start = performance.now();
   for (const source of splitValues(String(Buffer.concat(objects)))) {
-    const record = await recordJsonHtml(source, resource, resources, 2);
+    const record = await recordJsonHtml(source, resource, 2);
     records.push(records.length === 0 ? '\n    ' : ',\n    ', record);
     if (performance.now() - start < MAX_SLICE) continue;
     await nextTurn();
@@ -90,8 +91,10 @@ export async function collectionJsonHtml(
 
 /** The list of resources as indented JSON, with links to those that a GET can list. */
 export function indexJsonHtml(source: string, resources: ResourceViews): Html {
-  const isListed = (url: string): boolean =>
-    resources.get(url.split('/').at(-2) ?? '')?.methods.has('GET') === true;
+  const isListed = (url: string): boolean => {
+    const resource = resources.get(url.split('/').at(-2) ?? '');
+    return resource !== undefined && isLinked(resource);
+  };
   const parts = indentJson(source).split(/(?<="url": ")([^"]*)/);
   return html`${parts.map((part, index) => (index % 2 === 1 && isListed(part) ? html`<a href="${part}">${part}</a>` : part))}`;
 }
