@@ -116,7 +116,6 @@ const ENGLISH = {
   noRecords: 'The body has no records.',
   tooManyRecords: 'The body has more than {max} records.',
   tooManyFields: 'The body has more than {max} fields.',
-  tooManySets: 'The records have more than {max} different sets of fields.',
   notChecked: ' The records from position {position} on were not checked.',
   tooManyFormFields: 'The form has more than {max} fields.',
   noData: 'The form has no field "data".',

@@ -16,7 +16,7 @@ import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { foreignKeysOf, partsOf, ruleKey, type Column, type Model } from '../../db/schema/model.ts';
 import { sequenceReason } from '../../db/schema/sequences.ts';
 import { addError, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
-import { textOf, type Message } from '../../messages.ts';
+import { messageOf, textOf, type Message } from '../../messages.ts';
 import {
   duplicatesStatement,
   existingKeysStatement,
