@@ -1,5 +1,6 @@
 import { hash } from '@node-rs/argon2';
 import { delimiter, join } from 'node:path';
+import { after, before } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createVitrine, type Resource, type Vitrine, type VitrineOptions } from '../src/index.ts';
 import shipped from '../src/resources/registry.ts';
@@ -66,6 +67,39 @@ export async function request(base: string, path: string, options: RequestOption
   }
   return { status, headers: received, text, json };
 }
+
+export type Send = (
+  method: string,
+  path: string,
+  body?: unknown,
+  headers?: Record<string, string>,
+) => Promise<Answer>;
+
+/** Sends requests as a user, or as an anonymous client. */
+export const sendAs =
+  (service: Pick<TestService, 'request'>, user?: string): Send =>
+  (method, path, body, headers = {}) =>
+    service.request(path, { method, body, headers, ...(user !== undefined && { user }) });
+
+/** The pages from a path on, which their links lead to. */
+export async function pagesFrom(
+  service: Pick<TestService, 'request'>,
+  path: string,
+  headers: Record<string, string> = { prefer: 'paging=cursor' },
+): Promise<Answer['json'][]> {
+  const pages: Answer['json'][] = [];
+  for (let next = path; next !== '';) {
+    const { status, json, text } = await service.request(next, { headers });
+    if (status !== 200 || pages.length > 200) throw new Error(`page ${pages.length}, ${next}: ${text}`);
+    pages.push(json);
+    next = json.meta.next;
+  }
+  return pages;
+}
+
+/** The keys of the records of a page. */
+export const idsOf = ({ json }: Pick<Answer, 'json'>): never[] =>
+  json.objects.map(({ id }: { id: never }) => id);
 
 /** Waits up to a minute, or longer, for a condition, such as a log line that is written with a delay. */
 export async function eventually<T>(
@@ -181,6 +215,21 @@ export async function startService(
       await database.drop();
     },
   };
+}
+
+/** A service that is started before the tests of this block, and closed after them. It has its members only then. */
+export function useService(
+  resources?: Parameters<typeof startService>[0],
+  options?: Parameters<typeof startService>[1],
+  fill?: () => unknown,
+): TestService {
+  const service = {} as TestService;
+  before(async () => {
+    Object.assign(service, await startService(resources, options));
+    await fill?.();
+  });
+  after(() => service.close());
+  return service;
 }
 
 /** The PATH for commands of the documentation: at its end stands a small curl for machines that have none. */

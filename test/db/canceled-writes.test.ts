@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { assertProblem } from '../http/expect.ts';
 import { fieldsOf, logIn } from '../admin/support.ts';
-import { rowsOf, startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from 'node:test';
+import { rowsOf, useWritable, type WritableService } from './helpers.ts';
+import { describe, test } from 'node:test';
 
 const columns = { x: { type: 'text', null: true } } as const;
 const stubborn: Resource = { model: 'stubborn', columns, access: 'user' };
@@ -51,19 +51,15 @@ const DDL = `
   ${triggerOn('viewed', 'instead of insert or update')}`;
 
 describe('a write that the database cancels', () => {
-  let service: WritableService;
-  before(async () => {
-    service = await startWith(
-      [
-        stubborn,
-        { ...stubborn, model: 'stubborn_unrecorded', history: false },
-        { model: 'ruled', columns: { name: { type: 'string' } }, access: 'user' },
-        ...MOVED,
-      ],
-      DDL,
-    );
-  });
-  after(() => service.close());
+  const service: WritableService = useWritable(
+    [
+      stubborn,
+      { ...stubborn, model: 'stubborn_unrecorded', history: false },
+      { model: 'ruled', columns: { name: { type: 'string' } }, access: 'user' },
+      ...MOVED,
+    ],
+    DDL,
+  );
 
   for (const model of ['stubborn', 'stubborn_unrecorded'])
     test(`is 409 for a trigger, which is run once, and a write without changes is 200: ${model}`, async () => {

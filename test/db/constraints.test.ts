@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
-import { assertFindable, assertRoundTrip, rowsOf, startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from 'node:test';
+import { assertFindable, assertRoundTrip, rowsOf, useWritable, type WritableService } from './helpers.ts';
+import { describe, test } from 'node:test';
 
 const DDL = `
   create table event (id integer generated always as identity, kind text not null, at timestamptz, primary key (id))
@@ -91,11 +91,7 @@ const resources: Resource[] = [
 ];
 
 describe('constraints and triggers of an existing database', () => {
-  let service: WritableService;
-  before(async () => {
-    service = await startWith(resources, DDL);
-  });
-  after(() => service.close());
+  const service: WritableService = useWritable(resources, DDL);
 
   test('a partitioned table works like any other', async () => {
     const ids: number[] = [];

@@ -2,18 +2,13 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { assertProblem, eventually } from '../http/expect.ts';
-import { startService, type Answer, type TestService } from '../support.ts';
-import { after, before, describe, test } from 'node:test';
+import { useService, type Answer, type TestService } from '../support.ts';
+import { describe, test } from 'node:test';
 
 const guarded: Resource = { model: 'guarded', columns: { name: { type: 'string' } }, access: 'user' };
 
 describe('connections that the database ends', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, guarded]);
-    await service.addUser('ada');
-  });
-  after(() => service.close());
+  const service: TestService = useService([user, guarded], {}, () => service.addUser('ada'));
 
   const send = (method: string, path: string, body: object): Promise<Answer> =>
     service.request(path, { method, user: 'ada', body });

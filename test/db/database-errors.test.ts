@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto';
 import postgres from 'postgres';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
-import { request, serverUrl, startService, type TestService } from '../support.ts';
+import { request, serverUrl, startService, useService, type TestService } from '../support.ts';
 import { assertProblem, eventually } from '../http/expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 /** Error codes that a function of the database can raise, and the resulting status. */
 const STATES: readonly [state: string, cause: string, status: number][] = [
@@ -51,9 +51,7 @@ const REAL_ERRORS: readonly [state: string, cause: string, status: number][] = [
 ];
 
 describe('an error of the database', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, note]);
+  const service: TestService = useService([user, note], {}, async () => {
     await service.addUser('bob');
     await service.sql.unsafe(`
       create function fail() returns trigger language plpgsql as $$
@@ -68,7 +66,6 @@ describe('an error of the database', () => {
           raise exception 'a secret of the database' using errcode = new.message; end $$;
       create trigger fail before insert on note for each row execute function fail()`);
   });
-  after(() => service.close());
 
   for (const [state, cause, status] of [...STATES, ...REAL_ERRORS]) {
     test(`${state}, ${cause}, is ${status} and does not show its cause`, async () => {

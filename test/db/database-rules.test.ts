@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
-import { type Answer, startService, type TestService } from '../support.ts';
-import { after, before, describe, test } from 'node:test';
+import { type Answer, useService, type TestService } from '../support.ts';
+import { describe, test } from 'node:test';
 
 const columns: Resource['columns'] = {
   price: { type: 'integer' },
@@ -67,9 +67,7 @@ const RESOURCES: Resource[] = [
 ];
 
 describe('a rule of the database that refuses a write', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService(RESOURCES, { prepare: (sql) => sql.unsafe(TABLES) });
+  const service: TestService = useService(RESOURCES, { prepare: (sql) => sql.unsafe(TABLES) }, async () => {
     await service.addUser('ada');
     await service.sql.unsafe(RULES).simple();
     for (const table of ['silent', 'open', 'mapped']) {
@@ -77,7 +75,6 @@ describe('a rule of the database that refuses a write', () => {
       await service.sql`insert into ${service.sql(table)} (price, code) values (1, 'used')`;
     }
   });
-  after(() => service.close());
 
   const send = (method: string, path: string, body?: unknown): Promise<Answer> =>
     service.request(`/api/${path}`, { method, user: 'ada', ...(body === undefined ? {} : { body }) });

@@ -5,8 +5,8 @@ import { basic, startService } from '../support.ts';
 import { request } from 'node:http';
 import { eventually } from '../http/expect.ts';
 import { requestText, wire } from '../http/wire.ts';
-import { startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from 'node:test';
+import { useWritable, type WritableService } from './helpers.ts';
+import { describe, test } from 'node:test';
 
 const pair = {
   model: 'pair',
@@ -62,11 +62,7 @@ const WAITING = `
   create trigger wait before insert on slow for each row execute function wait();`;
 
 describe('a client that disconnects', () => {
-  let service: WritableService;
-  before(async () => {
-    service = await startWith([slow], WAITING);
-  });
-  after(() => service.close());
+  const service: WritableService = useWritable([slow], WAITING);
 
   const open = async (): Promise<number> =>
     (

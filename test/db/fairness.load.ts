@@ -6,8 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { assertProblem, eventually } from '../http/expect.ts';
-import { basic, startService, type Answer, type TestService } from '../support.ts';
-import { after, before, describe, test } from 'node:test';
+import { basic, startService, useService, type Answer, type TestService } from '../support.ts';
+import { describe, test } from 'node:test';
 
 const columns = { name: { type: 'string' } } as const;
 const resources: Resource[] = [
@@ -20,16 +20,13 @@ const resources: Resource[] = [
 ];
 
 describe('statements of several clients', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService(resources, { trustProxy: 1 });
+  const service: TestService = useService(resources, { trustProxy: 1 }, async () => {
     for (const name of ['bob', 'eve']) await service.addUser(name);
     for (const table of ['note (message)', 'busy (name)', 'guarded (name)', 'member (name)'])
       await service.sql.unsafe(`insert into ${table} select 'x' from generate_series(1, 30)`);
     await service.sql`insert into crowded (name) select 'x' from generate_series(1, 400000)`;
     await service.sql`analyze crowded`;
   });
-  after(() => service.close());
 
   const from = (address: string, path: string): Promise<Answer> =>
     service.request(path, { headers: { 'X-Forwarded-For': address } });

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { type Fields, fieldsOf, hiddenFields, logIn } from '../admin/support.ts';
-import { createDatabase, startService, type TestService } from '../support.ts';
+import { createDatabase, startService, useService, type TestService } from '../support.ts';
 import type { Sql } from 'postgres';
 import { startWith } from './helpers.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const prepare = (sql: Sql): Promise<unknown> =>
   sql.unsafe(`
@@ -30,12 +30,9 @@ const invoice: Resource = {
 };
 
 describe('a column with the default of the database', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, invoice], { prepare });
-    await service.addUser('ada', { admin: true });
-  });
-  after(() => service.close());
+  const service: TestService = useService([user, invoice], { prepare }, () =>
+    service.addUser('ada', { admin: true }),
+  );
 
   const create = (body: object): ReturnType<TestService['request']> =>
     service.request('/api/invoice/', { method: 'POST', user: 'ada', body });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import type { Answer } from '../support.ts';
-import { startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from 'node:test';
+import { useWritable, type WritableService } from './helpers.ts';
+import { describe, test } from 'node:test';
 
 type OnDelete = 'restrict' | 'cascade' | 'setNull';
 
@@ -44,11 +44,7 @@ const resources: Resource[] = [
 ];
 
 describe('deleting a record that others reference', () => {
-  let service: WritableService;
-  before(async () => {
-    service = await startWith(resources, 'create schema other');
-  });
-  after(() => service.close());
+  const service: WritableService = useWritable(resources, 'create schema other');
 
   const post = async (model: string, body: object = {}): Promise<number> => {
     const { status, json, text } = await service.send('POST', `/api/${model}/`, body);

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { eventually } from '../http/expect.ts';
-import { startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from 'node:test';
+import { useWritable, type WritableService } from './helpers.ts';
+import { describe, test } from 'node:test';
 
 const resource: Resource = { model: 'page', columns: { text: { type: 'text' } }, access: 'user' };
 const OWNED: Resource[] = [
@@ -29,13 +29,10 @@ const waitingForLocks = async ({ sql }: WritableService): Promise<number> =>
 const NAMES = ['bob', 'eve', 'mallory'];
 
 describe('writes of one record that is locked', () => {
-  let service: WritableService;
-  before(async () => {
-    service = await startWith([resource]);
+  const service: WritableService = useWritable([resource], '', async () => {
     for (const name of NAMES) await service.addUser(name);
     await service.sql`insert into page (text) select 'x' from generate_series(1, 3)`;
   });
-  after(() => service.close());
 
   const write = (user: string, id: number, method = 'PUT') =>
     service.request(`/api/page/${id}/`, {
@@ -86,16 +83,13 @@ describe('writes of one record that is locked', () => {
 });
 
 describe('writes that wait for locks', () => {
-  let service: WritableService;
-  const ids = new Map<string, number>();
-  before(async () => {
-    service = await startWith(OWNED);
+  const service: WritableService = useWritable(OWNED, '', async () => {
     for (const name of NAMES) ids.set(name, await service.addUser(name));
     await service.sql`insert into page (id, user_id, text) overriding system value
       select n, ${ids.get('eve')!}, 'x' from generate_series(1, 20) n`;
     await service.sql`insert into page (id, user_id, text) overriding system value values (100, ${ids.get('bob')!}, 'x')`;
   });
-  after(() => service.close());
+  const ids = new Map<string, number>();
 
   const put = (user: string, id: number) =>
     service.request(`/api/page/${id}/`, { method: 'PUT', user, body: { text: 'y' } });

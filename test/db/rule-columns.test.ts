@@ -4,7 +4,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { fieldsOf, invalidFields, logIn, readable } from '../admin/support.ts';
 import { eventually } from '../http/expect.ts';
-import { startService, type Answer, type TestService } from '../support.ts';
+import { startService, useService, type Answer, type TestService } from '../support.ts';
 import { after, before, describe, test } from 'node:test';
 
 const number = { type: 'integer', null: true } as const;
@@ -62,17 +62,18 @@ const ALONE = 'a rule of the database does not allow this value';
 describe('the columns of a rule that refuses a write', () => {
   for (const databaseErrors of ['shown', 'hidden'] as const)
     describe(`with databaseErrors: ${databaseErrors}`, () => {
-      let service: TestService;
-      const isShown = databaseErrors === 'shown';
-      before(async () => {
-        service = await startService([user, { ...shown, databaseErrors }], {
+      const service: TestService = useService(
+        [user, { ...shown, databaseErrors }],
+        {
           prepare: (sql) => sql.unsafe(TABLE),
-        });
-        await service.addUser('ada');
-        await service.addUser('root', { admin: true });
-        await service.sql`insert into booking (room, part, high) values (1, 1, 7)`;
-      });
-      after(() => service.close());
+        },
+        async () => {
+          await service.addUser('ada');
+          await service.addUser('root', { admin: true });
+          await service.sql`insert into booking (room, part, high) values (1, 1, 7)`;
+        },
+      );
+      const isShown = databaseErrors === 'shown';
 
       const send = (method: string, path: string, body: unknown): Promise<Answer> =>
         service.request(`/api/shown/${path}`, { method, user: 'ada', body });

@@ -1,10 +1,10 @@
 // Functions of the database may change any setting of the session that runs them.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { fieldsOf, logIn, unescaped } from '../admin/support.ts';
 import { whenAdmitted } from '../http/expect.ts';
-import { startWith, type WritableService } from './helpers.ts';
+import { useWritable, type WritableService } from './helpers.ts';
 
 const columns = {
   command: { type: 'text', null: true },
@@ -105,13 +105,8 @@ async function assertClean({ send, request, sql }: WritableService): Promise<voi
 }
 
 describe('what a function has left in its session does not reach other statements:', () => {
-  let service: WritableService;
-  let send: WritableService['send'];
-  before(async () => {
-    service = await startWith(resources, (sql) => sql.unsafe(DDL).simple());
-    ({ send } = service);
-  });
-  after(() => service.close());
+  const service: WritableService = useWritable(resources, (sql) => sql.unsafe(DDL).simple());
+  const send: WritableService['send'] = (...all) => service.send(...all);
 
   for (const [name, command] of Object.entries(COMMANDS))
     describe(name, () => {
@@ -233,13 +228,9 @@ describe('what a function has left in its session does not reach other statement
 });
 
 describe('with prepare=false', () => {
-  let service: WritableService;
-  before(async () => {
-    service = await startWith(resources, (sql) => sql.unsafe(DDL).simple(), {
-      parameters: { prepare: 'false' },
-    });
+  const service: WritableService = useWritable(resources, (sql) => sql.unsafe(DDL).simple(), undefined, {
+    parameters: { prepare: 'false' },
   });
-  after(() => service.close());
 
   for (const name of [
     'the time zone',

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { createDatabase } from '../support.ts';
-import { startFaults, startOnce, startWith, users, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from 'node:test';
+import { startFaults, startOnce, useWritable, users, type WritableService } from './helpers.ts';
+import { describe, test } from 'node:test';
 
 const part = { type: 'integer', null: true } as const;
 const place = (model: string): Resource => ({
@@ -84,11 +84,7 @@ const resources: Resource[] = [
 ];
 
 describe('tables with the same name in several schemas', () => {
-  let service: WritableService;
-  before(async () => {
-    service = await startWith(resources, DDL);
-  });
-  after(() => service.close());
+  const service: WritableService = useWritable(resources, DDL);
 
   test('a refused deletion names the right table', async () => {
     const { json: base } = await service.send('POST', '/api/base/', {});

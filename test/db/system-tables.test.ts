@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
 import shipped from '../../src/resources/registry.ts';
-import { createDatabase, startService, type TestService } from '../support.ts';
+import { createDatabase, startService, useService, type TestService } from '../support.ts';
 import { createVitrine, type Resource } from '../../src/index.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const note = { method: 'POST', user: 'ada', body: { message: 'Hello.' } };
 
@@ -17,12 +17,9 @@ const long: Resource = {
 };
 
 describe('the table of the history', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([...shipped, long]);
-    await service.addUser('ada', { admin: true });
-  });
-  after(() => service.close());
+  const service: TestService = useService([...shipped, long], {}, () =>
+    service.addUser('ada', { admin: true }),
+  );
 
   test('makes a write 500 and rolls it back if it cannot be written', async () => {
     assert.equal((await service.request('/api/note/', note)).status, 201);

@@ -4,23 +4,19 @@ import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { describe, test } from '../hash-costs.ts';
-import { basic, cheapHash, startService, type Answer, type TestService } from '../support.ts';
+import { basic, cheapHash, startService, useService, type Answer, type TestService } from '../support.ts';
 import { assertUnauthorized, fromNewAddress } from './expect.ts';
-import { after, before } from 'node:test';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'admin', read: 'user' };
 const registry = [user, note, secret];
 
 describe('credentials', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService(registry, { trustProxy: 1 });
+  const service: TestService = useService(registry, { trustProxy: 1 }, async () => {
     await service.addUser('bob');
     await service.addUser('zoe', { active: false });
     // A parser that ignores the missing colon would read the credentials `eve!` as this name and password.
     await service.addUser('eve', { password: await cheapHash('eve!') });
   });
-  after(() => service.close());
 
   /** A GET that needs a user, from a new address. */
   const get = (authorization?: string): Promise<Answer> =>

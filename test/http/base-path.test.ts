@@ -5,9 +5,9 @@ import { createVitrine, StartError } from '../../src/index.ts';
 import { useBasePath } from '../../src/http/message/base-path.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { fieldsOf, openBrowser, unescaped, type Browser } from '../admin/support.ts';
-import { startService, type TestService } from '../support.ts';
+import { useService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const BASE = '/data/books';
 
@@ -18,13 +18,10 @@ const addressesIn = (page: string): string[] =>
   );
 
 describe('a service with a base path', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, note], { basePath: `${BASE}/` });
+  const service: TestService = useService([user, note], { basePath: `${BASE}/` }, async () => {
     await service.addUser('ada', { admin: true });
     await service.sql`insert into note (message) select 'n' || i from generate_series(1, 60) i`;
   });
-  after(() => service.close());
 
   async function openAdmin(): Promise<Browser> {
     const browser = openBrowser(service);

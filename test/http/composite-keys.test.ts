@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { fieldsOf, logIn, readable, type Browser } from '../admin/support.ts';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type Answer, type TestService } from '../support.ts';
-import { after, before, describe, test } from 'node:test';
+import { useService, type Answer, type TestService } from '../support.ts';
+import { before, describe, test } from 'node:test';
 
 const film: Resource = { model: 'film', access: 'user', columns: { title: { type: 'string' } } };
 const casting: Resource = {
@@ -138,14 +138,11 @@ const encode = (text: string): string =>
   encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
 
 describe('keys of several columns', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService(RESOURCES, { prepare: (sql) => sql.unsafe(READINGS) });
+  const service: TestService = useService(RESOURCES, { prepare: (sql) => sql.unsafe(READINGS) }, async () => {
     await service.addUser('ada', { admin: true });
     await service.addUser('eve');
     await service.sql`insert into film (title) select 'Film ' || n from generate_series(1, 5) n`;
   });
-  after(() => service.close());
 
   const send = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
     service.request(path, { method, user: 'ada', body, headers });

@@ -5,9 +5,9 @@ import { buffer } from 'node:stream/consumers';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { basic, startService, type TestService } from '../support.ts';
+import { basic, useService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const text: Resource = { model: 'text', columns: { content: { type: 'text' } } };
 const kept: Resource = { ...text, model: 'kept', cache: 60 };
@@ -19,15 +19,16 @@ interface Received {
 }
 
 describe('responses to anonymous clients', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, text, kept], { corsOrigins: ['https://a.example'], trustProxy: 1 });
-    await service.addUser('bob');
-    for (const table of ['text', 'kept'])
-      await service.sql`insert into ${service.sql(table)} (content) select repeat('héllo ', 40) || i from generate_series(1, 500) i`;
-    await service.sql`insert into text (content) values ('short')`;
-  });
-  after(() => service.close());
+  const service: TestService = useService(
+    [user, text, kept],
+    { corsOrigins: ['https://a.example'], trustProxy: 1 },
+    async () => {
+      await service.addUser('bob');
+      for (const table of ['text', 'kept'])
+        await service.sql`insert into ${service.sql(table)} (content) select repeat('héllo ', 40) || i from generate_series(1, 500) i`;
+      await service.sql`insert into text (content) values ('short')`;
+    },
+  );
 
   let clients = 0;
   /** A request whose response is not decoded. Each comes from another client, because many streams of one need a cooldown. */

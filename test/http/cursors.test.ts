@@ -3,10 +3,10 @@ import fc from 'fast-check';
 import assert from 'node:assert/strict';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { request, startService, type Answer, type TestService } from '../support.ts';
+import { request, useService, type Answer, type TestService } from '../support.ts';
 import { closeIdleConnections } from '../send.ts';
 import { assertProblem } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const group: Resource = {
   model: 'group',
@@ -41,9 +41,7 @@ interface Body {
 }
 
 describe('pages with cursors', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService(RESOURCES);
+  const service: TestService = useService(RESOURCES, {}, async () => {
     await service.addUser('ada');
     await service.sql`insert into groups (name, rank) select 'g' || n % 3, nullif(n % 4, 0) from generate_series(1, 9) n`;
     await service.sql`
@@ -52,7 +50,6 @@ describe('pages with cursors', () => {
         timestamp '2026-01-01' + n % 3 * interval '0.25 seconds', case when n % 10 < 9 then n % 10 + 1 end
       from generate_series(1, 60) n`;
   });
-  after(() => service.close());
 
   const pathOf = (query: Readonly<Record<string, string | undefined>>, model = 'item'): string => {
     const given = Object.entries(query).flatMap(([name, value]) =>

@@ -1,23 +1,20 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import shipped from '../../src/resources/registry.ts';
-import { startService, type Answer, type RequestOptions, type TestService } from '../support.ts';
+import { useService, type Answer, type RequestOptions, type TestService } from '../support.ts';
 import { assertProblem, eventually } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const linesOf = (service: TestService, id: string): Record<string, unknown>[] =>
   service.lines.filter((line) => line['id'] === id);
 
 describe('errors', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService(shipped, { maxBody: 500 });
+  const service: TestService = useService(shipped, { maxBody: 500 }, async () => {
     await service.addUser('ada', { admin: true });
     await service.addUser('bob');
     await service.sql`insert into message (user_id, content) values (1, 'x')`;
     await service.sql`insert into note (message) values ('x')`;
   });
-  after(() => service.close());
 
   const post = (path: string, body: unknown, user = 'bob', headers = {}): [string, RequestOptions] => [
     path,
@@ -138,13 +135,10 @@ describe('an internal error', () => {
     assert.ok(lines.some(({ status }) => status === 500));
   }
 
-  let service: TestService;
-  before(async () => {
-    service = await startService();
+  const service: TestService = useService(undefined, {}, async () => {
     await service.addUser('ada', { admin: true });
     await service.sql`drop table note`;
   });
-  after(() => service.close());
 
   test('is 500 with only a requestId, which is in the log, too', async () => {
     const single = await service.request('/api/note/1/');

@@ -1,16 +1,11 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
-import { request, startService, type Answer, type TestService } from '../support.ts';
+import { request, startService, useService, type Answer, type TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 describe('entity tags', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService();
-    await service.addUser('ada', { admin: true });
-  });
-  after(() => service.close());
+  const service: TestService = useService(undefined, {}, () => service.addUser('ada', { admin: true }));
 
   const note = (id: number): string => `/api/note/${id}/`;
 

@@ -1,8 +1,8 @@
 // Long values on the pages of the API.
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
-import { startService, type Answer, type TestService } from '../support.ts';
-import { after, before, describe, test } from 'node:test';
+import { useService, type Answer, type TestService } from '../support.ts';
+import { describe, test } from 'node:test';
 
 const HTML = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
 const item: Resource = {
@@ -22,11 +22,7 @@ const markupOf = ({ text }: Answer): string => /<pre class="json">([\s\S]*?)<\/p
 const jsonOf = (answer: Answer): string => unescaped(markupOf(answer).replace(/<[^>]*>/g, ''));
 
 describe('long values on the pages of the API', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([item]);
-  });
-  after(() => service.close());
+  const service: TestService = useService([item]);
 
   const get = (path: string): Promise<Answer> => service.request(path, { headers: HTML });
   const add = async ({ text, json, decimal }: Record<string, string>): Promise<number> => {

@@ -1,18 +1,15 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { note, user } from '../../src/resources/registry.ts';
-import { basic, startService, type TestService } from '../support.ts';
+import { basic, useService, type TestService } from '../support.ts';
 import { requestText, wire, type WireAnswer } from './wire.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 describe('invalid HTTP', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, note]);
+  const service: TestService = useService([user, note], {}, async () => {
     await service.addUser('bob');
     await service.sql`insert into note (message) values ('x')`;
   });
-  after(() => service.close());
 
   /** The answer to these bytes. The connection must be closed after it. */
   async function answerTo(bytes: string | Uint8Array, pieces = 1): Promise<WireAnswer | undefined> {

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type TestService } from '../support.ts';
+import { useService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const RESOURCES: Resource[] = [
   user,
@@ -21,7 +21,13 @@ const SMALL = 90;
 const LARGE = 12;
 
 describe('a large answer', () => {
-  let service: TestService;
+  const service: TestService = useService(RESOURCES, {}, async () => {
+    const { sql } = service;
+    await sql`insert into paper (body, kind) select repeat('x', ${SIZE}), 2 from generate_series(1, ${LARGE}::int)`;
+    await sql`insert into paper (body, kind) select 'small', 1 from generate_series(1, ${SMALL}::int)`;
+    for (const table of ['record', 'series'])
+      await sql`insert into ${sql(table)} select from generate_series(1, ${SMALL}::int)`;
+  });
   /** How many statements the service has sent in these lanes: by default, those that share their connection with no other. */
   const statements = async (lanes = 'read|slow'): Promise<number> => {
     const counts = (await service.metrics()).matchAll(
@@ -40,16 +46,6 @@ describe('a large answer', () => {
 
   const isShared = (path: string, headers = {}): Promise<unknown> =>
     eventually(async () => (await alone(path, headers)) === 0, `an answer over a shared connection: ${path}`);
-
-  before(async () => {
-    service = await startService(RESOURCES);
-    const { sql } = service;
-    await sql`insert into paper (body, kind) select repeat('x', ${SIZE}), 2 from generate_series(1, ${LARGE}::int)`;
-    await sql`insert into paper (body, kind) select 'small', 1 from generate_series(1, ${SMALL}::int)`;
-    for (const table of ['record', 'series'])
-      await sql`insert into ${sql(table)} select from generate_series(1, ${SMALL}::int)`;
-  });
-  after(() => service.close());
 
   for (const [name, headers] of [
     ['JSON', {}],

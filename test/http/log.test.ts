@@ -1,20 +1,17 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
-import { basic, startService, type RequestOptions, type TestService } from '../support.ts';
+import { basic, startService, useService, type RequestOptions, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 type Line = Record<string, unknown>;
 const isRequest = (line: Line): boolean => 'method' in line;
 
 describe('the log', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService();
+  const service: TestService = useService(undefined, {}, async () => {
     await service.addUser('ada', { admin: true });
     await service.addUser('bob');
   });
-  after(() => service.close());
 
   /** The log line of a request, which must be the only new one. */
   async function lineOf(path: string, options?: RequestOptions): Promise<[Line, bytes: number]> {

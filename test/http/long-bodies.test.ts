@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { ServerResponse } from 'node:http';
 import { note, user } from '../../src/resources/registry.ts';
 import { logIn } from '../admin/support.ts';
-import { startService, type TestService } from '../support.ts';
+import { useService, type TestService } from '../support.ts';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Resource } from '../../src/index.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 /** Milliseconds that each piece takes at least, and how many of them begin within the 5 ms of one turn. */
 const PIECE_TIME = 1;
@@ -17,13 +17,10 @@ const MAX_IN_TURN = 5;
 const LARGE = `${'"<é🦉>'.repeat(100_000)}`;
 
 describe('a response of megabytes', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, note]);
+  const service: TestService = useService([user, note], {}, async () => {
     await service.addUser('ada', { admin: true });
     await service.sql`insert into note (message) select ${LARGE} from generate_series(1, 5)`;
   });
-  after(() => service.close());
 
   for (const [name, path, text] of [
     ['a page of records', '/api/note/?limit=5', '"objects":['],
@@ -66,12 +63,11 @@ describe('a response of megabytes', () => {
 
 describe('a long body', () => {
   const paper: Resource = { model: 'paper', columns: { body: { type: 'text' } } };
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, paper]);
-    await service.sql`insert into paper (body) select repeat('x', 1000000) from generate_series(1, 20)`;
-  });
-  after(() => service.close());
+  const service: TestService = useService(
+    [user, paper],
+    {},
+    () => service.sql`insert into paper (body) select repeat('x', 1000000) from generate_series(1, 20)`,
+  );
 
   test('reaches a client that first sends all of its own', async () => {
     const socket = connect({ host: '127.0.0.1', port: Number(new URL(service.base).port) });

@@ -5,8 +5,8 @@ import { buffer } from 'node:stream/consumers';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type TestService } from '../support.ts';
-import { after, before, describe, test } from 'node:test';
+import { useService, type TestService } from '../support.ts';
+import { describe, test } from 'node:test';
 
 const paper: Resource = {
   model: 'paper',
@@ -30,9 +30,7 @@ interface Received {
 }
 
 describe('a page of records of', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, paper, kept]);
+  const service: TestService = useService([user, paper, kept], {}, async () => {
     for (const table of ['paper', 'kept'])
       await service.sql`
         insert into ${service.sql(table)} (kind, body)
@@ -41,7 +39,6 @@ describe('a page of records of', () => {
           jsonb_array_elements(ls) with ordinality lengths (l, place)
         order by k, place`;
   });
-  after(() => service.close());
 
   const get = (path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Received> =>
     new Promise((resolve, reject) => {

@@ -12,9 +12,9 @@ import { recordJson } from '../../src/query/statements/record-json.ts';
 import { openExport } from '../../src/resources/records/record-export.ts';
 import { ADMIN } from '../../src/resources/access/access.ts';
 import { createViews } from '../../src/resources/access/resource-view.ts';
-import { startService, type TestService } from '../support.ts';
+import { useService, type TestService } from '../support.ts';
 import { jsonLinesOf } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const PAPER = { model: 'paper', columns: { body: { type: 'text' } } } as const satisfies Resource;
 const SMALL = 120;
@@ -24,9 +24,7 @@ const TEXT = `x${'Ö🦉'.repeat(50_000)}"`;
 const PREFIXES = ['', 'a', 'ab', 'abc'];
 
 describe('a stream with long records behind small ones', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, PAPER]);
+  const service: TestService = useService([user, PAPER], {}, async () => {
     await service.addUser('ada', { admin: true });
     await service.sql`insert into paper (body) select 'small' from generate_series(1, ${SMALL}::int)`;
     await service.sql`insert into paper (body) select ${TEXT} from generate_series(1, 40)`;
@@ -36,7 +34,6 @@ describe('a stream with long records behind small ones', () => {
     for (const bytes of [16_383, 16_384, 16_385, 32_768])
       await service.sql`insert into paper (body) values (${'y'.repeat(bytes - `{"id":173,"body":""}\n`.length)})`;
   });
-  after(() => service.close());
 
   test('has each of them whole, in NDJSON, CSV and exports of the admin area', async () => {
     const expected = (await service.request('/api/paper/?limit=1000')).json.objects;

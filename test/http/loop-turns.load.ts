@@ -2,20 +2,21 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { note, user } from '../../src/resources/registry.ts';
-import { basic, startService, type TestService } from '../support.ts';
+import { basic, useService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
 import { requestText, wire, type Wire, type WireAnswer } from './wire.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 describe('bodies that are complete at the same moment', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, note], { trustProxy: 1, maxBody: 4_000_000, logLevel: 'info' });
-    await service.addUser('bob');
-    await service.sql`insert into note (message) select 'x' from generate_series(1, 100)`;
-    await service.request('/api/note/1/', { method: 'PUT', user: 'bob', body: { message: 'y' } });
-  });
-  after(() => service.close());
+  const service: TestService = useService(
+    [user, note],
+    { trustProxy: 1, maxBody: 4_000_000, logLevel: 'info' },
+    async () => {
+      await service.addUser('bob');
+      await service.sql`insert into note (message) select 'x' from generate_series(1, 100)`;
+      await service.request('/api/note/1/', { method: 'PUT', user: 'bob', body: { message: 'y' } });
+    },
+  );
 
   const LARGE = `{"nosuch":[${'1,'.repeat(500_000)}1]}`;
 

@@ -2,14 +2,20 @@
 import assert from 'node:assert/strict';
 import { type IncomingMessage, request as httpRequest } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Answer, startService, type TestService } from '../support.ts';
+import { type Answer, useService, type TestService } from '../support.ts';
 import { assertProblem, eventually, jsonLinesOf } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const NDJSON = { accept: 'application/x-ndjson' };
 
 describe('a long stream', () => {
-  let service: TestService;
+  const service: TestService = useService(
+    [{ model: 'text', columns: { content: { type: 'text' } } }],
+    {
+      trustProxy: 1,
+    },
+    () => service.sql`insert into text (content) select repeat('x', 1000) from generate_series(1, ${ROWS})`,
+  );
   const ROWS = 40_000;
 
   /** The number of connections that read a stream. */
@@ -20,14 +26,6 @@ describe('a long stream', () => {
     return row?.count ?? -1;
   };
   const noReaders = () => eventually(async () => (await readers()) === 0, 'the end of all cursors');
-
-  before(async () => {
-    service = await startService([{ model: 'text', columns: { content: { type: 'text' } } }], {
-      trustProxy: 1,
-    });
-    await service.sql`insert into text (content) select repeat('x', 1000) from generate_series(1, ${ROWS})`;
-  });
-  after(() => service.close());
 
   let addresses = 0;
   /** A new client. On a slow machine, one that has read streams may have to pause. */

@@ -4,11 +4,11 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { maxConnections } from '../../src/http/load/connection-limit.ts';
 import { createHttpServer, listen } from '../../src/http/server/http-server.ts';
-import { startService, type TestService } from '../support.ts';
+import { useService, type TestService } from '../support.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { eventually } from './expect.ts';
 import { requestText, wire, type Wire } from './wire.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const MEBIBYTE = 1024 * 1024;
 
@@ -63,11 +63,7 @@ describe('open connections', () => {
 });
 
 describe('idle connections', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, note]);
-  });
-  after(() => service.close());
+  const service: TestService = useService([user, note]);
 
   async function assertNothingIsKept(requests: number): Promise<void> {
     setFlagsFromString('--expose-gc');

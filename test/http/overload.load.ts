@@ -4,9 +4,9 @@ import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { API_STYLE_PATH, STYLE_PATH } from '../../src/admin/web/assets.ts';
 import { memoryWarning } from '../../src/http/load/overload.ts';
-import { basic, startService, type TestService } from '../support.ts';
+import { basic, useService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 /** Blocks the event loop of the service, which runs in this process, as a machine without free processor time does. */
 async function delayEventLoop(): Promise<void> {
@@ -18,12 +18,7 @@ async function delayEventLoop(): Promise<void> {
 }
 
 describe('while the event loop is delayed', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService();
-    await service.addUser('ada');
-  });
-  after(() => service.close());
+  const service: TestService = useService(undefined, {}, () => service.addUser('ada'));
 
   test('the files of the pages are served, and other paths of their form are refused', async () => {
     const open = Array.from({ length: 9 }, () => {

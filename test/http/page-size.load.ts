@@ -1,21 +1,20 @@
 import assert from 'node:assert/strict';
 import { note, user } from '../../src/resources/registry.ts';
 import { logIn } from '../admin/support.ts';
-import { startService, type TestService } from '../support.ts';
+import { useService, type TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const MAX_PAGE = 200_000;
 /** Rows of about 1 KB. */
 const ROWS = 600;
 
 describe('a page with more bytes than MAX_PAGE', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, note], { maxPage: MAX_PAGE });
-    await service.sql`insert into note (message) select repeat('x', 1000) from generate_series(1, ${ROWS})`;
-  });
-  after(() => service.close());
+  const service: TestService = useService(
+    [user, note],
+    { maxPage: MAX_PAGE },
+    () => service.sql`insert into note (message) select repeat('x', 1000) from generate_series(1, ${ROWS})`,
+  );
 
   const formats = ['application/json', 'text/csv'];
   const get = (query: string, accept = 'application/json'): ReturnType<TestService['request']> =>
@@ -94,12 +93,12 @@ describe('a page of few long records', () => {
   const MEGABYTE = 2 ** 20;
   /** What the records take together is several times this. */
   const MAX_MEMORY = 100 * MEGABYTE;
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, note], { maxPage: 4 * MEGABYTE });
-    await service.sql`insert into note (message) select repeat('x', ${6 * MEGABYTE}) from generate_series(1, 26)`;
-  });
-  after(() => service.close());
+  const service: TestService = useService(
+    [user, note],
+    { maxPage: 4 * MEGABYTE },
+    () =>
+      service.sql`insert into note (message) select repeat('x', ${6 * MEGABYTE}) from generate_series(1, 26)`,
+  );
 
   /** The largest memory that any of the service's connections has taken in PostgreSQL. */
   async function peakMemory(): Promise<number> {

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type Answer, type TestService } from '../support.ts';
-import { after, before, describe, test } from 'node:test';
+import { useService, type Answer, type TestService } from '../support.ts';
+import { describe, test } from 'node:test';
 
 const RESOURCES: readonly Resource[] = [
   user,
@@ -41,13 +41,10 @@ const LATER = `
   insert into plan select region, code, 'Plan ' || code, code from unnest(array['north', 'south']) region, generate_series(1, 2) code`;
 
 describe('a partitioned table', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService(RESOURCES, { prepare: (sql) => sql.unsafe(SCHEMA) });
+  const service: TestService = useService(RESOURCES, { prepare: (sql) => sql.unsafe(SCHEMA) }, async () => {
     await service.addUser('ada');
     await service.sql.unsafe(LATER);
   });
-  after(() => service.close());
 
   const send = (method: string, path: string, body: unknown): Promise<Answer> =>
     service.request(path, { method, user: 'ada', body });

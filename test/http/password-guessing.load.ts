@@ -4,18 +4,14 @@ import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { logIn, openBrowser, type AdminAnswer } from '../admin/support.ts';
 import { describe as describeAtRealCosts } from '../hash-costs.ts';
-import { basic, cheapHash, startService, type Answer, type TestService } from '../support.ts';
+import { basic, cheapHash, startService, useService, type Answer, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized, fromNewAddress } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'user', read: 'user' };
 
 describe('guesses of the password of an active user', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, note, secret], { trustProxy: 1 });
-  });
-  after(() => service.close());
+  const service: TestService = useService([user, note, secret], { trustProxy: 1 });
 
   const from = (address: string): Record<string, string> => ({ 'x-forwarded-for': address });
   const send = (method: string, name: string, password: string, address: string): Promise<Answer> =>
@@ -139,11 +135,7 @@ describe('guesses of the password of an active user', () => {
 });
 
 describeAtRealCosts('a flood of wrong passwords', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, note], { trustProxy: 1 });
-  });
-  after(() => service.close());
+  const service: TestService = useService([user, note], { trustProxy: 1 });
 
   const write = (name: string, password: string, headers: Record<string, string>): Promise<Answer> =>
     service.request('/api/note/', {

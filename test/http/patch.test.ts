@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type RequestOptions, type TestService } from '../support.ts';
+import { useService, type RequestOptions, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const card: Resource = {
   model: 'card',
@@ -23,17 +23,14 @@ const card: Resource = {
 };
 
 describe('PATCH of a record', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([
-      user,
-      card,
-      { ...card, model: 'fixed', methods: ['GET', 'POST', 'DELETE'] },
-    ]);
-    await service.addUser('ada');
-    await service.addUser('bob');
-  });
-  after(() => service.close());
+  const service: TestService = useService(
+    [user, card, { ...card, model: 'fixed', methods: ['GET', 'POST', 'DELETE'] }],
+    {},
+    async () => {
+      await service.addUser('ada');
+      await service.addUser('bob');
+    },
+  );
 
   const write = (
     method: string,

@@ -3,22 +3,25 @@ import assert from 'node:assert/strict';
 import { type IncomingMessage, request as send } from 'node:http';
 import { once } from 'node:events';
 import { API_STYLE_PATH, SCRIPT_PATH, STYLE_PATH } from '../../src/admin/web/assets.ts';
-import { type Answer, basic, type RequestOptions, startService, type TestService } from '../support.ts';
-import { after, before, describe, test } from 'node:test';
+import {
+  type Answer,
+  basic,
+  type RequestOptions,
+  startService,
+  useService,
+  type TestService,
+} from '../support.ts';
+import { describe, test } from 'node:test';
 
 const BURST = 5;
 /** So many more than the burst that some are refused, even if the machine stalls for seconds. */
 const MANY = 40;
 
 describe('a client over RATE_LIMIT', () => {
-  let service: TestService;
+  const service: TestService = useService(undefined, { rateLimit: `1,${BURST}`, trustProxy: 1 }, () =>
+    service.addUser('ada', { admin: true }),
+  );
   let clients = 0;
-  before(async () => {
-    // Each test is another client of a proxy.
-    service = await startService(undefined, { rateLimit: `1,${BURST}`, trustProxy: 1 });
-    await service.addUser('ada', { admin: true });
-  });
-  after(() => service.close());
 
   const newAddress = (): string => `192.0.2.${(clients += 1)}`;
 

@@ -1,18 +1,15 @@
 import assert from 'node:assert/strict';
-import { startService, type TestService } from '../support.ts';
+import { startService, useService, type TestService } from '../support.ts';
 import { assertProblem } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 describe('the API of the shipped registry', () => {
-  let service: TestService;
-  let ada: number;
-  let bob: number;
-  before(async () => {
-    service = await startService();
+  const service: TestService = useService(undefined, {}, async () => {
     ada = await service.addUser('ada', { admin: true });
     bob = await service.addUser('bob');
   });
-  after(() => service.close());
+  let ada: number;
+  let bob: number;
 
   const post = (path: string, user: string, body: unknown) =>
     service.request(path, { method: 'POST', user, body });

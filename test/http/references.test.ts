@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { fieldsOf, invalidFields, logIn } from '../admin/support.ts';
-import { startService, type Answer, type TestService } from '../support.ts';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { useService, type Answer, type TestService } from '../support.ts';
+import { beforeEach, describe, test } from 'node:test';
 
 const part = { type: 'integer', null: true } as const;
 const key = {
@@ -248,12 +248,13 @@ const STORED: readonly (readonly [method: string, path: string, body: object])[]
 ]; // prettier-ignore
 
 describe('a reference', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService(RESOURCES, { prepare: (sql) => sql.unsafe(SCHEMA).simple() });
-    await service.addUser('ada');
-    await service.addUser('root', { admin: true });
-    await service.sql.unsafe(`
+  const service: TestService = useService(
+    RESOURCES,
+    { prepare: (sql) => sql.unsafe(SCHEMA).simple() },
+    async () => {
+      await service.addUser('ada');
+      await service.addUser('root', { admin: true });
+      await service.sql.unsafe(`
       insert into team (name) values ('One'), ('Two');
       insert into unread (name) values ('One');
       insert into seat values (1, 1), (1, 2), (2, 2);
@@ -261,7 +262,8 @@ describe('a reference', () => {
       insert into desk values (1, 1), (1, 4);
       create table number (id integer primary key);
       alter table half add foreign key (loose) references number;`);
-  });
+    },
+  );
   beforeEach(async () => {
     const again = PLACED.map((name) => `insert into ${name} (room, no, team_id) values (1, 1, 1);`).join('');
     await service.sql.unsafe(`
@@ -272,7 +274,6 @@ describe('a reference', () => {
       insert into worker (t, n) values (1, 1);
       insert into multi (t1, d1, e1, t2, d2) values (1, 1, 1, 1, 1);`);
   });
-  after(() => service.close());
 
   const send = (method: string, path: string, body: unknown, name = 'ada'): Promise<Answer> =>
     service.request(`/api/${path}/`, { method, user: name, body });

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type Answer, type TestService } from '../support.ts';
-import { after, before, describe, test } from 'node:test';
+import { useService, type Answer, type TestService } from '../support.ts';
+import { describe, test } from 'node:test';
 
 const columns = {
   price: { type: 'integer', default: 1 },
@@ -74,13 +74,10 @@ const RULE = 'A rule of the database does not allow these values.';
 const TRIGGER = 'A rule of the database does not allow this.';
 
 describe('an array of which the database refuses one record', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService(RESOURCES, { prepare: (sql) => sql.unsafe(SCHEMA) });
+  const service: TestService = useService(RESOURCES, { prepare: (sql) => sql.unsafe(SCHEMA) }, async () => {
     await service.addUser('ada');
     await service.addUser('root', { admin: true });
   });
-  after(() => service.close());
 
   const post = (model: string, body: unknown, name = 'ada'): Promise<Answer> =>
     service.request(`/api/${model}/`, { method: 'POST', user: name, body });

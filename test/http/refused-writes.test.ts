@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type Answer, type TestService } from '../support.ts';
-import { after, before, describe, test } from 'node:test';
+import { startService, useService, type Answer, type TestService } from '../support.ts';
+import { describe, test } from 'node:test';
 
 /** Only admins may read it. */
 const team: Resource = {
@@ -82,10 +82,7 @@ const one: Resource = {
 };
 
 describe('a refused write', () => {
-  let service: TestService;
-  let card1 = '';
-  before(async () => {
-    service = await startService([user, team, card, diary, sealed, frozen, one]);
+  const service: TestService = useService([user, team, card, diary, sealed, frozen, one], {}, async () => {
     await service.addUser('ada');
     await service.addUser('bob');
     await service.addUser('root', { admin: true });
@@ -98,7 +95,7 @@ describe('a refused write', () => {
     await service.sql`update diary set mood = 'legacy', pages = 200, title = 'long', weight = 'NaN'`;
     await send('POST', '/api/diary/', {}, 'bob');
   });
-  after(() => service.close());
+  let card1 = '';
 
   const send = (method: string, path: string, body: object, name = 'ada'): Promise<Answer> =>
     service.request(path, { method, user: name, body });
@@ -204,16 +201,13 @@ describe('a refused write', () => {
 });
 
 describe('a write of excluded values', () => {
-  let service: TestService;
-  let path = '';
-  before(async () => {
-    service = await startService([user, team, card]);
+  const service: TestService = useService([user, team, card], {}, async () => {
     await service.addUser('ada');
     const body = { serial: 'S1', secret: 'hush', pin: '1234', note: 'n' };
     const made = await service.request('/api/card/', { method: 'POST', user: 'ada', body });
     path = `/api/card/${made.json.id}/`;
   });
-  after(() => service.close());
+  let path = '';
 
   const tagAfter = async (body: object): Promise<string> => {
     const { status, headers } = await service.request(path, { method: 'PUT', user: 'ada', body });

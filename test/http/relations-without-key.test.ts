@@ -8,7 +8,14 @@ import { run } from '../commands/support.ts';
 import { startFaults, users } from '../db/helpers.ts';
 import { createLoopback } from '../loopback.ts';
 import { temporaryFolder } from '../process/support.ts';
-import { createDatabase, startService, type Sql, type TestDatabase, type TestService } from '../support.ts';
+import {
+  createDatabase,
+  startService,
+  useService,
+  type Sql,
+  type TestDatabase,
+  type TestService,
+} from '../support.ts';
 import { assertProblem } from './expect.ts';
 import { schemaFaults } from './openapi.ts';
 import { after, before, describe, test } from 'node:test';
@@ -59,14 +66,11 @@ interface Score {
 }
 
 describe('a relation without a key', () => {
-  let service: TestService;
-  let ada: Browser;
-  before(async () => {
-    service = await startService(RESOURCES, { prepare });
+  const service: TestService = useService(RESOURCES, { prepare }, async () => {
     await service.addUser('ada', { admin: true });
     ada = await logIn(service, 'ada');
   });
-  after(() => service.close());
+  let ada: Browser;
 
   const list = async (path: string): Promise<Score[]> => {
     const { status, json, text } = await service.request(`/api/${path}`);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
-import { startService, type TestService } from '../support.ts';
+import { useService, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const plain: Resource = { model: 'plain', columns: { x: { type: 'integer', null: true } } };
 const sealed: Resource = { ...plain, model: 'sealed', access: 'user', methods: ['GET'] };
@@ -15,15 +15,12 @@ const ledger: Resource = { ...plain, model: 'ledger', access: 'user', primaryKey
 const FORMATS = ['*/*', 'text/html', 'text/csv', 'application/x-ndjson'];
 
 describe('paths and methods', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, note, plain, sealed, inbox, token, ledger]);
+  const service: TestService = useService([user, note, plain, sealed, inbox, token, ledger], {}, async () => {
     await service.addUser('bob');
     await service.sql`insert into note (message) values ('one')`;
     for (const model of ['plain', 'sealed', 'inbox', 'ledger'])
       await service.sql`insert into ${service.sql(model)} (x) values (1)`;
   });
-  after(() => service.close());
 
   test('a path works the same without its last slash', async () => {
     for (const path of ['/api/note/', '/api/note/1/', '/api/note/99/', '/api/nothing/']) {

@@ -4,26 +4,26 @@ import { user } from '../../src/resources/registry.ts';
 import { createVitrine } from '../../src/index.ts';
 import { startProxy } from '../process/proxy.ts';
 import { closeIdleConnections } from '../send.ts';
-import { basic, createDatabase, request, startService, type TestService } from '../support.ts';
+import { basic, createDatabase, request, useService, type TestService } from '../support.ts';
 import { assertProblem, eventually, jsonLinesOf } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const NDJSON = { accept: 'application/x-ndjson' };
 
 describe('a stream that is slow in PostgreSQL', () => {
   const ROWS = 30;
   const text = { model: 'text', columns: { content: { type: 'text' } } } as const;
-  let service: TestService;
-
-  before(async () => {
-    service = await startService([user, text, { ...text, model: 'closed', read: 'user' }], {
+  const service: TestService = useService(
+    [user, text, { ...text, model: 'closed', read: 'user' }],
+    {
       slowTimeout: 1,
       trustProxy: 1,
-    });
-    await service.addUser('bob');
-    await service.sql`insert into text (content) select 'quick' from generate_series(1, ${ROWS})`;
-    // Each row is filtered when it is fetched, not all of them before the first.
-    await service.sql.unsafe(`
+    },
+    async () => {
+      await service.addUser('bob');
+      await service.sql`insert into text (content) select 'quick' from generate_series(1, ${ROWS})`;
+      // Each row is filtered when it is fetched, not all of them before the first.
+      await service.sql.unsafe(`
       alter table text rename to kept;
       drop table closed;
       create function filtered(content text) returns boolean language plpgsql as
@@ -34,8 +34,8 @@ describe('a stream that is slow in PostgreSQL', () => {
       create view text as select id, content from kept where filtered(content);
       create view closed as select * from text;
       do $$ begin execute format('alter database %I set enable_sort = off', current_database()); end $$`);
-  });
-  after(() => service.close());
+    },
+  );
 
   for (const { when, outcome, path, user, slow, status } of [
     {

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { hiddenFields, logIn } from '../admin/support.ts';
-import { startService, type TestService } from '../support.ts';
-import { after, before, test } from 'node:test';
+import { useService, type TestService } from '../support.ts';
+import { test } from 'node:test';
 
 const note: Resource = {
   model: 'note',
@@ -28,13 +28,10 @@ const entry: Resource = {
   access: 'user',
 };
 
-let service: TestService;
-before(async () => {
-  service = await startService([user, note, entry]);
+const service: TestService = useService([user, note, entry], {}, async () => {
   await service.addUser('ada', { admin: true });
   await service.sql`insert into note (message, data) values ('a b c', 'null'), ('d', null), ('a b+c', '{}')`;
 });
-after(() => service.close());
 
 const messagesOf = async (query: string): Promise<unknown[]> => {
   const { text } = await service.request(`/api/note/?${query}`);

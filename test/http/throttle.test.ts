@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
-import { type Answer, basic, cheapHash, startService, type TestService } from '../support.ts';
+import { type Answer, basic, cheapHash, startService, useService, type TestService } from '../support.ts';
 import { assertProblem, assertUnauthorized, fromNewAddress, stopClock } from './expect.ts';
-import { after, before, describe, mock, test } from 'node:test';
+import { before, describe, mock, test } from 'node:test';
 
 const passTime = stopClock();
 
@@ -18,11 +18,7 @@ function assertThrottled(answer: Answer): void {
 }
 
 describe('failed logins', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService([user, note, secret, clue], { trustProxy: 1 });
-  });
-  after(() => service.close());
+  const service: TestService = useService([user, note, secret, clue], { trustProxy: 1 });
 
   const write = (name: string, password: string, forwarded: string | undefined): Promise<Answer> =>
     service.request('/api/note/', {

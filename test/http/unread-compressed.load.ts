@@ -5,23 +5,20 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type TestService } from '../support.ts';
+import { useService, type TestService } from '../support.ts';
 import { eventually } from './expect.ts';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 
 const paper: Resource = { model: 'paper', columns: { body: { type: 'text' } } };
 const CLIENTS = 2;
 const MEBIBYTE = 1024 * 1024;
 
-let service: TestService;
-before(async () => {
-  service = await startService([user, paper], { trustProxy: 1 });
+const service: TestService = useService([user, paper], { trustProxy: 1 }, async () => {
   // 20 MB that compress to about a quarter, which is more than the system holds for a connection.
   await service.sql`
     insert into paper (body)
     select string_agg(repeat(md5((n * 10000 + i)::text), 2), '') from generate_series(1, 20) n, generate_series(1, 16000) i group by n`;
 });
-after(() => service.close());
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;

@@ -4,9 +4,9 @@ import shipped from '../../src/resources/registry.ts';
 import { fieldsOf, hiddenFields, logIn, readable as textOf, type AdminAnswer } from '../admin/support.ts';
 import { createLoopback } from '../loopback.ts';
 import { closeIdleConnections } from '../send.ts';
-import { lockedOut, request, startService, type Answer, type Sql, type TestService } from '../support.ts';
+import { lockedOut, request, useService, type Answer, type Sql, type TestService } from '../support.ts';
 import { schemaFaults } from './openapi.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const track = {
   name: { type: 'string' },
@@ -183,12 +183,9 @@ async function prepare(sql: Sql): Promise<void> {
 }
 
 describe('views and foreign tables', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService(RESOURCES, { prepare });
-    await service.addUser('ada', { admin: true });
-  });
-  after(() => service.close());
+  const service: TestService = useService(RESOURCES, { prepare }, () =>
+    service.addUser('ada', { admin: true }),
+  );
 
   const get = (path: string, headers: Record<string, string> = {}): Promise<Answer> =>
     service.request(path, { headers });

@@ -1,9 +1,9 @@
 // What PostgreSQL cannot cancel, or takes long to plan, is limited for the query as a whole, or sent in a form that it can cancel.
 import assert from 'node:assert/strict';
 import { logIn, readable, type Browser } from '../admin/support.ts';
-import { startWith, type WritableService } from '../db/helpers.ts';
+import { useWritable, type WritableService } from '../db/helpers.ts';
 import type { Resource } from '../../src/index.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const MAX_LENGTH = 256;
 const MAX_PATTERNS = 20;
@@ -87,16 +87,13 @@ const list = (count: number, value = '1'): string => `[${Array<string>(count).fi
 
 const elements = (count: number): string => Array.from({ length: count }, (_, n) => String(n)).join();
 
-let service: WritableService;
-let ada: Browser;
-before(async () => {
-  service = await startWith(RESOURCES, SCHEMA);
+const service: WritableService = useWritable(RESOURCES, SCHEMA, async () => {
   await service.sql`insert into thing (text, name) values (${'a'.repeat(1000)}, 'long')`;
   await service.sql`insert into box (name) select ${'name '.repeat(25)} || n from generate_series(1, 200) n`;
   await service.sql`insert into knot (name, data) values ('one', '[1]'), ('two', null)`;
   ada = await logIn(service, 'ada');
 });
-after(() => service.close());
+let ada: Browser;
 
 const search = (words: string): string => new URLSearchParams({ _search: words }).toString();
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { note } from '../../src/resources/registry.ts';
-import { startWith, type WritableService } from '../db/helpers.ts';
+import { useWritable, type WritableService } from '../db/helpers.ts';
 import { assertProblem } from '../http/expect.ts';
 import type { TestService } from '../support.ts';
 import { idsOf, startSamples } from './samples.ts';
@@ -173,16 +173,12 @@ const view = (model: string): Resource => ({
   access: 'default',
 });
 
-let service: WritableService;
-before(async () => {
-  service = await startWith(
-    [view('lacking'), view('repeated'), view('blank'), few, note],
-    `create view lacking as select * from (values (null::integer, 'a', 7), (1, 'b', 8), (2, 'c', 9)) v (id, name, s0);
+const service: WritableService = useWritable(
+  [view('lacking'), view('repeated'), view('blank'), few, note],
+  `create view lacking as select * from (values (null::integer, 'a', 7), (1, 'b', 8), (2, 'c', 9)) v (id, name, s0);
      create view repeated as select * from (values (1, 'a', 7), (1, 'b', 8), (1, 'b', 9), (2, 'c', 9)) v (id, name, s0);
      create view blank as select nullif(n % 4, 3) as id, chr(96 + n / 2) as name, n as s0 from generate_series(2, 21) n;`,
-  );
-});
-after(() => service.close());
+);
 
 describe('a view whose key is NULL in some rows, or the same in several,', () => {
   /** Follows the links from a page to its neighbors. @returns the rows of all pages, and the address of the last one */

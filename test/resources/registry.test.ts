@@ -6,12 +6,20 @@ import { join } from 'node:path';
 import type { Resource } from '../../src/index.ts';
 import { hiddenFields, logIn, readable } from '../admin/support.ts';
 import { run } from '../commands/support.ts';
-import { startFaults, startOnce, startWith, users, type WritableService } from '../db/helpers.ts';
+import {
+  startFaults,
+  startOnce,
+  startWith,
+  useWritable,
+  users,
+  type WritableService,
+} from '../db/helpers.ts';
 import { loadRegistryFile } from '../../src/resources/load-registry.ts';
 import shipped from '../../src/resources/registry.ts';
 import {
   createDatabase,
   startService,
+  useService,
   type Answer,
   type TestDatabase,
   type TestService,
@@ -214,14 +222,11 @@ const headline: Resource = {
 };
 
 describe('a second resource for a table', () => {
-  let service: WritableService;
-  before(async () => {
-    service = await startWith([writers, article, headline]);
+  const service: WritableService = useWritable([writers, article, headline], '', async () => {
     await service.sql`insert into writer (name) values ('Ada'), ('Bob')`;
     for (const title of ['one', 'two', 'three'])
       await service.send('POST', '/api/article/', { title, notes: `secret ${title}`, writer: 1 });
   });
-  after(() => service.close());
 
   test('serves its columns in its order with its access', async () => {
     const { status, json } = await service.request('/api/headline/?writer__name=Ada');
@@ -336,13 +341,10 @@ describe('panels of a registry', () => {
 const NOW = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/;
 
 describe('the shipped registry', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService();
+  const service: TestService = useService(undefined, {}, async () => {
     await service.addUser('ada', { admin: true });
     await service.addUser('bob');
   });
-  after(() => service.close());
 
   const post = (model: string, user: string, body: object): Promise<Answer> =>
     service.request(`/api/${model}/`, { method: 'POST', user, body });

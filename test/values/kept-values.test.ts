@@ -1,9 +1,9 @@
 // A PUT accepts what a GET has returned, also a value that no client could set: older rows and views hold such values.
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
-import { startWith, type WritableService } from '../db/helpers.ts';
+import { useWritable, type WritableService } from '../db/helpers.ts';
 import type { Answer } from '../support.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const text = { type: 'text' } as const;
 const string = { type: 'string' } as const;
@@ -113,12 +113,7 @@ const REFUSED = [
 ] as const;
 
 describe('a PUT of what a GET has returned', () => {
-  let service: WritableService;
-  before(async () => {
-    service = await startWith(RESOURCES, SCHEMA);
-    await service.addUser('bob');
-  });
-  after(() => service.close());
+  const service: WritableService = useWritable(RESOURCES, SCHEMA, () => service.addUser('bob'));
 
   /** As `bob`, who is no admin. */
   const write = (method: string, path: string, body: unknown): Promise<Answer> =>

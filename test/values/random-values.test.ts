@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { anyCharacter } from '../characters.ts';
 import type { ColumnDefinition, Resource } from '../../src/index.ts';
-import { assertRoundTrip, rowsOf, startWith, type WritableService } from '../db/helpers.ts';
+import { assertRoundTrip, rowsOf, useWritable, type WritableService } from '../db/helpers.ts';
 import { NAMES, startCases } from './column-cases.ts';
 import { after, before, describe, test } from 'node:test';
 
@@ -119,11 +119,7 @@ const row = fc.record(
 const csv = (text: string): string => `"${text.replaceAll('"', '""')}"`;
 
 describe('random rows of every type', () => {
-  let service: WritableService;
-  before(async () => {
-    service = await startWith([sample], DDL);
-  });
-  after(() => service.close());
+  const service: WritableService = useWritable([sample], DDL);
 
   const insert = async (values: Record<string, string>): Promise<number> => {
     const [added] = await service.sql.unsafe(

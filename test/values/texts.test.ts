@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { hiddenFields, logIn, readable, type Browser } from '../admin/support.ts';
-import { assertRoundTrip, startWith, type WritableService } from '../db/helpers.ts';
+import { assertRoundTrip, useWritable, type WritableService } from '../db/helpers.ts';
 import { assertProblem, assertUnauthorized } from '../http/expect.ts';
 import { basic, cheapHash, createDatabase, eventually, request, type TestDatabase } from '../support.ts';
 import { after, before, beforeEach, describe, test } from 'node:test';
@@ -113,13 +113,14 @@ const RESOURCES = (
   ] satisfies Resource[]
 ).map((resource): Resource => ({ access: 'user', ...resource }));
 
-let service: WritableService;
+const service: WritableService = useWritable(
+  RESOURCES,
+  (sql) => sql.unsafe(DDL).simple(),
+  async () => {
+    ada = await logIn(service, 'ada');
+  },
+);
 let ada: Browser;
-before(async () => {
-  service = await startWith(RESOURCES, (sql) => sql.unsafe(DDL).simple());
-  ada = await logIn(service, 'ada');
-});
-after(() => service.close());
 
 /** The ids of a page, in their order. */
 const idsOf = async (path: string): Promise<unknown[]> => {

@@ -1,7 +1,7 @@
 // Every value that a client can send, through every way in: POST, PUT, PATCH, an array of records, and filters.
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
-import { assertFindable, assertRoundTrip, rowsOf, startWith, type WritableService } from '../db/helpers.ts';
+import { assertFindable, assertRoundTrip, rowsOf, useWritable, type WritableService } from '../db/helpers.ts';
 import { assertProblem } from '../http/expect.ts';
 import { schemaFaults } from '../http/openapi.ts';
 import { CASES, FAR, isSupported, OPERATORS, startCases, WIDE, type ColumnCase } from './column-cases.ts';
@@ -313,11 +313,7 @@ describe('read-only and excluded columns', () => {
     exclude: ['hidden', 'sealed'],
   };
   const garbage = { owner: 'x', owner_id: [99], fixed: 5, since: 'never', by: {}, by_id: 77, sealed: '\0' };
-  let service: WritableService;
-  before(async () => {
-    service = await startWith([guarded]);
-  });
-  after(() => service.close());
+  const service: WritableService = useWritable([guarded]);
 
   const stored = async (id: number): Promise<Record<string, unknown>> => {
     const [row] =
