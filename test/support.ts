@@ -1,6 +1,6 @@
 import { hash } from '@node-rs/argon2';
 import { delimiter, join } from 'node:path';
-import { after, before } from 'node:test';
+import { after, before, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createVitrine, type Resource, type Vitrine, type VitrineOptions } from '../src/index.ts';
 import shipped from '../src/resources/registry.ts';
@@ -97,9 +97,9 @@ export async function pagesFrom(
   return pages;
 }
 
-/** The keys of the records of a page. */
-export const idsOf = ({ json }: Pick<Answer, 'json'>): never[] =>
-  json.objects.map(({ id }: { id: never }) => id);
+/** This member of each element. */
+export const pluck = (list: readonly object[], key: string): unknown[] =>
+  list.map((one) => (one as Record<string, unknown>)[key]);
 
 /** Waits up to a minute, or longer, for a condition, such as a log line that is written with a delay. */
 export async function eventually<T>(
@@ -116,14 +116,17 @@ export async function eventually<T>(
   throw new Error(`timeout: ${label}`);
 }
 
+/** How many statements of the service wait for a lock. */
+export const waitingForLocks = async ({ sql }: Pick<TestDatabase, 'sql'>): Promise<number> => {
+  const waiting = await sql`
+    select from pg_stat_activity
+    where datname = current_database() and application_name = 'vitrine' and wait_event_type = 'Lock'`;
+  return waiting.count;
+};
+
 /** Waits until a statement of the service waits for a lock. */
-export const lockedOut = ({ sql }: Pick<TestDatabase, 'sql'>, count = 1): Promise<unknown> =>
-  eventually(async () => {
-    const waiting = await sql`
-      select from pg_stat_activity
-      where datname = current_database() and application_name = 'vitrine' and wait_event_type = 'Lock'`;
-    return waiting.count >= count;
-  }, 'a statement that waits for a lock');
+export const lockedOut = (database: Pick<TestDatabase, 'sql'>, count = 1): Promise<unknown> =>
+  eventually(async () => (await waitingForLocks(database)) >= count, 'a statement that waits for a lock');
 
 /** Starts some work, and waits until the service has run a statement that contains this text. */
 export async function untilRun(
@@ -230,6 +233,43 @@ export function useService(
   });
   after(() => service.close());
   return service;
+}
+
+/** Starts a service on an existing database, or with another address of it. It logs nothing. */
+export async function startBeside(
+  databaseUrl: string,
+  resources: readonly Resource[],
+  options: Partial<VitrineOptions> = {},
+): Promise<Pick<TestService, 'base' | 'request' | 'close'>> {
+  const vitrine = await createVitrine({
+    databaseUrl,
+    resources,
+    port: 0,
+    log: () => undefined,
+    ...options,
+  });
+  const { url: base } = await vitrine.start();
+  const close = async (): Promise<void> => {
+    closeIdleConnections(base);
+    await vitrine.close();
+  };
+  return { base, request: (path, requestOptions) => request(base, path, requestOptions), close };
+}
+
+/** The address of a database for another role. */
+export function addressOf({ url }: Pick<TestDatabase, 'url'>, role: string): string {
+  const address = new URL(url);
+  [address.username, address.password] = [role, 'x'];
+  return address.href;
+}
+
+/** Closes a service, or drops a database, after the test. */
+export function closedAfter<T extends { close: () => unknown } | { drop: () => unknown }>(
+  t: TestContext,
+  one: T,
+): T {
+  t.after(() => ('close' in one ? one.close() : one.drop()));
+  return one;
 }
 
 /** The PATH for commands of the documentation: at its end stands a small curl for machines that have none. */

@@ -4,7 +4,15 @@ import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { describe, test } from '../hash-costs.ts';
-import { basic, cheapHash, startService, useService, type Answer, type TestService } from '../support.ts';
+import {
+  closedAfter,
+  basic,
+  cheapHash,
+  startService,
+  useService,
+  type Answer,
+  type TestService,
+} from '../support.ts';
 import { assertUnauthorized, fromNewAddress } from './expect.ts';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'admin', read: 'user' };
@@ -206,12 +214,8 @@ describe('credentials', () => {
   });
 });
 
-test('a service without users answers every write with 401', async () => {
-  const service = await startService([{ model: 'free', columns: {} }]);
-  try {
-    assertUnauthorized(await service.request('/api/free/', { method: 'POST', user: 'bob', body: {} }));
-    assert.equal((await service.request('/api/free/', { user: 'bob' })).status, 200);
-  } finally {
-    await service.close();
-  }
+test('a service without users answers every write with 401', async (t) => {
+  const service = closedAfter(t, await startService([{ model: 'free', columns: {} }]));
+  assertUnauthorized(await service.request('/api/free/', { method: 'POST', user: 'bob', body: {} }));
+  assert.equal((await service.request('/api/free/', { user: 'bob' })).status, 200);
 });
