@@ -1,5 +1,6 @@
 import { hash } from '@node-rs/argon2';
 import { delimiter, join } from 'node:path';
+import { after, before, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createVitrine, type Resource, type Vitrine, type VitrineOptions } from '../src/index.ts';
 import shipped from '../src/resources/registry.ts';
@@ -67,6 +68,39 @@ export async function request(base: string, path: string, options: RequestOption
   return { status, headers: received, text, json };
 }
 
+export type Send = (
+  method: string,
+  path: string,
+  body?: unknown,
+  headers?: Record<string, string>,
+) => Promise<Answer>;
+
+/** Sends requests as a user, or as an anonymous client. */
+export const sendAs =
+  (service: Pick<TestService, 'request'>, user?: string): Send =>
+  (method, path, body, headers = {}) =>
+    service.request(path, { method, body, headers, ...(user !== undefined && { user }) });
+
+/** The pages from a path on, which their links lead to. */
+export async function pagesFrom(
+  service: Pick<TestService, 'request'>,
+  path: string,
+  headers: Record<string, string> = { prefer: 'paging=cursor' },
+): Promise<Answer['json'][]> {
+  const pages: Answer['json'][] = [];
+  for (let next = path; next !== '';) {
+    const { status, json, text } = await service.request(next, { headers });
+    if (status !== 200 || pages.length > 200) throw new Error(`page ${pages.length}, ${next}: ${text}`);
+    pages.push(json);
+    next = json.meta.next;
+  }
+  return pages;
+}
+
+/** This member of each element. */
+export const pluck = (list: readonly object[], key: string): unknown[] =>
+  list.map((one) => (one as Record<string, unknown>)[key]);
+
 /** Waits up to a minute, or longer, for a condition, such as a log line that is written with a delay. */
 export async function eventually<T>(
   condition: () => T | Promise<T>,
@@ -82,14 +116,17 @@ export async function eventually<T>(
   throw new Error(`timeout: ${label}`);
 }
 
+/** How many statements of the service wait for a lock. */
+export const waitingForLocks = async ({ sql }: Pick<TestDatabase, 'sql'>): Promise<number> => {
+  const waiting = await sql`
+    select from pg_stat_activity
+    where datname = current_database() and application_name = 'vitrine' and wait_event_type = 'Lock'`;
+  return waiting.count;
+};
+
 /** Waits until a statement of the service waits for a lock. */
-export const lockedOut = ({ sql }: Pick<TestDatabase, 'sql'>, count = 1): Promise<unknown> =>
-  eventually(async () => {
-    const waiting = await sql`
-      select from pg_stat_activity
-      where datname = current_database() and application_name = 'vitrine' and wait_event_type = 'Lock'`;
-    return waiting.count >= count;
-  }, 'a statement that waits for a lock');
+export const lockedOut = (database: Pick<TestDatabase, 'sql'>, count = 1): Promise<unknown> =>
+  eventually(async () => (await waitingForLocks(database)) >= count, 'a statement that waits for a lock');
 
 /** Starts some work, and waits until the service has run a statement that contains this text. */
 export async function untilRun(
@@ -181,6 +218,58 @@ export async function startService(
       await database.drop();
     },
   };
+}
+
+/** A service that is started before the tests of this block, and closed after them. It has its members only then. */
+export function useService(
+  resources?: Parameters<typeof startService>[0],
+  options?: Parameters<typeof startService>[1],
+  fill?: () => unknown,
+): TestService {
+  const service = {} as TestService;
+  before(async () => {
+    Object.assign(service, await startService(resources, options));
+    await fill?.();
+  });
+  after(() => service.close());
+  return service;
+}
+
+/** Starts a service on an existing database, or with another address of it. It logs nothing. */
+export async function startBeside(
+  databaseUrl: string,
+  resources: readonly Resource[],
+  options: Partial<VitrineOptions> = {},
+): Promise<Pick<TestService, 'base' | 'request' | 'close'>> {
+  const vitrine = await createVitrine({
+    databaseUrl,
+    resources,
+    port: 0,
+    log: () => undefined,
+    ...options,
+  });
+  const { url: base } = await vitrine.start();
+  const close = async (): Promise<void> => {
+    closeIdleConnections(base);
+    await vitrine.close();
+  };
+  return { base, request: (path, requestOptions) => request(base, path, requestOptions), close };
+}
+
+/** The address of a database for another role. */
+export function addressOf({ url }: Pick<TestDatabase, 'url'>, role: string): string {
+  const address = new URL(url);
+  [address.username, address.password] = [role, 'x'];
+  return address.href;
+}
+
+/** Closes a service, or drops a database, after the test. */
+export function closedAfter<T extends { close: () => unknown } | { drop: () => unknown }>(
+  t: TestContext,
+  one: T,
+): T {
+  t.after(() => ('close' in one ? one.close() : one.drop()));
+  return one;
 }
 
 /** The PATH for commands of the documentation: at its end stands a small curl for machines that have none. */

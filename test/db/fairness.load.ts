@@ -3,11 +3,21 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { after, before, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { assertProblem, eventually } from '../http/expect.ts';
-import { basic, startService, type Answer, type TestService } from '../support.ts';
-import { after, before, describe, test } from 'node:test';
+import {
+  type Answer,
+  basic,
+  closedAfter,
+  pluck,
+  startService,
+  type TestService,
+  useService,
+  waitingForLocks,
+} from '../support.ts';
+import { withPolicies } from './policies.ts';
 
 const columns = { name: { type: 'string' } } as const;
 const resources: Resource[] = [
@@ -20,27 +30,19 @@ const resources: Resource[] = [
 ];
 
 describe('statements of several clients', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService(resources, { trustProxy: 1 });
+  const service: TestService = useService(resources, { trustProxy: 1 }, async () => {
     for (const name of ['bob', 'eve']) await service.addUser(name);
     for (const table of ['note (message)', 'busy (name)', 'guarded (name)', 'member (name)'])
       await service.sql.unsafe(`insert into ${table} select 'x' from generate_series(1, 30)`);
     await service.sql`insert into crowded (name) select 'x' from generate_series(1, 400000)`;
     await service.sql`analyze crowded`;
   });
-  after(() => service.close());
 
   const from = (address: string, path: string): Promise<Answer> =>
     service.request(path, { headers: { 'X-Forwarded-For': address } });
 
   /** The number of statements of the service that wait for a lock. */
-  const waiting = async ({ sql } = service): Promise<number> => {
-    const rows = await sql`
-      select from pg_stat_activity
-      where datname = current_database() and application_name = 'vitrine' and wait_event_type = 'Lock'`;
-    return rows.count;
-  };
+  const waiting = (own = service): Promise<number> => waitingForLocks(own);
 
   /** Runs the work while every statement on a table waits. */
   async function whileLocked<T>(table: string, work: () => Promise<T>, { sql } = service): Promise<T> {
@@ -70,47 +72,37 @@ describe('statements of several clients', () => {
       await sleep(600);
       return { answers: both, other: late };
     });
-    assert.deepEqual(
-      (await answers).map(({ status }) => status),
-      [200, 200],
-    );
+    assert.deepEqual(pluck(await answers, 'status'), [200, 200]);
     assert.equal((await other).status, 200);
   });
 
-  test('a client with blocked queries delays neither the queries nor the writes of others', async () => {
-    const own = await startService(resources, { trustProxy: 1, slowTimeout: 1 });
-    try {
-      await own.addUser('bob');
-      await own.sql`insert into note (message) values ('x')`;
-      const ask = (address: string, path: string): Promise<Answer> =>
-        own.request(path, { headers: { 'X-Forwarded-For': address } });
-      await ask('10.0.0.1', '/api/busy/?name=x');
-      const work = async (): Promise<Answer[]> => {
-        const all = Array.from({ length: 30 }, (_, index) => ask('10.0.0.1', `/api/busy/?name=${index}`));
-        await eventually(async () => (await waiting(own)) > 0, 'statements that wait for the lock');
-        const answers = await Promise.all([
-          ask('10.0.0.2', '/api/note/?message=x'),
-          ask('10.0.0.2', '/api/note/1/'),
-          own.request('/api/note/', { method: 'POST', user: 'bob', body: { message: 'written' } }),
-        ]);
-        assert.deepEqual(
-          answers.map(({ status }) => status),
-          [200, 200, 201],
-        );
-        return Promise.all(all);
-      };
-      const blocked = await whileLocked('busy', work, own);
-      // Some ran until their timeout, and the others were refused.
-      const statuses = blocked.map(({ status }) => status);
-      assert.ok(
-        statuses.every((status) => status === 503 || status === 429),
-        String(statuses),
-      );
-      assert.ok(statuses.includes(429), '429 shows that the queries of the client are the reason');
-      for (const { headers } of blocked) assert.match(headers.get('retry-after') ?? '', /^[1-9]/);
-    } finally {
-      await own.close();
-    }
+  test('a client with blocked queries delays neither the queries nor the writes of others', async (t) => {
+    const own = closedAfter(t, await startService(resources, { trustProxy: 1, slowTimeout: 1 }));
+    await own.addUser('bob');
+    await own.sql`insert into note (message) values ('x')`;
+    const ask = (address: string, path: string): Promise<Answer> =>
+      own.request(path, { headers: { 'X-Forwarded-For': address } });
+    await ask('10.0.0.1', '/api/busy/?name=x');
+    const work = async (): Promise<Answer[]> => {
+      const all = Array.from({ length: 30 }, (_, index) => ask('10.0.0.1', `/api/busy/?name=${index}`));
+      await eventually(async () => (await waiting(own)) > 0, 'statements that wait for the lock');
+      const answers = await Promise.all([
+        ask('10.0.0.2', '/api/note/?message=x'),
+        ask('10.0.0.2', '/api/note/1/'),
+        own.request('/api/note/', { method: 'POST', user: 'bob', body: { message: 'written' } }),
+      ]);
+      assert.deepEqual(pluck(answers, 'status'), [200, 200, 201]);
+      return Promise.all(all);
+    };
+    const blocked = await whileLocked('busy', work, own);
+    // Some ran until their timeout, and the others were refused.
+    const statuses = blocked.map(({ status }) => status);
+    assert.ok(
+      statuses.every((status) => status === 503 || status === 429),
+      String(statuses),
+    );
+    assert.ok(statuses.includes(429), '429 shows that the queries of the client are the reason');
+    for (const { headers } of blocked) assert.match(headers.get('retry-after') ?? '', /^[1-9]/);
   });
 
   test('a statement ends in PostgreSQL when its client closes the connection', async () => {
@@ -131,26 +123,22 @@ describe('statements of several clients', () => {
     );
   });
 
-  test('an anonymous query is canceled after SLOW_TIMEOUT, and a query of a user is not', async () => {
-    const own = await startService(resources, { slowTimeout: 1 });
-    try {
-      await own.addUser('bob');
-      const anonymous = await whileLocked('note', () => own.request('/api/note/?message=x'), own);
-      assertProblem(anonymous, 503);
-      const work = async (): Promise<{ response: Promise<Answer> }> => {
-        const response = own.request('/api/member/?name=x', { user: 'bob' });
-        let early: string | undefined;
-        void response.then(({ status, text }) => (early = `${status} ${text}`));
-        await eventually(async () => (await waiting(own)) === 1, 'the statement');
-        await sleep(1_500);
-        assert.equal(early, undefined);
-        return { response };
-      };
-      const known = await whileLocked('member', work, own);
-      assert.equal((await known.response).status, 200);
-    } finally {
-      await own.close();
-    }
+  test('an anonymous query is canceled after SLOW_TIMEOUT, and a query of a user is not', async (t) => {
+    const own = closedAfter(t, await startService(resources, { slowTimeout: 1 }));
+    await own.addUser('bob');
+    const anonymous = await whileLocked('note', () => own.request('/api/note/?message=x'), own);
+    assertProblem(anonymous, 503);
+    const work = async (): Promise<{ response: Promise<Answer> }> => {
+      const response = own.request('/api/member/?name=x', { user: 'bob' });
+      let early: string | undefined;
+      void response.then(({ status, text }) => (early = `${status} ${text}`));
+      await eventually(async () => (await waiting(own)) === 1, 'the statement');
+      await sleep(1_500);
+      assert.equal(early, undefined);
+      return { response };
+    };
+    const known = await whileLocked('member', work, own);
+    assert.equal((await known.response).status, 200);
   });
 
   /** Asks while the table is locked, so that the query takes long. */
@@ -199,3 +187,74 @@ describe('statements of several clients', () => {
     assert.equal(slow.status, 200);
   });
 });
+
+// Large writes that take long.
+
+const page: Resource = { model: 'page', columns: { text: { type: 'text' } }, access: 'user' };
+
+/** Each page takes 1.3 s. The columns `begun` and `ended` record when. */
+const SLOW = `
+  alter table page add begun timestamptz, add ended timestamptz;
+  create function take_long() returns trigger language plpgsql as $$ begin
+    new.begun = clock_timestamp();
+    while clock_timestamp() < new.begun + interval '1.3 s' loop end loop;
+    new.ended = clock_timestamp();
+    return new;
+  end $$;
+  create trigger long before insert on page for each row execute function take_long()`;
+
+describe('large writes of one client that take long, while others are present', () => {
+  let service: TestService;
+  let isOver = false;
+  let present: Promise<void>;
+  before(async () => {
+    service = await startService([user, page]);
+    await service.sql.unsafe(SLOW).simple();
+    await service.addUser('ada');
+    present = (async () => {
+      while (!isOver) await service.request('/api/page/?limit=1');
+    })();
+  });
+  after(async () => {
+    isOver = true;
+    await present;
+    await service.close();
+  });
+
+  /** Sends two writes at once. @returns how many of them overlap */
+  async function overlaps(): Promise<number> {
+    await service.sql`truncate page`;
+    const body = { text: 'x'.repeat(20_000) };
+    const send = (): ReturnType<TestService['request']> =>
+      service.request('/api/page/', { method: 'POST', user: 'ada', body });
+    for (const { status } of await Promise.all([send(), send()])) assert.equal(status, 201);
+    const found = await service.sql`
+      select from page a join page b on a.id < b.id and a.begun < b.ended and b.begun < a.ended`;
+    return found.length;
+  }
+
+  test('run one after the other', async () => {
+    assert.equal(await overlaps(), 0);
+  });
+});
+
+test('a record whose policy takes long does not delay the reads of others', () =>
+  withPolicies(
+    `insert into guarded (name) select 'x' from generate_series(1, 20);
+     create function takes_long(id integer) returns boolean language plpgsql as $$ begin
+       if id = 1 then perform pg_sleep(2); end if;
+       return true;
+     end $$;
+     create policy slow on guarded using (takes_long(id))`,
+    async ({ send }) => {
+      const path = (id: number): string => `/api/guarded/${id}/`;
+      assert.equal((await send('GET', path(2))).status, 200);
+      let isAnswered = false;
+      const slow = [send('GET', path(3)), send('GET', path(1))];
+      void slow[1]?.then(() => (isAnswered = true));
+      const others = Array.from({ length: 17 }, (_, index) => send('GET', path(index + 4)));
+      for (const { status } of await Promise.all(others)) assert.equal(status, 200);
+      assert.equal(isAnswered, false);
+      for (const { status } of await Promise.all(slow)) assert.equal(status, 200);
+    },
+  ));

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { after, before } from 'node:test';
 import {
   createVitrine,
   StartError,
@@ -44,6 +45,22 @@ export async function startWith(
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     });
   return { ...service, send, ada };
+}
+
+/** Such a service for the tests of this block. It has its members only while they run. */
+export function useWritable(
+  resources: readonly Resource[],
+  ddl?: Parameters<typeof startWith>[1],
+  fill?: () => unknown,
+  settings?: Parameters<typeof startWith>[2],
+): WritableService {
+  const service = {} as WritableService;
+  before(async () => {
+    Object.assign(service, await startWith(resources, ddl, settings));
+    await fill?.();
+  });
+  after(() => service.close());
+  return service;
 }
 
 /** Starts a service on an existing database, and closes it. */

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { createVitrine, type Resource } from '../../src/index.ts';
-import { closeIdleConnections } from '../send.ts';
+import { type Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { logIn } from '../admin/support.ts';
 import { run } from '../commands/support.ts';
-import { createDatabase, request, startService } from '../support.ts';
+import { closedAfter, createDatabase, startService, pluck, startBeside } from '../support.ts';
 import { assertFindable, assertRoundTrip, startOnce, startWith, type WritableService } from './helpers.ts';
 import { after, before, describe, test } from 'node:test';
 
@@ -97,7 +96,7 @@ describe('names in an existing database', () => {
       '/api/item/?parent__title=first&ordering=-parent__size,title&limit=5',
     );
     assert.equal(joined.status, 200, joined.text);
-    assert.deepEqual(joined.json.objects.map(({ id }: { id: number }) => id), [2]); // prettier-ignore
+    assert.deepEqual(pluck(joined.json.objects, 'id'), [2]); // prettier-ignore
   });
 
   test('a duplicate is reported for the JSON field, not for the database column', async () => {
@@ -137,8 +136,8 @@ describe('names in an existing database', () => {
 });
 
 describe('names of indexes and constraints that the service creates', () => {
-  test('do not collide', async () => {
-    const database = await createDatabase();
+  test('do not collide', async (t) => {
+    const database = closedAfter(t, await createDatabase());
     const columns = (names: string[], more: object): Resource['columns'] =>
       Object.fromEntries(names.map((name) => [name, { type: 'integer', ...more }]));
     const long = '表'.repeat(21); // 63 bytes, PostgreSQL's maximum
@@ -151,20 +150,16 @@ describe('names of indexes and constraints that the service creates', () => {
       { model: 'long', table: long, columns: columns(['one', 'two'], { index: true }) },
       { model: 'longer', table: 'l'.repeat(63), columns: columns(['one', 'two'], { unique: true }) },
     ];
-    try {
-      await startOnce(database, resources);
-      await startOnce(database, resources, { schema: 'check' });
-      const [row] = await database.sql`
+    await startOnce(database, resources);
+    await startOnce(database, resources, { schema: 'check' });
+    const [row] = await database.sql`
         select count(*)::int as count from pg_index where indrelid in
           (select oid from pg_class where relnamespace = 'public'::regnamespace) and not indisprimary`;
-      assert.equal(row?.['count'], 11);
-    } finally {
-      await database.drop();
-    }
+    assert.equal(row?.['count'], 11);
   });
 });
 
-test('a type of the database may be named like a function that takes any type', async () => {
+test('a type of the database may be named like a function that takes any type', async (t) => {
   const thing: Resource = { model: 'thing', columns: { name: { type: 'string' } }, access: 'admin' };
   const seen: Resource = {
     model: 'seen',
@@ -177,30 +172,29 @@ test('a type of the database may be named like a function that takes any type', 
     model: 'wide',
     columns: Object.fromEntries(names.map((name) => [name, { type: 'integer', null: true }])),
   };
-  const service = await startService([user, thing, seen, wide], {
-    prepare: (sql) =>
-      sql
-        .unsafe(
-          `create table wide (id integer primary key, ${names.map((name) => `${name} integer`).join(', ')});
+  const service = closedAfter(
+    t,
+    await startService([user, thing, seen, wide], {
+      prepare: (sql) =>
+        sql
+          .unsafe(
+            `create table wide (id integer primary key, ${names.map((name) => `${name} integer`).join(', ')});
           insert into wide (id) values (1); create domain count as integer; create domain concat as integer;
           create table thing (id integer primary key, name varchar(255) not null); insert into thing values (1, 'First');
           create view seen as select * from thing`,
-        )
-        .simple(),
-  });
-  try {
-    await service.addUser('ada', { admin: true });
-    assert.equal((await service.request('/api/seen/1/')).json.name, 'First');
-    assert.equal((await service.request('/api/wide/1/')).json.c43, null);
-    const browser = await logIn(service, 'ada');
-    const { status, text } = await browser.get('/admin/thing/1/');
-    assert.equal(status, 200);
-    assert.match(text, /First/);
-    const { code, stderr } = await run(['introspect'], { env: { DATABASE_URL: service.url } });
-    assert.equal(code, 0, stderr);
-  } finally {
-    await service.close();
-  }
+          )
+          .simple(),
+    }),
+  );
+  await service.addUser('ada', { admin: true });
+  assert.equal((await service.request('/api/seen/1/')).json.name, 'First');
+  assert.equal((await service.request('/api/wide/1/')).json.c43, null);
+  const browser = await logIn(service, 'ada');
+  const { status, text } = await browser.get('/admin/thing/1/');
+  assert.equal(status, 200);
+  assert.match(text, /First/);
+  const { code, stderr } = await run(['introspect'], { env: { DATABASE_URL: service.url } });
+  assert.equal(code, 0, stderr);
 });
 
 describe('the name of a database in DATABASE_URL', () => {
@@ -213,18 +207,11 @@ describe('the name of a database in DATABASE_URL', () => {
       one.pathname = `/${encodeURIComponent(name)}`;
       const several = one.href.replace(one.host, `${one.host},${one.host}`);
       for (const url of [one.href, `${several}?target_session_attrs=read-write`]) {
-        const vitrine = await createVitrine({
-          databaseUrl: url,
-          resources: [{ model: 'thing', columns: { name: { type: 'string' } } }],
-          port: 0,
-          log: () => undefined,
-        });
+        const service = await startBeside(url, [{ model: 'thing', columns: { name: { type: 'string' } } }]);
         try {
-          const { url: base } = await vitrine.start();
-          assert.equal((await request(base, '/api/thing/')).status, 200);
-          closeIdleConnections(base);
+          assert.equal((await service.request('/api/thing/')).status, 200);
         } finally {
-          await vitrine.close();
+          await service.close();
         }
       }
     } finally {

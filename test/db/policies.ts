@@ -1,6 +1,6 @@
-import { createVitrine, type Resource } from '../../src/index.ts';
+import { type Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { request, startService, type Answer, type TestService } from '../support.ts';
+import { startService, type Answer, type TestService, startBeside, addressOf } from '../support.ts';
 
 const guarded: Resource = { model: 'guarded', columns: { name: { type: 'string' } }, access: 'user' };
 const resources = [user, guarded];
@@ -28,19 +28,10 @@ export async function withPolicies(
     await service.sql.unsafe(`create role ${role} login password 'x' nobypassrls;
       grant all on all tables in schema public to ${role}; grant all on all sequences in schema public to ${role};
       alter table guarded enable row level security; ${policies}`);
-    const url = new URL(service.url);
-    [url.username, url.password] = [role, 'x'];
-    const vitrine = await createVitrine({
-      databaseUrl: url.href,
-      resources,
-      port: 0,
-      schema: 'check',
-      log: () => undefined,
-    });
-    const { url: base } = await vitrine.start();
+    const limited = await startBeside(addressOf(service, role), resources, { schema: 'check' });
     const send: Limited['send'] = (method, path, name) =>
-      request(base, path, { method, user: 'ada', ...(name === undefined ? {} : { body: { name } }) });
-    await work({ service, role, send }).finally(() => vitrine.close());
+      limited.request(path, { method, user: 'ada', ...(name === undefined ? {} : { body: { name } }) });
+    await work({ service, role, send }).finally(() => limited.close());
   } finally {
     await service.sql.unsafe(`drop owned by ${role}; drop role ${role}`);
     await service.close();

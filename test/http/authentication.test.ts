@@ -4,23 +4,27 @@ import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { describe, test } from '../hash-costs.ts';
-import { basic, cheapHash, startService, type Answer, type TestService } from '../support.ts';
+import {
+  closedAfter,
+  basic,
+  cheapHash,
+  startService,
+  useService,
+  type Answer,
+  type TestService,
+} from '../support.ts';
 import { assertUnauthorized, fromNewAddress } from './expect.ts';
-import { after, before } from 'node:test';
 
 const secret: Resource = { model: 'secret', columns: {}, access: 'admin', read: 'user' };
 const registry = [user, note, secret];
 
 describe('credentials', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService(registry, { trustProxy: 1 });
+  const service: TestService = useService(registry, { trustProxy: 1 }, async () => {
     await service.addUser('bob');
     await service.addUser('zoe', { active: false });
     // A parser that ignores the missing colon would read the credentials `eve!` as this name and password.
     await service.addUser('eve', { password: await cheapHash('eve!') });
   });
-  after(() => service.close());
 
   /** A GET that needs a user, from a new address. */
   const get = (authorization?: string): Promise<Answer> =>
@@ -210,12 +214,8 @@ describe('credentials', () => {
   });
 });
 
-test('a service without users answers every write with 401', async () => {
-  const service = await startService([{ model: 'free', columns: {} }]);
-  try {
-    assertUnauthorized(await service.request('/api/free/', { method: 'POST', user: 'bob', body: {} }));
-    assert.equal((await service.request('/api/free/', { user: 'bob' })).status, 200);
-  } finally {
-    await service.close();
-  }
+test('a service without users answers every write with 401', async (t) => {
+  const service = closedAfter(t, await startService([{ model: 'free', columns: {} }]));
+  assertUnauthorized(await service.request('/api/free/', { method: 'POST', user: 'bob', body: {} }));
+  assert.equal((await service.request('/api/free/', { user: 'bob' })).status, 200);
 });

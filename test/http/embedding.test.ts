@@ -7,7 +7,17 @@ import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { createVitrine, type Vitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
-import { basic, cheapHash, createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
+import {
+  closedAfter,
+  basic,
+  cheapHash,
+  createDatabase,
+  request,
+  type Answer,
+  type TestDatabase,
+  pluck,
+  lockedOut,
+} from '../support.ts';
 import { codeBlocks } from '../docs/pages.ts';
 import { startProxy } from '../process/proxy.ts';
 import { assertProblem, eventually } from './expect.ts';
@@ -176,20 +186,16 @@ describe('the handler in another server', () => {
     }
   });
 
-  test('authenticating a client that has disconnected before verifies no password, and gives no user', async () => {
-    const own = await start();
-    try {
-      const present = await authenticated(own, () => undefined);
-      assert.equal((present as { name?: string }).name, 'bob');
-      const result = await authenticated(own, async ({ socket }) => {
-        const closed = once(socket, 'close');
-        socket.destroy();
-        await closed;
-      });
-      assert.equal(result, undefined);
-    } finally {
-      await own.close();
-    }
+  test('authenticating a client that has disconnected before verifies no password, and gives no user', async (t) => {
+    const own = closedAfter(t, await start());
+    const present = await authenticated(own, () => undefined);
+    assert.equal((present as { name?: string }).name, 'bob');
+    const result = await authenticated(own, async ({ socket }) => {
+      const closed = once(socket, 'close');
+      socket.destroy();
+      await closed;
+    });
+    assert.equal(result, undefined);
   });
 
   test('gives the fields of log lines to its own log', async () => {
@@ -218,13 +224,7 @@ describe('the handler in another server', () => {
     await database.sql.begin(async (transaction) => {
       await transaction`select from note for update`;
       answer = request(base, '/api/note/1/', { method: 'PUT', user: 'bob', body: { message } });
-      await eventually(
-        async () =>
-          (
-            await database.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-          ).length > 0,
-        'the PUT to wait',
-      );
+      await lockedOut(database);
       await work();
     });
     return answer!;
@@ -346,21 +346,20 @@ describe('the handler in another server', () => {
     await assertServed(await serve(use('', vitrine.handler)));
   });
 
-  test('serves what Fastify passes on as the documentation shows, and leaves its other routes alone', async () => {
+  test('serves what Fastify passes on as the documentation shows, and leaves its other routes alone', async (t) => {
     const [example = ''] = codeBlocks('docs/embedding.md', 'js').filter((code) => code.includes('Fastify()'));
     const AsyncFunction = Object.getPrototypeOf(start).constructor as new (
       ...parts: string[]
     ) => (...values: unknown[]) => Promise<FastifyInstance>;
-    const app = await new AsyncFunction('Fastify', 'vitrine', `${example}; return app;`)(Fastify, vitrine);
+    const app = closedAfter(
+      t,
+      await new AsyncFunction('Fastify', 'vitrine', `${example}; return app;`)(Fastify, vitrine),
+    );
     app.post('/mine', ({ body }) => body);
-    try {
-      const base = await app.listen({ host: '127.0.0.1', port: 0 });
-      await assertServed(base);
-      const own = await request(base, '/mine', { method: 'POST', body: { a: 1 } });
-      assert.deepEqual(own.json, { a: 1 });
-    } finally {
-      await app.close();
-    }
+    const base = await app.listen({ host: '127.0.0.1', port: 0 });
+    await assertServed(base);
+    const own = await request(base, '/mine', { method: 'POST', body: { a: 1 } });
+    assert.deepEqual(own.json, { a: 1 });
   });
 
   test('close() makes the handler answer 503 in another server', async () => {
@@ -407,10 +406,7 @@ describe('the handler in another server', () => {
       assert.deepEqual([answer.status, answer.json?.message], [200, source]);
       await closed;
       const left = await database.sql`select message from note`;
-      assert.deepEqual(
-        left.map((row) => row['message']),
-        [source],
-      );
+      assert.deepEqual(pluck(left, 'message'), [source]);
     });
   }
 });

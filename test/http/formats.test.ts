@@ -1,13 +1,27 @@
 // The formats of answers: which one a client gets (RFC 9110), and collections as CSV and as JSON lines.
 import assert from 'node:assert/strict';
-import { request as httpRequest } from 'node:http';
-import { parseCsv, type CsvRow } from '../../src/query/csv/csv-parser.ts';
+import { type IncomingMessage, request as httpRequest } from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { buffer } from 'node:stream/consumers';
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import { type CsvRow, parseCsv } from '../../src/query/csv/csv-parser.ts';
 import { withoutGuard } from '../../src/query/csv/csv-rows.ts';
-import { basic, type TestService } from '../support.ts';
-import { assertProblem, assertUnauthorized, jsonLinesOf } from './expect.ts';
+import {
+  type Answer,
+  basic,
+  closedAfter,
+  commandPath,
+  startService,
+  type TestService,
+  useService,
+} from '../support.ts';
+import { assertProblem, assertUnauthorized, eventually, jsonLinesOf } from './expect.ts';
 import { LOOSE, openShelf } from './shelf.ts';
 import { exactRequest } from './wire.ts';
-import { after, before, describe, test } from 'node:test';
+import type { Resource } from '../../src/index.ts';
+import { user } from '../../src/resources/registry.ts';
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 const HTML = 'text/html; charset=utf-8';
@@ -334,6 +348,498 @@ describe('a collection as a stream', () => {
       assertProblem(await get('/api/book/'), 500);
     } finally {
       await service.sql`alter table book rename column moved to title`;
+    }
+  });
+});
+
+// The pages of the API for browsers: contents, links and commands.
+
+const PAGE_HEADERS = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
+
+const unescaped = (text: string): string =>
+  text.replace(
+    /&(lt|gt|quot|amp|#39);/g,
+    (_, name: string) => ({ lt: '<', gt: '>', quot: '"', amp: '&', '#39': "'" })[name] ?? '',
+  );
+const textOf = (markup: string): string => unescaped(markup.replace(/<[^>]*>/g, ''));
+/** The visible text, on one line. */
+const readable = ({ text }: Answer): string =>
+  textOf((/<main[\s\S]*<\/main>/.exec(text)?.[0] ?? '').replace(/<(?!\/?(?:code|a|b)\b)[^>]*>/g, ' '))
+    .replace(/\s+/g, ' ')
+    .trim();
+const jsonOf = ({ text }: Answer): string =>
+  textOf(/<pre class="json">([\s\S]*?)<\/pre>/.exec(text)?.[1] ?? '');
+const linksOf = ({ text }: Answer): string[] =>
+  [...text.matchAll(/<a\b[^>]*?href="([^"]*)"/g)].map(([, href = '']) => unescaped(href));
+const commandsOf = ({ text }: Answer): string[] =>
+  [...text.matchAll(/<pre><code>(curl [\s\S]*?)<\/code><\/pre>/g)].map(([, code = '']) => unescaped(code));
+
+describe('the API in a browser', () => {
+  const get = (path: string, user?: string, headers: Record<string, string> = {}): Promise<Answer> =>
+    service.request(path, {
+      ...(user === undefined ? {} : { user }),
+      headers: { ...PAGE_HEADERS, ...headers },
+    });
+  const run = async (command: string): Promise<string> => {
+    const env = { PATH: commandPath(), NO_PROXY: '*' };
+    const line = command.replace(/-u '(\w+)'/, "-u '$1:pw-$1'").replace('curl ', 'curl -s ');
+    return (await promisify(execFile)('sh', ['-c', line], { env })).stdout;
+  };
+
+  test('lists the resources as JSON, with links to those that have pages', async () => {
+    const page = await get('/api/');
+    assert.equal(page.status, 200);
+    assert.deepEqual(JSON.parse(jsonOf(page)), (await service.request('/api/')).json);
+    const listed = linksOf(page).filter((link) => /^\/api\/\w+\/$/.test(link));
+    assert.deepEqual(
+      listed,
+      ['user', 'secret', 'book', 'letter', 'diary'].map((name) => `/api/${name}/`),
+    );
+  });
+
+  test('names the columns and operators of filters, and the resources that foreign keys refer to', async () => {
+    const text = readable(await get('/api/book/'));
+    for (const shown of [
+      'reader eq, ne, in, is, lt, lte, gt, gte user',
+      'data eq, ne, in, is, contains',
+      'title eq, ne, in, is, lt, lte, gt, gte, like, ilike',
+    ])
+      assert.ok(text.includes(shown), `${shown} is not in ${text}`);
+    assert.doesNotMatch(text, /hidden/);
+  });
+
+  test('names no software, and neither do the admin area and its files', async () => {
+    const paths = new Set([
+      '/',
+      '/api/',
+      '/api/book/',
+      '/api/nothing/',
+      '/nothing/',
+      '/admin/',
+      '/admin/-/login/',
+    ]);
+    for (const path of paths) {
+      const { text, headers } = await get(path);
+      assert.doesNotMatch(`${text} ${JSON.stringify([...headers])}`, /vitrine/i, path);
+      for (const [, file = ''] of text.matchAll(/(?:href|src)="([^"]*\.(?:css|js))"/g)) paths.add(file);
+    }
+    assert.ok([...paths].some((path) => path.endsWith('.js')));
+  });
+
+  test('shows excluded columns to no caller', async () => {
+    for (const path of ['/api/', '/api/book/', '/api/book/1/', '/api/user/', '/api/user/1/', '/api/diary/'])
+      assert.doesNotMatch((await get(path, 'ada')).text, /hidden<|hushed|password|email|argon2|writer/);
+  });
+
+  test('shows the JSON of a collection on several lines', async () => {
+    for (const path of [
+      '/api/book/',
+      '/api/book/?limit=1&page=2&ordering=id',
+      '/api/book/?id=99',
+      '/api/user/',
+    ]) {
+      const { json } = await service.request(path);
+      const shown = jsonOf(await get(path));
+      assert.deepEqual(JSON.parse(shown), json);
+      assert.equal(shown.split('\n')[1], '  "meta": {');
+    }
+  });
+
+  test('shows a record with every digit, in the order of its keys, and escaped', async () => {
+    assert.equal(
+      jsonOf(await get('/api/book/1/')),
+      `{
+  "id": 1,
+  "title": "Emma",
+  "reader_id": 1,
+  "secret_id": 1,
+  "isbn": "9007199254740993",
+  "price": "12.5000000000",
+  "data": {
+    "b": 1,
+    "a": [
+      1.50,
+      12345678901234567890
+    ],
+    "a": "x\\ny"
+  },
+  "lent": false
+}`,
+    );
+    const marked = await get('/api/book/3/');
+    assert.deepEqual(JSON.parse(jsonOf(marked)), (await service.request('/api/book/3/')).json);
+    assert.doesNotMatch(marked.text, /<b>you/);
+  });
+
+  test('links keys, foreign keys and pages, and only pages that exist', async () => {
+    const seen = new Set<string>(['']);
+    const walk = async (path: string): Promise<void> => {
+      if (seen.has(path) || path.startsWith('/admin/')) return;
+      seen.add(path);
+      const page = await get(path, 'ada');
+      assert.equal(page.status, 200, path);
+      if (seen.size < 80) for (const link of linksOf(page)) await walk(link.replace(/#.*/, ''));
+    };
+    await walk('/api/book/?limit=1');
+    for (const path of [
+      '/api/',
+      '/api/book/1/',
+      '/api/user/1/',
+      '/api/secret/1/',
+      '/api/book/?limit=1&page=2',
+    ])
+      assert.ok(seen.has(path), path);
+    // A caller who may not read the secret is asked for credentials.
+    assert.ok(linksOf(await get('/api/book/1/')).includes('/api/secret/1/'));
+    assert.equal((await get('/api/secret/1/')).status, 401);
+  });
+
+  test('accepts every query that the API accepts, also long ones', async () => {
+    const ids = `id__in=${Array.from({ length: 999 }, (_, index) => index + 1000).join()}`;
+    for (const query of [ids, `title__ne=${'x'.repeat(8000)}`, `title__ne=${'<>'.repeat(1300)}`]) {
+      assert.equal((await service.request(`/api/book/?${query}`)).status, 200);
+      const page = await get(`/api/book/?${query}&limit=1`);
+      assert.equal(page.status, 200);
+      for (const link of linksOf(page).filter((one) => one.includes('page=')))
+        assert.equal((await get(link)).status, 200);
+    }
+  });
+
+  test('shows a command that returns the same answer in a shell, with any query', async () => {
+    for (const query of [
+      '?limit=1',
+      `?title__ne=it's+$(echo+x)+%60id%60+"%5C&lent=false`,
+      '?data=[]',
+      '?id__in=1,2&limit=1&page=2',
+    ]) {
+      const [command = ''] = commandsOf(await get(`/api/book/${query}`));
+      const expected = await service.request(`/api/book/${query}`);
+      assert.deepEqual(JSON.parse(await run(command)), expected.json);
+    }
+    const [record = ''] = commandsOf(await get('/api/letter/1/', 'bob'));
+    assert.match(record, /^curl -u 'bob' 'http:/);
+    assert.deepEqual(JSON.parse(await run(record)), { id: 1, text: 'to Ada', sender_id: null });
+    // A query that needs credentials has a command with them.
+    const [joined = ''] = commandsOf(await get('/api/book/?secret__word=open', 'ada'));
+    assert.match(joined, /^curl -u 'ada' /);
+    const [index = ''] = commandsOf(await get('/api/'));
+    assert.deepEqual(JSON.parse(await run(index)), (await service.request('/api/')).json);
+  });
+
+  test('shows errors with their status, and each parameter with its message', async () => {
+    const invalid = await get('/api/book/?nope=%3Cb%3E&limit=a&lent=false&hidden=1&_odd=1');
+    assert.equal(invalid.status, 400);
+    const text = readable(invalid);
+    for (const shown of [
+      'The query has parameters that cannot be used.',
+      'nope: There is no such column.',
+      'limit: Must be a positive whole number',
+      'hidden: There is no such column.',
+      '_odd: There is no such column.',
+    ])
+      assert.ok(text.includes(shown), `${shown} is not in ${text}`);
+    assert.doesNotMatch(invalid.text, /<b>/);
+    for (const [path, status, user] of [
+      ['/api/book/?a=%ff', 400],
+      [`/api/book/?a=${'x'.repeat(9000)}`, 414],
+      ['/api/book/1/?x=1', 400],
+      ['/api/?x=1', 400],
+      ['/api/book/99/', 404],
+      ['/api/nope/', 404],
+      ['/api/-/nope.css', 404],
+      ['/api/mailbox/', 405],
+      ['/api/secret/', 403, 'bob'],
+    ] as const) {
+      const page = await get(path, user);
+      assert.equal(page.status, status, path);
+      assert.match(page.text, new RegExp(`<h1>${status} `));
+    }
+    await service.sql`alter table letter rename to moved`;
+    try {
+      const broken = await get('/api/letter/', 'bob');
+      assert.equal(broken.status, 500);
+      assert.doesNotMatch(broken.text, /relation|moved|letter"/);
+      const [, id = ''] = /request <code>([^<]+)</.exec(broken.text) ?? [];
+      assert.ok(service.lines.some((line) => line['id'] === id && line['stack']));
+    } finally {
+      await service.sql`alter table moved rename to letter`;
+    }
+  });
+
+  test('has no parameters beside those of the API', async () => {
+    for (const path of ['/api/book/?_filter=id', '/api/book/?_count=exact', '/api/book/1/?_format=json'])
+      for (const accept of [PAGE_HEADERS.accept, '*/*'])
+        assert.equal((await get(path, undefined, { accept })).status, 400, `${path} ${accept}`);
+  });
+
+  test('has the security headers of the admin area, and no inline script or style', async () => {
+    const { headers: admin } = await get('/admin/-/login/');
+    for (const path of ['/api/', '/api/book/', '/api/book/1/', '/api/nope/', '/api/book/?nope=1']) {
+      const { headers, text } = await get(path);
+      for (const name of [
+        'content-security-policy',
+        'referrer-policy',
+        'x-content-type-options',
+        'x-frame-options',
+        'cross-origin-opener-policy',
+        'cross-origin-resource-policy',
+        'cache-control',
+      ])
+        // prettier-ignore
+        assert.equal(headers.get(name), admin.get(name), name);
+      assert.ok(headers.get('content-security-policy'));
+      assert.doesNotMatch(text, /<script|<style|\sstyle=|\son\w+=/);
+    }
+  });
+});
+
+test('a page of the API links to what the caller may read', async () => {
+  const service = await startService([
+    user,
+    { model: 'vault', columns: { name: { type: 'string' } }, read: 'admin', access: 'admin' },
+    {
+      model: 'box',
+      columns: { vault: { type: 'foreignKey', references: 'vault' } },
+      read: 'user',
+      access: 'user',
+    },
+  ]);
+  try {
+    await service.addUser('bob');
+    await service.addUser('ada', { admin: true });
+    await service.sql`insert into vault (name) values ('x')`;
+    await service.sql`insert into box (vault_id) values (1)`;
+    for (const [name, links] of [
+      ['bob', []],
+      ['ada', ['/api/vault/1/', '/api/vault/']],
+    ] as const) {
+      const page = await service.request('/api/box/', { user: name, headers: PAGE_HEADERS });
+      assert.deepEqual(JSON.parse(jsonOf(page)).objects, [{ id: 1, vault_id: 1 }]);
+      assert.deepEqual(
+        linksOf(page).filter((link) => link.includes('vault')),
+        links,
+      );
+    }
+  } finally {
+    await service.close();
+  }
+});
+
+test('the pages of a service without users have a style sheet, and no link to the admin area', async (t) => {
+  const service = closedAfter(
+    t,
+    await startService([{ model: 'note', columns: { text: { type: 'text' } } }]),
+  );
+  for (const path of ['/api/', '/api/note/', '/api/nope/']) {
+    const page = await service.request(path, { headers: PAGE_HEADERS });
+    const [, style = ''] = /<link rel="stylesheet" href="([^"]*)"/.exec(page.text) ?? [];
+    const file = await service.request(style);
+    assert.deepEqual([file.status, file.headers.get('content-type')], [200, 'text/css; charset=utf-8']);
+    assert.match(file.headers.get('cache-control') ?? '', /immutable/);
+    assert.doesNotMatch(page.text, /\/admin\//);
+  }
+  assert.equal((await service.request('/admin/')).status, 404);
+});
+
+// Compression and caching of what anonymous clients read.
+
+const text: Resource = { model: 'text', columns: { content: { type: 'text' } } };
+const kept: Resource = { ...text, model: 'kept', cache: 60 };
+
+interface Received {
+  readonly status: number | undefined;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: Buffer;
+}
+
+describe('responses to anonymous clients', () => {
+  const service: TestService = useService(
+    [user, text, kept],
+    { corsOrigins: ['https://a.example'], trustProxy: 1 },
+    async () => {
+      await service.addUser('bob');
+      for (const table of ['text', 'kept'])
+        await service.sql`insert into ${service.sql(table)} (content) select repeat('héllo ', 40) || i from generate_series(1, 500) i`;
+      await service.sql`insert into text (content) values ('short')`;
+    },
+  );
+
+  let clients = 0;
+  /** A request whose response is not decoded. Each comes from another client, because many streams of one need a cooldown. */
+  const get = (path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Received> =>
+    new Promise((resolve, reject) => {
+      const from = { 'x-forwarded-for': `10.0.${clients >> 8}.${clients++ & 255}` };
+      const options = { method, headers: { ...headers, ...from }, agent: false };
+      const sent = httpRequest(`${service.base}${path}`, options, (response) => {
+        buffer(response).then(
+          (body) => resolve({ status: response.statusCode, headers: response.headers, body }),
+          reject,
+        );
+      });
+      sent.on('error', reject).end();
+    });
+  const decode = ({ headers, body }: Received): string => {
+    const coding = headers['content-encoding'];
+    const plain = coding === 'br' ? brotliDecompressSync(body) : coding === 'gzip' ? gunzipSync(body) : body;
+    return plain.toString();
+  };
+
+  const codings: [accepted: string | undefined, coding: string | undefined][] = [
+    [undefined, undefined],
+    ['', undefined],
+    ['identity', undefined],
+    ['deflate, zstd', undefined],
+    ['gzip', 'gzip'],
+    ['GZIP;q=0.3, deflate', 'gzip'],
+    ['gzip, br', 'br'],
+    ['br;q=0, gzip', 'gzip'],
+    ['br; q=0.000 , gzip ;q=0', undefined],
+    ['*', undefined],
+    ['br;q=0.1, gzip;q=1', 'gzip'],
+    ['br;q=0.5, gzip;q=0.500', 'br'],
+    ['gzip;q=0.5, identity', undefined],
+    [`${'x,'.repeat(511)}br`, 'br'],
+    [`${'y,'.repeat(511)}gzip`, undefined],
+  ];
+  for (const [accepted, coding] of codings)
+    for (const accept of ['application/json', 'text/csv', 'application/x-ndjson'])
+      test(`${accept} with Accept-Encoding: ${accepted?.slice(0, 30)} is sent as ${coding}`, async () => {
+        const path = accept.includes('nd') ? '/api/text/' : '/api/text/?limit=100';
+        const plain = await get(path, { accept });
+        const answer = await get(path, {
+          accept,
+          ...(accepted !== undefined && { 'accept-encoding': accepted }),
+        });
+        assert.deepEqual([answer.status, answer.headers['content-encoding']], [200, coding]);
+        assert.ok(decode(answer) === plain.body.toString());
+        assert.match(answer.headers.vary ?? '', /Accept-Encoding/);
+        assert.match(answer.headers.vary ?? '', /Accept(,|$)/);
+        if (coding !== undefined) assert.ok(answer.body.length < plain.body.length / 5);
+        if (!accept.includes('nd'))
+          assert.equal(Number(answer.headers['content-length']), answer.body.length);
+      });
+
+  test('are not compressed with credentials or a cookie, and small ones never', async () => {
+    const accepts = { 'accept-encoding': 'br, gzip' };
+    for (const headers of [{ authorization: basic('bob') }, { cookie: 'a=b' }]) {
+      const answer = await get('/api/text/', { ...accepts, ...headers });
+      assert.deepEqual([answer.status, answer.headers['content-encoding']], [200, undefined]);
+      assert.doesNotMatch(answer.headers.vary ?? '', /Encoding/);
+    }
+    const small = await get('/api/text/501/', accepts);
+    assert.equal(small.headers['content-encoding'], undefined);
+    assert.doesNotMatch(small.headers.vary ?? '', /Encoding/);
+    const page = await get('/api/text/', { ...accepts, accept: 'text/html' });
+    assert.equal(page.headers['content-encoding'], undefined);
+  });
+
+  test('have a weak ETag when they are compressed, which answers If-None-Match and never If-Match', async () => {
+    await service.sql`update text set content = repeat(content, 10) where id = 1`;
+    const plain = await get('/api/text/1/');
+    const answer = await get('/api/text/1/', { 'accept-encoding': 'gzip' });
+    assert.equal(answer.headers.etag, `W/${plain.headers.etag}`);
+    const known = { 'if-none-match': String(answer.headers.etag), 'accept-encoding': 'gzip' };
+    const unchanged = await get('/api/text/1/', known);
+    assert.deepEqual([unchanged.status, unchanged.headers.etag], [304, answer.headers.etag]);
+    const plainly = { 'if-none-match': String(plain.headers.etag) };
+    assert.equal((await get('/api/text/1/', plainly)).headers.etag, plain.headers.etag);
+    const head = await get('/api/text/1/', { 'accept-encoding': 'gzip' }, 'HEAD');
+    for (const name of ['content-encoding', 'content-length', 'etag'])
+      assert.equal(head.headers[name], answer.headers[name], name);
+  });
+
+  test('are sent while they are found, and a stream that is left before its end is closed', async () => {
+    for (let round = 0; round < 20; round += 1) {
+      const leave = new AbortController();
+      const headers = { accept: 'application/x-ndjson', 'accept-encoding': round % 2 ? 'gzip' : 'br' };
+      const answer = await fetch(`${service.base}/api/text/`, { headers, signal: leave.signal });
+      if (round % 3) await answer.body?.getReader().read();
+      leave.abort();
+    }
+    await eventually(async () => {
+      const [open] = await service.sql`select count(*)::int as count from pg_stat_activity
+        where datname = current_database() and xact_start is not null and pid <> pg_backend_pid()`;
+      return open?.['count'] === 0;
+    }, 'the end of all streams');
+    const all = { accept: 'application/x-ndjson', 'accept-encoding': 'br' };
+    let after = await get('/api/text/', all);
+    // So many streams in a row are followed by a short pause.
+    await eventually(async () => {
+      if (after.status === 429) after = await get('/api/text/', all);
+      return after.status === 200;
+    }, 'the next stream');
+    assert.equal(decode(after).trim().split('\n').length, 501);
+  });
+
+  test('many at once are all complete, compressed or not', async () => {
+    const [plain] = await Promise.all([get('/api/text/?limit=500')]);
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, () => get('/api/text/?limit=500', { 'accept-encoding': 'br' })),
+    );
+    // A busy machine refuses some of them.
+    const complete = answers.filter(({ status }) => status === 200);
+    assert.ok(complete.length > 0 && answers.every(({ status }) => [200, 429, 503].includes(Number(status))));
+    for (const answer of complete) assert.ok(decode(answer) === plain.body.toString());
+    assert.ok(complete.some(({ headers }) => headers['content-encoding'] === 'br'));
+  });
+
+  test('may be kept by caches where the resource says so, and only without credentials', async () => {
+    for (const [path, accept] of [
+      ['/api/kept/', 'application/json'],
+      ['/api/kept/', 'text/csv'],
+      ['/api/kept/1/', 'application/json'],
+      ['/api/kept/', 'application/x-ndjson'],
+      ['/api/kept/', 'text/html'],
+      // A record has no CSV, so this is a page.
+      ['/api/kept/1/', 'text/csv, text/html;q=0.5'],
+    ] as const) {
+      const isPage = accept.includes('text/html');
+      const { headers } = await get(path, { accept, origin: 'https://a.example' });
+      // A page shows the `Host` of the request that it answers.
+      assert.equal(headers['cache-control'], isPage ? 'no-store' : 'public, max-age=60');
+      if (!isPage)
+        for (const name of ['Authorization', 'Prefer', 'Accept-Encoding'])
+          assert.ok(headers.vary?.includes(name), name);
+      for (const prefer of [
+        'count=exact',
+        'count=estimated',
+        ...(accept === 'text/csv' ? ['paging=none'] : []),
+      ])
+        if (path === '/api/kept/' && accept !== 'application/x-ndjson' && !isPage)
+          assert.equal((await get(path, { accept, prefer })).headers['cache-control'], undefined, prefer);
+      assert.match(headers.vary ?? '', /Origin/);
+      const own = await get(path, { accept, authorization: basic('bob') });
+      assert.equal(own.headers['cache-control'], 'no-store');
+      assert.equal(
+        (await get(path.replace('kept', 'text'), { accept })).headers['cache-control'],
+        isPage ? 'no-store' : undefined,
+      );
+    }
+    for (const path of ['/api/kept/?limit=0', '/api/kept/9999/', '/api/kept/?x=1'])
+      assert.equal((await get(path)).headers['cache-control'], undefined, path);
+  });
+
+  test('of a kept collection have an ETag, which changes with the records', async () => {
+    const { headers } = await get('/api/kept/?limit=3');
+    assert.match(String(headers.etag), /^W\/"[\w-]+"$/);
+    const ask = async (): Promise<unknown> =>
+      (await get('/api/kept/?limit=3', { 'if-none-match': String(headers.etag) })).status;
+    assert.equal(await ask(), 304);
+    await service.sql`update kept set content = 'other' where id = 2`;
+    assert.equal(await ask(), 200);
+    assert.equal((await get('/api/text/?limit=3')).headers.etag, undefined);
+  });
+
+  test('of a kept collection have no ETag if they are large', async () => {
+    await service.sql`insert into kept (content) select repeat('x', 600000) from generate_series(1, 2)`;
+    for (const [limit, hasTag] of [
+      [1, true],
+      [2, false],
+    ] as const) {
+      const { status, headers } = await get(`/api/kept/?ordering=-id&limit=${limit}`);
+      assert.equal(status, 200);
+      assert.equal(headers['cache-control'], 'public, max-age=60');
+      assert.equal(headers.etag !== undefined, hasTag);
     }
   });
 });

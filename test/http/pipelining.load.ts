@@ -110,18 +110,6 @@ describe('pipelined requests', () => {
     }
   });
 
-  test('have bodies that are read in time', async () => {
-    const connection = start();
-    const messages = Array.from({ length: 200 }, (_, index) => `${index}`.padStart(600, 'x'));
-    const headers = { authorization: basic('bob') };
-    const posts = messages.map((message) =>
-      requestText('POST', '/api/note/', headers, JSON.stringify({ message })),
-    );
-    connection.send(posts.join(''));
-    for (const message of messages)
-      assert.equal(JSON.parse((await connection.next())?.body ?? '').message, message);
-  });
-
   test('of a client that has left end with the first', async () => {
     await whileNotesAreLocked(async () => {
       const connection = start();

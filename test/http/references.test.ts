@@ -1,10 +1,19 @@
 // References by one column and by several: which are refused, with which fields, and which are stored.
 import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { fieldsOf, invalidFields, logIn } from '../admin/support.ts';
-import { lockedOut, startService, type Answer, type TestService } from '../support.ts';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import {
+  type Answer,
+  closedAfter,
+  lockedOut,
+  createDatabase,
+  type TestService,
+  useService,
+  pluck,
+} from '../support.ts';
+import { startFaults, startOnce, users, useWritable, type WritableService } from '../db/helpers.ts';
 
 const part = { type: 'integer', null: true } as const;
 const key = {
@@ -248,12 +257,13 @@ const STORED: readonly (readonly [method: string, path: string, body: object])[]
 ]; // prettier-ignore
 
 describe('a reference', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService(RESOURCES, { prepare: (sql) => sql.unsafe(SCHEMA).simple() });
-    await service.addUser('ada');
-    await service.addUser('root', { admin: true });
-    await service.sql.unsafe(`
+  const service: TestService = useService(
+    RESOURCES,
+    { prepare: (sql) => sql.unsafe(SCHEMA).simple() },
+    async () => {
+      await service.addUser('ada');
+      await service.addUser('root', { admin: true });
+      await service.sql.unsafe(`
       insert into team (name) values ('One'), ('Two');
       insert into unread (name) values ('One');
       insert into seat values (1, 1), (1, 2), (2, 2);
@@ -261,7 +271,8 @@ describe('a reference', () => {
       insert into desk values (1, 1), (1, 4);
       create table number (id integer primary key);
       alter table half add foreign key (loose) references number;`);
-  });
+    },
+  );
   beforeEach(async () => {
     const again = PLACED.map((name) => `insert into ${name} (room, no, team_id) values (1, 1, 1);`).join('');
     await service.sql.unsafe(`
@@ -272,7 +283,6 @@ describe('a reference', () => {
       insert into worker (t, n) values (1, 1);
       insert into multi (t1, d1, e1, t2, d2) values (1, 1, 1, 1, 1);`);
   });
-  after(() => service.close());
 
   const send = (method: string, path: string, body: unknown, name = 'ada'): Promise<Answer> =>
     service.request(`/api/${path}/`, { method, user: name, body });
@@ -368,5 +378,264 @@ describe('a reference', () => {
     const sent = { t1: '9', d1: '9', e1: '9', t2: '8', d2: '8' };
     const answer = await root.post('/admin/multi/-/add/', { ...fieldsOf(form), ...sent });
     assert.deepEqual([answer.status, invalidFields(answer)], [400, Object.keys(sent)]);
+  });
+});
+
+type OnDelete = 'restrict' | 'cascade' | 'setNull';
+
+/** A model with these foreign keys and their `onDelete`. */
+const referring = (model: string, references: Record<string, OnDelete | undefined>): Resource => ({
+  model,
+  columns: Object.fromEntries(
+    Object.entries(references).map(([target, onDelete]) => [
+      target.replace(/\d$/, ''),
+      {
+        type: 'foreignKey',
+        references: target,
+        ...(onDelete ? { onDelete } : {}),
+        ...(onDelete === 'setNull' ? { null: true } : {}),
+      },
+    ]),
+  ),
+  access: 'user',
+});
+
+const resources: Resource[] = [
+  referring('root', {}),
+  referring('plain', { root: undefined }),
+  referring('strict', { root: 'restrict' }),
+  referring('loose', { root: 'setNull' }),
+  referring('leaf', { root: 'cascade' }),
+  referring('twig', { leaf: 'cascade' }),
+  referring('thorn', { twig: 'restrict' }),
+  { ...referring('barb', { twig: 'restrict' }), table: 'other.barb' },
+  { ...referring('own', { user: 'cascade' }), owner: 'user' },
+  {
+    model: 'node',
+    primaryKey: { type: 'string' },
+    columns: { up: { type: 'foreignKey', references: 'node' } },
+    access: 'user',
+  },
+  referring('bud', { node: 'cascade' }),
+  referring('bloom', { bud: 'restrict' }),
+];
+
+describe('deleting a record that others reference', () => {
+  const service: WritableService = useWritable(resources, 'create schema other');
+
+  const post = async (model: string, body: object = {}): Promise<number> => {
+    const { status, json, text } = await service.send('POST', `/api/${model}/`, body);
+    assert.equal(status, 201, text);
+    return json.id as number;
+  };
+  const status = async (model: string, id: number): Promise<number> =>
+    (await service.request(`/api/${model}/${id}/`)).status;
+  const remove = (model: string, id: number): Promise<Answer> =>
+    service.send('DELETE', `/api/${model}/${id}/`);
+
+  /** The models of the registry that a 409 names. */
+  const named = ({ json }: Answer): string[] =>
+    resources.map(({ model }) => model).filter((model) => new RegExp(`\\b${model}\\b`).test(json.detail));
+
+  test('a record that references itself can be deleted, and only other records prevent the deletion', async () => {
+    const missing = await service.send('POST', '/api/node/', { id: 'top', up_id: 'tip' });
+    assert.deepEqual([missing.status, Object.keys(missing.json.errors)], [400, ['up_id']]);
+    for (const id of ['top', 'gone'])
+      assert.equal((await service.send('POST', '/api/node/', { up: id, id })).status, 201);
+    assert.equal((await service.send('DELETE', '/api/node/gone/')).status, 200);
+    const [bud] = (await service.sql`insert into bud (node_id) values ('top') returning id`) as [
+      { id: number },
+    ];
+    await post('bloom', { bud_id: bud.id });
+    const refused = await service.send('DELETE', '/api/node/top/');
+    assert.deepEqual([refused.status, refused.json.detail], [409, 'Records of bloom refer to this one.']);
+    await service.send('POST', '/api/node/', { id: 'low', up_id: 'top' });
+    const kept = await service.send('DELETE', '/api/node/top/');
+    assert.deepEqual([kept.status, kept.json.detail], [409, 'Records of node refer to this one.']);
+  });
+
+  for (const model of ['plain', 'strict']) {
+    test(`${model === 'plain' ? 'without onDelete' : 'restrict'}: 409 names the model, and nothing is deleted`, async () => {
+      const root = await post('root');
+      const id = await post(model, { root_id: root });
+      const refused = await remove('root', root);
+      assert.equal(refused.status, 409);
+      assert.equal(refused.headers.get('content-type'), 'application/problem+json');
+      assert.deepEqual(named(refused), [model]);
+      assert.deepEqual([await status('root', root), await status(model, id)], [200, 200]);
+      assert.equal((await remove(model, id)).status, 200);
+      const removed = await remove('root', root);
+      assert.deepEqual([removed.status, removed.json], [200, { deleted: 1 }]);
+      assert.equal((await remove('root', root)).status, 404);
+    });
+  }
+
+  test('409 names all models that restrict the deletion, and none with setNull or cascade', async () => {
+    const root = await post('root');
+    const loose = await post('loose', { root });
+    const leaf = await post('leaf', { root });
+    await post('plain', { root });
+    await post('strict', { root });
+    assert.deepEqual(named(await remove('root', root)), ['plain', 'strict']);
+    const { json } = await service.request(`/api/loose/${loose}/`);
+    assert.deepEqual([json.root_id, await status('leaf', leaf)], [root, 200]);
+  });
+
+  test('setNull: the reference becomes null', async () => {
+    const root = await post('root');
+    const loose = await post('loose', { root });
+    const tag = (await service.request(`/api/loose/${loose}/`)).headers.get('etag');
+    assert.equal((await remove('root', root)).status, 200);
+    const answer = await service.request(`/api/loose/${loose}/`);
+    assert.deepEqual(answer.json, { id: loose, root_id: null });
+    assert.notEqual(answer.headers.get('etag'), tag);
+  });
+
+  test('cascade: referencing records are deleted over several levels', async () => {
+    const root = await post('root');
+    const leaf = await post('leaf', { root });
+    const twigs = [await post('twig', { leaf }), await post('twig', { leaf })];
+    const other = await post('leaf', { root: await post('root') });
+    assert.equal((await remove('root', root)).status, 200);
+    assert.deepEqual([await status('leaf', leaf), await status('leaf', other)], [404, 200]);
+    for (const twig of twigs) assert.equal(await status('twig', twig), 404);
+  });
+
+  for (const model of ['thorn', 'barb']) {
+    test(`a restrict behind two cascades: 409 names ${model}, and nothing is deleted`, async () => {
+      const root = await post('root');
+      const leaf = await post('leaf', { root });
+      const twig = await post('twig', { leaf });
+      const id = await post(model, { twig });
+      for (const [target, key] of [
+        ['root', root],
+        ['leaf', leaf],
+        ['twig', twig],
+      ] as const) {
+        const refused = await remove(target, key);
+        assert.equal(refused.status, 409);
+        assert.deepEqual(named(refused).filter((name) => name !== target), [model], `DELETE of ${target}`); // prettier-ignore
+      }
+      for (const [target, key] of [
+        ['root', root],
+        ['leaf', leaf],
+        ['twig', twig],
+        [model, id],
+      ] as const)
+        // prettier-ignore
+        assert.equal(await status(target, key), 200);
+    });
+  }
+
+  test('deleting a user deletes records that cascade', async () => {
+    await service.addUser('bob');
+    const { json } = await service.request('/api/own/', { method: 'POST', user: 'bob', body: {} });
+    const own = json.id as number;
+    assert.equal((await remove('user', json.user_id)).status, 200);
+    assert.equal(await status('own', own), 404);
+  });
+
+  test('409 does not name a table that the registry does not have', async () => {
+    const root = await post('root');
+    await service.sql`create table secret (root_id integer references root (id))`;
+    await service.sql`insert into secret values (${root})`;
+    const refused = await remove('root', root);
+    assert.equal(refused.status, 409);
+    assert.doesNotMatch(refused.text, /secret/);
+    assert.deepEqual(named(refused), []);
+  });
+});
+
+// Foreign keys that share their columns, and tables that share their name.
+
+const sharedPart = { type: 'integer', null: true } as const;
+const place = (model: string): Resource => ({
+  model,
+  access: 'user',
+  primaryKey: { columns: ['t', 'n'] },
+  columns: { t: { type: 'integer' }, n: { type: 'integer' } },
+});
+const visit: Resource = {
+  model: 'visit',
+  access: 'user',
+  columns: { t: sharedPart, n: sharedPart },
+  foreignKeys: {
+    at_room: { columns: ['t', 'n'], references: 'room' },
+    at_desk: { columns: ['t', 'n'], references: 'desk' },
+  },
+};
+const SHARED_RESOURCES = [place('room'), place('desk'), visit];
+
+test('the one that an existing table lacks is created, but not if the table has another in its place', async (t) => {
+  const database = closedAfter(t, await createDatabase());
+  const { foreignKeys, ...more } = visit;
+  const { at_room: first, at_desk: second } = foreignKeys ?? {};
+  assert.ok(first && second);
+  await startOnce(database, [users, place('room'), place('desk'), { ...more, foreignKeys: { first } }]);
+  const reasons = await startFaults(database, [
+    users,
+    place('room'),
+    place('desk'),
+    { ...more, foreignKeys: { second } },
+  ]);
+  assert.match(reasons.join(), /visit: foreignKeys\.second: t, n have no foreign key to t, n of desk/);
+  await startOnce(database, [users, ...SHARED_RESOURCES]);
+  const made = await database.sql`select confrelid::regclass::text as target from pg_constraint
+      where conrelid = 'visit'::regclass and contype = 'f' order by 1`;
+  assert.deepEqual(pluck(made, 'target'), ['desk', 'room']);
+});
+
+// Tables and indexes with the same name in several schemas: an error names the right one, or none.
+const DDL = `
+  create schema a; create schema b; create schema audit;
+  create table base (id integer generated always as identity primary key);
+  create table mid (id integer generated always as identity primary key, base_id integer not null references base on delete cascade);
+  create table a.item (id integer generated always as identity primary key);
+  create table b.item (id integer generated always as identity primary key, mid_id integer not null references mid);
+  create table part (id integer generated always as identity primary key, code text unique, n integer);
+  create table audit.part (like part including all);
+  create function audit() returns trigger language plpgsql as
+    'begin insert into audit.part (code) values (old.code); return new; end';
+  create trigger audit before update on part for each row execute function audit();`;
+
+const sharedResources: Resource[] = [
+  { model: 'base', columns: {}, access: 'user' },
+  {
+    model: 'mid',
+    columns: { base: { type: 'foreignKey', references: 'base', onDelete: 'cascade' } },
+    access: 'user',
+  },
+  { model: 'aitem', table: 'a.item', columns: {}, access: 'user' },
+  {
+    model: 'bitem',
+    table: 'b.item',
+    columns: { mid: { type: 'foreignKey', references: 'mid' } },
+    access: 'user',
+  },
+  {
+    model: 'part',
+    columns: { code: { type: 'text', null: true, unique: true }, n: { type: 'integer', null: true } },
+    access: 'user',
+  },
+];
+
+describe('tables with the same name in several schemas', () => {
+  const service: WritableService = useWritable(sharedResources, DDL);
+
+  test('a refused deletion names the right table', async () => {
+    const { json: base } = await service.send('POST', '/api/base/', {});
+    const { json: mid } = await service.send('POST', '/api/mid/', { base: base.id });
+    await service.send('POST', '/api/bitem/', { mid: mid.id });
+    const { status, json } = await service.send('DELETE', `/api/base/${base.id}/`);
+    assert.deepEqual([status, json.detail], [409, 'Records of bitem refer to this one.']);
+  });
+
+  test('a duplicate in a table that a trigger writes names no field', async () => {
+    const { json } = await service.send('POST', '/api/part/', { code: 'old' });
+    await service.sql`insert into audit.part (code) values ('old')`;
+    const put = await service.send('PUT', `/api/part/${json.id}/`, { code: 'new' });
+    assert.deepEqual([put.status, put.json.errors], [409, undefined]);
+    const post = await service.send('POST', '/api/part/', { code: 'old' });
+    assert.deepEqual(Object.keys(post.json.errors), ['code']);
   });
 });

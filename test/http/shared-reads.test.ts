@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type Answer, type TestService } from '../support.ts';
+import { useService, type Answer, type TestService } from '../support.ts';
 import { eventually, lockedOut, whenAdmitted } from './expect.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const KEYS: Record<string, readonly string[]> = {
   integer: ['1', '2', '-7', '2147483647'],
@@ -40,7 +40,13 @@ const SENT_IN_LANES = /^vitrine_lane_\w*_count\{lane="\w+"\} (\d+)$/gm;
 const WAITING = /^vitrine_lane_waiting\{lane="slow"\} (\d+)$/m;
 
 describe('reads that arrive together', () => {
-  let service: TestService;
+  const service: TestService = useService(RESOURCES, {}, async () => {
+    for (const type of TYPES)
+      for (const key of KEYS[type] ?? [])
+        await service.sql`insert into ${service.sql(`by_${type}`)} (id, text) values (${key}, ${`text of ${key}`})`;
+    await service.sql`insert into counter (count) values (0)`;
+    await service.sql`insert into ranked (position, json, version) select -n, 'json', 'version' from generate_series(1, 60) n`;
+  });
   const read = (type: KeyType, key: string): Promise<Answer> =>
     service.request(`/api/by_${type}/${encodeURIComponent(key)}/`);
   const counter = (): Promise<Answer> => service.request('/api/counter/1/');
@@ -51,16 +57,6 @@ describe('reads that arrive together', () => {
     return [...text.matchAll(SENT_IN_LANES)].reduce((sum, [, sent]) => sum + Number(sent), 0);
   };
   const waiting = (): Promise<number> => metric(WAITING);
-
-  before(async () => {
-    service = await startService(RESOURCES);
-    for (const type of TYPES)
-      for (const key of KEYS[type] ?? [])
-        await service.sql`insert into ${service.sql(`by_${type}`)} (id, text) values (${key}, ${`text of ${key}`})`;
-    await service.sql`insert into counter (count) values (0)`;
-    await service.sql`insert into ranked (position, json, version) select -n, 'json', 'version' from generate_series(1, 60) n`;
-  });
-  after(() => service.close());
 
   for (const type of TYPES) {
     test(`have their own records: keys of the type ${type}, some of them twice, some of none`, async () => {

@@ -22,7 +22,6 @@ import {
   openDedicated,
   openPostgres,
   sendStatement,
-  withoutGaps,
   type OpenClient,
   type Query,
 } from '../../src/db/connection/driver.ts';
@@ -340,13 +339,6 @@ describe('workarounds for the driver', () => {
     const columns = casts.map((type, index) => `$${index + 1}::${type}::text`);
     assert.deepEqual(await read(`select ${columns.join()}`, values), [values]);
     await assert.rejects(async () => send('select $1::date', ['2024-02-30']), { code: '22008' });
-  });
-
-  test('rows that follow an error in the middle of others have no gap before them', async () => {
-    await assert.rejects(async () => send('select 1 / (3 - n) from generate_series(1, 5) n'), {
-      code: '22012',
-    });
-    assert.deepEqual(textOf(withoutGaps(await send('select 7'))), [['7']]);
   });
 
   test('a request to cancel is over before the next statement can begin', async () => {

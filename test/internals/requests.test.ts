@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { setImmediate as nextIteration } from 'node:timers/promises';
+import { describe, test } from 'node:test';
+import { randomBytes } from 'node:crypto';
 import { submissionDigest } from '../../src/admin/fields/submit-once.ts';
 import { createForm, type Form } from '../../src/admin/web/form-data.ts';
 import { ClientGone } from '../../src/db/lanes/requester.ts';
 import { buildModels } from '../../src/db/schema/build-models.ts';
-import { scanJson, type JsonFacts } from '../../src/db/types/json-scanner.ts';
+import { type JsonFacts, scanJson } from '../../src/db/types/json-scanner.ts';
 import { ScannedJson } from '../../src/db/types/json-values.ts';
 import { Problem } from '../../src/errors.ts';
 import { createThrottle } from '../../src/http/auth/login-throttle.ts';
@@ -26,30 +28,14 @@ import { ADMIN } from '../../src/resources/access/access.ts';
 import { createViews } from '../../src/resources/access/resource-view.ts';
 import { longestTurnOf } from '../http/expect.ts';
 import { countTurns } from '../turns.ts';
-import { describe, test } from 'node:test';
+import { raw } from '../../src/db/fragment.ts';
+import { createTextCaches } from '../../src/db/text-cache.ts';
+import { assertWrittenSql, isRolledBack } from '../../src/query/statements/check-statements.ts';
+import { createPositionTokens } from '../../src/db/replicas/position-token.ts';
+import { createUnsavedForms } from '../../src/admin/web/unsaved-form.ts';
 
 describe('the counts of clients', () => {
-  let now = 0;
-  const limit = createRateLimit({ perSecond: 10, burst: 3 }, undefined, () => now);
-
-  test('a client may send the burst at once, and then one request per interval', () => {
-    assert.deepEqual(
-      [1, 2, 3].map(() => limit.spend('a')),
-      [0, 0, 0],
-    );
-    assert.equal(limit.spend('a'), 0.1);
-    now += 60;
-    assert.ok(Math.abs(limit.spend('a') - 0.04) < 1e-9);
-    now += 40;
-    assert.equal(limit.spend('a'), 0);
-    assert.ok(limit.spend('a') > 0);
-    now += 10_000;
-    assert.deepEqual(
-      [1, 2, 3].map(() => limit.spend('a')),
-      [0, 0, 0],
-    );
-    assert.ok(limit.spend('a') > 0);
-  });
+  const limit = createRateLimit({ perSecond: 10, burst: 3 }, undefined, () => 0);
 
   test('the number of counted clients is bounded, and the one seen last is kept', () => {
     for (const client of ['early', 'late', 'late', 'late']) limit.spend(client);
@@ -90,16 +76,6 @@ test('after the minute of the first failure, attempts are counted from zero', ()
     now += 999;
     assert.equal(retryAfter(), undefined);
   }
-});
-
-test('the minute of the throttle starts with the first failure, not with a successful attempt', () => {
-  let now = 0;
-  const throttle = createThrottle(() => now);
-  throttle.begin('address', 'name').end(false);
-  now = 59_000;
-  for (let index = 0; index < 10; index += 1) throttle.begin('address', 'name').end(true);
-  now = 60_000;
-  assert.throws(() => throttle.check('address', 'name'));
 });
 
 const TOTAL = 64_000;
@@ -353,25 +329,8 @@ const client = (key: string, clientKind: 'anonymous' | 'user' = 'anonymous') => 
   clientKind,
   onGone: () => () => undefined,
 });
-const work = (milliseconds: number): void => {
-  const until = performance.now() + milliseconds;
-  while (performance.now() < until);
-};
 
 describe('turns at the event loop', () => {
-  test('begin short work at once while an iteration has time, and that of others after it', async () => {
-    const turns = new LoopTurns();
-    for (let count = 0; count < 10; count += 1) {
-      const one = client('a');
-      assert.equal(turns.start(one), undefined);
-      assert.equal(turns.start(one), undefined, 'it goes on');
-      await nextIteration();
-    }
-    assert.equal(turns.start(client('a')), undefined);
-    assert.notEqual(turns.start(client('b')), undefined);
-    assert.equal(turns.waiting, 1);
-  });
-
   test('alternate between users and anonymous clients, and among the clients of each kind', async () => {
     const turns = new LoopTurns();
     const order: string[] = [];
@@ -382,44 +341,6 @@ describe('turns at the event loop', () => {
       ...['u', 'u', 'v'].map((key) => enter(key, 'user')),
     ]);
     assert.deepEqual(order, ['u', 'a', 'v', 'b', 'u', 'c', 'a', 'a', 'a']);
-  });
-
-  test('leave the event loop to others after some milliseconds of short work', async () => {
-    const turns = new LoopTurns();
-    let iterations = 0;
-    let done = 0;
-    const all = Array.from({ length: 40 }, () =>
-      turns.yield(client('a')).then(() => {
-        work(1);
-        done += 1;
-      }),
-    );
-    for (; done < all.length; iterations += 1) await nextIteration();
-    assert.ok(iterations >= 8, `${iterations} iterations`);
-  });
-
-  test('run one piece of long work in an iteration, and pause after it if requests have started', async () => {
-    for (const startsOthers of [false, true]) {
-      const turns = new LoopTurns();
-      const ends: number[] = [];
-      const starts: number[] = [];
-      let isOver = false;
-      const all = Promise.all(
-        Array.from({ length: 4 }, async () => {
-          await turns.piece(client('a'));
-          starts.push(performance.now());
-          work(20);
-          ends.push(performance.now());
-        }),
-      ).finally(() => (isOver = true));
-      while (!isOver) {
-        if (startsOthers) void turns.start(client('b'));
-        await nextIteration();
-      }
-      await all;
-      const pauses = starts.slice(1).map((start, index) => start - (ends[index] ?? 0));
-      for (const pause of pauses) assert.equal(pause >= 15, startsOthers, pauses.join(', '));
-    }
   });
 
   test('skip clients that have disconnected', async () => {
@@ -435,5 +356,149 @@ describe('turns at the event loop', () => {
     leave();
     await assert.rejects(gone, ClientGone);
     assert.equal(turns.waiting, 0);
+  });
+});
+
+// The texts of statements that are kept, and the errors that statements raise on purpose.
+
+test('a text is built once while it is in use, forgotten when the texts exceed the limit, and not shared by caches', () => {
+  const create = createTextCaches(1000);
+  const [one, other] = [create(), create()];
+  let built = 0;
+  const read = (key: string, cache = one): string =>
+    cache(key, () => {
+      built += 1;
+      return `${key} ${'x'.repeat(100)}`;
+    });
+  read('first', other);
+  for (let number = 0; number < 40; number += 1) {
+    read('used');
+    assert.equal(read(`text ${number}`), read(`text ${number}`));
+  }
+  assert.equal(built, 1 + 1 + 40);
+  read('text 39');
+  read('text 0');
+  read('used', other);
+  assert.equal(built, 42 + 2);
+});
+
+// Errors that the statements of writes raise on purpose, to be undone.
+describe('the error of a statement that ends itself', () => {
+  const [, shown = ''] = /'(vitrine [^']+)'/.exec(assertWrittenSql(raw('true')).text.join('')) ?? [];
+
+  for (const [language, message] of [
+    ['English', `invalid input syntax for type bigint: "${shown}"`],
+    ['German', `ungültige Eingabesyntax für Typ bigint: »${shown}«`],
+    ['French', `syntaxe en entrée invalide pour le type bigint : « ${shown} »`],
+    ['Japanese', `"bigint"型の入力構文が不正です: "${shown}"`],
+  ] as const)
+    test(`is recognized in ${language}`, () => {
+      assert.equal(isRolledBack({ code: '22P02', message }), true);
+      assert.equal(isRolledBack({ code: 'P0001', message }), false);
+      assert.equal(isRolledBack({ code: '22P02', message: message.replace(shown, 'vitrine') }), false);
+    });
+});
+
+// The token of a position in the log of the primary, which clients send with reads.
+
+const secret = randomBytes(32);
+const tokens = createPositionTokens(secret, '1 5');
+const MAX_POSITION = 2n ** 64n - 1n;
+
+describe('the token of a position', () => {
+  test('is 64 characters that give the position back', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+        fc.bigInt({ min: 0n, max: MAX_POSITION }),
+        fc.nat(),
+        (timeline, position, seconds) => {
+          const written = { reached: { timeline, position }, issued: seconds * 1000 };
+          const token = tokens.encode(written);
+          assert.match(token, /^[\w-]{64}$/);
+          assert.deepEqual(tokens.decodeAll(token), [written]);
+        },
+      ),
+    );
+  });
+
+  test('has at each place any character, so that it does not tell whether the position has changed', () => {
+    const written = { reached: { timeline: 1, position: 77n }, issued: 5_000 };
+    const made = Array.from({ length: 400 }, () => tokens.encode(written));
+    for (let at = 0; at < 64; at += 1) {
+      const different = new Set(made.map((token) => token[at])).size;
+      assert.ok(different > 40, `${different} characters at ${at}`);
+    }
+  });
+
+  test('can say that the position is unknown', () => {
+    const token = tokens.encode({ reached: undefined, issued: 5_000 });
+    assert.deepEqual(tokens.decodeAll(token), [{ reached: undefined, issued: 5_000 }]);
+  });
+
+  test('is not accepted with another secret, or for another database', () => {
+    const token = tokens.encode({ reached: { timeline: 1, position: 1n }, issued: 0 });
+    assert.deepEqual(createPositionTokens(randomBytes(32), '1 5').decodeAll(token), undefined);
+    assert.deepEqual(createPositionTokens(secret, '2 5').decodeAll(token), undefined);
+  });
+
+  test('is refused after any change of a byte', () => {
+    const bytes = Buffer.from(
+      tokens.encode({ reached: { timeline: 1, position: 77n }, issued: 0 }),
+      'base64url',
+    );
+    for (let at = 0; at < bytes.length; at += 1) {
+      const changed = Buffer.from(bytes);
+      changed[at] = (changed[at] ?? 0) ^ 1;
+      assert.deepEqual(tokens.decodeAll(changed.toString('base64url')), undefined);
+    }
+  });
+
+  test('is refused in texts of any other form', () => {
+    fc.assert(
+      fc.property(fc.string(), (text) => {
+        assert.equal(tokens.decodeAll(text), undefined);
+      }),
+    );
+    const token = tokens.encode({ reached: undefined, issued: 0 });
+    assert.equal(tokens.decodeAll(`${token},${token}`)?.length, 2);
+    assert.equal(tokens.decodeAll(`${token},x`), undefined);
+    assert.deepEqual(tokens.decodeAll(Array.from({ length: 23 }, () => token).join()), undefined);
+    assert.deepEqual(tokens.decodeAll('a'.repeat(1_000_000)), undefined);
+  });
+});
+
+// Forms that the login page carries, because they came after their session had ended.
+
+describe('a form that was not saved', () => {
+  const unsaved = createUnsavedForms(Buffer.alloc(32, 1));
+  const form = createForm([
+    ['title', 'Emma'],
+    ['_password', 'hidden words'],
+  ]);
+
+  test('comes back to its user, without its passwords', () => {
+    const signed = unsaved.write('ada', '/admin/book/1/', form);
+    const found = unsaved.read(signed, 'ada');
+    assert.deepEqual([found?.path, found?.form.entries], ['/admin/book/1/', [['title', 'Emma']]]);
+  });
+
+  test('does not come back to another user, changed, from another service, or after 12 hours', (context) => {
+    const signed = unsaved.write('ada', '/admin/book/1/', form);
+    const [text = '', mac = ''] = signed.split('.');
+    assert.equal(unsaved.read(signed, 'bob'), undefined);
+    for (const other of [
+      '',
+      text,
+      `${text}.`,
+      `${text}.${mac}x`,
+      `${text}A.${mac}`,
+      `.${mac}`,
+      `${signed}.x`,
+    ])
+      assert.equal(unsaved.read(other, 'ada'), undefined);
+    assert.equal(createUnsavedForms(Buffer.alloc(32, 2)).read(signed, 'ada'), undefined);
+    context.mock.timers.enable({ apis: ['Date'], now: Date.now() + 12 * 3_600_000 + 1 });
+    assert.equal(unsaved.read(signed, 'ada'), undefined);
   });
 });

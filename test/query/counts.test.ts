@@ -2,10 +2,19 @@
 // that the service does not see.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
+import { type Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { logIn, readable } from '../admin/support.ts';
-import { eventually, request, startService, type Answer, type TestService } from '../support.ts';
+import {
+  eventually,
+  startService,
+  type Answer,
+  type TestService,
+  waitingForLocks,
+  startBeside,
+  addressOf,
+  useService,
+} from '../support.ts';
 import { startSamples } from './samples.ts';
 import { after, before, describe, test } from 'node:test';
 
@@ -130,10 +139,7 @@ describe('a count', () => {
   });
 
   test('does not delay the short reads of others while its estimate waits', async () => {
-    const waiting = async (): Promise<number> =>
-      (
-        await service.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-      ).length;
+    const waiting = (): Promise<number> => waitingForLocks(service);
     let answer: Promise<Answer> | undefined;
     await service.sql.begin(async (transaction) => {
       await transaction`lock table thing in access exclusive mode`;
@@ -184,35 +190,22 @@ const SCHEMA = `
   analyze all_rows, few_rows, guarded, link`;
 
 describe('a count does not tell of rows that are hidden from the service', () => {
-  let service: TestService;
   /** The service with a role to which policies apply. */
-  let limited: Vitrine;
-  let base: string;
+  let limited: Awaited<ReturnType<typeof startBeside>>;
   const role = `limited_${randomBytes(8).toString('hex')}`;
-  before(async () => {
-    service = await startService(registry, { prepare: (sql) => sql.unsafe(SCHEMA) });
-    await service.addUser('ada', { admin: true });
-    await service.sql.unsafe(`create role ${role} login password 'x' nobypassrls;
-      grant all on all tables in schema public to ${role}; grant all on all sequences in schema public to ${role}`);
-    const url = new URL(service.url);
-    [url.username, url.password] = [role, 'x'];
-    limited = await createVitrine({
-      databaseUrl: url.href,
-      resources: registry,
-      port: 0,
-      schema: 'check',
-      log: () => undefined,
-    });
-    base = (await limited.start()).url;
-  });
   after(async () => {
     await limited.close();
     await service.sql.unsafe(`drop owned by ${role}; drop role ${role}`);
-    await service.close();
+  });
+  const service: TestService = useService(registry, { prepare: (sql) => sql.unsafe(SCHEMA) }, async () => {
+    await service.addUser('ada', { admin: true });
+    await service.sql.unsafe(`create role ${role} login password 'x' nobypassrls;
+        grant all on all tables in schema public to ${role}; grant all on all sequences in schema public to ${role}`);
+    limited = await startBeside(addressOf(service, role), registry, { schema: 'check' });
   });
 
   const count = async (path: string): Promise<string | null> => {
-    const { status, headers, text } = await request(base, `/api/${path}`, {
+    const { status, headers, text } = await limited.request(`/api/${path}`, {
       headers: { prefer: 'count=estimated' },
     });
     assert.equal(status, 200, text);

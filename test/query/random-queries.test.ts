@@ -5,7 +5,7 @@ import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { anyCharacter } from '../characters.ts';
 import type { Resource } from '../../src/index.ts';
-import { startWith, type WritableService } from '../db/helpers.ts';
+import { useWritable, type WritableService } from '../db/helpers.ts';
 import type { TestService } from '../support.ts';
 import { rawGet, startSamples, TYPES, uuid } from './samples.ts';
 import { after, before, describe, test } from 'node:test';
@@ -189,11 +189,9 @@ describe('a value that a client sends', () => {
     access: 'user',
     ...(model === 'seen' && { methods: ['GET'] }),
   });
-  let service: WritableService;
-  before(async () => {
-    service = await startWith([watched('kept'), watched('seen')], (sql) => sql.unsafe(WATCHED).simple());
-  });
-  after(() => service.close());
+  const service: WritableService = useWritable([watched('kept'), watched('seen')], (sql) =>
+    sql.unsafe(WATCHED).simple(),
+  );
 
   const text = fc
     .tuple(

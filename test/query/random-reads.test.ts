@@ -1,7 +1,7 @@
 // Random filters, orderings and pages of every kind of relation, compared with a reference implementation.
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { TestService } from '../support.ts';
+import { type TestService, pluck } from '../support.ts';
 import { filtersWith, orderingsWith, rows } from './arbitraries.ts';
 import { compareRows, FOREIGN_KEYS, matches, orderingOf, queryOf, type Row } from './reference.ts';
 import {
@@ -59,7 +59,7 @@ for (const relation of RELATIONS) {
             const expected = list.filter((row) => each.every((filter) => matches(filter, row, byId)));
             assert.deepEqual(
               numbersOf(relation, answer.json),
-              expected.map(({ id }) => id),
+              pluck(expected, 'id'),
               decodeURIComponent(query),
             );
           }
@@ -98,7 +98,7 @@ for (const relation of RELATIONS) {
               assert.ok(numbers.length === limit || meta.next === '', path);
               path = meta.next;
             }
-            assert.deepEqual(visited, expected.map(({ id }) => id), parts.join('&')); // prettier-ignore
+            assert.deepEqual(visited, pluck(expected, 'id'), parts.join('&')); // prettier-ignore
             if (earlier) assert.deepEqual((await get(earlier)).numbers, visited.slice(0, limit));
           }),
           { numRuns: 40 },

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { fieldsOf, logIn, readable } from '../admin/support.ts';
-import { startWith, type WritableService } from '../db/helpers.ts';
+import { useWritable, type WritableService } from '../db/helpers.ts';
 import type { Answer } from '../support.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const thing: Resource = {
   model: 'thing',
@@ -42,11 +42,7 @@ const ZEROS = '0'.repeat(1_000_000);
 const HALF = '1'.repeat(500_000);
 
 describe('a request with large values', () => {
-  let service: WritableService;
-  before(async () => {
-    service = await startWith([thing, part]);
-  });
-  after(() => service.close());
+  const service: WritableService = useWritable([thing, part]);
 
   const post = (body: unknown, path = '/api/thing/'): Promise<Answer> => service.send('POST', path, body);
   const sizeOf = (text: string): number => Buffer.byteLength(text);

@@ -2,11 +2,10 @@
 import { hash } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
-import { rowsOf, startWith, users, type WritableService } from '../db/helpers.ts';
+import { rowsOf, useWritable, users, type WritableService } from '../db/helpers.ts';
 import { createPasswords } from '../../src/resources/users/password-hashing.ts';
 import { describe, test } from '../hash-costs.ts';
 import { basic, cheapHash, eventually, type Answer } from '../support.ts';
-import { after, before } from 'node:test';
 
 const PHC = /^\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$/;
 
@@ -23,11 +22,7 @@ const account: Resource = {
 const hidden: Resource = { model: 'hidden', columns: { pin: { type: 'password' } }, exclude: ['pin'] };
 
 describe('passwords', () => {
-  let service: WritableService;
-  before(async () => {
-    service = await startWith([account, hidden]);
-  });
-  after(() => service.close());
+  const service: WritableService = useWritable([account, hidden]);
 
   const stored = async (table: string, id: number): Promise<string> => {
     const [row] = await service.sql`select password from ${service.sql(table)} where id = ${id}`;

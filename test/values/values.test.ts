@@ -1,11 +1,25 @@
 // Every value that a client can send, through every way in: POST, PUT, PATCH, an array of records, and filters.
 import assert from 'node:assert/strict';
-import type { Resource } from '../../src/index.ts';
-import { assertFindable, assertRoundTrip, rowsOf, startWith, type WritableService } from '../db/helpers.ts';
-import { assertProblem } from '../http/expect.ts';
-import { schemaFaults } from '../http/openapi.ts';
-import { CASES, FAR, isSupported, OPERATORS, startCases, WIDE, type ColumnCase } from './column-cases.ts';
 import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import type { Resource } from '../../src/index.ts';
+import { assertFindable, assertRoundTrip, rowsOf, useWritable, type WritableService } from '../db/helpers.ts';
+import { assertProblem, jsonLinesOf } from '../http/expect.ts';
+import { schemaFaults } from '../http/openapi.ts';
+import {
+  CASES,
+  type ColumnCase,
+  FAR,
+  isSupported,
+  NAMES,
+  OPERATORS,
+  startCases,
+  WIDE,
+} from './column-cases.ts';
+import { anyCharacter } from '../characters.ts';
+import { type Answer, request, startService, type TestService, useService, pluck } from '../support.ts';
+import { user } from '../../src/resources/registry.ts';
+import { logIn } from '../admin/support.ts';
 
 const DEEP = '['.repeat(20_000) + ']'.repeat(20_000);
 
@@ -207,15 +221,6 @@ describe('a value', () => {
     await assertNamed(`{"s":"x","near":${DEEP},"near_id":1}`, ['near_id']);
   });
 
-  test('an empty PUT is 200 and changes nothing', async () => {
-    const read = await service.request(path);
-    const before = await rowsOf(service.sql, 'thing');
-    const put = await service.send('PUT', path, '{}');
-    assert.deepEqual([put.status, put.text], [200, read.text]);
-    assert.equal(put.headers.get('etag'), read.headers.get('etag'));
-    assert.deepEqual(await rowsOf(service.sql, 'thing'), before);
-  });
-
   test('the id in a PUT must be the id of the record', async () => {
     for (const [target, id, status] of [
       ['near/1', '1', 200],
@@ -313,11 +318,7 @@ describe('read-only and excluded columns', () => {
     exclude: ['hidden', 'sealed'],
   };
   const garbage = { owner: 'x', owner_id: [99], fixed: 5, since: 'never', by: {}, by_id: 77, sealed: '\0' };
-  let service: WritableService;
-  before(async () => {
-    service = await startWith([guarded]);
-  });
-  after(() => service.close());
+  const service: WritableService = useWritable([guarded]);
 
   const stored = async (id: number): Promise<Record<string, unknown>> => {
     const [row] =
@@ -354,5 +355,447 @@ describe('read-only and excluded columns', () => {
     assert.deepEqual((await create()).json.kinds, ['a']);
     assert.deepEqual((await create(['a'])).json.errors, { kinds: ['another record has this value'] });
     assert.deepEqual((await create(['b', 'a'])).json.kinds, ['b', 'a']);
+  });
+});
+
+// Random rows of every type of column, and random bodies.
+
+const digits = fc.stringMatching(/^-?(0|[1-9]\d{0,24})(\.\d{1,24})?$/);
+
+/** JSON values that are difficult for some type. */
+const DIFFICULT = ['null', 'true', '0', '-0', '1e400', '1e-400', '-1e308', '9223372036854775808', '1e15', '0.1e1', '"\\u0000"', '"\\ud800"', '""', '"NaN"', '"Infinity"', '"-infinity"', '"now"', '"2024-02-30"', '"0044-03-15 BC"', '"4714-01-01 BC"', '"294276-12-31 23:59:59"', '"24:00:00"', '"{}"', '"1e999"', '"a\'b\\"c\\\\d"', '"$1"', '"🦉"', '[]', '{}', '{"__proto__":null}', '[[[[1e-20000]]]]', '{"a":1,"a":1e200000}', '"00000000-0000-4000-8000-00000000000A"', '"$argon2id$v=19$m=8,t=1,p=1$YQ$YQ"']; // prettier-ignore
+
+describe('random bodies', () => {
+  let service: WritableService;
+  let path: string;
+  before(async () => {
+    service = await startCases();
+    path = `/api/thing/${(await service.send('POST', '/api/thing/', { s: 'x' })).json.id}/`;
+  });
+  after(() => service.close());
+
+  const name = fc.oneof(
+    { weight: 12, arbitrary: fc.constantFrom(...NAMES) },
+    { weight: 1, arbitrary: fc.string({ unit: anyCharacter }) },
+  );
+  const anyJson = fc
+    .jsonValue({ stringUnit: anyCharacter, maxDepth: 2 })
+    .map((value) => JSON.stringify(value));
+  const value = fc.oneof(fc.constantFrom(...DIFFICULT), anyJson, digits, fc.double().map((n) => JSON.stringify(n))); // prettier-ignore
+  const object = fc
+    .array(fc.tuple(name, value), { maxLength: 6 })
+    .map((list) => `{${list.map(([key, source]) => `${JSON.stringify(key)}:${source}`).join()}}`);
+  const body = fc.oneof(
+    { weight: 8, arbitrary: object },
+    { weight: 2, arbitrary: object.map((text) => text.replace('{', '{"s":"ok",').replace(',}', '}')) },
+    { weight: 1, arbitrary: fc.array(object, { maxLength: 3 }).map((list) => `[${list.join()}]`) },
+    { weight: 1, arbitrary: fc.string({ unit: anyCharacter }) },
+    { weight: 1, arbitrary: anyJson },
+  );
+
+  test('no body gets a 5xx, and a 4xx changes nothing', () =>
+    fc.assert(
+      fc.asyncProperty(body, fc.boolean(), async (text, isPost) => {
+        const before = await rowsOf(service.sql, 'thing');
+        const answer = await service.send(isPost ? 'POST' : 'PUT', isPost ? '/api/thing/' : path, text);
+        assert.ok(answer.status < 500, `${answer.status} ${answer.text}`);
+        if (answer.status >= 400) {
+          assert.equal(answer.headers.get('content-type'), 'application/problem+json');
+          assert.deepEqual(await rowsOf(service.sql, 'thing'), before);
+        } else if (!Array.isArray(answer.json)) {
+          const target = answer.headers.get('location') ?? path;
+          assert.equal((await service.request(target)).text, answer.text);
+          await assertRoundTrip(service, target, 'thing');
+          if (isPost) assert.equal((await service.send('DELETE', target)).status, 200);
+        }
+      }),
+      { numRuns: 250 },
+    ));
+});
+
+// A PUT accepts what a GET has returned, also a value that no client could set: older rows and views hold such values.
+
+const text = { type: 'text' } as const;
+const string = { type: 'string' } as const;
+const view = {
+  primaryKey: { type: 'integer', column: 'id' },
+  methods: ['GET', 'PUT'],
+  access: 'user',
+} as const;
+const maybe = <T extends string>(type: T) => ({ type, null: true }) as const;
+
+/** Of the table, and of a view over it. */
+const invoice = {
+  columns: {
+    customer: { type: 'foreignKey', references: 'customer' },
+    country: maybe('string'),
+    code: maybe('string'),
+    note: string,
+  },
+  foreignKeys: { region: { columns: ['country', 'code'], references: 'region' } },
+} as const;
+/** Refers to a record whose key has fractions of a second, which the output does not show. */
+const payment = {
+  columns: { rental_no: maybe('integer'), rented: maybe('datetime'), amount: maybe('integer') },
+  foreignKeys: { rental: { columns: ['rental_no', 'rented'], references: 'rental' } },
+} as const;
+
+const RESOURCES: Resource[] = [
+  { model: 'customer', columns: { name: string }, access: 'user' },
+  {
+    model: 'region',
+    primaryKey: { columns: ['country', 'code'] },
+    columns: { country: string, code: string },
+  },
+  { model: 'invoice', ...invoice, access: 'user' },
+  { model: 'open_invoice', ...invoice, ...view },
+  { model: 'supplier', columns: { name: string }, read: 'admin', access: 'admin' },
+  {
+    model: 'supplied',
+    columns: { supplier: { type: 'foreignKey', references: 'supplier' }, note: string },
+    ...view,
+  },
+  {
+    model: 'remark',
+    columns: { a: text, b: text, data: { type: 'json' }, secret: text },
+    exclude: ['secret'],
+    ...view,
+  },
+  {
+    model: 'rental',
+    primaryKey: { columns: ['rental_no', 'rented'] },
+    columns: { rental_no: { type: 'integer' }, rented: { type: 'datetime' } },
+  },
+  {
+    model: 'payment',
+    ...payment,
+    columns: { ...payment.columns, secret: maybe('text') },
+    exclude: ['secret'],
+    access: 'user',
+  },
+  { model: 'payment_view', ...payment, ...view },
+  {
+    model: 'doc',
+    columns: { data: maybe('json'), must: { type: 'json' }, parsed: maybe('json'), note: maybe('text') },
+    access: 'user',
+  },
+];
+
+/** The invoice is older than its foreign keys, and refers to nothing. */
+const SCHEMA = `
+  create table customer (id integer primary key generated by default as identity, name varchar(255) not null);
+  create table region (
+    country varchar(255) not null, code varchar(255) not null, primary key (country, code));
+  create table invoice (
+    id integer primary key generated by default as identity, customer_id integer not null,
+    country varchar(255), code varchar(255), note varchar(255) not null);
+  create index on invoice (customer_id);
+  insert into customer (name) values ('Ada');
+  insert into region values ('fr', 'b');
+  insert into invoice (customer_id, country, code, note) values (99, 'xx', 'y', 'old');
+  alter table invoice add foreign key (customer_id) references customer not valid;
+  alter table invoice add foreign key (country, code) references region not valid;
+  create view open_invoice as select * from invoice;
+  create table supplier (id integer primary key generated by default as identity, name varchar(255) not null);
+  create view supplied as select id, customer_id as supplier_id, note from invoice;
+  create table base (id integer primary key, a text, b text, data jsonb, secret text);
+  insert into base values (1, null, 'x', null, null), (2, 'set', 'x', 'null', null);
+  create view remark as select * from base;
+  create table rental (rental_no integer, rented timestamp, primary key (rental_no, rented));
+  create table payment (
+    id integer primary key generated by default as identity, rental_no integer, rented timestamp, amount integer,
+    secret text, foreign key (rental_no, rented) references rental);
+  insert into rental values (1, '2005-05-24 22:53:30.25'), (2, '2005-05-24 22:53:30.5');
+  insert into payment (rental_no, rented, amount) values (1, '2005-05-24 22:53:30.25', 5);
+  create view payment_view as select id, rental_no, rented, amount from payment;
+  create table doc (id integer primary key generated by default as identity, data json, must json not null, parsed jsonb, note text);`;
+
+/** JSON that is deeper than a new value may be. */
+const deepJson = (inside: string, depth = 600): string => `${'['.repeat(depth)}${inside}${']'.repeat(depth)}`;
+
+/** Pairs of texts that PostgreSQL takes as `json` but not as `jsonb`, and their fault as new values. */
+const REFUSED = [
+  [String.raw`{"a": "\u0000"}`, String.raw`{"b": "\u0000"}`, /NUL/],
+  [String.raw`"x\u0000"`, String.raw`"y\u0000"`, /NUL/],
+  [String.raw`["\ud800"]`, String.raw`["\ud801"]`, /lone surrogate/],
+  ['{"a": [1e5000]}', '{"a": [2e5000]}', /too large or too small/],
+  [deepJson('1e200000'), deepJson('2e200000'), /too large or too small/],
+] as const;
+
+describe('a PUT of what a GET has returned', () => {
+  const service: WritableService = useWritable(RESOURCES, SCHEMA, () => service.addUser('bob'));
+
+  /** As `bob`, who is no admin. */
+  const write = (method: string, path: string, body: unknown): Promise<Answer> =>
+    service.request(`/api/${path}`, {
+      method,
+      user: 'bob',
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+      headers: { 'content-type': 'application/json' },
+    });
+  const putBack = async (path: string, changes: Record<string, unknown>): Promise<Answer> =>
+    write('PUT', path, { ...(await service.request(`/api/${path}`)).json, ...changes });
+
+  for (const path of ['invoice/1/', 'open_invoice/1/'])
+    test(`keeps a reference to nothing, and takes no other one: ${path}`, async () => {
+      const changed = await putBack(path, { note: path });
+      const { customer_id, country, code, note } = changed.json;
+      assert.deepEqual([changed.status, customer_id, country, code, note], [200, 99, 'xx', 'y', path]);
+      for (const [changes, faulty] of [
+        [{ customer_id: 98 }, ['customer_id']],
+        [{ country: 'fr' }, ['code', 'country']],
+        [{ code: 'z' }, ['code', 'country']],
+        [{ note: null }, ['note']],
+        [{ note: null, customer_id: 98, code: 'z' }, ['code', 'country', 'customer_id', 'note']],
+      ] as const) {
+        const refused = await putBack(path, changes);
+        assert.deepEqual([refused.status, Object.keys(refused.json.errors).toSorted()], [400, faulty]);
+      }
+    });
+
+  test('keeps a reference to nothing of a view also if the caller may not read where it leads', async () => {
+    const { status, text: answer, json } = await putBack('supplied/1/', { note: 'of a view' });
+    assert.deepEqual([status, json.supplier_id, json.note], [200, 99, 'of a view'], answer);
+    assert.equal((await putBack('supplied/1/', { supplier_id: 98 })).status, 400);
+  });
+
+  test('takes a reference to a record in place of one to nothing', async () => {
+    const { status, json } = await putBack('invoice/1/', { customer_id: 1, country: 'fr', code: 'b' });
+    assert.deepEqual([status, json.customer_id, json.country, json.code], [200, 1, 'fr', 'b']);
+  });
+
+  test('keeps a NULL in a view where clients must send a value, and takes no new one', async () => {
+    for (const [path, record] of [
+      ['remark/1/', { id: 1, a: null, b: 'y', data: null }],
+      ['remark/2/', { id: 2, a: 'set', b: 'y', data: null }],
+    ] as const) {
+      const { status, json } = await putBack(path, { b: 'y' });
+      assert.deepEqual([status, json], [200, record]);
+    }
+    const rows = await service.sql`select data is null as missing from base order by id`;
+    assert.deepEqual(pluck(rows, 'missing'), [true, false]); // prettier-ignore
+    const refused = await putBack('remark/2/', { a: null });
+    assert.deepEqual([refused.status, refused.json.errors], [400, { a: ['must not be null'] }]);
+    assert.equal((await putBack('remark/1/', { a: 'set' })).status, 200);
+    assert.equal((await putBack('remark/1/', { a: null })).status, 400);
+  });
+
+  const shown = { rental_no: 1, rented: '2005-05-24 22:53:30' };
+  for (const model of ['payment', 'payment_view'])
+    test(`keeps the fractions of a second of a foreign key, and takes no other one: ${model}`, async () => {
+      const path = `${model}/1/`;
+      const { json } = await service.request(`/api/${path}`);
+      assert.deepEqual(json, { id: 1, ...shown, amount: 5 });
+      const hidden = model === 'payment' ? [{ ...shown, secret: 'y' }] : [];
+      for (const body of [json, shown, { rented: shown.rented }, ...hidden])
+        assert.equal((await write('PUT', path, body)).status, 200, JSON.stringify(body));
+      const [row] = await service.sql`select rented::text, secret from payment`;
+      assert.deepEqual({ ...row }, { rented: '2005-05-24 22:53:30.25', secret: 'y' });
+      const faulty = await write('PUT', path, { ...shown, amount: 'x' });
+      assert.deepEqual([faulty.status, Object.keys(faulty.json.errors)], [400, ['amount']]);
+      for (const body of [
+        { ...shown, rental_no: 2 },
+        { ...shown, rented: '2005-05-24 22:53:31' },
+        { ...shown, rental_no: 2, amount: 'x' },
+      ]) {
+        const other = await write('PUT', path, body);
+        assert.deepEqual([other.status, 'rented' in other.json.errors], [400, true], other.text);
+      }
+    });
+
+  for (const [stored, other, fault] of REFUSED)
+    test(`keeps ${stored.slice(0, 20)} in a column of the type json, and takes no new one`, async () => {
+      const [row] = await service.sql<{ id: number }[]>`
+        insert into doc (data, must) values (${` ${stored}\n`}::text::json, ${stored}::text::json) returning id`;
+      const path = `doc/${row?.id}/`;
+      const read = await service.request(`/api/${path}`);
+      const same = await write('PUT', path, read.text.replace(/"note":\s*null/, '"note":"new"'));
+      assert.equal(same.status, 200, same.text);
+      const [kept] =
+        await service.sql`select data::text, must::text, note from doc where id = ${row?.id ?? 0}`;
+      assert.deepEqual({ ...kept }, { data: ` ${stored}\n`, must: stored, note: 'new' });
+      for (const [method, to, body, key] of [
+        ['PUT', path, `{"data": ${other}}`, 'data'],
+        ['PUT', path, `{"must": ${other}, "note": "other"}`, 'must'],
+        ['POST', 'doc/', `{"must": ${stored}}`, 'must'],
+      ] as const) {
+        const { status, json, text: answer } = await write(method, to, body);
+        assert.deepEqual([status, Object.keys(json.errors)], [400, [key]], answer);
+        assert.match(json.errors[key][0], fault);
+      }
+      const replaced = await write('PUT', path, '{"data": {"a": 1}, "must": []}');
+      assert.deepEqual([replaced.status, replaced.json.data], [200, { a: 1 }], replaced.text);
+    });
+
+  test('keeps JSON that is nested too deeply, however it is written, and takes no other one so deep', async () => {
+    const deep = deepJson('1,  2');
+    const [row] = await service.sql<{ id: number }[]>`
+      insert into doc (data, must, parsed) values (${deep}::text::json, '1', ${deep}::text::jsonb) returning id`;
+    const path = `doc/${row?.id}/`;
+    const stored = () => service.sql`select d::text, xmin::text from doc d where id = ${row?.id ?? 0}`;
+    const before = await stored();
+    const { text: read, json } = await service.request(`/api/${path}`);
+    for (const body of [read, JSON.stringify(json), `{"parsed": ${deep.replace(/, +/, ',')}}`]) {
+      const put = await write('PUT', path, body);
+      assert.deepEqual([put.status, put.text], [200, read]);
+    }
+    assert.deepEqual(await stored(), before);
+    const noted = await write('PUT', path, read.replace('"note":null', '"note":"y"'));
+    assert.deepEqual([noted.status, noted.text], [200, read.replace('"note":null', '"note":"y"')]);
+    assert.equal((await service.request(`/api/doc/?parsed=${deep}`)).json.objects.length, 1);
+    for (const key of ['data', 'parsed']) {
+      const answer = await write('PUT', path, `{"${key}":${deepJson('1', 601)}}`);
+      const fault = 'must not nest deeper than 512 levels';
+      assert.deepEqual([answer.status, answer.json.errors], [400, { [key]: [fault] }]);
+    }
+    assert.equal((await write('POST', 'doc/', `{"must": ${deep}}`)).status, 400);
+  });
+});
+
+// Dates with a time as ISO 8601 (`DATETIME_FORMAT=iso`).
+
+const event: Resource = {
+  model: 'event',
+  columns: {
+    title: { type: 'string' },
+    at: { type: 'datetime', null: true },
+    day: { type: 'date', null: true },
+  },
+  access: 'user',
+};
+
+const visit: Resource = {
+  model: 'visit',
+  primaryKey: { columns: ['room', 'at'] },
+  columns: { room: { type: 'integer' }, at: { type: 'datetime' } },
+  access: 'user',
+};
+
+const several: Resource = {
+  model: 'several',
+  columns: { at: { type: 'array', of: 'datetime' } },
+  access: 'user',
+};
+
+describe('dates with a time in ISO 8601', () => {
+  const service: TestService = useService(
+    [user, event, visit, several],
+    {
+      datetimeFormat: 'iso',
+      prepare: (sql) =>
+        sql.unsafe(`create table event (id integer generated always as identity primary key,
+            title varchar(255) not null, at timestamptz, day date);
+          create table several (id integer generated by default as identity primary key, at timestamptz[] not null);
+          insert into several (at) values ('{2024-05-31 18:30:00.25+02,NULL,infinity,"0044-03-15 12:00:00 BC"}')`),
+    },
+    async () => {
+      await service.addUser('ada', { admin: true });
+      for (const at of [
+        '2026-01-15 09:30:00.75+00',
+        '2026-01-15 12:00:00+02',
+        'infinity',
+        '0044-03-15 12:00:00+00 BC',
+        null,
+      ])
+        await service.sql`insert into event (title, at, day) values ('x', ${at}::text::timestamptz, '2026-01-15')`;
+    },
+  );
+
+  const EXPECTED = [
+    '2026-01-15T09:30:00Z',
+    '2026-01-15T10:00:00Z',
+    'infinity',
+    '0044-03-15 12:00:00 BC',
+    null,
+  ];
+
+  test('are output by pages, records, CSV and streams', async () => {
+    const { json } = await service.request('/api/event/');
+    assert.deepEqual(pluck(json.objects, 'at'), EXPECTED);
+    assert.equal(json.objects[0].day, '2026-01-15');
+    assert.equal((await service.request('/api/event/1/')).json.at, EXPECTED[0]);
+    const csv = await service.request('/api/event/', { headers: { accept: 'text/csv' } });
+    assert.equal(csv.text.split('\r\n')[1], '1,"x",2026-01-15T09:30:00Z,2026-01-15');
+    const stream = await service.request('/api/event/', { headers: { accept: 'application/x-ndjson' } });
+    assert.deepEqual(
+      jsonLinesOf(stream.text).map((line) => (line as { at: string }).at),
+      EXPECTED,
+    );
+    const page = await service.request('/api/event/1/', { headers: { accept: 'text/html' } });
+    assert.match(page.text, /2026-01-15T09:30:00Z/);
+  });
+
+  test('can be sent back unchanged, keep their fractions, and find their record', async () => {
+    for (const [index, at] of EXPECTED.entries()) {
+      const path = `/api/event/${index + 1}/`;
+      const before = await service.request(path);
+      const same = await service.request(path, { method: 'PUT', user: 'ada', body: before.json });
+      assert.deepEqual([same.status, same.json], [200, before.json], same.text);
+      assert.equal(same.headers.get('etag'), before.headers.get('etag'));
+      const filter = at === null ? 'at__is=null' : `at=${encodeURIComponent(at)}`;
+      const { json } = await service.request(`/api/event/?${filter}`);
+      assert.deepEqual(pluck(json.objects, 'id'), [index + 1]);
+    }
+    const [row] = await service.sql`select at::text like '%09:30:00.75%' as kept from event where id = 1`;
+    assert.equal(row?.['kept'], true);
+  });
+
+  test('are output by writes, and the history and the admin area keep the other form', async () => {
+    const body = { title: 'new', at: '2026-02-01T08:00:00+02:00' };
+    const { json } = await service.request('/api/event/', { method: 'POST', user: 'ada', body });
+    assert.equal(json.at, '2026-02-01T06:00:00Z');
+    const changed = await service.request(`/api/event/${json.id}/`, {
+      method: 'PUT',
+      user: 'ada',
+      body: { at: '2026-02-02 06:00:00' },
+    });
+    assert.equal(changed.json.at, '2026-02-02T06:00:00Z');
+    const [entry] =
+      await service.sql`select after from vitrine_history where action = 'create' and record = ${String(json.id)}`;
+    assert.match(String(entry?.['after']), /"at":"2026-02-01 06:00:00"/);
+    const browser = await logIn(service, 'ada');
+    assert.match((await browser.get(`/admin/event/${json.id}/`)).text, /value="2026-02-02T06:00:00"/);
+  });
+
+  test('do not change a key, which is found in both forms', async () => {
+    const body = { room: 3, at: '2026-01-15T09:30:00Z' };
+    const made = await service.request('/api/visit/', { method: 'POST', user: 'ada', body });
+    assert.deepEqual(made.json, { id: '3,2026-01-15%2009%3A30%3A00', ...body });
+    for (const at of ['2026-01-15T09:30:00Z', '2026-01-15 09:30:00', '2026-01-15T11:30:00+02:00']) {
+      const id = `3,${encodeURIComponent(at)}`;
+      assert.deepEqual((await service.request(`/api/visit/${id}/`)).json, made.json, at);
+      const { json } = await service.request(`/api/visit/?id=${encodeURIComponent(id)}`);
+      assert.deepEqual(json.objects, [made.json], at);
+    }
+    const same = await service.request(made.headers.get('location') ?? '', {
+      method: 'PUT',
+      user: 'ada',
+      body: made.json,
+    });
+    assert.deepEqual([same.status, same.json], [200, made.json]);
+  });
+
+  test('are output in arrays, which can be sent back unchanged, and are found', async () => {
+    const { text, json } = await service.request('/api/several/1/');
+    assert.equal(text, '{"id":1,"at":["2024-05-31T16:30:00Z",null,"infinity","0044-03-15 12:00:00 BC"]}');
+    const put = await service.request('/api/several/1/', { method: 'PUT', user: 'ada', body: json });
+    assert.deepEqual([put.status, put.text], [200, text]);
+    const [row] =
+      await service.sql`select at::text like '%18:30:00.25%' or at::text like '%16:30:00.25%' as kept from several`;
+    assert.equal(row?.['kept'], true);
+    const found = await service.request('/api/several/?at__contains=2024-05-31T16:30:00Z');
+    assert.equal(found.json.objects.length, 1);
+  });
+
+  test('have another ETag than in the other form', async () => {
+    const plain = await startService([user, event], { databaseUrl: service.url });
+    const [one, other] = [await service.request('/api/event/1/'), await request(plain.base, '/api/event/1/')];
+    assert.notEqual(one.headers.get('etag'), other.headers.get('etag'));
+    await plain.close();
+  });
+
+  test('are described in the OpenAPI document', async () => {
+    const { json } = await service.request('/api/openapi.json', { user: 'ada' });
+    assert.equal(json.components.schemas.event.properties.at.format, 'date-time');
   });
 });
