@@ -1,8 +1,7 @@
 // The memory of an import: a small file may name records that are much larger.
 import assert from 'node:assert/strict';
 import { createDatabase, type TestDatabase } from '../support.ts';
-import { logIn } from '../admin/support.ts';
-import { hidden } from '../admin/import-support.ts';
+import { confirmImport, logIn, uploadFile } from '../admin/support.ts';
 import { addUser, folderWith, serve } from './support.ts';
 import { after, before, test } from 'node:test';
 
@@ -30,15 +29,12 @@ test('an import of 200 records of 1 MB works with a heap of 96 MB', async () => 
   await sql`update "user" set admin = true`;
   await sql`insert into document (body) select repeat('0123456789', 100000) from generate_series(1, ${RECORDS})`;
   const browser = await logIn(service, 'ada');
-  const form = new FormData();
+  const path = '/admin/document/-/import/';
   const rows = Array.from({ length: RECORDS }, (_, index) => `${index + 1},x`);
-  form.append('_file', new Blob([['id,body', ...rows].join('\n')]), 'documents.csv');
-  const preview = await browser.upload('/admin/document/-/import/', form);
+  const preview = await uploadFile(browser, path, ['id,body', ...rows].join('\n'));
   assert.equal(preview.status, 200);
   assert.match(preview.text, /0 new, 200 changed, 0 unchanged, 0 with errors/);
-  const confirmation = new FormData();
-  for (const name of ['_csv', '_digest']) confirmation.append(name, hidden(preview.text, name) ?? '');
-  assert.equal((await browser.upload('/admin/document/-/import/', confirmation)).status, 303);
+  assert.equal((await confirmImport(browser, path, preview)).status, 303);
   assert.equal((await sql`select from document where body = 'x'`).count, RECORDS);
   assert.equal((await service.stop()).code, 0);
 });
