@@ -6,7 +6,15 @@ import { user } from '../../src/resources/registry.ts';
 import { fromNewAddress, lockedOut, stopClock } from '../http/expect.ts';
 import { createLoopback } from '../loopback.ts';
 import { cheapHash, startService, type Sql, type TestService } from '../support.ts';
-import { hiddenFields, invalidFields, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
+import {
+  hiddenFields,
+  invalidFields,
+  logIn,
+  readable,
+  startAdmin,
+  type AdminAnswer,
+  type Browser,
+} from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
 stopClock();
@@ -45,9 +53,7 @@ const known = [league, team({ league: to('league') }), club];
 let service: TestService;
 let ada: Browser;
 before(async () => {
-  service = await startService([...known, withTeam], { trustProxy: 1 });
-  await service.addUser('ada', { admin: true });
-  ada = await logIn(service, 'ada');
+  ({ service, ada } = await startAdmin([...known, withTeam], { trustProxy: 1 }));
 });
 after(() => service.close());
 

@@ -1,11 +1,11 @@
 // Forms with fields of megabytes, which error pages do not repeat, and queries that pages do not repeat in each link.
 import assert from 'node:assert/strict';
-import { startService, type TestService } from '../support.ts';
+import { type TestService } from '../support.ts';
 import {
   fieldsOf,
   hiddenFields,
-  logIn,
   readable,
+  startAdmin,
   unescaped,
   type AdminAnswer,
   type Browser,
@@ -65,9 +65,7 @@ let service: TestService;
 let ada: Browser;
 let path: string;
 before(async () => {
-  service = await startService([...resources, wide]);
-  await service.addUser('ada', { admin: true });
-  ada = await logIn(service, 'ada');
+  ({ service, ada } = await startAdmin([...resources, wide]));
   const [row] = await service.sql`insert into thing (name) values ('One') returning id`;
   path = `/admin/thing/${row?.['id']}/`;
 });

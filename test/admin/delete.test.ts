@@ -3,8 +3,16 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
-import { startService, type TestService } from '../support.ts';
-import { hiddenFields, logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
+import { type TestService } from '../support.ts';
+import {
+  hiddenFields,
+  readable,
+  remove,
+  startAdmin,
+  unescaped,
+  type AdminAnswer,
+  type Browser,
+} from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
 const reference = (references: string, onDelete: 'cascade' | 'setNull' | 'restrict') =>
@@ -97,9 +105,7 @@ describe('deleting a record', () => {
     Number((await service.sql.unsafe(`select count(*) from "${table}"`))[0]?.['count']);
 
   before(async () => {
-    service = await startService(resources, { prepare: (sql) => sql.unsafe(DDL) });
-    await service.addUser('ada', { admin: true });
-    ada = await logIn(service, 'ada');
+    ({ service, ada } = await startAdmin(resources, { prepare: (sql) => sql.unsafe(DDL) }));
   });
   after(() => service.close());
 
@@ -191,7 +197,7 @@ describe('deleting a record', () => {
       );
       assert.equal(await countOf('shelf'), before + 1);
     }
-    const again = await ada.post(path, hiddenFields(await ada.get(path), 'confirm'));
+    const again = await remove(ada, path);
     assert.equal(again.status, 303);
   });
 
@@ -405,6 +411,6 @@ describe('deleting a record', () => {
     assert.match(readable(many), /Nothing was deleted\..*Records of a table that the admin area does not show refer to it\. It cannot be deleted while other records need it\./); // prettier-ignore
     assert.doesNotMatch(many.text, /class="danger"/);
     await service.sql.unsafe('drop function refuse cascade');
-    assert.equal((await ada.post(path, hiddenFields(await ada.get(path), 'confirm'))).status, 303);
+    assert.equal((await remove(ada, path)).status, 303);
   });
 });

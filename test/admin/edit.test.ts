@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { eventually, lockedOut } from '../http/expect.ts';
+import type { TestService } from '../support.ts';
 import { resources } from './sample-resources.ts';
 import {
   confirmImport,
@@ -15,7 +16,6 @@ import {
   startAdmin,
   unescaped,
   type AdminAnswer,
-  type AdminService,
   type Browser,
   type Fields,
 } from './support.ts';
@@ -120,11 +120,10 @@ const RULES = `
     end $$;
   create trigger refuse before update or delete on paper for each row execute function refuse();`;
 
-let service: AdminService;
+let service: TestService;
 let ada: Browser;
 before(async () => {
-  service = await startAdmin([...resources, ...own], { prepare: (sql) => sql.unsafe(TABLES) });
-  ({ ada } = service);
+  ({ service, ada } = await startAdmin([...resources, ...own], { prepare: (sql) => sql.unsafe(TABLES) }));
   await service.sql.unsafe(RULES);
 });
 after(() => service.close());

@@ -4,8 +4,8 @@ import { request as httpRequest } from 'node:http';
 import type { Resource } from '../../src/index.ts';
 import { parseCsv } from '../../src/query/csv/csv-parser.ts';
 import { user } from '../../src/resources/registry.ts';
-import { eventually, startService, type TestService } from '../support.ts';
-import { type Browser, logIn } from './support.ts';
+import { eventually, type TestService } from '../support.ts';
+import { startAdmin, type Browser } from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
 const resources = [
@@ -48,9 +48,7 @@ describe('a long export', () => {
   };
 
   before(async () => {
-    service = await startService(resources);
-    await service.addUser('ada', { admin: true });
-    browser = await logIn(service, 'ada');
+    ({ service, ada: browser } = await startAdmin(resources));
     await service.sql`insert into text (content) select repeat('x', 1000) from generate_series(1, ${ROWS})`;
   });
   after(() => service.close());

@@ -6,8 +6,8 @@ import type { Resource } from '../../src/index.ts';
 import { parseCsv } from '../../src/query/csv/csv-parser.ts';
 import { withoutGuard } from '../../src/query/csv/csv-rows.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type TestService } from '../support.ts';
-import { csrfIn, logIn, type Browser } from './support.ts';
+import { type TestService } from '../support.ts';
+import { csrfIn, startAdmin, type Browser } from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
 const resources = [
@@ -40,9 +40,7 @@ describe('an export', () => {
   let browser: Browser;
 
   before(async () => {
-    service = await startService(resources);
-    await service.addUser('ada', { admin: true });
-    browser = await logIn(service, 'ada');
+    ({ service, ada: browser } = await startAdmin(resources));
     await service.sql`
       insert into book (title, reader_id, price, rating, data, lent, since, secret, draft) values
         ('A', 1, -1.50, -2.5, '{"a": "b,c"}', true, '2026-01-15 09:30:00', 'hushed up', ''),

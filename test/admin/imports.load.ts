@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
+import type { TestService } from '../support.ts';
 import {
   confirmImport,
   crlf,
@@ -14,7 +15,6 @@ import {
   startAdmin,
   uploadFile,
   type AdminAnswer,
-  type AdminService,
   type Browser,
 } from './support.ts';
 import { after, before, beforeEach, describe, test } from 'node:test';
@@ -44,14 +44,15 @@ const wide = {
 
 const book: Resource = { model: 'book', columns: { title: { type: 'string' } } };
 
-let service: AdminService;
+let service: TestService;
+let root: Browser;
 before(async () => {
-  service = await startAdmin([user, wide, document, book]);
+  ({ service, ada: root } = await startAdmin([user, wide, document, book]));
 });
 after(() => service.close());
 
 describe('an import into a wide table', () => {
-  const upload = (csv: string): Promise<AdminAnswer> => uploadFile(service.ada, pathOf('wide'), csv);
+  const upload = (csv: string): Promise<AdminAnswer> => uploadFile(root, pathOf('wide'), csv);
   const names = Object.keys(wide.columns).join(',');
   const rows = (count: number, cell: string): string[] =>
     Array.from({ length: count }, () => Array(COLUMNS).fill(cell).join(','));
@@ -98,7 +99,7 @@ describe('an import of large records', () => {
       select n, 'title ' || n, repeat('0123456789', ${SIZE / 10}) || n from generate_series(1, ${ROWS}) n`;
   });
 
-  const upload = (csv: string): Promise<AdminAnswer> => uploadFile(service.ada, pathOf('document'), csv);
+  const upload = (csv: string): Promise<AdminAnswer> => uploadFile(root, pathOf('document'), csv);
   const lines = (make: (id: number) => string): string[] =>
     Array.from({ length: ROWS }, (_, index) => make(index + 1));
 
@@ -141,7 +142,7 @@ describe('an import of large records', () => {
       const text = readable(preview);
       assert.match(text, counts);
       assert.match(text, shows);
-      assert.equal((await confirmImport(service.ada, pathOf('document'), preview)).status, status);
+      assert.equal((await confirmImport(root, pathOf('document'), preview)).status, status);
       const [row] = await service.sql<{ count: number }[]>`
         select count(*)::int as count from document where revision > 0`;
       assert.equal((row?.count ?? 0) > 0, status === 303);

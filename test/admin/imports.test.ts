@@ -197,7 +197,10 @@ describe('an import', () => {
     assert.equal((await apply(preview, path)).status, 303);
     assert.deepEqual(await column('data from sheet order by id'), [{ from: 'default' }, 'null', 1]);
     const [id] = await column(`id from sheet where name = 'e'`);
-    assert.match(readable(await upload(crlf('id,data', `${String(id)},null`), path)), /Data: must not be null/);
+    assert.match(
+      readable(await upload(crlf('id,data', `${String(id)},null`), path)),
+      /Data: must not be null/,
+    );
     // The import checks the cells again, even if the form has the digest of another preview.
     const _csv = Buffer.from(crlf('name,data', 'f,null')).toString('base64');
     const forged = await confirmImport(browser, path, preview, { _csv });

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type TestService } from '../support.ts';
+import { type TestService } from '../support.ts';
 import {
   errorsIn,
   fieldsOf,
   hiddenFields,
-  logIn,
   readable,
+  startAdmin,
   type AdminAnswer,
   type Browser,
 } from './support.ts';
@@ -90,12 +90,10 @@ let service: TestService;
 let ada: Browser;
 before(async () => {
   const seats: Resource[] = ['seat', 'seat_view'].map((model) => ({ model, ...seatKey }));
-  service = await startService(
+  ({ service, ada } = await startAdmin(
     [user, film, casting, award, place('room', 'title'), place('desk', 'place'), visit, ...seats, booking, bookingView, partly, word], // prettier-ignore
     { prepare: (sql) => sql.unsafe(SCHEMA).simple() },
-  );
-  await service.addUser('ada', { admin: true });
-  ada = await logIn(service, 'ada');
+  ));
   await service.sql`insert into film (title) values ('Alien'), ('Brazil')`;
 });
 after(() => service.close());

@@ -9,6 +9,7 @@ import {
   hiddenFields,
   logIn,
   readable,
+  startAdmin,
   type AdminAnswer,
   type Browser,
   type Fields,
@@ -436,9 +437,7 @@ describe('records with very long labels', () => {
   let service: TestService;
   let ada: Browser;
   before(async () => {
-    service = await startService([user, post, comment], { maxPage: MAX_PAGE });
-    await service.addUser('ada', { admin: true });
-    ada = await logIn(service, 'ada');
+    ({ service, ada } = await startAdmin([user, post, comment], { maxPage: MAX_PAGE }));
     await service.sql`insert into post (text)
       select n || ' ' || repeat('word ', ${LONG / 5}) from generate_series(1, ${COUNT}) n`;
     await service.sql`insert into comment (post_id, line) select id, 'a' from post`;
@@ -495,10 +494,8 @@ describe('records with very long labels', () => {
 });
 
 test('a form with a foreign key can be opened and saved with MAX_PAGE=1', async () => {
-  const service = await startService([user, post, comment], { maxPage: 1 });
+  const { service, ada } = await startAdmin([user, post, comment], { maxPage: 1 });
   try {
-    await service.addUser('ada', { admin: true });
-    const ada = await logIn(service, 'ada');
     await service.sql`insert into post (text) select repeat('word ', 100) || n from generate_series(1, 100) n`;
     await service.sql`insert into comment (post_id, line) values (7, 'a')`;
     const page = await ada.get('/admin/comment/1/');

@@ -92,15 +92,13 @@ export async function logIn(
   return browser;
 }
 
-/** A service with the admin `ada`, who is logged in. */
-export interface AdminService extends TestService {
-  readonly ada: Browser;
-}
-
-export async function startAdmin(...parameters: Parameters<typeof startService>): Promise<AdminService> {
+/** Starts a service with the admin `ada`. @returns also the browser in which she is logged in */
+export async function startAdmin(
+  ...parameters: Parameters<typeof startService>
+): Promise<{ service: TestService; ada: Browser }> {
   const service = await startService(...parameters);
   await service.addUser('ada', { admin: true });
-  return { ...service, ada: await logIn(service, 'ada') };
+  return { service, ada: await logIn(service, 'ada') };
 }
 
 /** Sends the form of a page with these changes. */

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type TestService } from '../support.ts';
-import { errorsIn, fieldsOf, hiddenFields, logIn, readable, type Browser } from './support.ts';
+import { type TestService } from '../support.ts';
+import { errorsIn, fieldsOf, hiddenFields, readable, remove, startAdmin, type Browser } from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
 const columns: Resource['columns'] = { name: { type: 'string' }, code: { type: 'string', null: true } };
@@ -102,11 +102,9 @@ const NO_PARENT = /insert or update on table "audit" violates foreign key constr
 let service: TestService;
 let ada: Browser;
 before(async () => {
-  service = await startService([user, account, secretive, node, kept, room], {
+  ({ service, ada } = await startAdmin([user, account, secretive, node, kept, room], {
     prepare: (sql) => sql.unsafe(TABLES),
-  });
-  await service.addUser('ada', { admin: true });
-  ada = await logIn(service, 'ada');
+  }));
 });
 after(() => service.close());
 
@@ -148,7 +146,7 @@ describe('a rule that a trigger or a late constraint holds', () => {
   ] as const) {
     test(`is explained when the record named ${name} is deleted on its page, through the API or in bulk`, async () => {
       const path = `/admin/account/${id}/delete/`;
-      const answer = await ada.post(path, hiddenFields(await ada.get(path), 'confirm'));
+      const answer = await remove(ada, path);
       const api = await service.request(`/api/account/${id}/`, { method: 'DELETE', user: 'ada' });
       const chosen = { _state: '', _id: String(id), _action: 'delete' };
       const page = await ada.post('/admin/account/-/bulk/', chosen);
