@@ -1,5 +1,6 @@
 import { hash } from '@node-rs/argon2';
 import { delimiter, join } from 'node:path';
+import { after, before } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createVitrine, type Resource, type Vitrine, type VitrineOptions } from '../src/index.ts';
 import shipped from '../src/resources/registry.ts';
@@ -181,6 +182,33 @@ export async function startService(
       await database.drop();
     },
   };
+}
+
+/** A service that is started before the tests of this block, and closed after them. It has its members only then. */
+export function useService(
+  resources?: Parameters<typeof startService>[0],
+  options?: Parameters<typeof startService>[1],
+  fill?: () => unknown,
+): TestService {
+  const service = {} as TestService;
+  before(async () => {
+    Object.assign(service, await startService(resources, options));
+    await fill?.();
+  });
+  after(() => service.close());
+  return service;
+}
+
+/** A database with this schema, which is created before the tests of this block, and dropped after them. */
+export function useDatabase(schema = '', fill?: () => unknown): TestDatabase {
+  const database = {} as TestDatabase;
+  before(async () => {
+    Object.assign(database, await createDatabase());
+    await database.sql.unsafe(schema).simple();
+    await fill?.();
+  });
+  after(() => database.drop());
+  return database;
 }
 
 /** The PATH for commands of the documentation: at its end stands a small curl for machines that have none. */

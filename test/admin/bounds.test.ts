@@ -1,18 +1,16 @@
 // Forms with fields of megabytes, which error pages do not repeat, and queries that pages do not repeat in each link.
 import assert from 'node:assert/strict';
-import { type TestService } from '../support.ts';
 import {
   fieldsOf,
   hiddenFields,
   readable,
-  startAdmin,
   unescaped,
+  useAdmin,
   type AdminAnswer,
-  type Browser,
   type Fields,
 } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 
 const LONG = '"'.repeat(900_000);
 
@@ -61,15 +59,11 @@ function submitted(
   return `${action}?${query.toString()}`;
 }
 
-let service: TestService;
-let ada: Browser;
 let path: string;
-before(async () => {
-  ({ service, ada } = await startAdmin([...resources, wide]));
+const { service, ada } = useAdmin([...resources, wide], {}, async () => {
   const [row] = await service.sql`insert into thing (name) values ('One') returning id`;
   path = `/admin/thing/${row?.['id']}/`;
 });
-after(() => service.close());
 
 /** Sends a multipart form. A URL-encoded one would be three times as long. */
 async function send(to: string, fields: Fields): Promise<AdminAnswer> {

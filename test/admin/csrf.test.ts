@@ -6,10 +6,10 @@ import type { Resource as Definition } from '../../src/resources/definition/reso
 import { HISTORY } from '../../src/resources/definition/system-tables.ts';
 import { serveForAdmin } from '../../src/resources/access/admin-view.ts';
 import { createViews } from '../../src/resources/access/resource-view.ts';
-import { startService, type Sql, type TestService } from '../support.ts';
+import { useService, type Sql } from '../support.ts';
 import { csrfIn, hiddenFields, logIn, openBrowser, type Browser, type Fields } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 
 /** The resources as the admin area serves them. */
 const served = (all: readonly Definition[]) => {
@@ -37,15 +37,12 @@ async function snapshot(sql: Sql): Promise<Record<string, string>> {
 
 const LOGIN = '/admin/-/login/';
 
-let service: TestService;
 let other: Browser;
-before(async () => {
-  service = await startService(resources, { minPassword: 1 });
+const service = useService(resources, { minPassword: 1 }, async () => {
   await service.addUser('other', { admin: true });
   other = await logIn(service, 'other');
   await service.sql`insert into note (message) values ('kept 1'), ('kept 2')`;
 });
-after(() => service.close());
 
 /** A form that changes something when it is sent next. */
 interface Form {

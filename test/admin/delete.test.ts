@@ -3,17 +3,8 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
-import { type TestService } from '../support.ts';
-import {
-  hiddenFields,
-  readable,
-  remove,
-  startAdmin,
-  unescaped,
-  type AdminAnswer,
-  type Browser,
-} from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { hiddenFields, readable, remove, unescaped, useAdmin, type AdminAnswer } from './support.ts';
+import { describe, test } from 'node:test';
 
 const reference = (references: string, onDelete: 'cascade' | 'setNull' | 'restrict') =>
   ({ type: 'foreignKey', references, null: true, onDelete }) as const;
@@ -94,8 +85,6 @@ const DDL = `
   create trigger free before delete on freed for each row execute function free();`;
 
 describe('deleting a record', () => {
-  let service: TestService;
-  let ada: Browser;
   const insert = async (table: string, row: Record<string, unknown>): Promise<number> => {
     const [added] = await service.sql<{ id: number }[]>`
       insert into ${service.sql(table)} ${service.sql(row)} returning id`;
@@ -104,10 +93,7 @@ describe('deleting a record', () => {
   const countOf = async (table: string): Promise<number> =>
     Number((await service.sql.unsafe(`select count(*) from "${table}"`))[0]?.['count']);
 
-  before(async () => {
-    ({ service, ada } = await startAdmin(resources, { prepare: (sql) => sql.unsafe(DDL) }));
-  });
-  after(() => service.close());
+  const { service, ada } = useAdmin(resources, { prepare: (sql) => sql.unsafe(DDL) });
 
   test('lists the dependent records that are deleted or kept, with their paths and links', async () => {
     const shelf = await insert('shelf', { name: 'Novels <i>' });

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { eventually, lockedOut } from '../http/expect.ts';
-import type { TestService } from '../support.ts';
 import { resources } from './sample-resources.ts';
 import {
   confirmImport,
@@ -13,13 +12,12 @@ import {
   remove,
   runBulk,
   save,
-  startAdmin,
   unescaped,
+  useAdmin,
   type AdminAnswer,
-  type Browser,
   type Fields,
 } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const choices = ['', ' a ', '(none)', 'b,c'];
 const string = { type: 'string' } as const;
@@ -120,13 +118,13 @@ const RULES = `
     end $$;
   create trigger refuse before update or delete on paper for each row execute function refuse();`;
 
-let service: TestService;
-let ada: Browser;
-before(async () => {
-  ({ service, ada } = await startAdmin([...resources, ...own], { prepare: (sql) => sql.unsafe(TABLES) }));
-  await service.sql.unsafe(RULES);
-});
-after(() => service.close());
+const { service, ada } = useAdmin(
+  [...resources, ...own],
+  { prepare: (sql) => sql.unsafe(TABLES) },
+  async () => {
+    await service.sql.unsafe(RULES);
+  },
+);
 
 const addPath = (model: string): string => `/admin/${model}/-/add/`;
 const idOf = (path: string): string => path.split('/')[3] ?? '';

@@ -3,21 +3,20 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
-import type { TestService } from '../support.ts';
 import {
+  fieldsOf,
   confirmImport,
   crlf,
-  fieldsOf,
   hiddenFields,
   logIn,
   postMultipart,
   readable,
-  startAdmin,
   uploadFile,
+  useAdmin,
   type AdminAnswer,
   type Browser,
 } from './support.ts';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { before, beforeEach, describe, test } from 'node:test';
 
 const pathOf = (model: string): string => `/admin/${model}/-/import/`;
 const ROWS = 130;
@@ -44,12 +43,7 @@ const wide = {
 
 const book: Resource = { model: 'book', columns: { title: { type: 'string' } } };
 
-let service: TestService;
-let root: Browser;
-before(async () => {
-  ({ service, ada: root } = await startAdmin([user, wide, document, book]));
-});
-after(() => service.close());
+const { service, ada: root } = useAdmin([user, wide, document, book]);
 
 describe('an import into a wide table', () => {
   const upload = (csv: string): Promise<AdminAnswer> => uploadFile(root, pathOf('wide'), csv);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { user } from '../../src/resources/registry.ts';
 import type { Sql, TestService } from '../support.ts';
-import { fieldsOf, readable, save, startAdmin, unescaped, type Browser } from './support.ts';
+import { fieldsOf, readable, save, startAdmin, unescaped, useAdmin, type Browser } from './support.ts';
 import { hiddenInputs, PIECE } from '../../src/admin/web/html.ts';
 import { countTurns } from '../turns.ts';
 import { after, before, describe, test } from 'node:test';
@@ -61,18 +61,13 @@ describe('long values in the admin area', () => {
 });
 
 describe('long values in the history', () => {
-  let service: TestService;
-  let ada: Browser;
   const columns = Array.from({ length: 12 }, (_, index) => `c${index}`);
   const wide = {
     model: 'wide',
     access: 'admin',
     columns: Object.fromEntries(columns.map((name) => [name, { type: 'text', null: true }] as const)),
   } as const;
-  before(async () => {
-    ({ service, ada } = await startAdmin([user, item, wide]));
-  });
-  after(() => service.close());
+  const { service, ada } = useAdmin([user, item, wide]);
 
   test('are cut, with their size and a link to the whole change', async () => {
     const text = `<b>"\u000b${'é'.repeat(400_000)}`;
@@ -158,12 +153,7 @@ const figure = { model: 'figure', columns: { price: { type: 'decimal' } } } as c
 const MB = 1_000_000;
 
 describe('very long values in forms', () => {
-  let service: TestService;
-  let ada: Browser;
-  before(async () => {
-    ({ service, ada } = await startAdmin([user, item, figure]));
-  });
-  after(() => service.close());
+  const { service, ada } = useAdmin([user, item, figure]);
 
   const add = async (text: string, data: string): Promise<string> => {
     const [row] = await service.sql<{ id: number }[]>`

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import type { Resource } from '../../src/index.ts';
-import { basic, cheapHash, startService, type TestService } from '../support.ts';
+import { basic, cheapHash, startService } from '../support.ts';
 import {
   errorsIn,
   fieldsOf,
@@ -10,14 +10,13 @@ import {
   invalidFields,
   logIn,
   readable,
-  startAdmin,
+  useAdmin,
   type AdminAnswer,
-  type Browser,
   type Fields,
 } from './support.ts';
 import { fromNewAddress, lockedOut, stopClock } from '../http/expect.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 
 stopClock();
 
@@ -36,12 +35,7 @@ const twice = (password: string): Fields => ({ _password: password, _repeat: pas
 const withUser = (change: (user: Resource) => Resource): readonly Resource[] =>
   resources.map((one) => (one.model === 'user' ? change(one) : one));
 
-let service: TestService;
-let ada: Browser;
-before(async () => {
-  ({ service, ada } = await startAdmin([...resources, door, safe], { trustProxy: 1 }));
-});
-after(() => service.close());
+const { service, ada } = useAdmin([...resources, door, safe], { trustProxy: 1 });
 
 /** Adds a note through the API with these credentials. */
 const postNote = (user: string, password: string, at = service) => {

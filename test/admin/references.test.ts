@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type TestService } from '../support.ts';
+import { useService } from '../support.ts';
 import {
   errorsIn,
   fieldsOf,
@@ -10,12 +10,13 @@ import {
   logIn,
   readable,
   startAdmin,
+  useAdmin,
   type AdminAnswer,
   type Browser,
   type Fields,
 } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 
 const hiddenShelf: Resource = {
   model: 'shelf',
@@ -111,15 +112,16 @@ const disk: Resource = {
   columns: { host: { type: 'foreignKey', references: 'host' } },
 };
 
-let service: TestService;
 let ada: Browser;
-before(async () => {
-  service = await startService([...resources, hiddenShelf, book, ...music, ...models, host, disk]);
-  await service.addUser('ada', { admin: true });
-  await service.addUser('grace');
-  ada = await logIn(service, 'ada');
-});
-after(() => service.close());
+const service = useService(
+  [...resources, hiddenShelf, book, ...music, ...models, host, disk],
+  {},
+  async () => {
+    await service.addUser('ada', { admin: true });
+    await service.addUser('grace');
+    ada = await logIn(service, 'ada');
+  },
+);
 
 const without = (values: Record<string, unknown>, ...names: string[]): Record<string, unknown> =>
   Object.fromEntries(Object.entries(values).filter(([name]) => !names.includes(name)));
@@ -434,10 +436,7 @@ const LONG = 150_000;
 const MAX_PAGE = 4 * 1024 * 1024;
 
 describe('records with very long labels', () => {
-  let service: TestService;
-  let ada: Browser;
-  before(async () => {
-    ({ service, ada } = await startAdmin([user, post, comment], { maxPage: MAX_PAGE }));
+  const { service, ada } = useAdmin([user, post, comment], { maxPage: MAX_PAGE }, async () => {
     await service.sql`insert into post (text)
       select n || ' ' || repeat('word ', ${LONG / 5}) from generate_series(1, ${COUNT}) n`;
     await service.sql`insert into comment (post_id, line) select id, 'a' from post`;
@@ -445,7 +444,6 @@ describe('records with very long labels', () => {
       select 'api', 'create', 'comment', id::text, '{"post_id":' || post_id || ',"line":"a"}' from comment
       union all select 'api', 'create', 'post', id::text, '{"text":"a"}' from post`;
   });
-  after(() => service.close());
 
   for (const path of [
     '/admin/',

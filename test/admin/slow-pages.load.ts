@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import shipped, { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
-import { lockedOut, startService, type Sql, type TestService } from '../support.ts';
+import { lockedOut, startService, useService, type Sql, type TestService } from '../support.ts';
 import { fieldsOf, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, beforeEach, describe, test } from 'node:test';
@@ -39,10 +39,10 @@ const slow: readonly Resource[] = [
   },
 ];
 
-let service: TestService;
 let root: Browser;
-before(async () => {
-  service = await startService([user, ...slow], {
+const service = useService(
+  [user, ...slow],
+  {
     // Each call takes some milliseconds: those of a page are quick, and those of all rows take longer than a statement may.
     prepare: (sql) =>
       sql.unsafe(`
@@ -56,12 +56,13 @@ before(async () => {
         create view slow_count as select id, day from base where slow_date(day) is not null;
         create view page as select 1 as id, 'one'::text as name
           union all select 2, 'two' || slow from (select pg_sleep(2.2)::text as slow offset 0) s;`),
-  });
-  await service.addUser('root', { admin: true });
-  root = await logIn(service, 'root');
-  await service.sql`insert into song (id, title) overriding system value values (1001, 'Old'), (1002, 'Doomed')`;
-});
-after(() => service.close());
+  },
+  async () => {
+    await service.addUser('root', { admin: true });
+    root = await logIn(service, 'root');
+    await service.sql`insert into song (id, title) overriding system value values (1001, 'Old'), (1002, 'Doomed')`;
+  },
+);
 
 const rowsIn = (text: string): number => [...text.matchAll(/name="_id"/g)].length;
 

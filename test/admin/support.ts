@@ -1,6 +1,6 @@
 import { fromNewAddress } from '../http/expect.ts';
 import { send } from '../send.ts';
-import { startService, type TestService } from '../support.ts';
+import { startService, useService, type TestService } from '../support.ts';
 
 /** The fields of a form. A list sends one field for each value. */
 export type Fields = Readonly<Record<string, string | readonly string[]>>;
@@ -99,6 +99,22 @@ export async function startAdmin(
   const service = await startService(...parameters);
   await service.addUser('ada', { admin: true });
   return { service, ada: await logIn(service, 'ada') };
+}
+
+/** The same for the tests of this block. Both have their members only then. */
+export function useAdmin(
+  resources?: Parameters<typeof startService>[0],
+  options?: Parameters<typeof startService>[1],
+  fill?: () => unknown,
+): { service: TestService; ada: Browser } {
+  const ada = {} as Browser;
+  // Hooks outside of any suite must be one.
+  const service = useService(resources, options, async () => {
+    await service.addUser('ada', { admin: true });
+    Object.assign(ada, await logIn(service, 'ada'));
+    await fill?.();
+  });
+  return { service, ada };
 }
 
 /** Sends the form of a page with these changes. */

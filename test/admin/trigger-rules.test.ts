@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { type TestService } from '../support.ts';
-import { errorsIn, fieldsOf, hiddenFields, readable, remove, startAdmin, type Browser } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { errorsIn, fieldsOf, hiddenFields, readable, remove, useAdmin } from './support.ts';
+import { describe, test } from 'node:test';
 
 const columns: Resource['columns'] = { name: { type: 'string' }, code: { type: 'string', null: true } };
 const account: Resource = {
@@ -99,14 +98,9 @@ const TABLES = `
 
 const NO_PARENT = /insert or update on table "audit" violates foreign key constraint "audit_parent_fkey"/;
 
-let service: TestService;
-let ada: Browser;
-before(async () => {
-  ({ service, ada } = await startAdmin([user, account, secretive, node, kept, room], {
-    prepare: (sql) => sql.unsafe(TABLES),
-  }));
+const { service, ada } = useAdmin([user, account, secretive, node, kept, room], {
+  prepare: (sql) => sql.unsafe(TABLES),
 });
-after(() => service.close());
 
 describe('a rule that a trigger or a late constraint holds', () => {
   for (const [code, status, text] of [

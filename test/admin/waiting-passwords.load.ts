@@ -2,19 +2,17 @@
 import { hash } from '@node-rs/argon2';
 import assert from 'node:assert/strict';
 import { eventually, fromNewAddress } from '../http/expect.ts';
-import { basic, startService, type TestService } from '../support.ts';
+import { basic, startService, useService } from '../support.ts';
 import { csrfIn, logIn, openBrowser, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { requestText, wire } from '../http/wire.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 describe('a client that disconnects before its password is verified', () => {
-  let service: TestService;
   let ada: Browser;
   let other: number;
-  before(async () => {
-    service = await startService(resources);
+  const service = useService(resources, {}, async () => {
     await service.addUser('ada', { admin: true });
     other = await service.addUser('bea', { admin: true });
     const password = await hash('slow', { memoryCost: 65_536, timeCost: 40, parallelism: 1 });
@@ -24,7 +22,6 @@ describe('a client that disconnects before its password is verified', () => {
     await service.sql`update "user" set password = ${password} where username = 'eve'`;
     ada = await logIn(service, 'ada');
   });
-  after(() => service.close());
 
   const statusesOf = (path: string): unknown[] =>
     service.lines
