@@ -272,5 +272,17 @@ export function closedAfter<T extends { close: () => unknown } | { drop: () => u
   return one;
 }
 
+/** A database with this schema, which is created before the tests of this block, and dropped after them. */
+export function useDatabase(schema = '', fill?: () => unknown): TestDatabase {
+  const database = {} as TestDatabase;
+  before(async () => {
+    Object.assign(database, await createDatabase());
+    await database.sql.unsafe(schema).simple();
+    await fill?.();
+  });
+  after(() => database.drop());
+  return database;
+}
+
 /** The PATH for commands of the documentation: at its end stands a small curl for machines that have none. */
 export const commandPath = (): string => [process.env['PATH'], join(REPOSITORY, 'test/bin')].join(delimiter);

@@ -1,13 +1,22 @@
-// Deletions that reach admins need the current password, whichever way they reach them.
+// Deletions that reach admins need the current password, whichever way they reach them, and none locks out its admin.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { fromNewAddress, lockedOut, stopClock } from '../http/expect.ts';
 import { createLoopback } from '../loopback.ts';
-import { cheapHash, startService, type Sql, type TestService } from '../support.ts';
-import { hiddenFields, invalidFields, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { cheapHash, startService, type Sql } from '../support.ts';
+import {
+  hiddenFields,
+  invalidFields,
+  logIn,
+  readable,
+  save,
+  useAdmin,
+  type AdminAnswer,
+  type Browser,
+} from './support.ts';
+import { describe, test } from 'node:test';
 
 stopClock();
 
@@ -42,14 +51,7 @@ const withTeam: Resource = { ...user, columns: { ...user.columns, team: to('team
 const club: Resource = { model: 'club', columns: { name }, access: 'user' };
 const known = [league, team({ league: to('league') }), club];
 
-let service: TestService;
-let ada: Browser;
-before(async () => {
-  service = await startService([...known, withTeam], { trustProxy: 1 });
-  await service.addUser('ada', { admin: true });
-  ada = await logIn(service, 'ada');
-});
-after(() => service.close());
+const { service, ada } = useAdmin([...known, withTeam], { trustProxy: 1 });
 
 const insert = async (table: string): Promise<number> => {
   const [row] = await service.sql<{ id: number }[]>`
@@ -67,7 +69,7 @@ const stored = async (): Promise<unknown> =>
 
 function openConfirmation(
   path: string,
-  ids: readonly number[] | 'all',
+  ids: readonly (number | string)[] | 'all',
   state = '',
   browser = ada,
 ): Promise<AdminAnswer> {
@@ -106,8 +108,13 @@ async function assertConfirmed(
 }
 
 /** Checks that a deletion works without a password. */
-async function assertUnconfirmed(path: string, ids: readonly number[] = [], browser = ada): Promise<void> {
-  const page = await openConfirmation(path, ids, '', browser);
+async function assertUnconfirmed(
+  path: string,
+  ids: readonly (number | string)[] = [],
+  browser = ada,
+  state = '',
+): Promise<void> {
+  const page = await openConfirmation(path, ids, state, browser);
   assert.doesNotMatch(page.text, /_current/);
   assert.equal((await browser.post(path, hiddenFields(page, 'confirm'))).status, 303);
 }
@@ -212,6 +219,85 @@ describe('deleting a record on which users depend', () => {
     await assertConfirmed(`/admin/club/${id}/delete/`);
     assert.equal((await service.sql`select from "user" where id = ${admin}`).count, 0);
     await assertUnconfirmed(`/admin/team/${await insert('team')}/delete/`);
+  });
+});
+
+describe('admins cannot lock themselves out', () => {
+  const OWN = /You cannot delete your own user\. Ask another admin to do it\./;
+  const isStored = async (id: number): Promise<boolean> =>
+    (await service.sql`select from "user" where id = ${id} and admin and active`).count === 1;
+  const ownId = async (): Promise<number> =>
+    Number((await service.sql`select id from "user" where username = 'ada'`)[0]?.['id']);
+  function assertOffersNothing(page: AdminAnswer, reason: RegExp): void {
+    assert.match(readable(page), reason);
+    assert.doesNotMatch(page.text, /class="danger"|class="confirm"/);
+  }
+
+  test('by clearing a field, or by deleting their own user, which another admin can do', async () => {
+    const id = await service.addUser('zed', { admin: true });
+    const zed = await logIn(service, 'zed');
+    for (const field of ['admin', 'active']) {
+      const refused = await save(zed, `/admin/user/${id}/`, { [field]: [] });
+      assert.equal(refused.status, 400);
+      assert.match(refused.text, /would lock you out/);
+    }
+    const path = `/admin/user/${id}/delete/`;
+    assertOffersNothing(await zed.get(path), OWN);
+    // The token is that of the other browser.
+    const { _csrf, ...fields } = hiddenFields(await ada.get(path), 'confirm');
+    assert.ok(_csrf);
+    const refused = await zed.post(path, fields);
+    assert.equal(refused.status, 403);
+    assert.match(readable(refused), OWN);
+    assert.ok(await isStored(id));
+    assert.equal((await ada.post(path, { ...fields, _csrf, _current: 'pw-ada' })).status, 303);
+    assert.equal(await isStored(id), false);
+  });
+
+  test('by bulk actions', async () => {
+    const path = '/admin/user/-/bulk/';
+    const own = await ownId();
+    const zoe = await service.addUser('zoe', { admin: true });
+    const ids = [own, zoe].map(String);
+    for (const choice of [
+      { _state: '', _id: ids },
+      { _state: '', _id: String(own) },
+      { _state: 'admin=true', _all: '1' },
+      { _state: '_search=ada', _all: '1' },
+    ]) {
+      assertOffersNothing(await ada.post(path, { ...choice, _action: 'delete' }), OWN);
+      for (const _expected of ['1', '2']) {
+        const forced = await ada.post(path, { ...choice, _action: 'delete', _confirm: '1', _expected });
+        assert.equal(forced.status, 403);
+      }
+      for (const column of ['active', 'admin']) {
+        const set = { ...choice, _action: 'set', _column: column, _value: '1', [column]: 'false' };
+        const answer = await ada.post(path, { ...set, _confirm: '1', _expected: '2' });
+        assert.equal(answer.status, 400);
+        assert.match(readable(answer), /Would lock you out: you are among the selected users\./);
+      }
+    }
+    assert.deepEqual([await isStored(own), await isStored(zoe)], [true, true]);
+    const set = { _action: 'set', _id: String(zoe), _column: 'admin', _value: '1', admin: 'false' };
+    const confirmed = { ...set, _state: '', _expected: '1', _confirm: '1', _current: 'pw-ada' };
+    assert.equal((await ada.post(path, confirmed)).status, 303);
+    await assertUnconfirmed(path, ids, ada, 'username=zoe');
+    assert.equal((await service.sql`select from "user" where id = ${zoe}`).count, 0);
+  });
+
+  test('by deleting a record on which their own user depends', async () => {
+    const [ours, theirs] = [await insert('team'), await insert('team')];
+    const own = await ownId();
+    await service.sql`update "user" set team_id = ${ours} where id = ${own}`;
+    await service.addUser('zack', { team_id: theirs });
+    assertOffersNothing(await ada.get(`/admin/team/${ours}/delete/`), /This would also delete your own user\. Ask another admin to do it\./); // prettier-ignore
+    const fields = hiddenFields(await ada.get(`/admin/team/${theirs}/delete/`), 'confirm');
+    assert.equal((await ada.post(`/admin/team/${ours}/delete/`, fields)).status, 403);
+    const all = { _state: '', _action: 'delete', _all: '1', _expected: '2', _confirm: '1' };
+    assert.equal((await ada.post('/admin/team/-/bulk/', all)).status, 403);
+    assert.ok(await isStored(own));
+    assert.equal((await ada.post(`/admin/team/${theirs}/delete/`, fields)).status, 303);
+    await service.sql`update "user" set team_id = null where id = ${own}`;
   });
 });
 

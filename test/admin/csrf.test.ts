@@ -6,11 +6,10 @@ import type { Resource as Definition } from '../../src/resources/definition/reso
 import { HISTORY } from '../../src/resources/definition/system-tables.ts';
 import { serveForAdmin } from '../../src/resources/access/admin-view.ts';
 import { createViews } from '../../src/resources/access/resource-view.ts';
-import { startService, type TestService } from '../support.ts';
+import { useService, type Sql } from '../support.ts';
 import { csrfIn, hiddenFields, logIn, openBrowser, type Browser, type Fields } from './support.ts';
-import { snapshot } from './snapshot.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 
 /** The resources as the admin area serves them. */
 const served = (all: readonly Definition[]) => {
@@ -19,17 +18,31 @@ const served = (all: readonly Definition[]) => {
   return serveForAdmin(all, models, views, new Map());
 };
 
+/**
+ * The rows of each table as one text, to compare before and after. The column `seen` of sessions is left out, because any
+ * request may update it.
+ */
+async function snapshot(sql: Sql): Promise<Record<string, string>> {
+  const tables = await sql<{ name: string }[]>`select relname as name from pg_class
+    where relnamespace = 'public'::regnamespace and relkind = 'r' order by relname`;
+  const rows: Record<string, string> = {};
+  for (const { name } of tables) {
+    const [row] = await sql<{ text: string }[]>`
+      select coalesce(string_agg(text, E'\n' order by text), '') as text
+      from (select (to_jsonb(t) - 'seen')::text as text from ${sql(name)} t) lines`;
+    rows[name] = row?.text ?? '';
+  }
+  return rows;
+}
+
 const LOGIN = '/admin/-/login/';
 
-let service: TestService;
 let other: Browser;
-before(async () => {
-  service = await startService(resources, { minPassword: 1 });
+const service = useService(resources, { minPassword: 1 }, async () => {
   await service.addUser('other', { admin: true });
   other = await logIn(service, 'other');
   await service.sql`insert into note (message) values ('kept 1'), ('kept 2')`;
 });
-after(() => service.close());
 
 /** A form that changes something when it is sent next. */
 interface Form {

@@ -1,28 +1,18 @@
-// The start page: models and their counts, the latest changes, and panels.
+// The start page: models and their counts, the latest changes, panels and their charts.
 import assert from 'node:assert/strict';
-import type { Panel, Resource } from '../../src/index.ts';
+import type { Panel, PanelSeries, Resource } from '../../src/index.ts';
 import shipped, { user as shippedUser } from '../../src/resources/registry.ts';
-import { eventually } from '../http/expect.ts';
-import { startService, type TestService } from '../support.ts';
+import { eventually, lockedOut } from '../http/expect.ts';
+import { startService, useService, type TestService } from '../support.ts';
 import { hiddenFields, logIn, type Browser } from './support.ts';
+import fc from 'fast-check';
+import { chart } from '../../src/admin/dashboard/chart.ts';
 import { after, before, beforeEach, describe, test } from 'node:test';
 
 const HOSTILE = `<img src=x onerror="alert('&')">`;
 const ESCAPED = '&lt;img src=x onerror=&quot;alert(&#39;&amp;&#39;)&quot;&gt;';
 
-const user = {
-  model: 'user',
-  columns: {
-    username: { type: 'string', unique: true },
-    password: { type: 'password' },
-    email: { type: 'string', null: true },
-    active: { type: 'boolean', default: true },
-    admin: { type: 'boolean', default: false },
-  },
-  exclude: ['password'],
-  access: 'admin',
-  admin: { group: 'People' },
-} satisfies Resource;
+const user: Resource = { ...shippedUser, admin: { group: 'People' } };
 
 const model = (name: string, admin?: Resource['admin']): Resource => ({
   model: name,
@@ -67,7 +57,6 @@ function latestOf(page: string): string[] {
 }
 
 describe('the start page of the admin area', () => {
-  let service: TestService;
   let browser: Browser;
   const open = async (): Promise<string> => {
     const { status, text } = await browser.get('/admin/');
@@ -75,8 +64,7 @@ describe('the start page of the admin area', () => {
     return text;
   };
 
-  before(async () => {
-    service = await startService(RESOURCES);
+  const service = useService(RESOURCES, {}, async () => {
     await service.addUser('ada', { admin: true });
     await service.addUser('bob');
     await service.sql`insert into large (title) select 'x' from generate_series(1, 20000)`;
@@ -84,7 +72,6 @@ describe('the start page of the admin area', () => {
     await service.sql`analyze large`;
     browser = await logIn(service, 'ada');
   });
-  after(() => service.close());
   beforeEach(() => service.sql`truncate vitrine_history`);
 
   test('lists the models by group in the order of the registry, without hidden ones and the history', async () => {
@@ -280,14 +267,14 @@ function panelsOf(page: string): Map<string, string> {
 const panel = (title: string, load: Panel['load']): Panel => ({ title, load });
 
 describe('a panel of the start page', () => {
-  let service: TestService;
   let browser: Browser;
   let content: unknown;
   let statement: Parameters<Parameters<Panel['load']>[0]['query']> = ['select 1'];
   let rows: unknown;
 
-  before(async () => {
-    service = await startService(shipped, {
+  const service = useService(
+    shipped,
+    {
       panels: [
         { title: 'Any', text: `Whatever ${HOSTILE}`, load: () => Promise.resolve(content as number) },
         panel(HOSTILE, () => Promise.resolve(1)),
@@ -297,11 +284,12 @@ describe('a panel of the start page', () => {
           return 'queried';
         }),
       ],
-    });
-    await service.addUser('ada', { admin: true });
-    browser = await logIn(service, 'ada');
-  });
-  after(() => service.close());
+    },
+    async () => {
+      await service.addUser('ada', { admin: true });
+      browser = await logIn(service, 'ada');
+    },
+  );
 
   async function show(value: unknown): Promise<string> {
     content = value;
@@ -561,11 +549,7 @@ test('panels are shown while as many bulk changes run as can at once', async () 
     const deletions = await service.sql.begin(async (transaction) => {
       await transaction`select from note for update`;
       const sent = confirmations.map(({ browser, fields }) => browser.post(path, fields));
-      await eventually(async () => {
-        const waiting = await service.sql`
-          select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-        return waiting.count >= 4;
-      }, 'deletions that wait for records, and others behind them');
+      await lockedOut(service, 4); // others wait behind them
       const { text } = await ada.get('/admin/');
       assert.match(text, /1 row found/);
       return { sent };
@@ -574,4 +558,66 @@ test('panels are shown while as many bulk changes run as can at once', async () 
   } finally {
     await service.close();
   }
+});
+
+describe('a chart', () => {
+  const seriesOf = (values: readonly number[], label = 'x'): PanelSeries['series'] =>
+    values.map((value, index) => ({ label: `${label}${index}`, value }));
+  const render = (content: PanelSeries): string => chart(content, 'Title', 'c').toString();
+  /** The labels of the axis, from the bottom. */
+  const ticksOf = (svg: string): string[] =>
+    [...svg.matchAll(/text-anchor="end"[^>]*>([^<]*)</g)].map(([, text = '']) => text.trim());
+
+  test('of any numbers stays within its bounds and has one bar or point for each', () => {
+    const value = fc.oneof(
+      fc.double({ noNaN: true, noDefaultInfinity: true }),
+      fc.integer({ min: -1000, max: 1000 }),
+      fc.constantFrom(0, -0, 5e-324, Number.MAX_VALUE, -Number.MAX_VALUE, 1, 1 + Number.EPSILON, 1e15, 0.1 + 0.2),
+    ); // prettier-ignore
+    const values = fc.array(value, { minLength: 1, maxLength: 100 });
+    fc.assert(
+      fc.property(values, fc.constantFrom('bar' as const, 'line' as const), (numbers, kind) => {
+        const svg = render({ series: seriesOf(numbers), kind });
+        assert.doesNotMatch(svg, /="[^"]*(NaN|Infinity|undefined|null)| style=|<style| on\w+=/);
+        const heights = [...svg.matchAll(/<rect [^>]* height="([^"]*)"/g)].map(([, one]) => Number(one));
+        for (const [index, one] of heights.entries()) assert.equal(one === 0, numbers[index] === 0);
+        const [, width, height] = /viewBox="0 0 (\d+) (\d+)"/.exec(svg) ?? [];
+        for (const [, name = '', text = ''] of svg.matchAll(/ (x|x1|x2|cx|y|y1|y2|cy)="([^"]*)"/g)) {
+          const position = Number(text);
+          const limit = Number(name.includes('x') ? width : height);
+          assert.ok(position >= 0 && position <= limit, `${name}=${text}`);
+        }
+        const marks = svg.match(kind === 'bar' ? /<rect class="bar"/g : /<circle class="point"/g);
+        assert.equal(marks?.length, numbers.length);
+        const ticks = ticksOf(svg);
+        assert.ok(ticks.length >= 2 && ticks.length <= 12, ticks.join(' '));
+        assert.equal(new Set(ticks).size, ticks.length, ticks.join(' '));
+        assert.ok(ticks.every((tick) => tick.length <= 20), ticks.join(' ')); // prettier-ignore
+      }),
+    );
+  });
+
+  const axes: [readonly number[], 'bar' | 'line', string[]][] = [
+    [[1, 2, 3, 4], 'bar', ['0', '1', '2', '3', '4']],
+    [[449.46, 481.45, 469.58, 477.53, 450.58], 'bar', ['0', '100', '200', '300', '400', '500']],
+    [[-20, 10], 'bar', ['-20', '-10', '0', '10']],
+    [[0, 0], 'bar', ['0', '0.2', '0.4', '0.6', '0.8', '1']],
+    [[7, 7], 'line', ['0', '2', '4', '6', '8']],
+    [[-7], 'line', ['-8', '-6', '-4', '-2', '0']],
+    [[1_000_000, 3_500_000], 'bar', ['0', '1M', '2M', '3M', '4M']],
+    [[100_020, 100_080], 'line', ['100.02K', '100.04K', '100.06K', '100.08K']],
+  ];
+  for (const [values, kind, expected] of axes) {
+    test(`of ${values.join(', ')} as a ${kind} has an axis with ${expected.join(', ')}`, () => {
+      assert.deepEqual(ticksOf(render({ series: seriesOf(values), kind })), expected);
+    });
+  }
+
+  test('shortens long labels, has the full label as a title, and omits labels that do not fit', () => {
+    const label = 'A very long label 🦉 of a point ';
+    const svg = render({ series: seriesOf(Array<number>(30).fill(1), label) });
+    assert.ok(svg.includes(`A very long…<title>${label}0</title>`), svg);
+    assert.ok((svg.match(/A very long…/g)?.length ?? 0) < 6);
+    assert.equal(svg.match(/<th scope="row" data-label="Label">/g)?.length, 30);
+  });
 });

@@ -3,9 +3,8 @@ import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { eventually } from '../http/expect.ts';
-import { startService, type TestService } from '../support.ts';
-import { hiddenFields, logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { hiddenFields, readable, remove, unescaped, useAdmin, type AdminAnswer } from './support.ts';
+import { describe, test } from 'node:test';
 
 const reference = (references: string, onDelete: 'cascade' | 'setNull' | 'restrict') =>
   ({ type: 'foreignKey', references, null: true, onDelete }) as const;
@@ -86,8 +85,6 @@ const DDL = `
   create trigger free before delete on freed for each row execute function free();`;
 
 describe('deleting a record', () => {
-  let service: TestService;
-  let ada: Browser;
   const insert = async (table: string, row: Record<string, unknown>): Promise<number> => {
     const [added] = await service.sql<{ id: number }[]>`
       insert into ${service.sql(table)} ${service.sql(row)} returning id`;
@@ -96,12 +93,7 @@ describe('deleting a record', () => {
   const countOf = async (table: string): Promise<number> =>
     Number((await service.sql.unsafe(`select count(*) from "${table}"`))[0]?.['count']);
 
-  before(async () => {
-    service = await startService(resources, { prepare: (sql) => sql.unsafe(DDL) });
-    await service.addUser('ada', { admin: true });
-    ada = await logIn(service, 'ada');
-  });
-  after(() => service.close());
+  const { service, ada } = useAdmin(resources, { prepare: (sql) => sql.unsafe(DDL) });
 
   test('lists the dependent records that are deleted or kept, with their paths and links', async () => {
     const shelf = await insert('shelf', { name: 'Novels <i>' });
@@ -191,7 +183,7 @@ describe('deleting a record', () => {
       );
       assert.equal(await countOf('shelf'), before + 1);
     }
-    const again = await ada.post(path, hiddenFields(await ada.get(path), 'confirm'));
+    const again = await remove(ada, path);
     assert.equal(again.status, 303);
   });
 
@@ -405,6 +397,6 @@ describe('deleting a record', () => {
     assert.match(readable(many), /Nothing was deleted\..*Records of a table that the admin area does not show refer to it\. It cannot be deleted while other records need it\./); // prettier-ignore
     assert.doesNotMatch(many.text, /class="danger"/);
     await service.sql.unsafe('drop function refuse cascade');
-    assert.equal((await ada.post(path, hiddenFields(await ada.get(path), 'confirm'))).status, 303);
+    assert.equal((await remove(ada, path)).status, 303);
   });
 });

@@ -4,9 +4,9 @@ import { request as httpRequest } from 'node:http';
 import type { Resource } from '../../src/index.ts';
 import { parseCsv } from '../../src/query/csv/csv-parser.ts';
 import { user } from '../../src/resources/registry.ts';
-import { eventually, startService, type TestService } from '../support.ts';
-import { type Browser, logIn } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { eventually } from '../support.ts';
+import { useAdmin, type Browser } from './support.ts';
+import { describe, test } from 'node:test';
 
 const resources = [
   user,
@@ -35,8 +35,6 @@ const cookieHeader = ({ cookies }: Browser): string =>
   [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
 
 describe('a long export', () => {
-  let service: TestService;
-  let browser: Browser;
   const ROWS = 60_000;
 
   /** The number of connections that read an export. */
@@ -47,13 +45,9 @@ describe('a long export', () => {
     return row?.count ?? -1;
   };
 
-  before(async () => {
-    service = await startService(resources);
-    await service.addUser('ada', { admin: true });
-    browser = await logIn(service, 'ada');
+  const { service, ada: browser } = useAdmin(resources, {}, async () => {
     await service.sql`insert into text (content) select repeat('x', 1000) from generate_series(1, ${ROWS})`;
   });
-  after(() => service.close());
 
   test('has every row', async () => {
     const { text } = await browser.get('/admin/text/-/export.csv?ordering=-id');

@@ -6,9 +6,8 @@ import type { Resource } from '../../src/index.ts';
 import { parseCsv } from '../../src/query/csv/csv-parser.ts';
 import { withoutGuard } from '../../src/query/csv/csv-rows.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type TestService } from '../support.ts';
-import { csrfIn, logIn, type Browser } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { csrfIn, useAdmin } from './support.ts';
+import { describe, test } from 'node:test';
 
 const resources = [
   user,
@@ -36,20 +35,13 @@ const resources = [
 const BOOK_HEAD = 'id,title,reader_id,price,rating,data,lent,since,draft';
 
 describe('an export', () => {
-  let service: TestService;
-  let browser: Browser;
-
-  before(async () => {
-    service = await startService(resources);
-    await service.addUser('ada', { admin: true });
-    browser = await logIn(service, 'ada');
+  const { service, ada: browser } = useAdmin(resources, {}, async () => {
     await service.sql`
       insert into book (title, reader_id, price, rating, data, lent, since, secret, draft) values
         ('A', 1, -1.50, -2.5, '{"a": "b,c"}', true, '2026-01-15 09:30:00', 'hushed up', ''),
         ('C, "quoted"', null, null, null, null, false, null, 'hushed up', null),
         (${'B\r\nnext line'}, null, 0.10, 'NaN', 'null', false, null, 'hushed up', ${'=1+1'})`;
   });
-  after(() => service.close());
 
   test('as CSV is a download with column names and unchanged values', async () => {
     const { status, headers, text } = await browser.get('/admin/book/-/export.csv');

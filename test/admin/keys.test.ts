@@ -2,17 +2,18 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type TestService } from '../support.ts';
 import {
+  confirmImport,
   errorsIn,
   fieldsOf,
   hiddenFields,
-  logIn,
   readable,
+  runBulk,
+  save,
+  useAdmin,
   type AdminAnswer,
-  type Browser,
 } from './support.ts';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
 
 const film: Resource = { model: 'film', columns: { title: { type: 'string' } } };
 const casting: Resource = {
@@ -86,19 +87,12 @@ const SCHEMA = `
   create view booking_view as select id, room, no from stored;`;
 const FAULT = 'There is no such record (room, no).';
 
-let service: TestService;
-let ada: Browser;
-before(async () => {
-  const seats: Resource[] = ['seat', 'seat_view'].map((model) => ({ model, ...seatKey }));
-  service = await startService(
-    [user, film, casting, award, place('room', 'title'), place('desk', 'place'), visit, ...seats, booking, bookingView, partly, word], // prettier-ignore
-    { prepare: (sql) => sql.unsafe(SCHEMA).simple() },
-  );
-  await service.addUser('ada', { admin: true });
-  ada = await logIn(service, 'ada');
-  await service.sql`insert into film (title) values ('Alien'), ('Brazil')`;
-});
-after(() => service.close());
+const seats: Resource[] = ['seat', 'seat_view'].map((model) => ({ model, ...seatKey }));
+const { service, ada } = useAdmin(
+  [user, film, casting, award, place('room', 'title'), place('desk', 'place'), visit, ...seats, booking, bookingView, partly, word], // prettier-ignore
+  { prepare: (sql) => sql.unsafe(SCHEMA).simple() },
+  () => service.sql`insert into film (title) values ('Alien'), ('Brazil')`,
+);
 
 const rows = async () =>
   (
@@ -177,8 +171,7 @@ test('records are chosen, changed and deleted in bulk', async () => {
   const choice = { _action: 'delete', _id: ['2,x1', '1,x2', '2,x3'] };
   const page = await ada.post('/admin/casting/-/bulk/', choice);
   assert.match(readable(page), /3 records selected/);
-  const gone = await ada.post('/admin/casting/-/bulk/', hiddenFields(page, 'confirm'));
-  assert.equal(gone.status, 303, readable(gone));
+  assert.equal((await runBulk(ada, 'casting', choice)).status, 303);
   assert.deepEqual((await rows()).map(({ actor }) => actor).sort(), ['x4', 'x5', 'x6']);
 });
 
@@ -187,18 +180,11 @@ test('an export is imported again, by the id or by the columns of the key', asyn
   await service.sql`insert into casting values (1, 'a,b', 'old'), (2, '=x', null)`;
   const csv = (await ada.get('/admin/casting/-/export.csv')).text;
   assert.equal(csv, 'id,film_id,actor,role\r\n"1,a%2Cb",1,"a,b","old"\r\n"2,%3Dx",2,"\'=x",\r\n');
-  const send = async (text: string): Promise<string> => {
-    await ada.get('/admin/casting/-/import/');
-    const form = new FormData();
-    form.append('_text', text);
-    const preview = await ada.upload('/admin/casting/-/import/', form);
-    assert.equal(preview.status, 200, readable(preview));
-    const fields = hiddenFields(preview, 'record');
-    const confirmed = new FormData();
-    for (const name of ['_csv', '_digest']) confirmed.append(name, fields[name]?.[0] ?? '');
-    if (fields['_csv'] === undefined || fields['_digest'] === undefined) return readable(preview);
-    const done = await ada.upload('/admin/casting/-/import/', confirmed);
-    return done.status === 303 ? 'imported' : readable(done);
+  const path = '/admin/casting/-/import/';
+  const send = async (_text: string): Promise<string> => {
+    const preview = await ada.post(path, { _text });
+    const { status } = await confirmImport(ada, path, preview);
+    return status === 303 ? 'imported' : readable(preview);
   };
   assert.match(await send(csv), /2 unchanged/);
   assert.equal(await send(csv.replace('"old"', '"new"')), 'imported');
@@ -270,15 +256,10 @@ describe('a foreign key of several columns that no constraint enforces', () => {
   });
 
   test('is checked by forms that show only a part of it', async () => {
-    const choice = { _state: '', _action: 'set', _column: 'room', _value: '1', room: '2' };
-    const set = async (id: string): Promise<AdminAnswer> => {
-      const page = await ada.post('/admin/partly/-/bulk/', { ...choice, _id: id });
-      return ada.post('/admin/partly/-/bulk/', { ...hiddenFields(page, 'record'), _confirm: '1' });
-    };
-    const edit = async (id: string): Promise<AdminAnswer> => {
-      const form = fieldsOf(await ada.get(`/admin/partly/${id}/`));
-      return ada.post(`/admin/partly/${id}/`, { ...form, room: '2', _save: 'stay' });
-    };
+    const set = (_id: string): Promise<AdminAnswer> =>
+      runBulk(ada, 'partly', { _action: 'set', _column: 'room', room: '2', _id });
+    const edit = (id: string): Promise<AdminAnswer> =>
+      save(ada, `/admin/partly/${id}/`, { room: '2', _save: 'stay' });
     for (const refused of [await set('2'), await edit('2')])
       assert.deepEqual([refused.status, errorsIn(refused)], [400, { room: 'There is no such record.' }]);
     assert.equal((await set('1')).status, 303);
@@ -294,13 +275,14 @@ describe('a foreign key of several columns that no constraint enforces', () => {
         select room, no from ${service.sql(model)} order by id`
       ).map(({ room, no }) => `${room ?? ''},${no ?? ''}`);
 
-    const set = async (column: string, value: string, ids: readonly string[]): Promise<AdminAnswer> => {
-      const typed = value === '' ? { [`${column}__null`]: '1' } : {};
-      const choice = { _state: '', _action: 'set', _id: ids, _column: column, _value: '1', [column]: value };
-      const page = await ada.post(`/admin/${model}/-/bulk/`, { ...choice, ...typed });
-      const fields = hiddenFields(page, 'record');
-      return ada.post(`/admin/${model}/-/bulk/`, { ...fields, _confirm: '1' });
-    };
+    const set = (column: string, value: string, _id: readonly string[]): Promise<AdminAnswer> =>
+      runBulk(ada, model, {
+        _action: 'set',
+        _id,
+        _column: column,
+        [column]: value,
+        ...(value === '' && { [`${column}__null`]: '1' }),
+      });
 
     test(`is checked for each record that a bulk action changes: ${model}`, async () => {
       const refused = await set('room', '2', ['1', '2', '3']);
@@ -330,10 +312,7 @@ describe('a foreign key of several columns that no constraint enforces', () => {
 
     test(`is checked by an import of new and of existing records: ${model}`, async () => {
       for (const csv of ['room,no\r\n1,2\r\n2,2\r\n', 'id,room\r\n1,2\r\n2,2\r\n']) {
-        await ada.get(`/admin/${model}/-/import/`);
-        const form = new FormData();
-        form.append('_text', csv);
-        const page = await ada.upload(`/admin/${model}/-/import/`, form);
+        const page = await ada.post(`/admin/${model}/-/import/`, { _text: csv });
         assert.match(readable(page), /there is no such record \(room, no\)/i, csv);
         assert.doesNotMatch(page.text, /name="_digest"/, 'such a file cannot be confirmed');
       }

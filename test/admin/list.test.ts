@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
-import { startService, type TestService } from '../support.ts';
+import { useService } from '../support.ts';
 import { fieldsOf, logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
 import { resources as shipped, thing } from './sample-resources.ts';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 
 const LISTED = ['name', 'note', 'author', 'amount', 'price', 'ready', 'at', 'extra'];
 
@@ -35,10 +35,8 @@ const resources: readonly Resource[] = [
   { model: 'fixed', columns: { name: { type: 'string' } }, admin: { allow: [], label: '{name}!' } },
 ] satisfies Resource[];
 
-let service: TestService;
 let ada: Browser;
-before(async () => {
-  service = await startService(resources);
+const service = useService(resources, {}, async () => {
   await service.addUser('ada', { admin: true });
   await service.addUser('grace');
   await service.sql`insert into thing (name, note, at, author_id, hidden) values
@@ -51,7 +49,6 @@ before(async () => {
   await service.sql`insert into trip default values`;
   ada = await logIn(service, 'ada');
 });
-after(() => service.close());
 
 const names = ({ text }: AdminAnswer): string[] =>
   [...text.matchAll(/<th scope="row"[^>]*>\s*<a[^>]*>([\s\S]*?)<\/a>/g)].map(([, name = '']) =>

@@ -1,22 +1,19 @@
 // Logins with the old password while the user changes.
 import assert from 'node:assert/strict';
 import { describe, test } from '../hash-costs.ts';
-import { cheapHash, eventually, lockedOut, startService, type TestService } from '../support.ts';
+import { cheapHash, eventually, lockedOut, useService } from '../support.ts';
 import { fromNewAddress } from '../http/expect.ts';
 import { attemptLogin, logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before } from 'node:test';
+import {} from 'node:test';
 
 const SESSION = 'admin-session';
 const ACCOUNT = '/admin/-/account/';
 const NEW = 'an entirely new password';
 
-let service: TestService;
-before(async () => {
-  service = await startService(resources, { trustProxy: 1 });
+const service = useService(resources, { trustProxy: 1 }, async () => {
   await service.addUser('ada', { admin: true });
 });
-after(() => service.close());
 
 const isIn = async (browser: Browser): Promise<boolean> => (await browser.get('/admin/user/')).status === 200;
 

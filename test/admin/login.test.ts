@@ -1,7 +1,7 @@
 // The login, its redirects, and the account page.
 import assert from 'node:assert/strict';
 import { fromNewAddress, stopClock } from '../http/expect.ts';
-import { basic, startService, type TestService } from '../support.ts';
+import { basic, useService } from '../support.ts';
 import {
   attemptLogin,
   csrfIn,
@@ -14,19 +14,16 @@ import {
   type Browser,
 } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 stopClock();
 
 const LOGIN = '/admin/-/login/';
 const SESSION = 'admin-session';
 
-let service: TestService;
-before(async () => {
-  service = await startService(resources, { trustProxy: 1 });
+const service = useService(resources, { trustProxy: 1 }, async () => {
   await service.addUser('ada', { admin: true });
 });
-after(() => service.close());
 
 const attempt = (...login: Attempt): Promise<AdminAnswer> => attemptLogin(service, ...login);
 

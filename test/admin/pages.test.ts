@@ -1,10 +1,10 @@
 // The pages of the admin area: their status, their headers, access to them, and the links between them.
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
-import { startService, type TestService } from '../support.ts';
+import { useService } from '../support.ts';
 import { fieldsOf, hiddenFields, logIn, openBrowser, type AdminAnswer, type Browser } from './support.ts';
 import { resources as shipped } from './sample-resources.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const resources: readonly Resource[] = [
   ...shipped,
@@ -23,10 +23,8 @@ const resources: readonly Resource[] = [
   { model: 'unseen', columns: { name: { type: 'string' } }, admin: { hidden: true } },
 ] satisfies Resource[];
 
-let service: TestService;
 let ada: Browser;
-before(async () => {
-  service = await startService(resources);
+const service = useService(resources, {}, async () => {
   await service.addUser('ada', { admin: true });
   await service.sql`insert into fixed (name) values ('x')`;
   for (const table of ['unseen', 'closed', 'silent'])
@@ -34,7 +32,6 @@ before(async () => {
   await service.sql`insert into thing (name, hidden) values ('x', 'out of sight')`;
   ada = await logIn(service, 'ada');
 });
-after(() => service.close());
 
 const POLICY =
   /^default-src 'none'; style-src 'self'; img-src 'self' data:; script-src 'self';.* form-action 'self'; frame-ancestors 'none'; base-uri 'none'$/;

@@ -2,25 +2,26 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createVitrine } from '../../src/index.ts';
-import { startService, type TestService } from '../support.ts';
+import { startService, useService, type TestService } from '../support.ts';
 import { eventually, fromNewAddress } from '../http/expect.ts';
 import { attemptLogin, logIn, openBrowser, type AdminAnswer, type Attempt, type Browser } from './support.ts';
 import { resources } from './sample-resources.ts';
-import { after, before, describe, mock, test } from 'node:test';
+import { describe, mock, test } from 'node:test';
 
 const LOGIN = '/admin/-/login/';
 const SESSION = 'admin-session';
 
-let service: TestService;
-before(async () => {
-  service = await startService(resources, {
+const service = useService(
+  resources,
+  {
     trustProxy: 1,
     // Such a type must not take the place of the function.
     prepare: (sql) => sql`create domain length as integer`,
-  });
-  for (const name of ['ada', 'eve']) await service.addUser(name, { admin: true });
-});
-after(() => service.close());
+  },
+  async () => {
+    for (const name of ['ada', 'eve']) await service.addUser(name, { admin: true });
+  },
+);
 
 const attempt = (...login: Attempt): Promise<AdminAnswer> => attemptLogin(service, ...login);
 

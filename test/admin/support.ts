@@ -1,6 +1,6 @@
 import { fromNewAddress } from '../http/expect.ts';
 import { send } from '../send.ts';
-import type { TestService } from '../support.ts';
+import { startService, useService, type TestService } from '../support.ts';
 
 /** The fields of a form. A list sends one field for each value. */
 export type Fields = Readonly<Record<string, string | readonly string[]>>;
@@ -91,6 +91,78 @@ export async function logIn(
   await browser.get('/admin/-/account/');
   return browser;
 }
+
+/** Starts a service with the admin `ada`. @returns also the browser in which she is logged in */
+export async function startAdmin(
+  ...parameters: Parameters<typeof startService>
+): Promise<{ service: TestService; ada: Browser }> {
+  const service = await startService(...parameters);
+  await service.addUser('ada', { admin: true });
+  return { service, ada: await logIn(service, 'ada') };
+}
+
+/** The same for the tests of this block. Both have their members only then. */
+export function useAdmin(
+  resources?: Parameters<typeof startService>[0],
+  options?: Parameters<typeof startService>[1],
+  fill?: () => unknown,
+): { service: TestService; ada: Browser } {
+  const ada = {} as Browser;
+  // Hooks outside of any suite must be one.
+  const service = useService(resources, options, async () => {
+    await service.addUser('ada', { admin: true });
+    Object.assign(ada, await logIn(service, 'ada'));
+    await fill?.();
+  });
+  return { service, ada };
+}
+
+/** Sends the form of a page with these changes. */
+export const save = async (browser: Browser, path: string, changes: Fields): Promise<AdminAnswer> =>
+  browser.post(path, { ...fieldsOf(await browser.get(path)), ...changes });
+
+/** Confirms the deletion of a record on its page. */
+export const remove = async (browser: Browser, path: string): Promise<AdminAnswer> =>
+  browser.post(path, hiddenFields(await browser.get(path), 'confirm'));
+
+/** Runs a bulk action, and confirms it. */
+export async function runBulk(browser: Browser, model: string, choice: Fields): Promise<AdminAnswer> {
+  const path = `/admin/${model}/-/bulk/`;
+  const page = await browser.post(path, { _state: '', _value: '1', ...choice });
+  const form = choice['_action'] === 'delete' ? 'confirm' : 'record';
+  return browser.post(path, { ...hiddenFields(page, form), _confirm: '1' });
+}
+
+/** Sends a multipart form. For long texts it is a third of a URL-encoded one. */
+export function postMultipart(browser: Browser, path: string, fields: Fields): Promise<AdminAnswer> {
+  const form = new FormData();
+  for (const [name, values] of Object.entries(fields))
+    for (const value of [values].flat()) form.append(name, value);
+  return browser.upload(path, form);
+}
+
+/** The lines of a CSV file. */
+export const crlf = (...lines: readonly string[]): string => lines.map((line) => `${line}\r\n`).join('');
+
+/** Uploads a file for an import. @returns its preview */
+export function uploadFile(
+  browser: Browser,
+  path: string,
+  content: string | Uint8Array,
+): Promise<AdminAnswer> {
+  const form = new FormData();
+  form.append('_file', new Blob([content], { type: 'text/csv' }), 'records.csv');
+  form.append('_text', '');
+  return browser.upload(path, form);
+}
+
+/** Confirms the preview of an import. */
+export const confirmImport = (
+  browser: Browser,
+  path: string,
+  preview: AdminAnswer,
+  typed: Fields = {},
+): Promise<AdminAnswer> => browser.post(path, { ...hiddenFields(preview, 'record'), ...typed });
 
 /** Decodes the entities that the pages use. */
 export const unescaped = (text: string): string =>

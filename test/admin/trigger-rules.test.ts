@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type TestService } from '../support.ts';
-import { errorsIn, fieldsOf, hiddenFields, logIn, readable, type Browser } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { errorsIn, fieldsOf, hiddenFields, readable, remove, useAdmin } from './support.ts';
+import { describe, test } from 'node:test';
 
 const columns: Resource['columns'] = { name: { type: 'string' }, code: { type: 'string', null: true } };
 const account: Resource = {
@@ -99,16 +98,9 @@ const TABLES = `
 
 const NO_PARENT = /insert or update on table "audit" violates foreign key constraint "audit_parent_fkey"/;
 
-let service: TestService;
-let ada: Browser;
-before(async () => {
-  service = await startService([user, account, secretive, node, kept, room], {
-    prepare: (sql) => sql.unsafe(TABLES),
-  });
-  await service.addUser('ada', { admin: true });
-  ada = await logIn(service, 'ada');
+const { service, ada } = useAdmin([user, account, secretive, node, kept, room], {
+  prepare: (sql) => sql.unsafe(TABLES),
 });
-after(() => service.close());
 
 describe('a rule that a trigger or a late constraint holds', () => {
   for (const [code, status, text] of [
@@ -148,7 +140,7 @@ describe('a rule that a trigger or a late constraint holds', () => {
   ] as const) {
     test(`is explained when the record named ${name} is deleted on its page, through the API or in bulk`, async () => {
       const path = `/admin/account/${id}/delete/`;
-      const answer = await ada.post(path, hiddenFields(await ada.get(path), 'confirm'));
+      const answer = await remove(ada, path);
       const api = await service.request(`/api/account/${id}/`, { method: 'DELETE', user: 'ada' });
       const chosen = { _state: '', _id: String(id), _action: 'delete' };
       const page = await ada.post('/admin/account/-/bulk/', chosen);

@@ -5,7 +5,7 @@ import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { award, casting, film } from '../castings.ts';
 import { folderWith, type Ended, type RunOptions } from '../process/support.ts';
-import { createDatabase, request, startService, type TestDatabase } from '../support.ts';
+import { createDatabase, request, startService, useDatabase, type TestDatabase } from '../support.ts';
 import { run, serve } from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
@@ -465,12 +465,7 @@ const NAMED: readonly (readonly [model: string, known: readonly string[], unknow
 ];
 
 describe('texts for constraints', () => {
-  let database: TestDatabase;
-  before(async () => {
-    database = await createDatabase();
-    await database.sql.unsafe(RULES).simple();
-  });
-  after(() => database.drop());
+  const database = useDatabase(RULES);
 
   for (const [model, known, unknown] of NAMED)
     test(`of ${model} are warnings where no rule has the name`, async () => {
@@ -531,12 +526,7 @@ describe('sequences and publications', () => {
     create table whole (like bare including all);
     alter table whole replica identity full;
     create publication changes for table bare, whole, parted, fine;`;
-  let database: TestDatabase;
-  before(async () => {
-    database = await createDatabase();
-    await database.sql.unsafe(SCHEMA).simple();
-  });
-  after(() => database.drop());
+  const database = useDatabase(SCHEMA);
 
   const check = async (...resources: readonly Partial<Resource>[]): Promise<string[]> => {
     const models = resources.map((resource) => ({
@@ -601,11 +591,7 @@ describe('sequences and publications', () => {
 });
 
 describe('vitrine check, with keys of several columns', () => {
-  let database: TestDatabase;
-  before(async () => {
-    database = await createDatabase();
-  });
-  after(() => database.drop());
+  const database = useDatabase();
 
   async function check(resources: readonly unknown[], ...options: string[]): Promise<Ended> {
     const env = await settingsOf(database.url, resources);

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import postgres from 'postgres';
 import { folderWith, run as runProcess, type Ended } from '../process/support.ts';
-import { createDatabase, MAJOR_VERSION, request, type TestDatabase } from '../support.ts';
+import { createDatabase, MAJOR_VERSION, request, useDatabase, type TestDatabase } from '../support.ts';
 import { run, serve } from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
@@ -51,9 +51,7 @@ const schema = (words: readonly string[], env: Record<string, string> = {}): Pro
   run(['schema', ...words], { env });
 
 describe('vitrine schema', () => {
-  let database: TestDatabase;
-  before(async () => (database = await createDatabase()));
-  after(() => database.drop());
+  const database = useDatabase();
 
   test('prints what the start runs on an empty database, and needs none for it', async () => {
     const { code, stdout, stderr } = await schema([]);

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { hash } from '@node-rs/argon2';
 import type { Resource } from '../../src/index.ts';
-import { basic, startService, type TestService } from '../support.ts';
+import { basic, useService } from '../support.ts';
 import { codeBlocks } from './pages.ts';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 
 const RESOURCES = [
   {
@@ -21,11 +21,7 @@ const RESOURCES = [
   { model: 'author', columns: { name: { type: 'string' } }, access: 'admin' },
 ] satisfies Resource[];
 
-let service: TestService;
-before(async () => {
-  service = await startService(RESOURCES);
-});
-after(() => service.close());
+const service = useService(RESOURCES);
 
 /** How the write of a user who may not write authors is answered: 403 where the login is right. */
 const statusOf = async (name: string): Promise<number> => {

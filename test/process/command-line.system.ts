@@ -1,21 +1,27 @@
+// The command line: what it says of itself, settings that cannot be used, output that cannot be written, and passwords on a terminal.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { TLSSocket } from 'node:tls';
-import { createDatabase, request, type TestDatabase } from '../support.ts';
+import { createDatabase, request, useDatabase } from '../support.ts';
 import { run } from '../commands/support.ts';
 import {
   EXECUTABLE,
   freePort,
   REPOSITORY,
   run as runProcess,
+  serve,
   start,
+  temporaryFolder,
   until,
   type Program,
   type RunOptions,
 } from './support.ts';
+import { cp } from 'node:fs/promises';
+import { verify } from '@node-rs/argon2';
+import { spawn, spawnSync } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
 
 const SETTINGS: Record<string, string> = {
@@ -278,9 +284,7 @@ test('an address that would rather have no TLS, or does not mind, gets what ther
 });
 
 describe('vitrine check', () => {
-  let database: TestDatabase;
-  before(async () => (database = await createDatabase()));
-  after(() => database.drop());
+  const database = useDatabase();
 
   const tables = async (): Promise<string[]> => {
     const rows = await database.sql<{ name: string }[]>`
@@ -322,5 +326,108 @@ describe('vitrine check', () => {
     assert.match(after.stderr, /note.*created/);
     assert.match(after.stderr, /message.*content.*integer/);
     assert.doesNotMatch(after.stderr, /^ +- (user|relationship)/m);
+  });
+});
+
+describe('a checkout', { concurrency: 2 }, () => {
+  test('npx vitrine runs in a checkout', async () => {
+    const env = { HOME: await temporaryFolder(), npm_config_update_notifier: 'false' }; // npx keeps notes at home
+    const { code, stdout } = await runProcess(['vitrine', '--help'], {
+      command: 'npx',
+      cwd: REPOSITORY,
+      env,
+    });
+    assert.equal(code, 0);
+    assert.match(stdout, /^Usage: vitrine/);
+  });
+
+  test('npm start passes words on to the service', async () => {
+    const words = ['start', '--silent', '--', '--help'];
+    const { code, stdout } = await runProcess(words, { command: 'npm', cwd: REPOSITORY });
+    assert.equal(code, 0);
+    assert.match(stdout, /^Usage: vitrine/m);
+  });
+});
+
+test('a checkout where nothing is installed says what to do', async () => {
+  const folder = await temporaryFolder();
+  for (const name of ['bin', 'src', 'package.json'])
+    await cp(join(REPOSITORY, name), join(folder, name), { recursive: true });
+  const options = { command: process.execPath, cwd: folder };
+  for (const words of [['--version'], ['check'], ['serve']]) {
+    const { code, stdout, stderr } = await runProcess(['bin/vitrine.js', ...words], options);
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.match(stderr, /^vitrine: The installation is incomplete: run npm ci first\. \(.+\)\n$/);
+  }
+  const env = { NODE_ENV: 'production' };
+  const { code, stderr } = await runProcess(['bin/vitrine.js', 'check'], { ...options, env });
+  assert.equal(code, 1);
+  assert.match(stderr, /run npm ci and npm run build first/);
+});
+
+/** `script` of util-linux, which runs a command on a terminal. */
+const hasScript = /util-linux/.test(String(spawnSync('script', ['--version']).stdout ?? ''));
+
+describe('user add on a terminal', { concurrency: 8 }, () => {
+  const database = useDatabase('', async () => {
+    await (await serve({ env: { DATABASE_URL: database.url } })).stop(); // creates the tables
+  });
+
+  /** Runs a command on a terminal, and types answers to its questions. Gives the exit code and the visible text. */
+  async function runOnTerminal(
+    words: readonly string[],
+    answers: readonly [question: RegExp, answer: string][],
+  ) {
+    const command = [process.execPath, EXECUTABLE, ...words].map((word) => `'${word}'`).join(' ');
+    const child = spawn('script', ['-qec', command, '/dev/null'], {
+      cwd: await temporaryFolder(),
+      env: {
+        PATH: process.env['PATH'],
+        HOME: process.env['HOME'],
+        DATABASE_URL: database.url,
+        LOG_LEVEL: 'error',
+      },
+    });
+    let shown = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (shown += text));
+    const ended = once(child, 'close');
+    for (const [question, answer] of answers) {
+      await until(`the question ${question.source}`, () => question.test(shown));
+      child.stdin.write(`${answer}\r`);
+    }
+    const [code] = (await ended) as [number];
+    child.stdin.destroy();
+    return { code, shown };
+  }
+
+  const stored = async (username: string): Promise<string | undefined> => {
+    const [row] = await database.sql`select password from "user" where username = ${username}`;
+    return row && String(row['password']);
+  };
+
+  test('asks twice for the password, and does not show it', { skip: !hasScript }, async () => {
+    const { code, shown } = await runOnTerminal(
+      ['user', 'add', 'eve'],
+      [
+        [/Password: /, 'open, sesame'],
+        [/Repeat password: /, 'open, sesame'],
+      ],
+    );
+    assert.equal(code, 0, shown);
+    assert.doesNotMatch(shown, /sesame/);
+    assert.ok(await verify((await stored('eve')) ?? '', 'open, sesame'));
+  });
+
+  test('adds no user if the two passwords differ', { skip: !hasScript }, async () => {
+    const { code, shown } = await runOnTerminal(
+      ['user', 'add', 'zoe'],
+      [
+        [/Password: /, 'one password'],
+        [/Repeat password: /, 'another'],
+      ],
+    );
+    assert.equal(code, 1, shown);
+    assert.match(shown, /do not match/);
+    assert.equal(await stored('zoe'), undefined);
   });
 });

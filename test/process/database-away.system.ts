@@ -2,10 +2,10 @@ import { fromNewAddress } from '../http/expect.ts';
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createDatabase, request, type Answer, type TestDatabase } from '../support.ts';
+import { createDatabase, request, useDatabase, type Answer } from '../support.ts';
 import { startProxy, startTlsProxy, type Proxy } from './proxy.ts';
 import { addUser, REPOSITORY, run, serve, until, type Serving } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const PATHS = ['/readyz', '/api/note/', '/api/note/1/', '/api/message/?user__username=ada&page=9'];
 
@@ -55,15 +55,12 @@ async function underLoad(base: string, work: () => Promise<void>): Promise<void>
 }
 
 describe('a database that goes away', { concurrency: 4 }, () => {
-  let database: TestDatabase;
-  before(async () => {
-    database = await createDatabase();
+  const database = useDatabase('', async () => {
     const service = await serve({ env: { DATABASE_URL: database.url } }); // makes the tables
     await service.stop();
     await addUser(database.sql, 'ada');
     await database.sql`insert into note (message) values ('first')`;
   });
-  after(() => database.drop());
 
   /** A service behind a proxy of its own; it is stopped by a signal at the end, whatever state it is in. */
   async function behindProxy(work: (service: Serving, proxy: Proxy) => Promise<void>): Promise<void> {

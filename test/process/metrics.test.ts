@@ -10,6 +10,7 @@ import {
   metricsAddress,
   request,
   startService,
+  useService,
   type RequestOptions,
   type TestService,
 } from '../support.ts';
@@ -191,11 +192,7 @@ describe('GET /metrics', () => {
 });
 
 describe('who may read the metrics', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startService();
-  });
-  after(() => service.close());
+  const service = useService();
 
   /** The status for a request with this Host; with HTTP/1.0 if there is none. */
   async function statusFor(address: string, host?: string): Promise<number> {

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { cp, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import ts from 'typescript';
-import { createDatabase, request, type TestDatabase } from '../support.ts';
+import { request, useDatabase } from '../support.ts';
 import { INSTALLATION, listening, REPOSITORY, run, start, temporaryFolder, type Ended } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const SOURCES = ['bin', 'src', 'bench', 'package.json'];
 const PAPERS = ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md'];
@@ -61,10 +61,8 @@ async function command(cwd: string, name: string, ...words: string[]): Promise<E
 
 describe('the package', () => {
   let folder: string;
-  let database: TestDatabase;
   let packed: string[];
-  before(async () => {
-    database = await createDatabase();
+  const database = useDatabase('', async () => {
     const copy = join(await temporaryFolder(), 'copy');
     await mkdir(copy);
     for (const name of [...SOURCES, ...PAPERS, ...FOLDERS, 'CONTRIBUTING.md'])
@@ -90,7 +88,6 @@ describe('the package', () => {
     const flags = ['--omit=dev', '--no-audit', '--no-fund', '--prefer-offline'];
     await command(folder, 'npm', 'install', ...flags, './vitrine.tgz');
   });
-  after(() => database.drop());
 
   test('holds what is needed to run it, and nothing else', () => {
     const tops = new Set(packed.map((path) => path.split('/')[0]));

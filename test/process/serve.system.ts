@@ -1,9 +1,23 @@
+// `vitrine serve`: what it prints, its tables, a database that is not there, its memory, and how it stops.
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createDatabase, request, serverUrl, type TestDatabase } from '../support.ts';
+import { basic, createDatabase, request, serverUrl, useDatabase, type TestDatabase } from '../support.ts';
 import { startProxy } from './proxy.ts';
-import { addressesOf, folderWith, freePort, listening, run, serve, start, until } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import {
+  addressesOf,
+  addUser,
+  folderWith,
+  freePort,
+  listening,
+  run,
+  serve,
+  start,
+  until,
+} from './support.ts';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { confirmImport, logIn, uploadFile } from '../admin/support.ts';
+import { describe, test } from 'node:test';
 
 const things = `[{ model: 'thing', columns: { name: { type: 'string' } } }]`;
 
@@ -16,9 +30,7 @@ async function tablesOf({ sql }: TestDatabase): Promise<string[]> {
 }
 
 describe('vitrine serve', { concurrency: 2 }, () => {
-  let database: TestDatabase;
-  before(async () => (database = await createDatabase()));
-  after(() => database.drop());
+  const database = useDatabase();
 
   test('prints its addresses once it answers, and logs JSON lines on standard error', async () => {
     const service = await serve({ env: { DATABASE_URL: database.url } });
@@ -378,4 +390,72 @@ describe('a database that is not there yet', { concurrency: 8 }, () => {
     const { code, stdout } = await program.ended;
     assert.deepEqual([code, stdout], [0, '']);
   });
+});
+
+describe('the service process', { concurrency: 8 }, () => {
+  const database = useDatabase('', async () => {
+    await (await serve({ env: { DATABASE_URL: database.url } })).stop(); // creates the tables
+    await addUser(database.sql, 'ada');
+  });
+
+  test('listens on HOST', async () => {
+    const service = await serve({ env: { DATABASE_URL: database.url, HOST: 'localhost' } });
+    assert.match(service.base, /^http:\/\/localhost:[1-9]\d*$/);
+    assert.equal((await request(service.base, '/readyz')).status, 200);
+    assert.equal((await service.stop()).code, 0);
+  });
+
+  test('stops with a request in flight soon after the grace period of ten seconds', async () => {
+    const service = await serve({ env: { DATABASE_URL: database.url } });
+    const { hostname, port } = new URL(service.base);
+    const socket = connect(Number(port), hostname);
+    socket.on('error', () => undefined);
+    const head = [
+      'POST /api/note/ HTTP/1.1',
+      'Host: x',
+      `Authorization: ${basic('ada')}`,
+      'Content-Type: application/json',
+      'Content-Length: 1000',
+      'Expect: 100-continue',
+    ];
+    socket.write(`${head.join('\r\n')}\r\n\r\n`);
+    await once(socket, 'data'); // the service waits for the body now
+    service.child.kill('SIGTERM');
+    const timeout = new Promise((resolve) => setTimeout(resolve, 20_000, 'still there').unref());
+    assert.notEqual(await Promise.race([service.ended, timeout]), 'still there');
+    assert.equal((await service.ended).code, 0);
+    socket.destroy();
+  });
+});
+
+const WITH_DOCUMENTS = `export default [
+  { model: 'user', columns: { username: { type: 'string', unique: true }, password: { type: 'password' }, email: { type: 'string' },
+    active: { type: 'boolean', default: true }, admin: { type: 'boolean', default: false } }, access: 'admin', exclude: ['password'] },
+  { model: 'document', columns: { body: { type: 'text' } } },
+]`;
+const LARGE_RECORDS = 200;
+
+test('an import of 200 records of 1 MB works with a heap of 96 MB', async () => {
+  const database = await createDatabase();
+  const cwd = await folderWith({ 'resources.mjs': WITH_DOCUMENTS });
+  const env = {
+    DATABASE_URL: database.url,
+    RESOURCES: 'resources.mjs',
+    NODE_OPTIONS: '--max-old-space-size=96',
+  };
+  const service = await serve({ cwd, env });
+  const { sql } = database;
+  await addUser(sql, 'ada');
+  await sql`update "user" set admin = true`;
+  await sql`insert into document (body) select repeat('0123456789', 100000) from generate_series(1, ${LARGE_RECORDS})`;
+  const browser = await logIn(service, 'ada');
+  const path = '/admin/document/-/import/';
+  const rows = Array.from({ length: LARGE_RECORDS }, (_, index) => `${index + 1},x`);
+  const preview = await uploadFile(browser, path, ['id,body', ...rows].join('\n'));
+  assert.equal(preview.status, 200);
+  assert.match(preview.text, /0 new, 200 changed, 0 unchanged, 0 with errors/);
+  assert.equal((await confirmImport(browser, path, preview)).status, 303);
+  assert.equal((await sql`select from document where body = 'x'`).count, LARGE_RECORDS);
+  assert.equal((await service.stop()).code, 0);
+  await database.drop();
 });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createHttpServer, listen } from '../../src/http/server/http-server.ts';
 import { SHUTDOWN_TIMEOUT } from '../../src/http/load/in-flight-requests.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { basic, createDatabase, request, type TestDatabase } from '../support.ts';
+import { basic, createDatabase, request, useDatabase } from '../support.ts';
 import {
   addressesOf,
   addUser,
@@ -20,7 +20,7 @@ import {
   until,
   type Serving,
 } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 /** Opens a connection and sends what is given; `received` is what came back so far. */
 async function dial(base: string, text = ''): Promise<{ socket: Socket; received: () => string }> {
@@ -48,10 +48,8 @@ const endsBeforeGrace = ({ ended }: Serving): Promise<unknown> =>
   Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 8_000, 'still there').unref())]);
 
 describe('SIGTERM and SIGINT', { concurrency: 8 }, () => {
-  let database: TestDatabase;
   let record: number;
-  before(async () => {
-    database = await createDatabase();
+  const database = useDatabase('', async () => {
     const service = await serve({ env: { DATABASE_URL: database.url } }); // makes the tables
     await service.stop();
     const user_id = await addUser(database.sql, 'ada');
@@ -59,7 +57,6 @@ describe('SIGTERM and SIGINT', { concurrency: 8 }, () => {
     const [row] = await database.sql`insert into message ${database.sql(message)} returning id`;
     record = Number(row?.['id']);
   });
-  after(() => database.drop());
 
   // A page of 20 MB takes seconds on a busy machine.
   const start = (): Promise<Serving> => serve({ env: { DATABASE_URL: database.url, SLOW_TIMEOUT: '10' } });

@@ -6,7 +6,7 @@ import { get } from 'node:http';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createDatabase, request, type TestDatabase } from '../support.ts';
+import { request, useDatabase } from '../support.ts';
 import { hammer } from './load.ts';
 import {
   addressesOf,
@@ -20,7 +20,7 @@ import {
   until,
 } from './support.ts';
 import { ask, workersOf } from './workers-support.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 /** Stands for systemd: holds a listening socket, never accepts anything, and starts services that get it as their first. */
 interface Holder {
@@ -91,15 +91,12 @@ async function hold(env: Record<string, string>): Promise<Holder> {
 }
 
 describe('a socket that is passed as systemd passes it', () => {
-  let database: TestDatabase;
   let env: Record<string, string>;
-  before(async () => {
-    database = await createDatabase();
+  const database = useDatabase('', async () => {
     env = { DATABASE_URL: database.url, LOG_LEVEL: 'warn' };
     await (await serve({ env })).stop(); // makes the tables
     await addUser(database.sql, 'ada');
   });
-  after(() => database.drop());
 
   const restarts: readonly [name: string, startsFirst: boolean, workers: string][] = [
     ['a restart, with nobody there for a while,', false, '1'],

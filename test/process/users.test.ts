@@ -1,22 +1,19 @@
 import assert from 'node:assert/strict';
 import { verify } from '@node-rs/argon2';
 import { run } from '../commands/support.ts';
-import { createDatabase, request, type TestDatabase } from '../support.ts';
+import { createDatabase, request, useDatabase } from '../support.ts';
 import { folderWith, serve, type Ended } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const credentials = (name: string, password: string): Record<string, string> => ({
   authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`,
 });
 
 describe('vitrine user', () => {
-  let database: TestDatabase;
-  before(async () => {
-    database = await createDatabase();
+  const database = useDatabase('', async () => {
     const { code, stderr } = await user(['add', 'ada', '--admin', '--set', 'email=a@b.c'], 'pass:wörd\n');
     assert.equal(code, 0, stderr);
   });
-  after(() => database.drop());
 
   const user = (words: readonly string[], input: string | Buffer = ''): Promise<Ended> =>
     run(['user', ...words], {

@@ -2,18 +2,16 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createDatabase, request, type TestDatabase } from '../support.ts';
+import { request, useDatabase } from '../support.ts';
 import { folderWith, freePort, start, until, type Program } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const registry = (model: string): string =>
   `import { other } from './other.mjs';
    export default [other, '${model}'].map((model) => ({ model, columns: { name: { type: 'string' } } }));`;
 
 describe('vitrine serve --watch', () => {
-  let database: TestDatabase;
-  before(async () => (database = await createDatabase()));
-  after(() => database.drop());
+  const database = useDatabase();
 
   /** Starts it in a process group, which a terminal signals as a whole. */
   async function watch(

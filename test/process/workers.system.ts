@@ -5,7 +5,7 @@ import { rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fieldsOf, logIn } from '../admin/support.ts';
-import { basic, createDatabase, request, type TestDatabase } from '../support.ts';
+import { basic, createDatabase, request, useDatabase } from '../support.ts';
 import { hammer } from './load.ts';
 import { startProxy } from './proxy.ts';
 import {
@@ -25,20 +25,17 @@ import {
   type Serving,
 } from './support.ts';
 import { allEnded, ask, isRunning, lines, metric, workersOf } from './workers-support.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 describe('WORKERS', () => {
-  let database: TestDatabase;
   let record: number;
-  before(async () => {
-    database = await createDatabase();
+  const database = useDatabase('', async () => {
     await (await serve({ env: { DATABASE_URL: database.url } })).stop(); // makes the tables
     const user_id = await addUser(database.sql, 'ada');
     const message = { user_id, content: 'before' };
     const [row] = await database.sql`insert into message ${database.sql(message)} returning id`;
     record = Number(row?.['id']);
   });
-  after(() => database.drop());
 
   const serveWith = async (
     env: Record<string, string>,

@@ -1,14 +1,78 @@
-// A process whose log nobody reads, and signals that Node.js gives a meaning.
+// What a process writes: the format of its log, a log that nobody reads, and who may read the metrics.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { createDatabase, eventually, request, useDatabase } from '../support.ts';
+import {
+  EXECUTABLE,
+  folderWith,
+  freePort,
+  listening,
+  REPOSITORY,
+  run,
+  serve,
+  start,
+  until,
+} from './support.ts';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createDatabase, eventually, request, type TestDatabase } from '../support.ts';
-import { EXECUTABLE, REPOSITORY, folderWith, listening, serve, start, until } from './support.ts';
 import { ask, lines } from './workers-support.ts';
-import { after, before, describe, test } from 'node:test';
+import { answered, readExposition, valueOf } from './exposition.ts';
+import { describe, test } from 'node:test';
+
+describe('LOG_FORMAT', () => {
+  const database = useDatabase();
+
+  const TEXT = /^\S+ \S+Z INFO {2}GET \/healthz 200 \d+(?:\.\d)?ms 15B - id=\S+$/m;
+
+  for (const [format, first] of [
+    ['json', /^\{"time":.*"path":"\/healthz".*\}$/m],
+    ['text', TEXT],
+    [undefined, /^\{"time":.*"path":"\/healthz".*\}$/m],
+  ] as const) {
+    test(`${format ?? 'none, where standard error is no terminal,'} writes ${format ?? 'json'} without colours`, async () => {
+      const env = { DATABASE_URL: database.url, ...(format && { LOG_FORMAT: format }) };
+      const service = await serve({ env });
+      await request(service.base, '/healthz');
+      const { stderr } = await service.stop();
+      assert.match(stderr, first);
+      assert.ok(!stderr.includes('\u001b'));
+    });
+  }
+
+  test('no other word is taken', async () => {
+    const { code, stderr } = await run(['serve'], { env: { LOG_FORMAT: 'xml' } });
+    assert.equal(code, 1);
+    assert.match(stderr, /LOG_FORMAT must be one of json, text/);
+  });
+
+  // The script of util-linux gives a program a terminal.
+  const hasScript = spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout?.includes('util-linux');
+  const options = { skip: hasScript ? false : 'there is no script of util-linux here' };
+  for (const [name, env, isText, isColoured] of [
+    ['a terminal gets text with colours', {}, true, true],
+    ['a terminal gets no colours with NO_COLOR', { NO_COLOR: '1' }, true, false],
+    ['an empty NO_COLOR counts for nothing', { NO_COLOR: '' }, true, true],
+    ['a terminal gets JSON with LOG_FORMAT=json', { LOG_FORMAT: 'json' }, false, false],
+  ] as const) {
+    test(name, options, async () => {
+      const program = await start(['-qefc', `'${process.execPath}' '${EXECUTABLE}' serve`, '/dev/null'], {
+        command: 'script',
+        env: { DATABASE_URL: database.url, PORT: '0', TERM: 'xterm', ...env },
+      });
+      await until('the service to listen', () => program.stdout().includes('listening on '));
+      await request(/listening on (\S+)/.exec(program.stdout())?.[1] ?? '', '/healthz');
+      await until('the line', () => program.stdout().includes('/healthz'));
+      const output = program.stdout();
+      const plain = output.replace(/\u001b\[\d+m/g, '').replaceAll('\r', ''); // eslint-disable-line no-control-regex -- colours
+      assert.equal(TEXT.test(plain), isText, output);
+      assert.equal(output.includes('\u001b['), isColoured, output);
+      program.child.kill('SIGTERM');
+      await program.ended;
+    });
+  }
+});
 
 /** Writes lines of 1 KB to the log, says how many bytes wait for the reader, and goes on when something is on standard input. */
 const PROGRAM = `
@@ -69,11 +133,7 @@ test('a log that nobody reads stops no process of WORKERS after a reload', async
 });
 
 describe('a signal that Node.js gives a meaning', () => {
-  let database: TestDatabase;
-  before(async () => {
-    database = await createDatabase();
-  });
-  after(() => database.drop());
+  const database = useDatabase();
 
   for (const signal of ['SIGUSR1', 'SIGUSR2'] as const)
     test(`${signal} has no effect before the command has loaded either`, async () => {
@@ -135,4 +195,42 @@ test('a low limit of open files leaves connections to other clients, and the log
   } finally {
     await database.drop();
   }
+});
+
+describe('who may read the metrics', () => {
+  test('with METRICS=HOST:PORT every client of that address, which serves nothing else', async () => {
+    const database = await createDatabase();
+    const address = `127.0.0.1:${await freePort()}`;
+    const program = await serve({ env: { DATABASE_URL: database.url, METRICS: address } });
+    const own = `http://${address}`;
+    assert.equal((await request(program.base, '/metrics')).status, 404);
+    await request(program.base, '/api/note/');
+    const through = await request(own, '/metrics?x=1', { headers: { 'X-Forwarded-For': '10.0.0.1' } });
+    assert.equal(valueOf(readExposition(through.text), answered('/api/{model}/', 'GET', 200)), 1);
+    assert.equal((await request(own, '/api/note/')).status, 404);
+    const post = await request(own, '/metrics', { method: 'POST' });
+    assert.deepEqual([post.status, post.headers.get('allow')], [405, 'GET, HEAD, OPTIONS']);
+    const again = await run(['serve'], { env: { DATABASE_URL: database.url, METRICS: address, PORT: '0' } });
+    assert.equal(again.code, 1);
+    assert.match(again.stderr, new RegExp(`^vitrine: Cannot listen on ${address}: `, 'm'));
+    assert.equal((await program.stop()).code, 0);
+    await database.drop();
+  });
+
+  test('what METRICS does not take ends the start', async () => {
+    for (const METRICS of [
+      'on',
+      'loopback',
+      '9464',
+      ':9464',
+      '127.0.0.1:',
+      '127.0.0.1:70000',
+      '::1:9464',
+      'http://x:1',
+    ]) {
+      const { code, stderr } = await run(['serve'], { env: { METRICS } });
+      assert.equal(code, 1, METRICS);
+      assert.match(stderr, /METRICS must be off, or an address to listen on such as 127\.0\.0\.1:9464/);
+    }
+  });
 });
