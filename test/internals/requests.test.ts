@@ -1,5 +1,6 @@
 // Limits and turns that keep one client from slowing down the others.
 import assert from 'node:assert/strict';
+import { textOf } from '../../src/messages.ts';
 import fc from 'fast-check';
 import { setImmediate as nextIteration } from 'node:timers/promises';
 import { describe, test } from 'node:test';
@@ -247,8 +248,9 @@ describe('the work on a long body lets other requests run, with the same result'
     const [field, turns] = await countTurns(() => jsonFieldInTurns(column, text));
     assert.ok(turns > 10, `${turns} turns`);
     assert.deepEqual(field, jsonFieldOf(column, text));
-    const fault = 'must be JSON: unexpected character at line 1, column 2';
-    assert.deepEqual(await jsonFieldInTurns(column, text.slice(1)), { fault });
+    const invalid = await jsonFieldInTurns(column, text.slice(1));
+    const fault = 'fault' in invalid && invalid.fault ? textOf(invalid.fault) : undefined;
+    assert.equal(fault, 'must be JSON: unexpected character at line 1, column 2');
   });
 });
 
