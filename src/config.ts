@@ -18,6 +18,8 @@ import {
 
 export const ACCESS_LEVELS = ['default', 'user', 'admin'] as const;
 export type AccessLevel = (typeof ACCESS_LEVELS)[number];
+/** An access level, or the roles whose users meet it. Admins always do. */
+export type Level = AccessLevel | readonly string[];
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type LogFormat = 'json' | 'text';
 
@@ -33,6 +35,7 @@ export interface Settings {
   readonly host: string;
   readonly port: number;
   readonly access: AccessLevel;
+  readonly read: AccessLevel;
   readonly userModel: string;
   readonly schema: 'apply' | 'check';
   /** The maximum size of a request body (bytes). */
@@ -106,6 +109,11 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
   },
   ACCESS: {
     meaning: 'the access level of resources without their own: default, user or admin',
+    fallback: 'default',
+    parse: oneOf(...ACCESS_LEVELS),
+  },
+  READ: {
+    meaning: 'the read level of resources without their own: default, user or admin',
     fallback: 'default',
     parse: oneOf(...ACCESS_LEVELS),
   },

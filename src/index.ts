@@ -8,6 +8,7 @@ import { openListener, type Listener } from './http/server/listener.ts';
 import type { Handler } from './http/server/request-handler.ts';
 import type { Panel } from './resources/definition/panel.ts';
 import type { WrittenResource } from './resources/definition/resource.ts';
+import type { Roles } from './resources/definition/roles.ts';
 import { createService, requireRegistry, type Prepared } from './service.ts';
 
 export type { AccessLevel, Settings } from './config.ts';
@@ -16,6 +17,7 @@ export type { LogEntry, LogWriter } from './http/observability/logger.ts';
 export type { Handler } from './http/server/request-handler.ts';
 export type { Panel, PanelContext, PanelSeries, PanelTable } from './resources/definition/panel.ts';
 export type { Method, Registry, Row, WrittenResource as Resource } from './resources/definition/resource.ts';
+export type { Roles } from './resources/definition/roles.ts';
 export { StartError } from './errors.ts';
 
 /** The settings of the service in camel case. `resources` holds the resources themselves instead of a file name. */
@@ -24,6 +26,8 @@ export interface VitrineOptions extends Partial<Omit<Settings, 'resources' | 'da
   readonly resources: readonly WrittenResource[];
   /** Panels on the start page of the admin area. */
   readonly panels?: readonly Panel[];
+  /** What users may do beyond the rules of the resources. */
+  readonly roles?: Roles;
   /** Receives the log: lines of JSON unless `logFormat` says otherwise, and their fields. Without it, they go to standard error. */
   readonly log?: LogWriter;
 }
@@ -60,14 +64,14 @@ export interface Vitrine {
  */
 export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
   if (typeof options !== 'object' || options === null) throw new StartError('createVitrine takes an object.');
-  const { log, resources, panels = [], ...given } = options;
+  const { log, resources, panels, roles, ...given } = options;
   const settings = checkSettings(given, [
     ...(log === undefined || typeof log === 'function' ? [] : ['log must be a function']),
     ...(Array.isArray(resources) ? [] : ['resources must be an array']),
   ]);
   const logger = createLogger(settings.logLevel, log, settings.logFormat);
-  const registry = requireRegistry(resources, settings, panels);
-  const service = createService(settings, registry, settings.databaseUrl, logger, panels);
+  const definitions = requireRegistry({ registry: resources, panels, roles }, settings);
+  const service = createService(settings, definitions, settings.databaseUrl, logger);
   let starting: Promise<Listener> | undefined;
   let isClosed = false;
   let site: Prepared;

@@ -30,6 +30,9 @@ import { checkPanels } from './resources/check/check-panels.ts';
 import type { Panel } from './resources/definition/panel.ts';
 import { createPasswords } from './resources/users/password-hashing.ts';
 import type { Resource } from './resources/definition/resource.ts';
+import type { Roles } from './resources/definition/roles.ts';
+import type { RegistryFile } from './resources/load-registry.ts';
+import { userFactsOf } from './resources/access/rights.ts';
 import {
   type AppliedSchema,
   applySchema,
@@ -76,18 +79,28 @@ const RETRY_DELAY = 500;
 const sleep = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, milliseconds));
 
+/** What a registry file defines. */
+export interface Definitions {
+  readonly resources: readonly Resource[];
+  readonly panels?: readonly Panel[];
+  readonly roles?: Roles;
+}
+
 /**
- * Checks the registry and the panels. After the call, `panels` is a valid `Panel[]`.
- * @throws StartError that lists every fault with its resource or panel and its key
+ * Checks what a registry file exports.
+ * @throws StartError that lists every fault with its resource, panel or role and its key
  */
 export function requireRegistry(
-  registry: unknown,
+  { registry, panels = [], roles = {} }: Pick<RegistryFile, 'registry'> & Partial<RegistryFile>,
   settings: Settings,
-  panels: unknown = [],
-): readonly Resource[] {
-  const faults = [...checkRegistry(registry, settings), ...checkPanels(panels)];
+): Definitions {
+  const faults = [...checkRegistry(registry, roles, settings), ...checkPanels(panels)];
   if (faults.length > 0) throw startError('The registry cannot be used', faults);
-  return registry as readonly Resource[];
+  return {
+    resources: registry as readonly Resource[],
+    panels: panels as readonly Panel[],
+    roles: roles as Roles,
+  };
 }
 
 /** Attempts to apply the schema while another transaction locks a table: together more than a minute. */
@@ -115,18 +128,18 @@ async function applyWithRetries(
 
 /** Creates the service. It does nothing before `prepare`, and the handler answers 503 until that is done. */
 export function createService(
-  settings: Settings,
-  resources: readonly Resource[],
+  given: Settings,
+  { resources, panels = [], roles = {} }: Definitions,
   databaseUrl: string,
   logger: Logger,
-  panels: readonly Panel[] = [],
   {
     processes = 1,
     secret: sharedSecret,
-    counts = createSharedCounts(settings),
+    counts = createSharedCounts(given),
     siblings,
   }: Partial<Sharing> = {},
 ): Service {
+  const settings = { ...given, roles };
   const leaveBasePath = useBasePath(settings.basePath);
   const slowTimeout = settings.slowTimeout * 1000;
   const database = openDatabase(databaseUrl, slowTimeout);
@@ -188,10 +201,11 @@ export function createService(
     const operationsOn = (one: Database, requester?: Requester): Operations =>
       createOperations(one, passwords, requester);
     const userResource = hasUsers ? served.get(settings.userModel) : undefined;
+    const facts = userFactsOf(resources, roles);
     const sessions = models.get(SESSION.model);
-    const users = userResource && createUsers(database, userResource.model, sessions);
+    const users = userResource && createUsers(database, userResource.model, sessions, facts);
     const authentication = users && createAuthentication(users, passwords, throttle, familiars);
-    const logins = userResource && sessions && createSessions(database, sessions, userResource.model);
+    const logins = userResource && sessions && createSessions(database, sessions, userResource.model, facts);
     if (logins) pruning = setInterval(() => void logins.prune().catch(() => undefined), 60_000).unref();
     const hasAdmin = authentication !== undefined && sessions !== undefined && history !== undefined;
     const pages = createApiPages(served, hasAdmin);
@@ -232,6 +246,7 @@ export function createService(
               panels,
               passwords,
               authentication,
+              admitted: facts.admitted,
               sessions: logins,
               secret,
               logger,

@@ -39,6 +39,7 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
       'query/condition-sql.ts',
       'query/csv/',
       'query/read.ts',
+      'query/row-rules.ts',
       'query/source.ts',
       'query/statements/',
       'query/labels/',

@@ -36,17 +36,35 @@ import {
   staleForm,
   withCookies,
 } from './web/admin-request.ts';
-import { CallerChanged, type Caller } from '../resources/access/resource-view.ts';
+import {
+  ADMIN_AREA,
+  areaAccessOf,
+  CallerChanged,
+  type Access,
+  type Caller,
+} from '../resources/access/access.ts';
 import { createServices, type AdminOptions } from './create-services.ts';
 
+type ServicesFor = (request: ApiRequest, access: Access) => Services;
+
 /** The context of a request with a valid session; undefined without one. */
-async function authenticate(services: Services, request: ApiRequest): Promise<AdminContext | undefined> {
+async function authenticate(
+  { sessions }: Services,
+  servicesFor: ServicesFor,
+  request: ApiRequest,
+): Promise<AdminContext | undefined> {
   const token = readCookie(request, 'session');
-  const caller = token === undefined ? undefined : await services.sessions.find(token);
-  return token === undefined || !caller ? undefined : withCaller(services, request, caller, token);
+  const caller = token === undefined ? undefined : await sessions.find(token);
+  return token === undefined || !caller ? undefined : contextOf(servicesFor, request, caller, token);
 }
 
-function withCaller(services: Services, request: ApiRequest, caller: Caller, token: string): AdminContext {
+function contextOf(
+  servicesFor: ServicesFor,
+  request: ApiRequest,
+  caller: Caller,
+  token: string,
+): AdminContext {
+  const services = servicesFor(request, areaAccessOf(caller));
   request.recognize(caller);
   const menu = [...services.resources.values()].map(({ title, name }) => ({
     text: title,
@@ -141,7 +159,7 @@ async function afterLogin(context: AdminContext, next: string, signed: string | 
 }
 
 /** Answers a request with a session. */
-async function answerLoggedIn(context: AdminContext): Promise<Reply> {
+async function answerLoggedIn(context: AdminContext, servicesFor: ServicesFor): Promise<Reply> {
   const { request, token } = context;
   const route = findAdminRoute(request.path, context.resources);
   const { show, change } = pageOf(context, route);
@@ -163,11 +181,12 @@ async function answerLoggedIn(context: AdminContext): Promise<Reply> {
     if (!isEdit(route) || !isSameOriginForm(request)) throw staleForm();
     return showUnsaved({ ...context, ...route }, form, 403);
   }
-  // While the form arrived, the session may have ended, or the admin's name may have changed.
+  // While the form arrived, the session may have ended, or what the caller is called and may do may have changed.
   const caller = await context.sessions.find(token);
   if (!caller) return answerAnonymous(context, request, form);
   try {
-    return await (pageOf({ ...context, caller }, route).change ?? change)(form);
+    const now = contextOf(servicesFor, request, caller, token);
+    return await (pageOf(now, findAdminRoute(request.path, now.resources)).change ?? change)(form);
   } catch (error) {
     if (!(error instanceof CallerChanged)) throw error;
     await context.sessions.end(token);
@@ -233,18 +252,18 @@ export function createAdmin(options: AdminOptions): Area {
       if (asset && method !== 'POST') return asset;
       // The cookies have the path `/admin/`, so this path would be without a session.
       if (request.path === '/admin') return redirect(links.dashboard);
-      const services = servicesFor(request);
-      const context = await authenticate(services, request);
+      const services = servicesFor(request, ADMIN_AREA);
+      const context = await authenticate(services, servicesFor, request);
       if (withBasePath(`${request.path.replace(/\/$/, '')}/`) === links.login) {
         if (method !== 'POST') return showLogin(request);
         return logIn(services, request, context, (caller, token, next, unsaved) =>
-          afterLogin(withCaller(services, request, caller, token), next, unsaved),
+          afterLogin(contextOf(servicesFor, request, caller, token), next, unsaved),
         );
       }
       // An anonymous client must not learn which pages exist.
       if (!context) return answerAnonymous(services, request);
       try {
-        return await answerLoggedIn(context);
+        return await answerLoggedIn(context, servicesFor);
       } catch (error) {
         const problem = error instanceof DatabaseFault ? shownProblem(context, error) : error;
         if (!(problem instanceof Problem)) throw error;

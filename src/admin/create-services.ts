@@ -1,15 +1,25 @@
 // Builds the services that the pages of the admin area work with.
-import { createBrowsing, createLabelStatements } from '../resources/records/admin-listing.ts';
+import {
+  createLabelStatements,
+  createBrowsing,
+  type LabelStatements,
+} from '../resources/records/admin-listing.ts';
 import { createBulk } from '../resources/records/bulk-operations.ts';
 import { createOperations } from '../resources/records/operations.ts';
 import type { Panel } from '../resources/definition/panel.ts';
 import { createPanels } from './web/panel-data.ts';
 import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY } from '../resources/definition/system-tables.ts';
-import { serveForAdmin, type AdminView } from '../resources/access/admin-view.ts';
+import {
+  serveForAdmin,
+  withMaskedHistory,
+  type AdminView,
+  type AdminViews,
+} from '../resources/access/admin-view.ts';
 import type { Schema } from '../resources/setup/schema-setup.ts';
 import type { Views } from '../resources/access/resource-view.ts';
-import { historyOf } from '../query/statements/visible-history.ts';
+import { historyOf, maskHistory } from '../query/statements/visible-history.ts';
+import type { Access } from '../resources/access/access.ts';
 import type { Database } from '../db/connection/database.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
 import { Lane } from '../db/lanes/lane.ts';
@@ -21,7 +31,7 @@ import { createUnsavedForms } from './web/unsaved-form.ts';
 /** What the composition root hands to the admin area. */
 export interface AdminOptions extends Pick<
   Services,
-  'settings' | 'authentication' | 'passwords' | 'sessions' | 'logger'
+  'settings' | 'authentication' | 'passwords' | 'sessions' | 'logger' | 'admitted'
 > {
   readonly replicas: Replicas;
   readonly definitions: readonly Resource[];
@@ -35,9 +45,20 @@ export interface AdminOptions extends Pick<
 /** Maximum imports at once, and of one admin: each file is parsed in this process before its statements run. */
 const MAX_IMPORTS = 4;
 
+/** What an access sees in the admin area. */
+interface SeenArea {
+  readonly resources: AdminViews;
+  readonly history: AdminView;
+  readonly historyOf: (resource: AdminView) => AdminView;
+  readonly statements: LabelStatements;
+}
+
+/** Keys of accesses that are resolved at a time. */
+const MAX_KEYS = 200;
+
 /**
  * Builds the services that all requests share.
- * @returns the resources, and a function that returns the services for one request
+ * @returns the resources that admins see, and a function that returns the services for one request
  */
 export function createServices({
   definitions,
@@ -51,18 +72,45 @@ export function createServices({
   const { settings, passwords } = parts;
   const database = replicas.primary;
   const { models } = schema;
-  const resources = serveForAdmin(definitions, models, views, schema.catalog);
-  const history = resources.get(HISTORY.model);
-  if (!history) throw new Error('the registry has no resource for the history');
-  const statements = createLabelStatements(resources, settings);
-  const histories = new Map(
-    [...resources.values()].map((resource) => [resource, historyOf(history, resource)]),
-  );
+
+  function areaOf(resources: AdminViews): SeenArea {
+    const history = resources.get(HISTORY.model) ?? noHistory;
+    const histories = new Map<AdminView, AdminView>();
+    return {
+      resources,
+      history,
+      statements: createLabelStatements(resources, settings),
+      historyOf: (resource) => {
+        const known = histories.get(resource) ?? historyOf(history, resource);
+        histories.set(resource, known);
+        return known;
+      },
+    };
+  }
+
+  const everything = serveForAdmin(definitions, models, views, schema.catalog);
+  const ofAdmins = everything.get(HISTORY.model);
+  if (!ofAdmins) throw new Error('the registry has no resource for the history');
+  /** For those who may see nothing of the history. */
+  const noHistory = maskHistory(ofAdmins, [], undefined);
+  const areas = new Map<string, SeenArea>();
+
+  /** What an access sees, with the values of its caller where a rule about rows needs them. */
+  function areaFor(access: Access): SeenArea {
+    const [oldest] = areas.keys();
+    if (areas.size >= MAX_KEYS && oldest !== undefined) areas.delete(oldest);
+    const known = areas.get(access.key) ?? areaOf(serveForAdmin(definitions, models, views, schema.catalog, { ...access, me: undefined })); // prettier-ignore
+    areas.set(access.key, known);
+    const own = views(access);
+    if (own === views({ ...access, me: undefined })) return known;
+    // No other request has the same values, so nothing of it is kept.
+    const bound = new Map([...known.resources].map(([name, view]) => [name, { ...view, ...own.get(name) }]));
+    return areaOf(withMaskedHistory(bound, undefined));
+  }
+
   const shared = {
     ...parts,
-    resources,
-    history,
-    historyOf: (resource: AdminView) => histories.get(resource) ?? history,
+    users: everything.get(settings.userModel),
     unsavedForms: createUnsavedForms(secret),
     panels: createPanels(database, panels),
     imports: new Lane({
@@ -73,7 +121,7 @@ export function createServices({
     }),
   };
   const tables = [...models.values()];
-  const servicesFor = (request: ApiRequest): Services => {
+  const servicesFor = (request: ApiRequest, access: Access): Services => {
     const { requester } = request;
     // A change reads what it needs where it writes.
     const requesterDatabase = isRead(request.method)
@@ -81,16 +129,18 @@ export function createServices({
       : replicas.changing(requester);
     const operationsOn = (runner: Pick<Database, 'run'>) =>
       createOperations(runner, passwords, requester, requesterDatabase);
-    const browsing = createBrowsing(requesterDatabase, resources, statements, settings);
+    const { statements, ...area } = areaFor(access);
+    const browsing = createBrowsing(requesterDatabase, area.resources, statements, settings);
     return {
       ...shared,
+      ...area,
       database: requesterDatabase,
       browsing,
       operations: operationsOn(requesterDatabase),
       inTransaction: (work) =>
         requesterDatabase.transaction((transaction) => work(operationsOn(transaction), transaction), 'bulk'),
-      bulk: createBulk(requesterDatabase, resources, browsing, tables),
+      bulk: createBulk(requesterDatabase, area.resources, browsing, tables),
     };
   };
-  return { resources, servicesFor };
+  return { resources: everything, servicesFor };
 }

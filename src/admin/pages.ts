@@ -35,14 +35,19 @@ export type ListPageName =
   'list' | 'filter' | 'add' | 'bulk' | 'lookup' | 'import' | `export.${ExportFormat}`;
 export type RecordPageName = 'record' | 'delete' | 'history' | 'password';
 
-/** Refuses an action that the resource does not allow, as if the page did not exist. @throws Problem 404 */
+/** Refuses what the resource does not allow the caller, as if the page did not exist. @throws Problem 404 */
 const ifAllowed =
   <Context extends ResourceContext, Rest extends readonly unknown[]>(
-    action: AdminAction,
+    action: AdminAction | 'import' | 'export' | 'history',
     page: (context: Context, ...rest: Rest) => Answer,
   ): typeof page =>
   (context, ...rest) => {
-    if (!context.resource.may.has(action)) throw notFound('There is no such page.');
+    const { may, allows } = context.resource;
+    const isAllowed =
+      action === 'import' || action === 'export' || action === 'history'
+        ? allows.has(action)
+        : may.has(action);
+    if (!isAllowed) throw notFound('There is no such page.');
     return page(context, ...rest);
   };
 
@@ -69,10 +74,10 @@ export const LIST_PAGES: Readonly<Record<ListPageName, Page<ResourceContext>>> =
   add: { show: ifAllowed('add', showAdd), change: ifAllowed('add', saveRecord) },
   bulk: { change: ifKeyed(runBulk) },
   lookup: { show: ifKeyed(lookUp) },
-  import: { show: showImport, change: runImport },
-  'export.csv': { show: (context) => exportList(context, 'csv') },
-  'export.excel.csv': { show: (context) => exportList(context, 'excel.csv') },
-  'export.json': { show: (context) => exportList(context, 'json') },
+  import: { show: ifAllowed('import', showImport), change: ifAllowed('import', runImport) },
+  'export.csv': { show: ifAllowed('export', (context) => exportList(context, 'csv')) },
+  'export.excel.csv': { show: ifAllowed('export', (context) => exportList(context, 'excel.csv')) },
+  'export.json': { show: ifAllowed('export', (context) => exportList(context, 'json')) },
 };
 
 export const RECORD_PAGES: Readonly<Record<RecordPageName, Page<RecordContext>>> = {
@@ -81,6 +86,6 @@ export const RECORD_PAGES: Readonly<Record<RecordPageName, Page<RecordContext>>>
     change: ifAllowed('change', saveRecord),
   },
   delete: { show: ifAllowed('delete', showDelete), change: ifAllowed('delete', confirmDelete) },
-  history: { show: showHistory },
+  history: { show: ifAllowed('history', showHistory) },
   password: { show: ifAllowed('change', showPassword), change: ifAllowed('change', setPassword) },
 };

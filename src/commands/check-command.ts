@@ -16,7 +16,8 @@ import { accessMatrix, printMatrix, type ResourceAccess } from './check/access-m
 import { checkViewKeys } from './check/view-keys.ts';
 import { warningsOf, type Warning } from './check/risk-warnings.ts';
 import { refuseArguments, parse, print, printMessage, withSettingsDatabase, type Io } from './command.ts';
-import { loadResources } from './running-service.ts';
+import type { AccessSettings } from '../resources/access/rights.ts';
+import { loadDefinitions } from './running-service.ts';
 import { randomBytes } from 'node:crypto';
 import type { Database } from '../db/connection/database.ts';
 import { openReplicas } from '../db/replicas/replicas.ts';
@@ -107,7 +108,7 @@ const textWarnings = (kind: Warning['kind'], texts: readonly string[]): Warning[
 async function examine(
   database: Database,
   resources: readonly Resource[],
-  settings: Settings,
+  settings: Settings & AccessSettings,
   isEmbedded: boolean,
 ): Promise<RegistryReport> {
   const catalog = await readCatalog(database, resources);
@@ -158,10 +159,10 @@ async function examineAll(io: Io): Promise<Outcome> {
     const settings = readSettings(io.env);
     warnings = textWarnings('ignored-parameters', addressWarnings(settings));
     kind = 'registry';
-    const resources = await loadResources(settings, io);
+    const { resources, roles } = await loadDefinitions(settings, io);
     kind = 'database';
     const report = await withSettingsDatabase(settings, (database) =>
-      examine(database, resources, settings, settings.databaseUrl === undefined),
+      examine(database, resources, { ...settings, roles }, settings.databaseUrl === undefined),
     );
     warnings.push(...report.warnings);
     return { kind, ...report, warnings, resourceCount: resources.length };

@@ -6,9 +6,7 @@ import { StartError } from '../errors.ts';
 import { createLogger, type Logger } from '../http/observability/logger.ts';
 import { loadRegistryFile, samplesNotice } from '../resources/load-registry.ts';
 import { openEmbedded, printMessage, type Io } from './command.ts';
-import type { Panel } from '../resources/definition/panel.ts';
-import type { Resource } from '../resources/definition/resource.ts';
-import { createService, requireRegistry, type Prepared, type Service } from '../service.ts';
+import { createService, requireRegistry, type Definitions, type Prepared, type Service } from '../service.ts';
 import type { WorkerLink } from '../workers/worker-link.ts';
 
 /** A service with its logger and its embedded database, if any. They are opened and closed together. */
@@ -45,23 +43,14 @@ export async function open(
     () => logger.warn({ message: 'the registry file is still being loaded' }),
     SLOW_LOAD,
   );
-  const { registry, panels } = await loadRegistryFile(settings.resources).finally(() =>
-    clearTimeout(slowLoad),
-  );
+  const file = await loadRegistryFile(settings.resources).finally(() => clearTimeout(slowLoad));
   onLoaded?.();
-  const resources = requireRegistry(registry, settings, panels);
+  const definitions = requireRegistry(file, settings);
   const embedded = settings.databaseUrl === undefined && !link ? await openEmbedded() : undefined;
   const databaseUrl = settings.databaseUrl ?? embedded?.url ?? link?.start.embeddedUrl;
   if (databaseUrl === undefined)
     throw new StartError('DATABASE_URL is no longer set. To use the embedded database, restart the service.');
-  const service = createService(
-    settings,
-    resources,
-    databaseUrl,
-    logger,
-    panels as readonly Panel[],
-    link?.sharing,
-  );
+  const service = createService(settings, definitions, databaseUrl, logger, link?.sharing);
   const close = async (): Promise<void> => {
     await service.close();
     await embedded?.stop();
@@ -74,10 +63,9 @@ export async function open(
  * Loads and checks the registry of the settings for a command, and says when that is the shipped one.
  * @throws StartError when the registry cannot be used
  */
-export async function loadResources(settings: Settings, io: Io): Promise<readonly Resource[]> {
+export async function loadDefinitions(settings: Settings, io: Io): Promise<Definitions> {
   if (settings.resources === undefined) printMessage(io, samplesNotice());
-  const { registry, panels } = await loadRegistryFile(settings.resources);
-  return requireRegistry(registry, settings, panels);
+  return requireRegistry(await loadRegistryFile(settings.resources), settings);
 }
 
 /** Turns a database error into a StartError with the reason. Returns other errors unchanged. */

@@ -2,8 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import type { Operations } from '../resources/records/operations.ts';
 import { parseJsonFields } from '../resources/records/json-fields.ts';
-import type { Caller, ResourceViews } from '../resources/access/resource-view.ts';
+import type { ResourceViews } from '../resources/access/resource-view.ts';
 import type { UserManagement } from '../resources/records/user-management.ts';
+import type { Caller } from '../resources/access/access.ts';
 
 const USERS = ['ada', 'grace', 'linus'];
 const MESSAGES: readonly [author: string, content: string][] = [

@@ -23,7 +23,8 @@ import {
   withDatabase,
   type Io,
 } from './command.ts';
-import { loadResources } from './running-service.ts';
+import type { AccessSettings } from '../resources/access/rights.ts';
+import { loadDefinitions } from './running-service.ts';
 
 const HELP = `
 Usage: vitrine schema [--diff]
@@ -85,7 +86,7 @@ function checkRole(role: string): void {
 async function printGrants(
   role: string,
   resources: readonly Resource[],
-  settings: Settings,
+  settings: Settings & AccessSettings,
   io: Io,
 ): Promise<void> {
   const { databaseUrl } = settings;
@@ -126,8 +127,9 @@ export async function schema(args: readonly string[], io: Io): Promise<void> {
   const { diff = false, role } = parsed.values;
   if (diff && role !== undefined) throw new UsageError('--diff and --role cannot be combined');
   if (role !== undefined) checkRole(role);
-  const settings = readSettings(io.env);
-  const resources = await loadResources(settings, io);
+  const given = readSettings(io.env);
+  const { resources, roles } = await loadDefinitions(given, io);
+  const settings = { ...given, roles };
   if (role !== undefined) return printGrants(role, resources, settings, io);
   const systemTables = hasLogins(resources, settings) ? SYSTEM_TABLES : [];
   const state = diff ? await readState(resources, io) : { catalog: new Map(), mayChangeHistory: false };

@@ -151,20 +151,31 @@ export function join(fragments: readonly Fragment[], separator: string): Fragmen
   return builder.end();
 }
 
+/** Where the values of a statement go. */
+export interface Binder {
+  readonly add: (text: string | null) => Fragment;
+  readonly take: (fragment: Fragment) => Fragment;
+}
+
+/** Leaves the values in the SQL, for a statement that is compiled once. */
+export const IN_PLACE: Binder = { add: value, take: (fragment) => fragment };
+
 /** Collects the values of a statement apart from its SQL, so that many statements can share one text. */
-export class Parameters {
+export class Parameters implements Binder {
   readonly values: (string | null)[] = [];
 
   /** Adds a value (see `value`). */
   readonly add = (text: string | null): Fragment => raw(`$${this.values.push(text)}::text`);
 
   /** Adds the values of a fragment. */
-  take({ text, values }: Fragment): Fragment {
+  readonly take = (fragment: Fragment): Fragment => {
+    const { text, values } = fragment;
+    if (values.length === 0) return fragment;
     const [first = ''] = text;
     return raw(
       values.reduce<string>((all, one, at) => `${all}$${this.values.push(one)}${text[at + 1]}`, first),
     );
-  }
+  };
 
   /** The text of a fragment whose values are all here. */
   compile({ text, values }: Fragment): string {

@@ -3,7 +3,7 @@ import type { Operator } from '../db/types/column-type.ts';
 import { EMPTY, join, raw, sql, valueList, type Fragment } from '../db/fragment.ts';
 import { reference, typed, type Column } from '../db/schema/model.ts';
 import { cast } from '../db/types/column-types.ts';
-import type { AnyOf, Condition } from './plan.ts';
+import type { Condition, ListPlan } from './plan.ts';
 
 type Comparison = 'eq' | 'ne' | 'lt' | 'lte' | 'gt' | 'gte';
 
@@ -150,7 +150,8 @@ function isState({ parts }: Column, value: Fragment, states: readonly string[]):
 }
 
 /** The SQL of one filter. A negated one keeps every row that the filter does not match, NULLs included. */
-export function conditionSql(where: Condition | AnyOf): Fragment {
+export function conditionSql(where: ListPlan['where'][number]): Fragment {
+  if ('rule' in where) return where.rule;
   if ('anyOf' in where)
     return where.anyOf.length === 0 ? raw('false') : sql`(${join(where.anyOf.map(conditionSql), ' or ')})`;
   const { alias, column, operator, values, negated } = where;

@@ -14,13 +14,29 @@ export const MAX_PATH_KEYS = 4;
 /** Maximum number of joined tables. With many more, planning takes longer than reading. */
 export const MAX_JOINED_TABLES = 20;
 
-/** The columns and models that the caller may see. A plan treats everything else as if it did not exist. */
+/** The rows of a model that the caller may see, as SQL about the row of alias ROOT. */
+export interface VisibleRows {
+  readonly where: Fragment;
+  /** All columns of the model, with NULL for values that the caller may see only in other rows; undefined if there are none. */
+  readonly columns: Fragment | undefined;
+  /** The columns with such values. */
+  readonly partial: ReadonlySet<Column>;
+  /** Whether the conditions read only the row itself. */
+  readonly isPlain: boolean;
+}
+
+/** The columns, models and rows that the caller may see. A plan treats everything else as if it did not exist. */
 export interface Visibility {
   /** The column with this name in the API, unless it is excluded. */
   readonly find: (model: Model, name: string) => Column | undefined;
   /** Whether paths may lead into this model. */
   readonly joinable: (model: Model) => boolean;
+  /** Which rows of the model exist for the caller; undefined for all of them. */
+  readonly rows: (model: Model) => VisibleRows | undefined;
 }
+
+/** Which rows exist for the caller. */
+export type RowVisibility = Pick<Visibility, 'rows'>;
 
 export interface Join {
   /** The alias of the joined table. */
@@ -50,6 +66,11 @@ export interface AnyOf {
   readonly anyOf: readonly Condition[];
 }
 
+/** A rule about rows. */
+export interface RuleCondition {
+  readonly rule: Fragment;
+}
+
 /** A search: a record matches if each word is in at least one of the columns. */
 export interface Search {
   readonly words: readonly string[];
@@ -64,8 +85,10 @@ export interface Ordering extends ResolvedColumn {
 /** The records of a list, with names resolved and access applied. Only the database can still fail. */
 export interface ListPlan {
   readonly model: Model;
+  /** Whose rows exist for the caller. */
+  readonly visibility: Visibility;
   readonly joins: readonly Join[];
-  readonly where: readonly (Condition | AnyOf)[];
+  readonly where: readonly (Condition | AnyOf | RuleCondition)[];
   /** Ends with the columns of the primary key, so that the order is total. Empty without a key and an ordering. */
   readonly orderings: readonly Ordering[];
   /** The records and the offset of one page. */
@@ -118,8 +141,14 @@ export const isByKey = ({ model, orderings }: ListPlan): boolean =>
  * Whether PostgreSQL's estimate for the plan would reveal rows that it does not list, for example of a model that shows only a part
  * of its table (`relation`).
  */
-export const mayHideRows = ({ model, joins }: Pick<ListPlan, 'model' | 'joins'>): boolean =>
-  [model, ...joins.map((join) => join.model)].some((one) => one.mayHideRows || one.relation !== undefined);
+export const mayHideRows = ({
+  model,
+  joins,
+  visibility,
+}: Pick<ListPlan, 'model' | 'joins' | 'visibility'>): boolean =>
+  [model, ...joins.map((join) => join.model)].some(
+    (one) => one.mayHideRows || one.relation !== undefined || visibility.rows(one) !== undefined,
+  );
 
 /** The alias of the listed model's own table. */
 export const ROOT = 't';
@@ -303,6 +332,7 @@ export function planList(
   const byKey = orderings[keyIndex] ?? { alias: ROOT, column: model.primaryKey, descending: false };
   return {
     model,
+    visibility,
     joins: joins.list,
     where,
     orderings: [...withoutRepeats(before.flatMap(eachPart)), ...eachPart(byKey)],

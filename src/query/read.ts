@@ -12,20 +12,12 @@ import {
   type Fragment,
 } from '../db/fragment.ts';
 import { createStatement, isTrue, text, type RawRow, type Statement } from '../db/rows.ts';
-import { foreignReference, isKeyless, partsOf, reference } from '../db/schema/model.ts';
+import { isKeyless, partsOf, reference } from '../db/schema/model.ts';
 import type { SqlCache } from '../db/sql-cache.ts';
 import { afterBoundary, backward, checkTables } from './after-boundary.ts';
 import { conditionSql, isUncancelable } from './condition-sql.ts';
-import {
-  isByKey,
-  mayHideRows,
-  ROOT,
-  type Join,
-  type ListPlan,
-  type Projection,
-  type ReadPlan,
-} from './plan.ts';
-import { source } from './source.ts';
+import { isByKey, ROOT, type ListPlan, type Projection, type ReadPlan, type RowVisibility } from './plan.ts';
+import { joinsSql, source } from './source.ts';
 
 /** PostgreSQL's largest OFFSET. */
 const MAX_OFFSET = 2n ** 63n - 1n;
@@ -40,22 +32,17 @@ const SPLIT_ABOVE = 2 * LARGE;
 /** Maximum bytes of the values that a cursor holds, which is a part of a URL: those of the longest key, and 2 KiB. */
 const MAX_KEY_BYTES = 6144;
 
-/** A foreign key refers to at most one row, so joins never multiply rows. */
-export function joinsSql(joins: readonly Join[]): Fragment {
-  const tables = joins.map(({ alias, from, column, model }) => {
-    const on = sql`${reference(alias, model.primaryKey)} = ${foreignReference(from, column)}`;
-    return sql` left join ${source(model, alias)} on ${on}`;
-  });
-  return tables.length === 0 ? EMPTY : join(tables, '');
+function fromWhereWith({ from }: Pick<BoundParts, 'from'>, conditions: readonly Fragment[]): Fragment {
+  const where = conditions.length > 0 ? sql` where ${join(conditions, ' and ')}` : EMPTY;
+  return sql` from ${from}${where}`;
 }
 
-function fromWhereWith({ model, joins }: ListPlan, conditions: readonly Fragment[]): Fragment {
-  const where = conditions.length > 0 ? sql` where ${join(conditions, ' and ')}` : EMPTY;
-  return sql` from ${source(model, ROOT)}${joinsSql(joins)}${where}`;
-}
+const fromOf = ({ model, joins, visibility }: ListPlan): Fragment =>
+  sql`${source(model, ROOT, visibility)}${joinsSql(joins, visibility)}`;
 
 /** The plan's FROM and WHERE. */
-export const fromWhere = (plan: ListPlan): Fragment => fromWhereWith(plan, plan.where.map(conditionSql));
+export const fromWhere = (plan: ListPlan): Fragment =>
+  fromWhereWith({ from: fromOf(plan) }, plan.where.map(conditionSql));
 
 /**
  * The ORDER BY of a list. Without a key and an ordering there is none.
@@ -79,22 +66,35 @@ const sortKeys = ({ orderings }: ListPlan): Fragment[] =>
 
 /** Whether a condition of the plan may block its connection. */
 export const mayBlock = ({ where }: ListPlan): boolean =>
-  where.some((one) => ('anyOf' in one ? one.anyOf.some(isUncancelable) : isUncancelable(one)));
+  where.some((one) =>
+    'rule' in one ? false : 'anyOf' in one ? one.anyOf.some(isUncancelable) : isUncancelable(one),
+  );
 
 /** Whether the statement is certain to be short: a first page of few rows, in the order of the key. It has no parameters. */
 export const isShort = (plan: ListPlan): boolean =>
   plan.model.isFast &&
+  plan.visibility.rows(plan.model) === undefined &&
   plan.where.length === 0 &&
   isByKey(plan) &&
   plan.offset === 0n &&
   plan.limit <= SHORT_ROWS;
 
 /** See `isPlain`. The output may join any tables. */
-export const isPlainRead = (plan: Pick<ListPlan, 'model' | 'joins'>, { joins }: Projection): boolean =>
-  joins === EMPTY && !mayHideRows(plan);
+export const isPlainRead = (
+  { model, joins, visibility }: Pick<ListPlan, 'model' | 'joins'> & { readonly visibility: RowVisibility },
+  output: Projection,
+): boolean =>
+  output.joins === EMPTY &&
+  [model, ...joins.map((join) => join.model)].every(
+    (one) => !one.mayHideRows && one.relation === undefined && visibility.rows(one)?.isPlain !== false,
+  );
 
 /** The parts of a page's SQL that have values, with parameters in their place. */
 interface BoundParts {
+  /** The listed rows and the joins. */
+  readonly from: Fragment;
+  /** The listed rows alone. */
+  readonly rows: Fragment;
   readonly conditions: readonly Fragment[];
   readonly offset: Fragment;
   /** The conditions of the records after the boundary, each for a separate query; undefined without a boundary. */
@@ -102,9 +102,12 @@ interface BoundParts {
 }
 
 function bind({ list, boundary }: ReadPlan, parameters: Parameters): BoundParts {
-  const { where, offset, orderings } = list;
+  const { model, joins, visibility, where, offset, orderings } = list;
   const skipped = value(String(offset < MAX_OFFSET ? offset : MAX_OFFSET));
+  const rows = parameters.take(source(model, ROOT, visibility));
   return {
+    rows,
+    from: sql`${rows}${parameters.take(joinsSql(joins, visibility))}`,
     conditions: where.map((condition) => parameters.take(conditionSql(condition))),
     offset: offset === 0n ? EMPTY : parameters.take(sql` offset ${skipped}::int8`),
     after: boundary ? afterBoundary(boundary, orderings, parameters) : undefined,
@@ -112,20 +115,21 @@ function bind({ list, boundary }: ReadPlan, parameters: Parameters): BoundParts 
 }
 
 /** The rows of the page, and one more if there is one, which shows that there is a next page. @param columns of each row */
-function rowsSql(plan: ListPlan, columns: Fragment, { conditions, after, offset }: BoundParts): Fragment {
+function rowsSql(plan: ListPlan, columns: Fragment, parts: BoundParts): Fragment {
+  const { conditions, after, offset } = parts;
   // A literal, because PostgreSQL's generic plan of a prepared statement does not know parameters.
   const limit = raw(` limit ${plan.limit + 1}`);
   const order = orderBy(plan, sortColumns(plan));
   const rowsWhere = (more: readonly Fragment[]): Fragment =>
-    sql`select ${columns}${fromWhereWith(plan, [...conditions, ...more])}${order}${limit}${offset}`;
+    sql`select ${columns}${fromWhereWith(parts, [...conditions, ...more])}${order}${limit}${offset}`;
   const [only, ...others] = after ?? [];
   if (others.length === 0) return rowsWhere(only ? [only] : []);
-  const parts = (after ?? []).map((condition) => sql`(${rowsWhere([condition])})`);
+  const each = (after ?? []).map((condition) => sql`(${rowsWhere([condition])})`);
   const sorted = orderBy(
     plan,
     plan.orderings.map((_, index) => sortKey(index)),
   );
-  return sql`select * from (${join(parts, ' union all ')}) parts${sorted}${limit}`;
+  return sql`select * from (${join(each, ' union all ')}) parts${sorted}${limit}`;
 }
 
 /**
@@ -141,7 +145,7 @@ function chosenRows(plan: ListPlan, parts: BoundParts): Fragment {
   const key = partsOf(model.primaryKey);
   const first = orderings.length - key.length;
   const same = key.map((part, index) => sql`${reference(ROOT, part)} = p.${sortKey(first + index)}`);
-  return sql`(${chosen}) p join ${source(model, ROOT)} on ${join(same, ' and ')}`;
+  return sql`(${chosen}) p join ${parts.rows} on ${join(same, ' and ')}`;
 }
 
 /** The text of a row, or NULL past the byte limit, so that PostgreSQL does not keep it in memory. */
@@ -228,7 +232,7 @@ function pageSql(plan: ReadPlan, parts: BoundParts, isSmall: boolean): Fragment 
   const total =
     countTo === undefined
       ? raw('null')
-      : sql`case when objects is not null then ${countSql(fromWhereWith(list, parts.conditions), countTo)} end`;
+      : sql`case when objects is not null then ${countSql(fromWhereWith(parts, parts.conditions), countTo)} end`;
   const whole = sql`select objects, more, ${total} as total${edges}${isSplit ? raw(', records') : EMPTY} from (${page} offset 0) page`;
   return isSplit ? splitRows(whole, ['more', 'total', ...(hasCursors ? ['first', 'last'] : [])]) : whole;
 }
@@ -247,9 +251,13 @@ function smallPage(plan: ReadPlan, size: Fragment, isSummed: boolean): ReadPlan 
 }
 
 /** What the SQL of a page depends on besides its output. JSON keys have no spaces or punctuation, which separate the parts. */
-function pageKey({ list, boundary }: ReadPlan, { conditions, after, offset }: BoundParts): string {
-  const { joins, orderings, limit, offset: skipped } = list;
+function pageKey({ list, boundary }: ReadPlan, parts: BoundParts): string {
+  const { from, conditions, after, offset } = parts;
+  const { model, joins, orderings, visibility, limit, offset: skipped } = list;
   let key = `${limit} ${skipped <= NEAR_OFFSET}`;
+  // The values of a caller decide which alternatives of a rule are left out.
+  if ([model, ...joins.map((join) => join.model)].some((one) => visibility.rows(one) !== undefined))
+    key += ` from ${boundText(from)}`;
   if (boundary !== undefined) key += ` cursors ${boundary?.isBackward === true}`;
   for (const { from, column } of joins) key += ` ${from}.${column.key}`;
   for (const { alias, column, descending } of orderings) key += ` ${alias}.${column.key}:${descending}`;
@@ -297,14 +305,15 @@ export function pageStatement(asked: ReadPlan, cache: SqlCache = (_, build) => b
     : asked;
   const parameters = new Parameters();
   const parts = bind(plan, parameters);
+  const bound = { ...plan, columns: { ...columns, joins: parameters.take(columns.joins) } };
   const key = pageKey(plan, parts);
   const compiled = (kind: string, read: () => ReadPlan): string =>
     cache(`${kind} ${key}`, () => parameters.compile(pageSql(read(), parts, kind !== '')));
   const { size } = columns;
   return {
-    text: compiled('', () => plan),
+    text: compiled('', () => bound),
     small:
-      size && ((isSummed) => compiled(isSummed ? 'summed' : 'each', () => smallPage(plan, size, isSummed))),
+      size && ((isSummed) => compiled(isSummed ? 'summed' : 'each', () => smallPage(bound, size, isSummed))),
     values: parameters.values,
     isPage: true,
     isPlain: isPlainRead(list, columns),

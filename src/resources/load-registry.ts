@@ -12,6 +12,8 @@ export interface RegistryFile {
   readonly registry: unknown;
   /** The export `panels`; an empty array when absent. */
   readonly panels: unknown;
+  /** The export `roles`; no roles when absent. */
+  readonly roles: unknown;
 }
 
 /** The names of registry files that are suggested when they are in the current folder. */
@@ -39,7 +41,7 @@ export function samplesNotice(): string {
  * @throws StartError when the file cannot be loaded
  */
 export async function loadRegistryFile(file: string | undefined): Promise<RegistryFile> {
-  if (file === undefined) return { registry: shipped, panels: [] };
+  if (file === undefined) return { registry: shipped, panels: [], roles: {} };
   const path = resolve(file);
   if (!['.ts', '.mts', '.js', '.mjs'].includes(extname(path)))
     throw new StartError(`RESOURCES=${file} must end in .ts, .mts, .js or .mjs.`);
@@ -92,12 +94,14 @@ function positionOf(error: unknown, path: string): string {
 interface Exports {
   readonly default?: unknown;
   readonly panels?: unknown;
+  readonly roles?: unknown;
 }
 
 /** Importing a CommonJS file puts its exports under the default export. */
 function exportsOf(module: Exports): RegistryFile {
   const { default: registry } = module;
   const isCommonJs = typeof registry === 'object' && registry !== null && 'default' in registry;
-  const { default: found, panels } = isCommonJs ? (registry as Exports) : module;
-  return { registry: found, panels: panels ?? [] };
+  const exported: Exports = isCommonJs ? registry : module;
+  const { default: found, panels = [], roles = {} } = exported;
+  return { registry: found, panels, roles };
 }

@@ -14,7 +14,7 @@ import { before, describe, test } from 'node:test';
 /** The resources as the admin area serves them. */
 const served = (all: readonly Definition[]) => {
   const models = buildModels(all);
-  const views = createViews(all, models, { access: 'user', userModel: 'user' });
+  const views = createViews(all, models, { access: 'user', read: 'default', userModel: 'user' });
   return serveForAdmin(all, models, views, new Map());
 };
 

@@ -152,7 +152,7 @@ describe('the typed client', () => {
 
   test('retries reads, but not writes, while the service starts', async () => {
     const settings = { ...DEFAULTS, databaseUrl: service.url };
-    const starting = createService(settings, resources, service.url, createLogger('error'));
+    const starting = createService(settings, { resources }, service.url, createLogger('error'));
     const server = await listen(createHttpServer(starting.handler), '127.0.0.1', 0);
     try {
       const waiting = createClient<Resources>({ baseUrl: server.url, retries: 5 }).message.count();
@@ -475,7 +475,7 @@ for (const [name, connect] of Object.entries(DRIVERS)) {
 
     test('throws a 503 with Retry-After while the service starts', async () => {
       const settings = { ...DEFAULTS, databaseUrl: service.url };
-      const starting = createService(settings, resources, service.url, createLogger('error'));
+      const starting = createService(settings, { resources }, service.url, createLogger('error'));
       const server = await listen(createHttpServer(starting.handler), '127.0.0.1', 0);
       try {
         const error = await errorOf(connect({ baseUrl: server.url }).list('message'));

@@ -30,7 +30,7 @@ describe('the programs of the documentation print what the page shows', () => {
     database = await createDatabase();
     service = createService(
       { ...DEFAULTS, databaseUrl: database.url },
-      shipped,
+      { resources: shipped },
       database.url,
       createLogger('error'),
     );

@@ -229,7 +229,10 @@ describe('a project made with the packed archive alone', () => {
 
   test('its registry has no fault, and its types fit', async () => {
     const { registry } = await loadRegistryFile(join(project, 'resources.js'));
-    assert.deepEqual(checkRegistry(registry, { access: 'default', userModel: 'user' }), []);
+    assert.deepEqual(
+      checkRegistry(registry, {}, { access: 'default', read: 'default', userModel: 'user' }),
+      [],
+    );
     const program = ts.createProgram([join(project, 'resources.js')], {
       noEmit: true,
       strict: true,

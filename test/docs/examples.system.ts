@@ -49,7 +49,7 @@ describe('the registries of the pages', () => {
     assert.ok(example && others.length === 0, `${page} has one registry`);
     const file = join(directory, `${page.replace('/', '-')}.ts`);
     await writeFile(file, example.code);
-    return requireRegistry((await loadRegistryFile(file)).registry, DEFAULTS);
+    return requireRegistry(await loadRegistryFile(file), DEFAULTS).resources;
   }
 
   test('that of README.md is read by the command, wherever the file lies', async () => {

@@ -23,7 +23,7 @@ for (const page of allPages().filter((name) => name.startsWith('docs/') && curlE
       database = await createDatabase();
       const logger = createLogger('error');
       const settings = { ...DEFAULTS, databaseUrl: database.url };
-      service = createService(settings, shipped, database.url, logger);
+      service = createService(settings, { resources: shipped }, database.url, logger);
       const { resources, operations, users } = await service.prepare();
       assert.ok(users);
       await users.add('admin', PASSWORD, true);

@@ -189,7 +189,7 @@ const ACCESSES = [ANYONE, USER, ADMIN];
 const REGISTRIES: Readonly<Record<string, readonly Model[]>> = { shipped, chinook, things, stage };
 
 function documentOf(resources: readonly Model[], access: Access): any {
-  const settings = { access: 'default', userModel: 'user' } as const;
+  const settings = { access: 'default', read: 'default', userModel: 'user' } as const;
   const document = openApiDocument(createViews(resources, buildModels(resources), settings)(access));
   return JSON.parse(JSON.stringify(document));
 }

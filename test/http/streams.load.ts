@@ -368,9 +368,11 @@ describe('a stream with long records behind small ones', () => {
   });
 
   test('is read from PostgreSQL in batches of at most 2 MB, however many small records came before', async () => {
-    const served = createViews([PAPER], buildModels([PAPER]), { access: 'default', userModel: 'user' })(
-      ADMIN,
-    );
+    const served = createViews([PAPER], buildModels([PAPER]), {
+      access: 'default',
+      read: 'default',
+      userModel: 'user',
+    })(ADMIN);
     const paper = served.get('paper');
     assert.ok(paper);
     const plan = planList(parseListQuery('', paper, {}), paper.model, paper.visibility, [], {});

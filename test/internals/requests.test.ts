@@ -208,14 +208,16 @@ const registry: readonly Resource[] = [
   },
 ];
 const models = buildModels(registry);
-const measure = createViews(registry, models, { access: 'default', userModel: 'user' })(ADMIN).get('measure');
+const measure = createViews(registry, models, { access: 'default', read: 'default', userModel: 'user' })(
+  ADMIN,
+).get('measure');
 
 describe('the work on a long body lets other requests run, with the same result', () => {
   test('between the arrays of its columns', async () => {
     assert.ok(measure);
     const body = { title: 'x', ...Object.fromEntries(names.map((name) => [name, [1, 2, 'x']])) };
     const fields = parseJsonFields(JSON.stringify(body));
-    const writing = { id: undefined, caller: { id: '1', name: 'ada', admin: false } };
+    const writing = { id: undefined, caller: { id: '1', name: 'ada', admin: false, roles: [] } };
     let rests = 0;
     const rest = (): Promise<void> => {
       rests += 1;

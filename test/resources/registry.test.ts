@@ -870,7 +870,7 @@ describe('panels of a registry', () => {
   }
 
   test('are empty for the shipped registry', async () => {
-    assert.deepEqual(await loadRegistryFile(undefined), { registry: shipped, panels: [] });
+    assert.deepEqual(await loadRegistryFile(undefined), { registry: shipped, panels: [], roles: {} });
   });
 
   test('are checked by vitrine check', async () => {

@@ -2,7 +2,7 @@
 import { withBasePath } from '../../http/message/base-path.ts';
 import { keySegment } from '../../http/message/key-segment.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
-import type { Caller } from '../../resources/access/resource-view.ts';
+import type { Caller } from '../../resources/access/access.ts';
 import { shellQuote } from '../web/display-text.ts';
 
 /** URLs of the API, without the origin. */

@@ -19,14 +19,17 @@ export async function runBulk(listContext: ResourceContext, submitted: Form): Pr
   const form = boundedForm(submitted, editableColumns(listContext.resource, false));
   const choice = readChoice(form);
   const context = { ...listContext, choice };
-  const { may } = context.resource;
+  const { may, allows } = context.resource;
   const backWithError = (text: string): Reply => redirectFailed(context, listUrl(context), text);
   if (choice.ids?.length === 0) return backWithError('No records selected.');
   const action = form.get('_action');
   try {
-    if (action === 'export.csv') return await exportRecords(context, choice.selection, 'csv');
-    if (action === 'export.excel.csv') return await exportRecords(context, choice.selection, 'excel.csv');
-    if (action === 'export.json') return await exportRecords(context, choice.selection, 'json');
+    if (action === 'export.csv' && allows.has('export'))
+      return await exportRecords(context, choice.selection, 'csv');
+    if (action === 'export.excel.csv' && allows.has('export'))
+      return await exportRecords(context, choice.selection, 'excel.csv');
+    if (action === 'export.json' && allows.has('export'))
+      return await exportRecords(context, choice.selection, 'json');
     if (action === 'delete' && may.has('delete')) return await bulkDelete(context, form);
     if (action === 'set' && may.has('change')) return await bulkSet(context, form);
   } catch (error) {

@@ -155,18 +155,18 @@ async function showLatest(context: AdminContext): Promise<Html> {
 
 /** Answers with the start page. Its parts load at the same time. */
 export async function showDashboard(context: AdminContext): Promise<Reply> {
+  const { settings, resources, history } = context;
   const [groups, panels, latest] = await Promise.all([
     showGroups(context),
-    showPanels(context),
-    showLatest(context),
+    context.caller.admin && showPanels(context),
+    resources.has(history.name) && showLatest(context),
   ]);
-  const { settings, resources, history } = context;
   const users = resources.get(settings.userModel);
   return pageReply(context, {
     title: 'Start',
     kind: 'dashboard',
     actions: html`${users && html`<a class="button" href="${links.list(users.name)}">Users</a>`}
-      <a class="button" href="${links.list(history.name)}">History</a>`,
+    ${resources.has(history.name) && html`<a class="button" href="${links.list(history.name)}">History</a>`}`,
     body: html`${groups}${panels}${latest}`,
   });
 }

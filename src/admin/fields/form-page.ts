@@ -52,10 +52,16 @@ export interface FormPage {
 }
 
 /** The columns that have a field. The primary key has one only on a new record, and only if clients choose it. */
-export function editableColumns({ model, output, readonly }: AdminView, isNew: boolean): readonly Column[] {
+export function editableColumns(
+  { model, output, readonly, settable }: AdminView,
+  isNew: boolean,
+): readonly Column[] {
   const ownKey = isNew && hasNaturalKey(model);
+  const set = isNew ? settable.create : settable.update;
   return output.filter((column) =>
-    column === model.primaryKey ? ownKey : !readonly.has(column) && (isNew || !isKeyPart(model, column)),
+    column === model.primaryKey
+      ? ownKey
+      : !readonly.has(column) && set.has(column) && (isNew || !isKeyPart(model, column)),
   );
 }
 
@@ -158,7 +164,7 @@ function actionsOf(resource: AdminView, stored: LabeledRecord, list: string | un
   const { name, may, passwords, inApi } = resource;
   const access = inApi('');
   return html` ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${part('password')}">Set password</a>`}
-  ${resource.recorded && html`<a class="button" href="${part('history')}">History</a>`}
+  ${resource.recorded && resource.allows.has('history') && html`<a class="button" href="${part('history')}">History</a>`}
   ${access && html`<a class="button" href="${links.api(name, '')}${keySegment(stored.id)}/" ${attributes({ title: access === 'login' && 'requires a separate login' })}>API</a>`}
   ${may.has('delete') && html`<a class="button danger" href="${part('delete')}">Delete</a>`}`;
 }

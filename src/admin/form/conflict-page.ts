@@ -157,6 +157,7 @@ export async function showConflict(
         <a class="button" href="${links.record(resource.name, stored.id)}" data-discard>Discard my changes</a>
         ${
           resource.recorded &&
+          resource.allows.has('history') &&
           html`<a class="button" href="${links.part(resource.name, stored.id, 'history')}" target="_blank"
             >Show history (new tab)</a
           >`

@@ -98,14 +98,14 @@ function endOfGroup(start: number, total: number, found: ReadonlyMap<number, Mat
  */
 async function openRecords(
   run: Transaction['run'],
-  { model, output }: AdminView,
+  { model, output, visibility }: AdminView,
   { columns }: ImportFile,
   rowIndexes: readonly number[],
   keys: readonly string[],
 ): Promise<(start: number, end: number) => Promise<ReadonlyMap<number, JsonFields>>> {
   if (keys.length === 0) return () => Promise.resolve(new Map());
   const read = output.filter((column) => column === model.primaryKey || columns.includes(column));
-  await run(openCursor(recordsInOrderStatement(model, read, keys), CURSOR));
+  await run(openCursor(recordsInOrderStatement(model, read, keys, visibility), CURSOR));
   const records = new Map<number, JsonFields>();
   let next = 0;
   return async (start, end) => {
@@ -134,13 +134,15 @@ export async function* matchRows(
   resource: AdminView,
   file: ImportFile,
 ): AsyncGenerator<MatchedRow[], void> {
-  const { may, model } = resource;
+  const { may, model, visibility } = resource;
   const { primaryKey } = model;
   const { columns, rows } = file;
   const { ids, rowIndexes, keys } = await parseKeys(resource, file);
   const found = new Map<number, MatchedRecord>();
   if (keys.length > 0)
-    for (const record of await run(matchedRecordsStatement(model, columns, keys, may.has('change'))))
+    for (const record of await run(
+      matchedRecordsStatement(model, columns, keys, may.has('change'), visibility),
+    ))
       found.set(rowIndexes[record.index] ?? -1, record);
   const present = rowIndexes.flatMap((rowIndex, index) => (found.has(rowIndex) ? [index] : []));
   const recordsOf = await openRecords(

@@ -6,10 +6,10 @@ import { equalValuesStatement } from '../../query/statements/conflict-statements
 import { recordsInOrderStatement } from '../../query/statements/records-by-key.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { checkBody, parseField } from '../../resources/records/checked-body.ts';
-import { type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
+import type { JsonField, JsonFields } from '../../resources/records/json-fields.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import { keyFields, parseId, type KeyField } from '../../resources/records/read-record.ts';
-import type { Caller } from '../../resources/access/resource-view.ts';
+import type { Caller } from '../../resources/access/access.ts';
 import { fieldsOfRow, storedText } from './import-cells.ts';
 import { needsPassword, type ImportFile } from './import-file.ts';
 import { parseRecord, WHOLE_ROW, type MatchedRow } from './import-matches.ts';
@@ -67,7 +67,7 @@ export function createImporter(
   file: ImportFile,
   isOwn: (id: string | undefined) => boolean,
 ): (matched: MatchedRow) => Promise<RowOutcome> {
-  const { may, model, output } = resource;
+  const { may, model, output, visibility } = resource;
   const cannotAdd = needsPassword(resource);
   const columns = output.filter((column) => column !== model.primaryKey);
   const missing = columns.filter((column) => !file.columns.includes(column));
@@ -98,7 +98,7 @@ export function createImporter(
   async function complete(record: JsonFields, id: string): Promise<JsonFields> {
     const key = missing.length > 0 ? parseId(resource, id) : undefined;
     if (key === undefined) return record;
-    const [other] = await run(recordsInOrderStatement(model, missing, [key]));
+    const [other] = await run(recordsInOrderStatement(model, missing, [key], visibility));
     return other ? new Map([...record, ...(await parseRecord(other.json))]) : record;
   }
 

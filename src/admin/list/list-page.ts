@@ -22,7 +22,7 @@ function bulkForm(
   parameters: LinkParameters,
   count: Count | undefined,
 ): Html {
-  const { name, may } = resource;
+  const { name, may, allows } = resource;
   // When the user goes back, the browser would restore the selected rows by their position, also if the list has changed.
   return html`<form
     method="post"
@@ -36,9 +36,9 @@ function bulkForm(
     <label for="bulk-action">With selected:</label>
     <select name="_action" id="bulk-action">
       ${may.has('change') && html`<option value="set">Set a column …</option>`}
-      <option value="export.csv">Export as CSV</option>
-      <option value="export.excel.csv">Export as CSV for Excel</option>
-      <option value="export.json">Export as JSON</option>
+      ${allows.has('export') && html`<option value="export.csv">Export as CSV</option>`}
+      ${allows.has('export') && html`<option value="export.excel.csv">Export as CSV for Excel</option>`}
+      ${allows.has('export') && html`<option value="export.json">Export as JSON</option>`}
       ${may.has('delete') && html`<option value="delete">Delete …</option>`}
     </select>
     ${(!count || count.count > 1) && html`<label class="check"><input type="checkbox" name="_all" value="1" /> all ${count ? countedRecords(count) : 'records'} in this list</label>`}
@@ -87,7 +87,7 @@ function emptyList({ name, may }: AdminView, parameters: LinkParameters): Html {
 }
 
 function footer({ history, resource }: ResourceContext, parameters: LinkParameters): Html {
-  const { name, list, inApi } = resource;
+  const { name, list, inApi, allows } = resource;
   const query = parameters.query.toString();
   const access = resource === history ? undefined : inApi(query);
   const notes = [
@@ -97,10 +97,12 @@ function footer({ history, resource }: ResourceContext, parameters: LinkParamete
   const hasDateTimes = list.some(({ type }) => type.input.control === 'datetime-local');
   const state = parameters.without('page', 'limit', '_filter', '_old');
   return html`<p class="also">
-    Export this list:
-    <a href="${links.action(name, 'export.csv', state)}">CSV</a>,
-    <a href="${links.action(name, 'export.excel.csv', state)}">CSV for Excel</a>,
-    <a href="${links.action(name, 'export.json', state)}">JSON</a>.
+    ${
+      allows.has('export') &&
+      html`Export this list: <a href="${links.action(name, 'export.csv', state)}">CSV</a>,
+        <a href="${links.action(name, 'export.excel.csv', state)}">CSV for Excel</a>,
+        <a href="${links.action(name, 'export.json', state)}">JSON</a>.`
+    }
     ${
       access &&
       html`The same query in the API:
@@ -165,7 +167,7 @@ function pager(
 /** Responds with the page of a list: 400 with the filters marked if some of them are invalid. */
 export async function showList(context: ResourceContext): Promise<Reply> {
   const { resource, browsing } = context;
-  const { name, title, may } = resource;
+  const { name, title, may, allows } = resource;
   const { parameters, errors: parseErrors } = LinkParameters.parseWithErrors(context.request.query);
   const selection = selectionOf(parameters);
   const all = { ...selection, query: parameters.query.without('ordering', 'page', 'limit').toString() };
@@ -213,7 +215,7 @@ export async function showList(context: ResourceContext): Promise<Reply> {
     kind: 'list',
     status: page ? 200 : 400,
     actions: html`${may.has('add') && html`<a class="button primary" href="${links.from(state.toString(), links.action(name, 'add'))}">Add</a>`}
-    ${(may.has('add') || may.has('change')) && html`<a class="button" href="${links.action(name, 'import')}">Import</a>`}`,
+    ${allows.has('import') && (may.has('add') || may.has('change')) && html`<a class="button" href="${links.action(name, 'import')}">Import</a>`}`,
     body,
   });
 }

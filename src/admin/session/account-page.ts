@@ -5,7 +5,7 @@ import { Problem, type FieldErrors } from '../../errors.ts';
 import { Unauthorized, type Reply } from '../../http/message/message.ts';
 import { parseJsonFields } from '../../resources/records/json-fields.ts';
 import { byFormField, passwordHint, typedPassword, verifyCaller } from './password-confirmation.ts';
-import { CallerChanged } from '../../resources/access/resource-view.ts';
+import { CallerChanged } from '../../resources/access/access.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
@@ -38,8 +38,7 @@ async function sessionTable({ sessions, caller, token, csrf }: AdminContext): Pr
 }
 
 export async function showAccount(context: AdminContext, errors: FieldErrors = {}): Promise<Reply> {
-  const { caller, csrf } = context;
-  const users = context.resources.get(context.settings.userModel);
+  const { caller, csrf, users } = context;
   const hint = users && passwordHint({ ...context, resource: users });
   const body = html` ${errorSummary(errors, PASSWORD_LABELS)}
     <section>
@@ -89,8 +88,7 @@ export async function redirectReopened(
 
 /** Changes the admin's own password after checking the current one, and opens a new session. */
 export async function changePassword(context: AdminContext, form: Form): Promise<Reply> {
-  const { caller, resources, operations, settings } = context;
-  const users = resources.get(settings.userModel);
+  const { caller, users, operations, settings } = context;
   // The name may begin like an option.
   const separator = caller.name.startsWith('-') ? '-- ' : '';
   const command = `npx vitrine user password ${separator}${shellQuote(caller.name)}`;

@@ -1,6 +1,6 @@
 // Keeps ended sessions from changing anything while their last request goes on.
 import { Problem } from '../../errors.ts';
-import type { Caller } from '../../resources/access/resource-view.ts';
+import type { Caller } from '../../resources/access/access.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 
 /**

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { Problem } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';
-import type { Caller } from '../../resources/access/resource-view.ts';
+import { mayEnter, type Caller } from '../../resources/access/access.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
@@ -160,7 +160,7 @@ async function verify(services: Services, request: ApiRequest, form: Form): Prom
   const [name = '', password = ''] = [form.get('username'), form.get('password')];
   try {
     const login = await verifyPassword(services, request, name, password);
-    if (login.caller.admin) return login;
+    if (mayEnter(login.caller, services.admitted)) return login;
   } catch (error) {
     if (!(error instanceof Unauthorized)) throw error;
   }

@@ -1,6 +1,7 @@
 // Decides when admins must confirm a change with their own password, verifies it, and checks new passwords.
 import { findColumn, type Column } from '../../db/schema/model.ts';
-import { errorOf, Problem, type FieldErrors } from '../../errors.ts';
+import { errorOf, type FieldErrors, Problem } from '../../errors.ts';
+import { mayEnter } from '../../resources/access/access.ts';
 import type { Login } from '../../http/auth/authentication.ts';
 import { Unauthorized } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
@@ -18,18 +19,19 @@ interface UserColumns {
   readonly username: Column | undefined;
   readonly active: Column | undefined;
   readonly admin: Column | undefined;
+  readonly role: Column | undefined;
 }
 
 /** The columns, for any resource that shows the users' table; undefined for other tables. */
-function userColumns({ settings, resources, resource }: ResourceContext): UserColumns | undefined {
+function userColumns({ settings, users: shown, resource }: ResourceContext): UserColumns | undefined {
   const { name, model } = resource;
-  const users = resources.get(settings.userModel)?.model;
+  const users = shown?.model;
   if (name !== settings.userModel && users?.table !== model.table) return undefined;
   const find = (wanted: string): Column | undefined => {
     const field = (users && findColumn(users, wanted)?.field) ?? wanted;
     return model.columns.find((column) => column.field === field);
   };
-  return { username: find('username'), active: find('active'), admin: find('admin') };
+  return { username: find('username'), active: find('active'), admin: find('admin'), role: find('role') };
 }
 
 /**
@@ -88,7 +90,7 @@ export interface ConfirmationRefusal {
 export async function verifyCaller(context: AdminContext, password: string): Promise<Login> {
   const { caller, request } = context;
   const login = await verifyPassword(context, request, caller.name, password);
-  if (login.caller.id !== caller.id || !login.caller.admin) throw new Unauthorized();
+  if (login.caller.id !== caller.id || !mayEnter(login.caller, context.admitted)) throw new Unauthorized();
   return login;
 }
 

@@ -12,14 +12,17 @@ import type { Bulk } from '../../resources/records/bulk-operations.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import type { Panels } from './panel-data.ts';
 import type { Passwords } from '../../resources/users/password-hashing.ts';
-import type { Caller } from '../../resources/access/resource-view.ts';
+import type { Caller } from '../../resources/access/access.ts';
 import type { Sessions } from '../../resources/users/sessions.ts';
 import type { UnsavedForms } from './unsaved-form.ts';
 
 /** The services for one request. */
 export interface Services {
   readonly settings: Settings;
+  /** What the caller may see. */
   readonly resources: AdminViews;
+  /** The users as admins see them, for everyone's own account; undefined where the admin area does not show them. */
+  readonly users: AdminView | undefined;
   /** The operations of the API, with the access rules of the admin area. */
   readonly operations: Operations;
   /** Runs operations and other statements in one transaction. */
@@ -31,6 +34,8 @@ export interface Services {
   readonly authentication: Authentication;
   readonly passwords: Passwords;
   readonly sessions: Sessions;
+  /** The roles whose users may enter, besides admins. */
+  readonly admitted: readonly string[];
   readonly unsavedForms: UnsavedForms;
   /** The history of all changes, as a resource. */
   readonly history: AdminView;

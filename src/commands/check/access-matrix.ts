@@ -1,5 +1,5 @@
 // The access matrix of `vitrine check --matrix`: who may read, filter and write each column.
-import { isOpen } from '../../resources/access/access.ts';
+import { isOpen, levelOf } from '../../resources/access/access.ts';
 import type { AccessLevel } from '../../config.ts';
 import {
   foreignKeysOf,
@@ -49,12 +49,13 @@ const wider = (one: Who, other: Who): Who => (WHO.indexOf(one) < WHO.indexOf(oth
 /** The smaller of two groups. */
 const narrower = (one: Who, other: Who): Who => (WHO.indexOf(one) < WHO.indexOf(other) ? other : one);
 
-const readersOf = ({ methods, read }: ResourceView): Who => (methods.has('GET') ? READERS[read] : 'nobody');
+const readersOf = ({ methods, read }: ResourceView): Who =>
+  methods.has('GET') ? READERS[levelOf(read)] : 'nobody';
 
 /** Who may use a write method. Only the owner of a record may change or delete it. */
-function writersOf({ methods, access, owner }: ResourceView, method: 'POST' | 'PUT' | 'DELETE'): Who {
-  if (!methods.has(method) || isOpen(access)) return 'nobody';
-  return owner && method !== 'POST' ? 'owner' : WRITERS[access];
+function writersOf({ methods, needed, owner }: ResourceView, method: 'POST' | 'PUT' | 'DELETE'): Who {
+  if (!methods.has(method) || isOpen(needed(method))) return 'nobody';
+  return owner && method !== 'POST' ? 'owner' : WRITERS[levelOf(needed(method))];
 }
 
 /** The resources from which a path leads to each model: those with a foreign key to it that clients see. */

@@ -10,7 +10,12 @@ import type { AdminView, AdminViews } from '../../resources/access/admin-view.ts
 import { HISTORY } from '../../resources/definition/system-tables.ts';
 import type { Resource } from '../../resources/definition/resource.ts';
 import type { Schema } from '../../resources/setup/schema-setup.ts';
-import { hasLogins, type ResourceView, type ResourceViews } from '../../resources/access/resource-view.ts';
+import {
+  hasLogins,
+  hasWriters,
+  type ResourceView,
+  type ResourceViews,
+} from '../../resources/access/resource-view.ts';
 import {
   missingTablesWarning,
   passwordOutputWarning,
@@ -63,8 +68,6 @@ const PRIVILEGE_NAMES =
 const LARGE_TABLE = 100_000;
 
 const wordsOf = (name: string): string => name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').toLowerCase();
-const writes = ({ access, methods }: ResourceView): boolean =>
-  !isOpen(access) && ['POST', 'PUT', 'DELETE'].some((method) => methods.has(method as 'POST'));
 
 /** The resources whose tables do not exist yet. */
 const withoutTable = (resources: readonly Resource[], { catalog }: Schema): Resource[] =>
@@ -92,22 +95,24 @@ function databaseRisks({ settings, resources, schema, databaseInfo, isEmbedded }
 }
 
 /** The columns by which any user can take over or lock out any other user: those of the user model that a login reads. */
-function loginColumns({ access, methods, owner, model, loginName, readonly }: ResourceView): string[] {
-  if (!loginName || !isForUsers(access) || owner || !methods.has('PUT')) return [];
+function loginColumns({ needed, hasCallers, owner, model, loginName, readonly }: ResourceView): string[] {
+  if (!loginName || !isForUsers(needed('PUT')) || owner || !hasCallers('PUT')) return [];
   return model.columns
     .filter((column) => (column === loginName || column.isPassword) && !readonly.has(column))
     .map((column) => column.name);
 }
 
 function resourceWarnings(resource: ResourceView, adminResource: AdminView | undefined): Warning[] {
-  const { name, access, methods, model, readonly, recorded } = resource;
+  const { name, needed, methods, model, readonly, recorded } = resource;
   const login = loginColumns(resource);
   const [passwordOutput, writeShows] = [passwordOutputWarning(resource), writeShowsWarning(resource)];
   const privileged = model.columns
     .filter((column) => PRIVILEGE_NAMES.test(wordsOf(column.name)) && !readonly.has(column))
     .map((column) => column.name);
-  const letsUsersSet = isForUsers(access) && (methods.has('POST') || methods.has('PUT'));
-  const isChangeable = writes(resource) || (adminResource?.may.size ?? 0) > 0;
+  const letsUsersSet = (['POST', 'PUT'] as const).some(
+    (method) => methods.has(method) && isForUsers(needed(method)),
+  );
+  const isChangeable = hasWriters(resource) || (adminResource?.may.size ?? 0) > 0;
   return [
     ...warnIf(passwordOutput !== undefined, 'password-output', passwordOutput ?? ''),
     ...warnIf(writeShows !== undefined, 'write-shows', writeShows ?? ''),
@@ -134,7 +139,7 @@ function accessWarnings({ settings, resources, served, adminResources }: RiskInp
   const who = isForAdmins(level) ? 'every admin' : 'every user';
   const isWritable = (model: string): boolean => {
     const resource = served.get(model);
-    return resource !== undefined && writes(resource);
+    return resource !== undefined && hasWriters(resource);
   };
   const open = resources
     .filter(({ access, model }) => access === undefined && isWritable(model))
@@ -221,12 +226,10 @@ const comparisonWarnings = ({ served, databaseInfo }: RiskInput): Warning[] =>
 
 /** The tables whose records PostgreSQL refuses to change and to delete. */
 const identityWarnings = ({ served, adminResources, databaseInfo }: RiskInput): Warning[] =>
-  [...served.values()].flatMap(({ name, access, methods, model }) => {
+  [...served.values()].flatMap(({ name, hasCallers, model }) => {
     const may = adminResources.get(name)?.may;
     const isChangeable =
-      (!isOpen(access) && (methods.has('PUT') || methods.has('DELETE'))) ||
-      may?.has('change') === true ||
-      may?.has('delete') === true;
+      hasCallers('PUT') || hasCallers('DELETE') || may?.has('change') === true || may?.has('delete') === true;
     const tables = databaseInfo.tables.find((one) => one.name === model.table)?.unidentified ?? [];
     return tables.flatMap((table) =>
       warnIf(

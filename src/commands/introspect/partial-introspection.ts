@@ -13,7 +13,7 @@ function faultsOf(resources: readonly Resource[], catalog: Catalog): Fault[] {
   if (resources.length === 0) return [];
   const privileges = new Map(resources.map(({ model }) => [model, ['SELECT' as const]]));
   return [
-    ...checkRegistry(resources, { access: 'default', userModel: 'user' }),
+    ...checkRegistry(resources, {}, { access: 'default', read: 'default', userModel: 'user' }),
     ...differences(resources, catalog, privileges),
   ];
 }

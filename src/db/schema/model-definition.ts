@@ -2,6 +2,7 @@
 import { ARRAY_TYPES, type ElementTypeName } from '../types/array-types.ts';
 import type { ColumnType, Facts } from '../types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPES, type KeyTypeName, type TypeName } from '../types/column-types.ts';
+import type { Level } from '../../config.ts';
 import type { OnDelete } from './model.ts';
 
 /** The default of a NOT NULL column without a default in SQL: a trigger fills it. */
@@ -23,6 +24,10 @@ interface CommonColumn {
   /** The name that people see. */
   readonly label?: string;
   readonly help?: string;
+  /** Who may see the column; everyone who may read the resource when absent. */
+  readonly read?: Level;
+  /** Who may set the column; everyone who may write the resource when absent. */
+  readonly write?: Level;
 }
 
 export interface ScalarColumn<Type extends string, Value> extends CommonColumn {

@@ -1,8 +1,7 @@
 // GET of the JSON API: negotiates the format, decides who reads, and answers.
-import type { AccessLevel } from '../../config.ts';
+import type { Level } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { CostlyStatement } from '../../db/statement-kinds.ts';
-import { Problem } from '../../errors.ts';
 import {
   COUNTINGS,
   type Counting,
@@ -12,7 +11,7 @@ import {
 } from '../../resources/records/api-listing.ts';
 import { readRecord } from '../../resources/records/read-record.ts';
 import { NO_CHUNKS } from '../../resources/records/record-export.ts';
-import { accessOf, isOpen, meets } from '../../resources/access/access.ts';
+import { accessOf, forbidden, isOpen, meets } from '../../resources/access/access.ts';
 import type { ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
 import { entityTag, noneMatchLists } from '../message/entity-tag.ts';
 import { withBasePath } from '../message/base-path.ts';
@@ -36,7 +35,6 @@ import {
   MEDIA_TYPES,
 } from './negotiation.ts';
 import { pageLinks, linkHeader } from './page-links.ts';
-import { messageOf } from '../../messages.ts';
 
 /** HTML pages of the API for browsers. Access is checked before a page is made. */
 export interface ApiPages extends Pick<Area, 'problem'> {
@@ -105,16 +103,19 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
 
   /**
    * The resource as the caller sees it.
-   * @throws Unauthorized without valid credentials; Problem 403 for a caller below the level
+   * @param costly the level of a costly query, which is needed besides the right to read
+   * @throws Unauthorized without valid credentials; Problem 403 for a caller who may not
    */
   async function seenByCaller(
     request: ApiRequest,
     resource: ResourceView,
-    level: AccessLevel,
+    costly: Level = 'default',
   ): Promise<ResourceView> {
     const access = accessOf(await request.authenticate());
-    if (!meets(access, level)) throw new Problem(403, messageOf('adminsOnly'));
-    return resource.for(access);
+    const seen = resource.for(access);
+    const missed = seen.isReadable ? costly : seen.read;
+    if (!seen.isReadable || !meets(access, costly)) throw forbidden(missed, 'adminsOnly');
+    return seen;
   }
 
   /** The resource as the reader of a collection sees it. Credentials that make no difference to the result are not checked. */
@@ -123,13 +124,14 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     resource: ResourceView,
     counting?: Counting,
   ): Promise<ResourceView> {
-    const { read, maxCount } = resource;
-    if (!isOpen(read)) return seenByCaller(request, resource, read);
+    const { read, maxCount, isPersonal } = resource;
+    if (!isOpen(read)) return seenByCaller(request, resource);
     if (request.headers.authorization === undefined) return resource;
     const matters =
+      isPersonal ||
       (maxCount !== undefined && counting !== undefined && counting !== 'capped') ||
       listingFor(request).needsCaller(resource, request.query);
-    return matters ? seenByCaller(request, resource, read) : resource;
+    return matters ? seenByCaller(request, resource) : resource;
   }
 
   async function listAs(request: ApiRequest, resource: ResourceView, format: Format): Promise<Reply> {
@@ -195,8 +197,10 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     },
 
     async read(request: ApiRequest, named: ResourceView, id: string): Promise<Reply> {
-      const { read } = named;
-      const resource = isOpen(read) ? named : await seenByCaller(request, named, read);
+      const { read, isPersonal } = named;
+      const isAnonymous = request.headers.authorization === undefined;
+      const resource =
+        isOpen(read) && (!isPersonal || isAnonymous) ? named : await seenByCaller(request, named);
       const format = negotiate(request.headers.accept, RECORD_FORMATS);
       if (format === undefined) throw notAcceptable(RECORD_FORMATS);
       assertNoParameters(request.query);

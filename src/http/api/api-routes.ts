@@ -105,6 +105,10 @@ export function findRoute(path: string, resources: ResourceViews | undefined): R
 export const methodNotAllowed = (allow: string): Problem =>
   new Problem(405, messageOf('methodNotAllowed', { allow }), { headers: { Allow: allow } });
 
+/** Whether neither a level nor a role lets anyone use the method. */
+const isForNoOne = ({ needed, hasCallers }: ResourceView, method: Method): boolean =>
+  isOpen(needed(method)) && !hasCallers(method);
+
 /**
  * Checks the method of a request.
  * @throws Unauthorized for every write at the default level, even where `methods` does not list it; otherwise Problem 405
@@ -112,7 +116,7 @@ export const methodNotAllowed = (allow: string): Problem =>
  */
 export function assertAllowed(method: string, route: Route): void {
   const effective = effectiveMethod(method) as Method;
-  if ('resource' in route && isOpen(route.resource.access) && WRITES.has(effective))
+  if ('resource' in route && WRITES.has(effective) && isForNoOne(route.resource, effective))
     throw new Unauthorized(
       `no one may write ${route.resource.name}: give it access: 'user' or 'admin', or set ACCESS`,
     );

@@ -10,22 +10,19 @@ import {
   type JsonFields,
 } from '../../resources/records/json-fields.ts';
 import type { WrittenRecord } from '../../query/statements/write-plan.ts';
-import { type CreatedRecord, type Operations } from '../../resources/records/operations.ts';
+import type { CreatedRecord, Operations } from '../../resources/records/operations.ts';
 import type { Versions } from '../../resources/records/read-record.ts';
-import { accessOf, meets } from '../../resources/access/access.ts';
-import {
-  CallerChanged,
-  hasChosenKey,
-  type Caller,
-  type ResourceView,
-} from '../../resources/access/resource-view.ts';
+import { accessOf, forbidden, CallerChanged, type Caller } from '../../resources/access/access.ts';
+import { hasChosenKey, type ResourceView } from '../../resources/access/resource-view.ts';
+import type { Method } from '../../resources/definition/resource.ts';
+import type { Action } from '../../resources/definition/roles.ts';
 import { assertOrigin } from '../auth/request-origin.ts';
 import { entityTag, noneMatchLists, parseIfMatch } from '../message/entity-tag.ts';
 import { withBasePath } from '../message/base-path.ts';
 import { keySegment } from '../message/key-segment.ts';
 import { json, type ApiRequest, type Reply } from '../message/message.ts';
 import { preference } from '../message/preferences.ts';
-import { assertNoParameters } from './api-routes.ts';
+import { assertNoParameters, effectiveMethod } from './api-routes.ts';
 import { readJsonText } from '../message/request-body.ts';
 import { messageOf } from '../../messages.ts';
 
@@ -33,6 +30,9 @@ export interface ApiWriteOptions {
   readonly operations: (requester: Requester) => Operations;
   readonly settings: Settings;
 }
+
+const ACTIONS: Readonly<Record<string, Action>> = { POST: 'create', PUT: 'update', DELETE: 'delete' };
+const actionOf = ({ method }: ApiRequest): Action => ACTIONS[effectiveMethod(method)] ?? 'update';
 
 /** Whether another statement would be useless: the database is down or overloaded, or the client has left. */
 const isUnavailable = (error: unknown): boolean =>
@@ -86,7 +86,7 @@ const mayCreate = (request: ApiRequest, resource: ResourceView): boolean =>
   requiresAbsence(request) &&
   request.headers['if-match'] === undefined &&
   hasChosenKey(resource) &&
-  resource.methods.has('POST');
+  resource.allows.has('create');
 
 /** Turns the 412 for an existing record into undefined. @throws any other error */
 function undefinedIfExists(error: unknown): undefined {
@@ -130,13 +130,15 @@ function createdManyReply(
 }
 
 export function createApiWrites({ operations, settings }: ApiWriteOptions) {
-  const mayWrite = ({ access }: ResourceView, caller: Caller): boolean => meets(accessOf(caller), access);
+  const mayWrite = (request: ApiRequest, resource: ResourceView, caller: Caller): boolean =>
+    resource.for(accessOf(caller)).allows.has(actionOf(request));
 
-  /** @throws Unauthorized; Problem 403 for a foreign origin, or a caller below the resource's access level */
+  /** @throws Unauthorized; Problem 403 for a foreign origin, or a caller whose rights do not allow it */
   async function requireWriter(request: ApiRequest, resource: ResourceView): Promise<Caller> {
     const caller = await request.authenticate();
     assertOrigin(request.headers, settings, settings.corsOrigins);
-    if (!mayWrite(resource, caller)) throw new Problem(403, messageOf('adminsWrite'));
+    if (!mayWrite(request, resource, caller))
+      throw forbidden(resource.needed(effectiveMethod(request.method) as Method), 'adminsWrite');
     return caller;
   }
 
@@ -162,7 +164,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
   ): Promise<T> {
     const write = (caller: Caller): Promise<T> => run(resource.for(accessOf(caller)), caller);
     const remembered = request.recall();
-    const isRemembered = remembered !== undefined && mayWrite(resource, remembered);
+    const isRemembered = remembered !== undefined && mayWrite(request, resource, remembered);
     const presumed = isRemembered ? remembered : await verifiedWriter(request, resource);
     try {
       assertOrigin(request.headers, settings, settings.corsOrigins);
@@ -172,7 +174,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       if (isUnavailable(error) || !(hasChanged || isRemembered)) throw error;
       const caller = await requireWriter(request, resource);
       // An error made for an admin may name hidden records, which a demoted user must not see.
-      if (!hasChanged && caller.admin === presumed.admin) throw error;
+      if (!hasChanged && accessOf(caller).key === accessOf(presumed).key) throw error;
       return write(request.recall() ?? caller).catch((again: unknown) => {
         throw again instanceof CallerChanged ? unavailable(messageOf('userChanged')) : again;
       });

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { Settings } from '../../config.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { isClientGone } from '../../db/lanes/requester.ts';
-import type { Caller } from '../../resources/access/resource-view.ts';
+import type { Caller } from '../../resources/access/access.ts';
 import { Unauthorized } from '../message/message.ts';
 import type { Authentication } from './authentication.ts';
 import { assertOrigin, clientNetworkOf } from './request-origin.ts';

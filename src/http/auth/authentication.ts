@@ -5,9 +5,9 @@ import { MAX_PASSWORD } from '../../db/types/password-text.ts';
 import { isClientGone, type Requester } from '../../db/lanes/requester.ts';
 import { Problem } from '../../errors.ts';
 import type { HashTurn, Passwords } from '../../resources/users/password-hashing.ts';
-import type { Caller } from '../../resources/access/resource-view.ts';
 import type { User } from '../../query/statements/user-statements.ts';
 import type { Users } from '../../resources/users/users.ts';
+import type { Caller } from '../../resources/access/access.ts';
 import { parseBasic, type Credentials } from './credentials.ts';
 import { createFamiliarClients, type Familiar } from './familiar-clients.ts';
 import { Unauthorized } from '../message/message.ts';
@@ -117,7 +117,8 @@ export function createAuthentication(
   }
 
   function remember(key: string, user: User, verified: Omit<Verified, 'caller'>): Login {
-    const caller = { id: user.id, name: user.name, admin: user.admin };
+    const { id, name, admin, roles, values } = user;
+    const caller: Caller = { id, name, admin, roles, values };
     const precondition = users.precondition(user);
     cache.set(key, caller.id, { ...verified, caller: { ...caller, precondition } });
     familiars.renew(verified.familiar);

@@ -2,8 +2,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Requester } from '../../db/lanes/requester.ts';
 import { Problem, problemDocument } from '../../errors.ts';
-import type { Caller } from '../../resources/access/resource-view.ts';
 import { messageOf, textOf } from '../../messages.ts';
+import type { Caller } from '../../resources/access/access.ts';
 
 export interface ClientConnection {
   /** The network that the login throttle counts, see `clientNetwork`. */

@@ -1,8 +1,8 @@
 // The OpenAPI paths of each resource, and of the service itself.
-import type { AccessLevel } from '../../config.ts';
+import type { AccessLevel, Level } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import { isKeyless, namedColumns } from '../../db/schema/model.ts';
-import { isForAdmins, isOpen } from '../../resources/access/access.ts';
+import { isForAdmins, isOpen, levelOf } from '../../resources/access/access.ts';
 import { hasChosenKey, hasWriters, type ResourceView } from '../../resources/access/resource-view.ts';
 import { MAX_RECORDS } from '../../resources/records/create-records.ts';
 import { POSITION_HEADER } from '../message/write-position.ts';
@@ -20,16 +20,16 @@ const ok = (description: string, name: string, ...headers: readonly string[]): J
 });
 
 /** @param acceptsLogin whether credentials, though not required, change the result */
-const security = (level: AccessLevel, acceptsLogin = false): JsonSchema[] => {
-  if (!isOpen(level)) return [{ [level]: [] }];
+const security = (level: Level, acceptsLogin = false): JsonSchema[] => {
+  if (!isOpen(level)) return [{ [levelOf(level)]: [] }];
   return acceptsLogin ? [{}, { user: [] }] : [];
 };
 
 const LOGIN = ['Unauthorized', 'Throttled'];
 /** The errors that a read at this level can get. */
-const readErrors = (level: AccessLevel): string[] => [
+const readErrors = (level: Level): string[] => [
   ...(isOpen(level) ? [] : LOGIN),
-  ...(isForAdmins(level) ? ['Forbidden'] : []),
+  ...(isForAdmins(level) || typeof level !== 'string' ? ['Forbidden'] : []),
 ];
 const WRITE_ERRORS = [...LOGIN, 'Forbidden', 'BadBody', 'Conflict'];
 
@@ -63,6 +63,8 @@ const oneOrArray = (one: JsonSchema, minimal?: JsonSchema): JsonSchema => ({
   ],
 });
 
+const WRITES = ['POST', 'PUT', 'DELETE'] as const;
+
 /** Formats of a collection that a client can choose with `Accept`, in addition to JSON. */
 const OTHER_FORMATS: JsonSchema = {
   'text/csv': { schema: { type: 'string' } },
@@ -78,7 +80,7 @@ function hasRestrictedFilters(resource: ResourceView): boolean {
       const target = references && resource.all.get(references.name);
       if (target) reached.add(target);
     }
-  return [...reached].some(({ read }) => !isOpen(read));
+  return [...reached].some(({ read, isPersonal }) => !isOpen(read) || isPersonal);
 }
 
 /** Whether credentials change what a list returns, although it does not require them. */
@@ -90,13 +92,17 @@ const LEVELS: Readonly<Record<AccessLevel, string>> = {
   user: 'users',
   admin: 'admins',
 };
+/** Who meets one of the levels. */
+const whoMeets = (levels: readonly Level[]): string =>
+  [...new Set(levels.flatMap((level) => (typeof level === 'string' ? LEVELS[level] : level)))].join(', ');
 
 /** Who may read, write and own records, in one or two sentences. */
 export function describeResource(resource: ResourceView): string {
-  const { name, read, access, methods, owner } = resource;
+  const { name, read, needed, methods, owner, hasCallers } = resource;
   const isWritable = hasWriters(resource);
-  const readers = methods.has('GET') ? LEVELS[read] : 'no one';
-  const writers = isWritable ? LEVELS[access] : 'no one';
+  const readers = methods.has('GET') ? whoMeets([read]) : 'no one';
+  const levels = WRITES.filter(hasCallers).map(needed);
+  const writers = isWritable ? whoMeets(levels.filter((level) => !isOpen(level))) || 'some roles' : 'no one';
   const owned =
     owner && isWritable
       ? ` The user who creates a ${name} owns it; only the owner can change or delete it.`
@@ -106,10 +112,11 @@ export function describeResource(resource: ResourceView): string {
 
 /** The paths of a resource: of the collection, and of a record. */
 export function resourcePaths(resource: ResourceView): [path: string, item: JsonSchema][] {
-  const { name, model, read, access, costly, methods } = resource;
+  const { name, model, read, needed, hasCallers, costly, methods } = resource;
   const acceptsLogin = isOpen(read) && gainsByLogin(resource);
-  const writable = !isOpen(access);
-  const operation = (verb: string, summary: string, level: AccessLevel, rest: JsonSchema): JsonSchema => ({
+  const write = (method: (typeof WRITES)[number]): Level =>
+    isOpen(needed(method)) ? 'user' : needed(method);
+  const operation = (verb: string, summary: string, level: Level, rest: JsonSchema): JsonSchema => ({
     tags: [name],
     operationId: `${verb}_${name}`,
     summary,
@@ -143,8 +150,8 @@ export function resourcePaths(resource: ResourceView): [path: string, item: Json
       },
     });
   }
-  if (methods.has('POST') && writable) {
-    collection['post'] = operation('create', `Create a record of ${name}`, access, {
+  if (hasCallers('POST')) {
+    collection['post'] = operation('create', `Create a record of ${name}`, write('POST'), {
       description: 'An array of records creates all of them, or none.',
       parameters: [refTo('parameters', 'PreferReturn')],
       requestBody: requestBody(oneOrArray(refTo('schemas', `${name}.New`))),
@@ -158,8 +165,8 @@ export function resourcePaths(resource: ResourceView): [path: string, item: Json
       },
     });
   }
-  if (methods.has('PUT') && writable) {
-    const mayCreate = hasChosenKey(resource) && methods.has('POST');
+  if (hasCallers('PUT')) {
+    const mayCreate = hasChosenKey(resource) && hasCallers('POST');
     const change = (...mediaTypes: readonly string[]): JsonSchema => ({
       parameters: [
         refTo('parameters', 'IfMatch'),
@@ -186,14 +193,14 @@ export function resourcePaths(resource: ResourceView): [path: string, item: Json
     });
     const summary = `Change a record of ${name}`;
     const description = 'Fields that are not sent keep their values.';
-    record['put'] = operation('update', summary, access, { description, ...change() });
-    record['patch'] = operation('patch', summary, access, {
+    record['put'] = operation('update', summary, write('PUT'), { description, ...change() });
+    record['patch'] = operation('patch', summary, write('PUT'), {
       description: 'The same as PUT.',
       ...change('application/merge-patch+json'),
     });
   }
-  if (methods.has('DELETE') && writable) {
-    record['delete'] = operation('delete', `Delete a record of ${name}`, access, {
+  if (hasCallers('DELETE')) {
+    record['delete'] = operation('delete', `Delete a record of ${name}`, write('DELETE'), {
       parameters: [refTo('parameters', 'IfMatch')],
       responses: {
         200: ok('The record was deleted.', 'Deleted', POSITION_HEADER),

@@ -2,7 +2,6 @@
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import { choicesOf, orNull } from '../../db/types/column-schemas.ts';
 import { hasNaturalKey, humanize, isKeyPart, mayBeNull, type Column } from '../../db/schema/model.ts';
-import { isOpen } from '../../resources/access/access.ts';
 import type { ResourceView } from '../../resources/access/resource-view.ts';
 import { refTo } from './openapi-shared.ts';
 
@@ -125,8 +124,7 @@ export function resourceSchemas(resource: ResourceView, mayWrite: boolean): [nam
       ),
     ]);
   }
-  if (isOpen(resource.access)) return schemas;
-  if (methods.has('POST')) {
+  if (resource.hasCallers('POST')) {
     const keyFields = naturalKey.map((column): [string, JsonSchema] => [
       'id',
       { ...bodySchema(column), minLength: 1 },
@@ -145,7 +143,7 @@ export function resourceSchemas(resource: ResourceView, mayWrite: boolean): [nam
       ),
     ]);
   }
-  if (methods.has('PUT')) {
+  if (resource.hasCallers('PUT')) {
     const keyField: [string, JsonSchema] = [
       'id',
       { ...outputSchema(key), description: "Optional; must equal the record's key." },

@@ -10,8 +10,13 @@ import {
   MAX_PATTERNS,
 } from '../../query/parse/query-budget.ts';
 import { MAX_JOINED_TABLES } from '../../query/plan.ts';
-import { accessOf, ANYONE, isOpen, meets } from '../../resources/access/access.ts';
-import type { Caller, ResourceView, ResourceViews, Views } from '../../resources/access/resource-view.ts';
+import { accessOf, ANYONE, isOpen, meets, type Caller } from '../../resources/access/access.ts';
+import {
+  hasWriters,
+  type ResourceView,
+  type ResourceViews,
+  type Views,
+} from '../../resources/access/resource-view.ts';
 import { FILTER_SCHEMAS, PARAMETERS } from './openapi-parameters.ts';
 import { describeResource, resourcePaths, SITE_PATHS } from './openapi-paths.ts';
 import { resourceSchemas } from './openapi-schemas.ts';
@@ -49,8 +54,9 @@ ${MAX_JSON_VALUES} values in JSON and ${MAX_ELEMENTS} elements of arrays, and jo
 A **body** is a JSON object, or a form whose field \`data\` holds one. The foreign key \`user\` is sent as \`user_id\`.
 `.trim();
 
-/** Whether the caller meets the level of writes. */
-const mayWrite = ({ access, seenBy }: ResourceView): boolean => !isOpen(access) && meets(seenBy, access);
+/** Whether the caller may write. */
+const mayWrite = ({ allows }: ResourceView): boolean =>
+  (['create', 'update', 'delete'] as const).some((action) => allows.has(action));
 
 /** Whether the document shows the resource: the caller meets its read level and, if it has no GET, its write level. */
 const isShown = (resource: ResourceView): boolean =>
@@ -113,6 +119,8 @@ export function createOpenApi(views: Views) {
       return text;
     },
     /** Whether the document depends on the caller. */
-    needsCaller: [...views(ANYONE).values()].some(({ read, access }) => !isOpen(read) || !isOpen(access)),
+    needsCaller: [...views(ANYONE).values()].some(
+      (resource) => !isOpen(resource.read) || resource.isPersonal || hasWriters(resource),
+    ),
   };
 }

@@ -4,7 +4,7 @@ import { Problem } from '../../errors.ts';
 import { hasMoreParameters } from '../../query/parse/grammar.ts';
 import type { Settings } from '../../config.ts';
 import type { Requester, YieldIfDue } from '../../db/lanes/requester.ts';
-import type { Caller } from '../../resources/access/resource-view.ts';
+import type { Caller } from '../../resources/access/access.ts';
 import type { LoadLimits } from '../load/load-limits.ts';
 import { loopTurns } from '../load/loop-turns.ts';
 import type { Authentication } from '../auth/authentication.ts';

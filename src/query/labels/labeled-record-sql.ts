@@ -2,8 +2,8 @@
 import { join, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { output, reference, type Column } from '../../db/schema/model.ts';
 import { labelSql, type Label } from './label-sql.ts';
-import { Joins, ROOT, type Projection } from '../plan.ts';
-import { joinsSql } from '../read.ts';
+import { Joins, ROOT, type Projection, type RowVisibility } from '../plan.ts';
+import { joinsSql } from '../source.ts';
 import { cutForForm, cutOver, cutRecord, isLongColumn } from './preview-sql.ts';
 import { recordJson } from '../statements/record-json.ts';
 
@@ -37,14 +37,10 @@ const relatedKey = (column: Column): Fragment =>
   sql`${raw(`'"${column.key}":'`)}, coalesce(to_json(${output(ROOT, column)})::text, 'null')`;
 
 /** `{"label":"…","labels":{"user_id":"…"},"record":{…}}` for each row; with foreign keys of several columns also `keys`. */
-export function labeledRecord({
-  columns,
-  label,
-  labelCharacters,
-  references,
-  cut,
-  whole = [],
-}: LabeledRecordContents): Projection {
+export function labeledRecord(
+  { columns, label, labelCharacters, references, cut, whole = [] }: LabeledRecordContents,
+  visibility: RowVisibility,
+): Projection {
   const joins = new Joins('l');
   const ownLabel = sql`to_json(${labelSql(ROOT, label, joins, labelCharacters ?? MAX_LABEL)})::text`;
   const labels = [...references].map(
@@ -60,8 +56,9 @@ export function labeledRecord({
   const keys = composite.map((column) => relatedKey(column));
   const allKeys = keys.length === 0 ? raw("''") : sql`concat(',"keys":{', ${join(keys, ", ',', ")}, '}')`;
   const values = shown ? cutRecord(columns, shown, isCut) : recordJson(ROOT, columns);
+  const ofLabels = joinsSql(joins.list, visibility);
   return {
     value: sql`concat('{"label":', ${ownLabel}, ',"labels":{', ${allLabels}, '}', ${allKeys}, ',"record":', ${values}, '}')`,
-    joins: inForm ? sql`${joinsSql(joins.list)}${inForm.joins}` : joinsSql(joins.list),
+    joins: inForm ? sql`${ofLabels}${inForm.joins}` : ofLabels,
   };
 }

@@ -1,7 +1,16 @@
 // Checks of a body that only the database can make: as SQL inside the statements that write, and as separate statements.
 import { randomUUID } from 'node:crypto';
-import { EMPTY, exactText, join, literal, raw, sql, value } from '../../db/fragment.ts';
-import type { Fragment } from '../../db/fragment.ts';
+import {
+  EMPTY,
+  exactText,
+  IN_PLACE,
+  join,
+  literal,
+  raw,
+  sql,
+  type Binder,
+  type Fragment,
+} from '../../db/fragment.ts';
 import { booleans, createStatement, oneCell, type Statement } from '../../db/rows.ts';
 import {
   output,
@@ -12,7 +21,8 @@ import {
   type Model,
   foreignReference,
 } from '../../db/schema/model.ts';
-import { source } from '../source.ts';
+import type { RowVisibility } from '../plan.ts';
+import { allRows, source } from '../source.ts';
 import { jsonText } from '../../db/types/column-type-parts.ts';
 import { cast } from '../../db/types/column-types.ts';
 import { cellAlias, cellOf, valueRows } from './value-rows.ts';
@@ -73,14 +83,24 @@ export const FOUND = 'f';
 export interface BoundCheck extends Pick<Check, 'column' | 'kind'> {
   readonly values: readonly (Fragment | undefined)[];
   readonly mayBeNull: boolean;
+  /** The records that a foreign key may refer to, as `r`. */
+  readonly referred: Fragment | undefined;
 }
 
-/** @param add turns a value into a parameter */
-export function bindCheck(check: Check, add: (text: string | null) => Fragment): BoundCheck {
+const REFERRED = 'r';
+
+/** The records of a model that a foreign key may refer to. */
+const referredRows = (model: Model, visibility: RowVisibility): Fragment =>
+  source(model, REFERRED, visibility);
+
+export function bindCheck(check: Check, { add, take }: Binder, visibility: RowVisibility): BoundCheck {
   const { column, kind } = check;
   const texts = textsOf(check);
   const values = texts.map((text) => (text === undefined ? undefined : add(text)));
-  return { column, kind, values, mayBeNull: texts.some((text) => (text ?? null) === null) };
+  const { references } = column;
+  const isAsked = isReferenceCheck(check) && kind !== 'sameReference';
+  const referred = isAsked && references ? take(referredRows(references, visibility)) : undefined;
+  return { column, kind, values, mayBeNull: texts.some((text) => (text ?? null) === null), referred };
 }
 
 function textsOf(check: Check): readonly (string | null | undefined)[] {
@@ -140,7 +160,7 @@ export function checkSql(check: BoundCheck): Fragment {
 }
 
 /** Whether PostgreSQL would accept the reference, or the record has it already. */
-function referenceSql({ kind, column: foreignKey, values, mayBeNull }: BoundCheck): Fragment {
+function referenceSql({ kind, column: foreignKey, values, mayBeNull, referred }: BoundCheck): Fragment {
   const { references, isFull } = foreignKey;
   const parts = partsOf(foreignKey);
   const newValues = parts.map((part, index) => {
@@ -159,9 +179,9 @@ function referenceSql({ kind, column: foreignKey, values, mayBeNull }: BoundChec
   const alternatives: Fragment[] = mayBeNull ? [joined(isNull, isFull ? 'and' : 'or')] : [];
   if (kind !== 'reference')
     alternatives.push(sql`coalesce(${isSame(parts.map((part) => foreignReference(FOUND, part)))}, false)`);
-  if (kind !== 'sameReference' && references) {
-    const keys = partsOf(references.primaryKey).map((key) => reference('r', key));
-    alternatives.push(sql`exists (select from ${source(references, 'r')} where ${isSame(keys)})`);
+  if (referred && references) {
+    const keys = partsOf(references.primaryKey).map((key) => reference(REFERRED, key));
+    alternatives.push(sql`exists (select from ${referred} where ${isSame(keys)})`);
   }
   return joined(alternatives, 'or');
 }
@@ -182,11 +202,11 @@ export const checksSql = (checks: readonly BoundCheck[]): Fragment =>
   sql`array[${join(checks.map(checkSql), ', ')}]::bool[]`;
 
 /** One row with the alias FOUND: the record's, or only NULLs if there is none. */
-function rowToCheck(model: Model, id: string | undefined): Fragment {
+function rowToCheck(model: Model, id: string | undefined, visibility: RowVisibility): Fragment {
   const { primaryKey } = model;
   const key =
     id === undefined ? raw('false') : sql`${reference(FOUND, primaryKey)} = ${typed(id, primaryKey)}`;
-  return sql`(select) one left join ${source(model, FOUND)} on ${key}`;
+  return sql`(select) one left join ${source(model, FOUND, visibility)} on ${key}`;
 }
 
 /**
@@ -198,9 +218,10 @@ export function checkStatement(
   model: Model,
   id: string | undefined,
   checks: readonly Check[],
+  visibility: RowVisibility,
 ): Statement<boolean[]> {
-  const results = checksSql(checks.map((check) => bindCheck(check, value)));
-  return createStatement(sql`select ${results} from ${rowToCheck(model, id)}`, oneCell(booleans));
+  const results = checksSql(checks.map((check) => bindCheck(check, IN_PLACE, visibility)));
+  return createStatement(sql`select ${results} from ${rowToCheck(model, id, visibility)}`, oneCell(booleans));
 }
 
 /** The values of a row of `wanted`. */
@@ -218,43 +239,58 @@ export interface WantedKeys {
 const cellsOf = (columns: readonly Column[], rows: readonly (readonly (string | null)[])[]): Fragment[] =>
   columns.map((_, index) => cellOf(rows.map((row) => row[index] ?? null)));
 
-export const wantedCells = ({ foreignKey, keys }: WantedKeys): Fragment[] =>
-  cellsOf(partsOf(foreignKey), keys);
+const wantedCells = ({ foreignKey, keys }: WantedKeys): Fragment[] => cellsOf(partsOf(foreignKey), keys);
 
 /**
- * Whether the model has a record with these values.
+ * Whether one of the rows has these values.
+ * @param rows a relation of alias REFERRED
  * @param types the columns whose types the values have
  */
 function isStoredSql(
-  model: Model,
+  rows: Fragment,
   columns: readonly Column[],
   values: readonly Fragment[],
   types = columns,
 ): Fragment {
   const same = columns.map(
     (column, index) =>
-      sql`${reference('r', column)} = ${cast(values[index] ?? EMPTY, types[index] ?? column)}`,
+      sql`${reference(REFERRED, column)} = ${cast(values[index] ?? EMPTY, types[index] ?? column)}`,
   );
-  return sql`exists (select from ${source(model, 'r')} where ${join(same, ' and ')})`;
+  return sql`exists (select from ${rows} where ${join(same, ' and ')})`;
 }
 
-/**
- * Which of the keys exist, as an array in their order.
- * @param cells see `wantedCells`
- */
-export function existingSql({ foreignKey, keys }: WantedKeys, cells: readonly Fragment[]): Fragment {
+/** Wanted keys whose values are parameters. */
+export interface BoundKeys {
+  readonly wanted: WantedKeys;
+  /** See `wantedCells`. */
+  readonly cells: readonly Fragment[];
+  /** The records that the foreign key may refer to. */
+  readonly referred: Fragment | undefined;
+}
+
+export function bindKeys(wanted: WantedKeys, { take }: Binder, visibility: RowVisibility): BoundKeys {
+  const { references } = wanted.foreignKey;
+  const cells = wantedCells(wanted).map(take);
+  return { wanted, cells, referred: references && take(referredRows(references, visibility)) };
+}
+
+/** Which of the keys exist, as an array in their order. */
+export function existingSql({ wanted: { foreignKey, keys }, cells, referred }: BoundKeys): Fragment {
   const { references } = foreignKey;
-  if (!references) return raw('array[]::bool[]');
+  if (!references || !referred) return raw('array[]::bool[]');
   const isOne = keys.length === 1;
   const values = isOne ? cells : wantedValues(cells);
-  const isStored = isStoredSql(references, partsOf(references.primaryKey), values, partsOf(foreignKey));
+  const isStored = isStoredSql(referred, partsOf(references.primaryKey), values, partsOf(foreignKey));
   if (isOne) return sql`array[${isStored}]`;
   return sql`array(select ${isStored} from ${valueRows('wanted', cells, keys.length)} order by position)`;
 }
 
 /** Asks which of the keys exist. @returns for each foreign key the answers in the order of its keys */
-export function existingKeysStatement(wanted: readonly WantedKeys[]): Statement<boolean[][]> {
-  const results = wanted.map((one) => existingSql(one, wantedCells(one)));
+export function existingKeysStatement(
+  wanted: readonly WantedKeys[],
+  visibility: RowVisibility,
+): Statement<boolean[][]> {
+  const results = wanted.map((one) => existingSql(bindKeys(one, IN_PLACE, visibility)));
   return createStatement(sql`select ${join(results, ', ')}`, ([row]) =>
     wanted.map((_, index) => booleans(row?.[index])),
   );
@@ -275,7 +311,7 @@ export function duplicatesStatement(
   const occurrence = sql`row_number() over (partition by ${join(cells, ', ')} order by position)`;
   const wanted = sql`(select wanted.*, ${occurrence} as n from ${valueRows('wanted', cellsOf(columns, rows), rows.length)}) wanted`;
   return createStatement(
-    sql`select array(select n > 1 or ${isStoredSql(model, columns, values)} from ${wanted} order by position)`,
+    sql`select array(select n > 1 or ${isStoredSql(allRows(model, REFERRED), columns, values)} from ${wanted} order by position)`,
     oneCell(booleans),
   );
 }
@@ -288,18 +324,29 @@ const INVALID_TEXT = '22P02';
  * the error of a trigger's cast may quote a client's value.
  */
 const INCOMPLETE = `vitrine incomplete ${randomUUID()}`;
+const FORBIDDEN = `vitrine forbidden ${randomUUID()}`;
 
-/** Whether the statement undid its writes on purpose: a trigger canceled one of them, or it was a dry run. */
-export const isRolledBack = ({
-  code,
-  message,
-}: {
+interface ErrorText {
   readonly code: string;
   readonly message: string;
-}): boolean =>
-  // Without quotation marks, which depend on the language of the server.
-  code === INVALID_TEXT && message.includes(INCOMPLETE);
+}
 
-/** SQL that is a number if the condition holds. Else it raises the error that `isRolledBack` recognizes. */
-export const assertWrittenSql = (holds: Fragment): Fragment =>
-  sql`(case when ${holds} then '1' else ${literal(INCOMPLETE)} end)::int8`;
+/** Whether the statement raised the error of `assertSql` with this text. */
+const hasRaised = ({ code, message }: ErrorText, text: string): boolean =>
+  // Without quotation marks, which depend on the language of the server.
+  code === INVALID_TEXT && message.includes(text);
+
+/** Whether the statement undid its writes on purpose: a trigger canceled one of them, or it was a dry run. */
+export const isRolledBack = (error: ErrorText): boolean => hasRaised(error, INCOMPLETE);
+
+/** Whether the statement undid its writes because a row is now one that its author may not write. */
+export const isForbidden = (error: ErrorText): boolean => hasRaised(error, FORBIDDEN);
+
+/**
+ * SQL that is a number if the condition holds. Else it raises the error that `isRolledBack` recognizes.
+ * @param isAllowed the condition of what was written, whose error `isForbidden` recognizes
+ */
+export const assertWrittenSql = (holds: Fragment, isAllowed?: Fragment): Fragment => {
+  const forbidden = isAllowed ? sql` when not (${isAllowed}) then ${literal(FORBIDDEN)}` : EMPTY;
+  return sql`(case${forbidden} when ${holds} then '1' else ${literal(INCOMPLETE)} end)::int8`;
+};

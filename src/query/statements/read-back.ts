@@ -1,10 +1,10 @@
 // Reads again what a statement has written, where triggers may have changed it since.
-import { arrayText, compile, raw, sql } from '../../db/fragment.ts';
+import { arrayText, Parameters, raw, sql } from '../../db/fragment.ts';
 import { text, type FollowUp, type RawRow } from '../../db/rows.ts';
 import { reference, type Column, type Model } from '../../db/schema/model.ts';
 import { source } from '../source.ts';
 import { cast } from '../../db/types/column-types.ts';
-import { ROOT } from '../plan.ts';
+import { ROOT, type RowVisibility } from '../plan.ts';
 import { recordJson, rowVersion } from './record-json.ts';
 
 /** The positions of cells in the rows of a writing statement. */
@@ -29,17 +29,23 @@ export type ReadBack = (
 export function readBackOf({
   model,
   formatted,
+  visibility,
 }: {
   readonly model: Model;
   readonly formatted: readonly Column[];
+  readonly visibility: RowVisibility;
 }): ReadBack | undefined {
   const { isReadBack, primaryKey } = model;
   if (!isReadBack) return undefined;
   const isSame = sql`${reference(ROOT, primaryKey)} = ${cast(raw('wanted.key'), primaryKey)}`;
   // No constraint keeps the key of a view unique.
-  const record = sql`select ${recordJson(ROOT, formatted)} as json, ${rowVersion(ROOT, model)} as version from ${source(model, ROOT)} where ${isSame} limit 1`;
-  const wanted = raw('unnest($1::text[]) with ordinality wanted (key, position)');
-  const { text: statement } = compile(
+  const parameters = new Parameters();
+  const keys = parameters.add(null);
+  const rows = parameters.take(source(model, ROOT, visibility));
+  const [, ...ofCaller] = parameters.values;
+  const record = sql`select ${recordJson(ROOT, formatted)} as json, ${rowVersion(ROOT, model)} as version from ${rows} where ${isSame} limit 1`;
+  const wanted = sql`unnest(${keys}::text[]) with ordinality wanted (key, position)`;
+  const statement = parameters.compile(
     sql`select found.json, found.version from ${wanted} left join lateral (${record}) found on true order by position`,
   );
   const keyOf = (cell: Buffer | null | undefined): string | null => {
@@ -58,6 +64,7 @@ export function readBackOf({
         cells[version] = current;
         return cells;
       });
-    return { statement: { text: statement, values: [arrayText(keys)], fixed: true }, merge };
+    const values = [arrayText(keys), ...ofCaller];
+    return { statement: { text: statement, values, fixed: ofCaller.length === 0 }, merge };
   };
 }

@@ -1,9 +1,9 @@
 // Reads records by their keys: one, those of several requests at once, or for an import those of a list.
 import { cast } from '../../db/types/column-types.ts';
-import { compile, join, LARGE, MAX_KEYS, raw, sql, valueList, type Fragment } from '../../db/fragment.ts';
+import { join, LARGE, MAX_KEYS, Parameters, raw, sql, valueList, type Fragment } from '../../db/fragment.ts';
 import { type RawRow, type Statement, createStatement, number, text as textOf } from '../../db/rows.ts';
 import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
-import { ROOT, type Projection } from '../plan.ts';
+import { ROOT, type Projection, type RowVisibility } from '../plan.ts';
 import { source } from '../source.ts';
 import { isPlainRead } from '../read.ts';
 import { recordJson, rowVersion } from './record-json.ts';
@@ -33,6 +33,7 @@ export function matchedRecordsStatement(
   columns: readonly Column[],
   ids: readonly string[],
   isLocked: boolean,
+  visibility: RowVisibility,
 ): Statement<MatchedRecord[]> {
   const { primaryKey, isLockable } = model;
   const sizes = columns
@@ -41,7 +42,7 @@ export function matchedRecordsStatement(
   const bytes = sizes.length > 0 ? join(sizes, ' + ') : raw('0');
   const lock = raw(isLocked && isLockable ? ` for no key update of ${ROOT}` : '');
   return createStatement(
-    sql`select k.position::text, (${output(ROOT, primaryKey)})::text, (${bytes})::text from ${wantedKeys(ids)} join ${source(model, ROOT)} on ${hasKey(model)} order by ${reference(ROOT, primaryKey)}${lock}`,
+    sql`select k.position::text, (${output(ROOT, primaryKey)})::text, (${bytes})::text from ${wantedKeys(ids)} join ${source(model, ROOT, visibility)} on ${hasKey(model)} order by ${reference(ROOT, primaryKey)}${lock}`,
     (rows) =>
       rows.map(([position, id, size]) => ({
         index: number(position) - 1,
@@ -68,8 +69,9 @@ export function recordsInOrderStatement(
   model: Model,
   columns: readonly Column[],
   ids: readonly string[],
+  visibility: RowVisibility,
 ): Statement<IndexedRecord[]> {
-  const rows = sql`select k.position as ${POSITION}, ${raw(ROOT)}.* from ${wantedKeys(ids)} join ${source(model, ROOT)} on ${hasKey(model)} order by k.position`;
+  const rows = sql`select k.position as ${POSITION}, ${raw(ROOT)}.* from ${wantedKeys(ids)} join ${source(model, ROOT, visibility)} on ${hasKey(model)} order by k.position`;
   return createStatement(
     sql`select ${POSITION}::text, ${recordJson(ROOT, columns)} from (${rows}) ${raw(ROOT)}`,
     indexedRecords,
@@ -107,11 +109,20 @@ const readFound = ([row]: readonly RawRow[]): FoundRecord | undefined =>
 const MAX_SHARED = LARGE / 2;
 const SHARE = MAX_SHARED / MAX_KEYS;
 
-export function recordStatement(model: Model, projection: Projection): MakeRecordStatement {
-  const { value: shown, joins, size } = projection;
-  const isPlain = isPlainRead({ model, joins: [] }, projection);
+export function recordStatement(
+  model: Model,
+  projection: Projection,
+  visibility: RowVisibility,
+): MakeRecordStatement {
+  const { value: shown, size } = projection;
+  const isPlain = isPlainRead({ model, joins: [], visibility }, projection);
   const key = reference(ROOT, model.primaryKey);
-  const rows = source(model, ROOT);
+  const parameters = new Parameters();
+  const id = cast(parameters.add(null), model.primaryKey);
+  const rows = parameters.take(source(model, ROOT, visibility));
+  const joins = parameters.take(projection.joins);
+  /** The values of the caller in the rules about rows. */
+  const [, ...ofCaller] = parameters.values;
   const version = rowVersion(ROOT, model);
   /** @param bytes of the record, or of all that are not larger: a large record must not take the place of others */
   const smallColumns = (bytes: Fragment | undefined, max = MAX_SHARED): Fragment => {
@@ -119,19 +130,23 @@ export function recordStatement(model: Model, projection: Projection): MakeRecor
       bytes ? sql`case when ${bytes} <= ${raw(String(max))} then ${one} end` : one;
     return sql`${ifSmall(shown)} as json, ${model.version === 'xmin' ? version : ifSmall(version)} as version`;
   };
-  const id = cast(raw('$1::text'), model.primaryKey);
   const oneOf = (columns: Fragment): string =>
-    compile(sql`select ${columns} from ${rows}${joins} where ${key} = ${id}`).text;
+    parameters.compile(sql`select ${columns} from ${rows}${joins} where ${key} = ${id}`);
   const wholeSql = oneOf(sql`${shown} as json, ${version} as version`);
   const smallSql = oneOf(smallColumns(size));
   const small = size && (() => smallSql);
+  // Each caller has other values, so their reads cannot go together, and the text is that of one request.
+  if (ofCaller.length > 0)
+    return (id) => ({ text: wholeSql, small, values: [id, ...ofCaller], isPlain, decode: readFound });
   const wanted = raw('unnest($1::text[]) with ordinality wanted (id, position)');
   const on = sql`${key} = ${cast(raw('wanted.id'), model.primaryKey)}`;
   const isSmall = sql`octet_length(json) <= ${raw(String(LARGE))}`;
   const manyOf = (columns: Fragment): string => {
     // `offset 0` keeps PostgreSQL from computing the JSON twice.
     const found = sql`(select wanted.position, ${columns} from ${wanted} join ${rows} on ${on}${joins} offset 0) found`;
-    return compile(sql`select position, case when ${isSmall} then json end, version from ${found}`).text;
+    return parameters.compile(
+      sql`select position, case when ${isSmall} then json end, version from ${found}`,
+    );
   };
   // Of integers, because PostgreSQL adds up `bigint` as slowly as decimals.
   const bytes = size && sql`least(${size}, ${raw(String(LARGE))})::integer`;

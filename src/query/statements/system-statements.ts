@@ -3,6 +3,7 @@ import { EMPTY, identifier, raw, sql, value, type Fragment } from '../../db/frag
 import { createStatement, isTrue, oneCell, text, type RawRow, type Statement } from '../../db/rows.ts';
 import { reference, requiredColumn, type Model } from '../../db/schema/model.ts';
 import { allRows, writtenTable } from '../source.ts';
+import { mayEnterSql, rolesAndValues, type UserFacts } from './user-statements.ts';
 
 const nothing = (): void => undefined;
 
@@ -78,10 +79,11 @@ export interface NewSession {
  * @param sessions the table of sessions
  * @param users the user model, whose `username`, `password`, `active` and `admin` are there
  */
-export function sessionStatements(sessions: Model, users: Model) {
+export function sessionStatements(sessions: Model, users: Model, facts: UserFacts) {
   const column = (name: string): Fragment => reference('u', requiredColumn(users, name));
   const sessionTable = writtenTable(sessions);
   const userKey = reference('u', users.primaryKey);
+  const further = rolesAndValues(users, facts, 'u');
   const passwordMark = sql`encode(sha256(convert_to(${column('password')}, 'UTF8')), 'hex')`;
   const isFresh = sql`s.created > ${NOW} - ${raw(MAX_AGE)} and s.seen > ${NOW} - ${raw(IDLE_TIMEOUT)}`;
   const isSeenLongAgo = sql`s.seen < ${NOW} - ${raw(SEEN_PRECISION)}`;
@@ -89,7 +91,7 @@ export function sessionStatements(sessions: Model, users: Model) {
   const hasTombstone = sql`exists (select from ${sessionTable} e where e.token_hash = ${raw(TOMBSTONE_PREFIX)} || s.token_hash)`;
   /** A tombstone whose session is deleted. Other tombstones are still needed to end a session whose row was locked. */
   const isOrphan = sql`${isTombstone} and not exists (select from ${sessionTable} e where e.token_hash = substr(s.token_hash, length(${raw(TOMBSTONE_PREFIX)}::text) + 1))`;
-  const isValid = sql`${isFresh} and ${column('active')} and ${column('admin')} and s.password_mark = ${passwordMark} and not ${hasTombstone}`;
+  const isValid = sql`${isFresh} and ${column('active')} and ${mayEnterSql(users, facts, 'u')} and s.password_mark = ${passwordMark} and not ${hasTombstone}`;
   const ofUser = isOfUser(userKey, users.primaryKey.castType);
   const sessionsWithUsers = sql`${sessionTable} s join ${allRows(users, 'u')} on ${ofUser}`;
   const isOne = (hash: string): Fragment => sql`s.token_hash = ${value(hash)}`;
@@ -160,8 +162,15 @@ export function sessionStatements(sessions: Model, users: Model) {
     /** The user of a valid session, and whether its last use must be recorded. */
     find: (hash: string) =>
       read(
-        sql`select ${userKey}::text, ${column('username')}, ${isSeenLongAgo} from ${sessionsWithUsers} where ${isOne(hash)} and ${isValid}`,
-        ([row]) => row && { id: text(row[0]) ?? '', name: text(row[1]) ?? '', isSeenLongAgo: isTrue(row[2]) },
+        sql`select ${userKey}::text, ${column('username')}, ${isSeenLongAgo}, coalesce(${column('admin')}, false)${further.cell} from ${sessionsWithUsers} where ${isOne(hash)} and ${isValid}`,
+        ([row]) =>
+          row && {
+            id: text(row[0]) ?? '',
+            name: text(row[1]) ?? '',
+            isSeenLongAgo: isTrue(row[2]),
+            admin: isTrue(row[3]),
+            ...further.read(row[4]),
+          },
       ),
     isStored: (hash: string): Statement<boolean> =>
       read(sql`select from ${sessionTable} s where ${isOne(hash)}`, (rows) => rows.length > 0),

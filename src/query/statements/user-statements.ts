@@ -1,6 +1,17 @@
 // Statements on the rows of the user model, apart from the writes that any model has.
 import { createHash } from 'node:crypto';
-import { compile, EMPTY, identifier, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
+import {
+  arrayText,
+  compile,
+  EMPTY,
+  identifier,
+  join,
+  literal,
+  raw,
+  sql,
+  value,
+  type Fragment,
+} from '../../db/fragment.ts';
 import {
   createStatement,
   isTrue,
@@ -10,12 +21,39 @@ import {
   type RawRow,
   type Statement,
 } from '../../db/rows.ts';
-import { reference, requiredColumn, typed, type Column, type Model } from '../../db/schema/model.ts';
+import {
+  findColumn,
+  output,
+  reference,
+  requiredColumn,
+  typed,
+  type Column,
+  type Model,
+} from '../../db/schema/model.ts';
 import { cast } from '../../db/types/column-types.ts';
 import { ROOT } from '../plan.ts';
 import { allRows, writtenTable } from '../source.ts';
 
-export interface User {
+/** What the rules of a registry need to know of its users, besides their names and passwords. */
+export interface UserFacts {
+  /** The names of the roles. Others have no effect. */
+  readonly roles: ReadonlySet<string>;
+  /** Those whose users may enter the admin area. */
+  readonly admitted: readonly string[];
+  /** The columns of the user model that rules about rows name. */
+  readonly columns: readonly string[];
+}
+
+interface RolesAndValues {
+  /** In alphabetical order. */
+  readonly roles: readonly string[];
+  /** The columns that rules about rows name. */
+  readonly values?: ReadonlyMap<string, string | null>;
+  /** Both as they are stored. */
+  readonly facts?: string;
+}
+
+export interface User extends RolesAndValues {
   readonly id: string;
   readonly name: string;
   /** The stored PHC string. */
@@ -24,27 +62,68 @@ export interface User {
   readonly admin: boolean;
 }
 
-const readUsers = (rows: readonly RawRow[]): User[] =>
-  rows.map(([id, name, password, active, admin]) => ({
-    id: text(id) ?? '',
-    name: text(name) ?? '',
-    password: text(password) ?? '',
-    active: isTrue(active),
-    admin: isTrue(admin),
-  }));
+/** Reads the roles of a user of this alias, and the columns that rules about rows name. */
+export function rolesAndValues(model: Model, { roles, columns }: UserFacts, alias: string) {
+  const role = roles.size > 0 ? findColumn(model, 'role') : undefined;
+  const named = columns.flatMap((name) => findColumn(model, name) ?? []);
+  const stored = [
+    role ? sql`to_json(${reference(alias, role)})` : raw('null'),
+    ...named.map((column) => sql`${output(alias, column)}::text`),
+  ];
+  const json = sql`json_build_array(${join(stored, ', ')})::text`;
+  return {
+    /** A further cell of the row; empty if the registry asks for nothing. */
+    cell: role !== undefined || named.length > 0 ? sql`, ${json}` : EMPTY,
+    /** A condition: they are still the same. */
+    isSame: (facts: string | undefined): Fragment[] =>
+      facts === undefined ? [] : [sql`${json} = ${value(facts)}`],
+    read(cell: RawRow[number] | undefined): RolesAndValues {
+      const facts = text(cell) ?? undefined;
+      if (facts === undefined) return { roles: [] };
+      const [names, ...values] = JSON.parse(facts) as [unknown, ...(string | null)[]];
+      const isKnown = (name: unknown): name is string => typeof name === 'string' && roles.has(name);
+      return {
+        roles: [...new Set([names].flat().filter(isKnown))].sort(),
+        values: new Map(columns.map((name, index) => [name, values[index] ?? null])),
+        facts,
+      };
+    },
+  };
+}
+
+/** Whether a user of this alias may enter the admin area. NULL counts as false. */
+export function mayEnterSql(model: Model, { admitted }: UserFacts, alias: string): Fragment {
+  const admin = reference(alias, requiredColumn(model, 'admin'));
+  const role = admitted.length > 0 ? findColumn(model, 'role') : undefined;
+  if (!role) return admin;
+  const stored = reference(alias, role);
+  const names = sql`${literal(arrayText(admitted))}::text[]`;
+  const has = role.type.element ? sql`${stored}::text[] && ${names}` : sql`${stored}::text = any(${names})`;
+  return sql`(${admin} or coalesce(${has}, false))`;
+}
 
 /** The digest of a stored hash. A session stores it, so that a password change ends the session. */
 const hashDigest = (hash: string): string => createHash('sha256').update(hash).digest('hex');
 
-export function userStatements(model: Model, sessions: Model | undefined) {
+export function userStatements(model: Model, sessions: Model | undefined, facts: UserFacts) {
   const username = requiredColumn(model, 'username');
   const password = requiredColumn(model, 'password');
   const active = requiredColumn(model, 'active');
   const admin = requiredColumn(model, 'admin');
   const name = reference(ROOT, username);
   const flagOf = (column: Column): Fragment => sql`coalesce(${reference(ROOT, column)}, false)`;
+  const further = rolesAndValues(model, facts, ROOT);
   // NULL in `active` or `admin` counts as false.
-  const userColumns = sql`${reference(ROOT, model.primaryKey)}::text, ${name}, ${reference(ROOT, password)}, ${flagOf(active)}, ${flagOf(admin)}`;
+  const userColumns = sql`${reference(ROOT, model.primaryKey)}::text, ${name}, ${reference(ROOT, password)}, ${flagOf(active)}, ${flagOf(admin)}${further.cell}`;
+  const readUsers = (found: readonly RawRow[]): User[] =>
+    found.map(([id, name, password, active, admin, cell]) => ({
+      id: text(id) ?? '',
+      name: text(name) ?? '',
+      password: text(password) ?? '',
+      active: isTrue(active),
+      admin: isTrue(admin),
+      ...further.read(cell),
+    }));
   const rows = allRows(model, ROOT);
   const selectUsers = sql`select ${userColumns} from ${rows}`;
 
@@ -74,13 +153,13 @@ export function userStatements(model: Model, sessions: Model | undefined) {
       const hasFlag = (column: Column, flag: boolean): Fragment =>
         sql`${flagOf(column)} = ${raw(String(flag))}`;
       const flags = [hasFlag(active, user.active), hasFlag(admin, user.admin)];
-      const conditions = [isNamed(user.name), key, stored, ...flags];
+      const conditions = [isNamed(user.name), key, stored, ...flags, ...further.isSame(user.facts)];
       return sql`exists (select from ${rows} where ${join(conditions, ' and ')})`;
     },
 
     /** Whether any user may open the admin area. */
     hasAdmin(): Statement<boolean> {
-      const isAdmin = sql`${flagOf(active)} and ${flagOf(admin)}`;
+      const isAdmin = sql`${flagOf(active)} and ${mayEnterSql(model, facts, ROOT)}`;
       const query = sql`select exists (select from ${rows} where ${isAdmin})`;
       return { ...createStatement(query, oneCell(isTrue)), fixed: true };
     },

@@ -1,10 +1,18 @@
 // The history with only what the admin area shows now, as a relation that reads use instead of the table.
 import { EMPTY, identifier, join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
-import type { Column, Model } from '../../db/schema/model.ts';
-import { allRows } from '../source.ts';
+import { output, type Column, type Model } from '../../db/schema/model.ts';
+import type { RowVisibility } from '../plan.ts';
+import { allRows, source } from '../source.ts';
 
 /** What the history shows of one model's changes, by JSON key: the value, or only that a password changed. */
 type ShownKeys = Readonly<Record<string, 'value' | 'password'>>;
+
+/** What the history shows of one model. */
+export interface ShownModel {
+  readonly keys: ShownKeys;
+  /** Of which records, if not of all: those that exist for the access. */
+  readonly existing?: { readonly model: Model; readonly visibility: RowVisibility };
+}
 
 /** The alias of the history's table. */
 const ROW = 'h';
@@ -82,9 +90,14 @@ function maskedObject(field: Fragment, passwordPlaceholder: Fragment, shownValue
  * The history that the present registry shows, as a relation that reads use instead of the table. Filters, orderings, searches
  * and exports cannot reach anything else.
  * @param shown the visible keys by model; for other models the record's key is hidden too
- * @param only restricts the relation to one of these models, so that an index finds the changes of a record
+ * @param only restricts the relation to these models: to one, so that an index finds the changes of a record
  */
-function maskedHistory(history: Model, shown: Readonly<Record<string, ShownKeys>>, only?: string): Fragment {
+function maskedHistory(
+  history: Model,
+  shown: ReadonlyMap<string, ShownModel>,
+  only: readonly string[] | 'all',
+): Fragment {
+  const keys = Object.fromEntries([...shown].map(([name, one]) => [name, one.keys]));
   const fieldOf = (field: string): Fragment => sql`${raw(ROW)}.${identifier(field)}`;
   const columns = [history.primaryKey, ...history.columns].flatMap(({ name, field }) => {
     const bare = fieldOf(field);
@@ -98,13 +111,23 @@ function maskedHistory(history: Model, shown: Readonly<Record<string, ShownKeys>
       // PostgreSQL computes only the columns that a statement uses.
       return [sql`${whole} as ${identifier(field)}`, sql`${cut} as ${cutField}`];
     }
-    if (name === 'record' && only === undefined)
+    if (name === 'record' && only === 'all')
       return sql`case when ${KEYS} is null then '' else ${bare} end as ${identifier(field)}`;
     return bare;
   });
-  const where = only === undefined ? EMPTY : sql` where ${raw(ROW)}.model = ${literal(only)}`;
+  const ofModel = (name: string): Fragment => sql`${raw(`${ROW}.model`)} = ${literal(name)}`;
+  const conditions = [
+    ...(only === 'all' ? [] : [only.length === 0 ? raw('false') : sql`(${join(only.map(ofModel), ' or ')})`]),
+    ...[...shown].flatMap(([name, { existing }]) => {
+      if (!existing) return [];
+      const { model, visibility } = existing;
+      const isRecord = sql`${output('r', model.primaryKey)}::text = ${raw(`${ROW}.record`)}`;
+      return [sql`(${ofModel(name)} and exists (select from ${source(model, 'r', visibility)} where ${isRecord})) is not distinct from ${ofModel(name)}`]; // prettier-ignore
+    }),
+  ];
+  const where = conditions.length === 0 ? EMPTY : sql` where ${join(conditions, ' and ')}`;
   // Reading one record also selects the version of its row.
-  return sql`(select ${join(columns, ', ')}, ${raw(`${ROW}.xmin`)} from ${allRows(history, ROW)} cross join (select ${literal(JSON.stringify(shown))}::jsonb as shown) v${where})`;
+  return sql`(select ${join(columns, ', ')}, ${raw(`${ROW}.xmin`)} from ${allRows(history, ROW)} cross join (select ${literal(JSON.stringify(keys))}::jsonb as shown) v${where})`;
 }
 
 /** The parts of an admin resource that decide what its history shows. */
@@ -113,14 +136,22 @@ interface ShownResource {
   readonly model: Model;
   readonly output: readonly Column[];
   readonly passwords: readonly Column[];
+  readonly visibility: RowVisibility;
+  readonly allows: ReadonlySet<string>;
 }
 
-/** The JSON keys that the history shows of a resource: those of the columns that the admin area shows now. */
-function shownKeys({ output, passwords }: ShownResource): ShownKeys {
-  return Object.fromEntries([
-    ...output.map(({ key }) => [key, 'value'] as const),
-    ...passwords.map(({ key }) => [key, 'password'] as const),
-  ]);
+/** What the history shows of a resource: the columns that the admin area shows now, of the records that exist for the access. */
+function shownOf({ model, output, passwords, visibility }: ShownResource): ShownModel {
+  const rows = visibility.rows(model);
+  // Whether such a value may be seen depends on the record, which may have changed since.
+  const columns = output.filter((column) => rows?.partial.has(column) !== true);
+  return {
+    keys: Object.fromEntries([
+      ...columns.map(({ key }) => [key, 'value'] as const),
+      ...passwords.map(({ key }) => [key, 'password'] as const),
+    ]),
+    ...(rows && { existing: { model, visibility } }),
+  };
 }
 
 const withRelation = <T extends ShownResource>(history: T, relation: Fragment): T => ({
@@ -131,25 +162,29 @@ const withRelation = <T extends ShownResource>(history: T, relation: Fragment): 
 /**
  * The history with only the values that the admin area shows now. It may have recorded more before.
  * @param history the resource of the history's table
- * @param hidden the models that the admin area does not show. Of their records the history shows only keys that the database
- * generates. Any other key is data, so the history hides it.
+ * @param hidden the models that the admin area does not show. Of their records the history shows admins only keys that the database
+ * generates. Any other key is data, so the history hides it. Undefined if it shows nothing of them
  */
 export function maskHistory<T extends ShownResource>(
   history: T,
   resources: readonly ShownResource[],
-  hidden: readonly Model[],
+  hidden: readonly Model[] | undefined,
 ): T {
-  const withGeneratedKeys = hidden.filter(({ primaryKey: { hasDefault, parts } }) => hasDefault && !parts);
-  const shown = [
-    ...withGeneratedKeys.map(({ name }) => [name, {}] as const),
-    ...resources.map((resource) => [resource.name, shownKeys(resource)] as const),
-  ];
-  return withRelation(history, maskedHistory(history.model, Object.fromEntries(shown)));
+  const withGeneratedKeys = (hidden ?? []).filter(
+    ({ primaryKey: { hasDefault, parts } }) => hasDefault && !parts,
+  );
+  const shown = new Map<string, ShownModel>([
+    ...withGeneratedKeys.map(({ name }) => [name, { keys: {} }] as const),
+    ...resources
+      .filter(({ allows }) => allows.has('history'))
+      .map((resource) => [resource.name, shownOf(resource)] as const),
+  ]);
+  return withRelation(history, maskedHistory(history.model, shown, hidden ? 'all' : [...shown.keys()]));
 }
 
 /** The history of one resource, with only the values that the admin area shows now. */
 export const historyOf = <T extends ShownResource>(history: T, resource: ShownResource): T =>
   withRelation(
     history,
-    maskedHistory(history.model, { [resource.name]: shownKeys(resource) }, resource.name),
+    maskedHistory(history.model, new Map([[resource.name, shownOf(resource)]]), [resource.name]),
   );

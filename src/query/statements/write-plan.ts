@@ -2,7 +2,7 @@
 import type { Fragment } from '../../db/fragment.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
-import type { ListPlan } from '../plan.ts';
+import type { ListPlan, RowVisibility } from '../plan.ts';
 import type { Check, WantedKeys } from './check-statements.ts';
 import type { Recording } from './history-sql.ts';
 import type { ReadBack } from './read-back.ts';
@@ -31,8 +31,7 @@ export interface WriteTarget {
   readonly model: Model;
   /** The columns of the output, with its date format. */
   readonly formatted: readonly Column[];
-  /** The column with the key of the only user who may change or delete a record. */
-  readonly owner: Column | undefined;
+  readonly visibility: RowVisibility;
   /** What the history records; undefined for nothing. */
   readonly recording: Recording | undefined;
   /** The SQL of its writes. */
@@ -62,11 +61,15 @@ export interface RecordRow {
   readonly id: string;
   /** The versions of `If-Match`; undefined without the header, or if any version matches. */
   readonly versions?: readonly string[] | undefined;
+  /** Which records the author may write, about the row of alias ROOT; undefined for all. */
+  readonly allowed?: Fragment | undefined;
 }
 
 interface Write {
   /** Null for a command. */
   readonly author: Author | null;
+  /** What written rows of alias ROOT must be; otherwise the statement ends with an error for which `isForbidden` is true. */
+  readonly required?: Fragment | undefined;
 }
 
 /** Inserts all records, or none. */
@@ -113,8 +116,8 @@ export interface Inserted {
 }
 
 /**
- * Whether an UPDATE or DELETE found the row, and whether `If-Match` matches. A row of another owner is not found, and no row is
- * found if the precondition fails.
+ * Whether an UPDATE or DELETE found the row, and whether `If-Match` matches. A row that the author may not write is not found, and no
+ * row is found if the precondition fails.
  */
 export interface FoundRow {
   readonly isFound: boolean;

@@ -21,12 +21,12 @@ import {
   type RawRow,
   type Statement,
 } from '../../db/rows.ts';
-import { output, reference, servedRow, typed, type Column, type Model } from '../../db/schema/model.ts';
+import { output, reference, servedRow, type Column, type Model } from '../../db/schema/model.ts';
 import { createSqlCache } from '../../db/sql-cache.ts';
 import { cast } from '../../db/types/column-types.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from '../read.ts';
-import { source, writtenTable } from '../source.ts';
+import { source, wholeRows, writtenTable } from '../source.ts';
 import {
   assertWrittenSql,
   assigned,
@@ -37,9 +37,9 @@ import {
   existingSql,
   FOUND,
   matchesDigest,
-  wantedCells,
+  bindKeys,
+  type BoundKeys,
   type BoundCheck,
-  type WantedKeys,
 } from './check-statements.ts';
 import {
   authorSql,
@@ -72,8 +72,11 @@ import type {
 } from './write-plan.ts';
 
 /** @param target without what is derived from it */
-export function createWriteTarget(target: Omit<WriteTarget, 'sql' | 'readBack'>): WriteTarget {
-  return { ...target, sql: createSqlCache(), readBack: readBackOf(target) };
+export function createWriteTarget(
+  target: Omit<WriteTarget, 'sql' | 'readBack'>,
+  cache = createSqlCache(),
+): WriteTarget {
+  return { ...target, sql: cache, readBack: readBackOf(target) };
 }
 
 const VERSION = raw('f."vitrine version"');
@@ -89,6 +92,14 @@ const newValueAlias = (index: number): Fragment => raw(`"vitrine new ${index}"`)
 /** The version of a row that this statement writes. RETURNING cannot read `xmin` of a partitioned table. */
 const newVersion = ({ model }: WriteTarget): Fragment =>
   model.version === 'xmin' ? raw('pg_current_xact_id()::xid::text') : rowVersion(ROOT, model);
+
+/** The JSON of a row as its author may read it. */
+function shownRecord({ model, formatted, visibility }: WriteTarget, alias: string): Fragment {
+  const columns = visibility.rows(model)?.columns;
+  if (!columns) return recordJson(alias, formatted);
+  const row = sql`(select ${raw(alias)}.*) ${raw(ROOT)}`;
+  return sql`(select ${recordJson(ROOT, formatted)} from (select ${columns} from ${row}) ${raw(ROOT)})`;
+}
 
 const isKey = ({ primaryKey }: Model, id: Fragment): Fragment =>
   sql`${reference(ROOT, primaryKey)} = ${cast(id, primaryKey)}`;
@@ -109,9 +120,11 @@ type BoundRows =
   | {
       readonly id: Fragment;
       readonly versions: Fragment | undefined;
-      /** The caller's key, if the record must be the caller's. */
-      readonly owner: Fragment | undefined;
+      /** The condition of the records that the author may write. */
+      readonly allowed: Fragment | undefined;
       readonly precondition: Fragment | undefined;
+      /** The records that the author may read. */
+      readonly source: Fragment;
     }
   | { readonly from: Fragment };
 
@@ -122,6 +135,10 @@ interface BoundWrite {
   readonly checks: readonly BoundCheck[];
   /** See `authorSql`; empty if nothing is recorded. */
   readonly author: Fragment;
+  readonly required: Fragment | undefined;
+  /** The record after and before the write, see `shownRecord`. */
+  readonly record: Fragment;
+  readonly present: Fragment;
 }
 
 /** New rows with the types of their columns. A CTE hides tables of its name. */
@@ -148,12 +165,15 @@ interface BoundInsert extends Pick<NewRows, 'columns' | 'groups'> {
   readonly cells: readonly Fragment[];
   /** The number of records. */
   readonly size: number;
-  /** The keys that must exist, and their values. */
-  readonly wanted: readonly { readonly keys: WantedKeys; readonly cells: readonly Fragment[] }[];
+  /** The keys that must exist. */
+  readonly wanted: readonly BoundKeys[];
   readonly precondition: Fragment | undefined;
   /** The number of records that must be inserted. */
   readonly expected: Fragment;
   readonly author: Fragment;
+  readonly required: Fragment | undefined;
+  /** See `shownRecord`. */
+  readonly shown: Fragment;
 }
 
 /** The index of the group of each record. */
@@ -166,15 +186,17 @@ function groupsOfRecords(groups: readonly RowGroup[]): string[] {
 
 /** The columns of an inserted row that the statement uses, and what it records in the history. */
 function insertedSql(
-  { model, formatted, recording }: WriteTarget,
-  author: Fragment,
+  { model, formatted, recording, visibility }: WriteTarget,
+  { author, required, shown: shownJson }: BoundInsert,
   isWhole: boolean,
   version: Fragment,
 ): { readonly record: Fragment; readonly intoHistory: Fragment } {
+  const isMasked = visibility.rows(model)?.columns !== undefined;
   // The history reuses the output's JSON if both have the same columns.
-  const isReused = recording !== undefined && recordsSameColumns(formatted, recording);
-  const json = isWhole || isReused ? recordJson(ROOT, formatted) : raw("''::text");
-  const shown = sql`${json} as record, ${version} as version, ${output(ROOT, model.primaryKey)}::text as key`;
+  const isReused = recording !== undefined && !isMasked && recordsSameColumns(formatted, recording);
+  const json = isWhole || isReused ? shownJson : raw("''::text");
+  const allowed = required ? sql`, coalesce(${required}, false) as allowed` : EMPTY;
+  const shown = sql`${json} as record, ${version} as version, ${output(ROOT, model.primaryKey)}::text as key${allowed}`;
   if (!recording) return { record: shown, intoHistory: EMPTY };
   const none = raw('null');
   const after = isReused ? none : wholeRow(ROOT, recording);
@@ -191,13 +213,13 @@ function insertedSql(
  * undoes what the trigger has written.
  */
 function insertSql(target: WriteTarget, insert: BoundInsert, isWhole: boolean): Fragment {
-  const { columns, groups, cells, size, wanted, precondition, expected, author } = insert;
+  const { columns, groups, cells, size, wanted, precondition, expected, required } = insert;
   const { model } = target;
   const isSingle = size === 1;
   const isOneGroup = groups.length === 1;
   const version = isWhole ? newVersion(target) : raw('null');
   const shownVersion = isOneGroup ? version : raw(`${ROOT}."vitrine version"`);
-  const { record, intoHistory } = insertedSql(target, author, isWhole, shownVersion);
+  const { record, intoHistory } = insertedSql(target, insert, isWhole, shownVersion);
   // The records of several groups are formatted together, which keeps the statement short.
   const returning = isOneGroup ? record : sql`${servedRow(ROOT, model)}, ${version} as "vitrine version"`;
   // The values of all rows are read before any is inserted: defaults and triggers may change how PostgreSQL reads them.
@@ -216,9 +238,7 @@ function insertSql(target: WriteTarget, insert: BoundInsert, isWhole: boolean): 
     ...(isOneGroup ? [] : [sql`(select count(*) from ${NEW_ROWS}) > 0`]),
   ];
   const ok = sql`${join(conditions, ' and ')} as ok`;
-  const results = wanted.map(
-    (one, index) => sql`${existingSql(one.keys, one.cells)} as ${resultAlias(index)}`,
-  );
+  const results = wanted.map((one, index) => sql`${existingSql(one)} as ${resultAlias(index)}`);
   const found = sql`(select ${join(results, ', ')}) found`;
   // A single row is read with the checks: a join would be slower.
   const checked = isSingle
@@ -241,14 +261,18 @@ function insertSql(target: WriteTarget, insert: BoundInsert, isWhole: boolean): 
     ? EMPTY
     : sql`, inserted as (select ${record} from (${join(all, ' union all ')}) ${raw(ROOT)})`;
   const count = raw(isSingle ? 'num_nonnulls(i.record)' : '(select count(*) from inserted)');
-  const isComplete = assertWrittenSql(sql`c.ok is not true or ${count} = ${expected}::int8`);
+  const isComplete = assertWrittenSql(
+    sql`c.ok is not true or ${count} = ${expected}::int8`,
+    required &&
+      raw(isSingle ? 'i.allowed is not false' : '(select bool_and(allowed) from inserted) is not false'),
+  );
   const shown = isWhole ? raw('i.record') : raw('left(i.record, 0)');
   const answers = wanted.map((_, index) => sql`, c.${resultAlias(index)}`);
   return sql`with ${checked}${join(inserts, '')}${union}${intoHistory} select ${shown}, i.version, i.key, ${isComplete}${join(answers, '')} from checked c left join inserted i on true`;
 }
 
 function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserted> {
-  const { rows, references, author, returning } = plan;
+  const { rows, references, author, returning, required } = plan;
   const { columns, groups } = rows;
   const { readBack } = target;
   const parameters = new Parameters();
@@ -263,14 +287,13 @@ function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserte
     groups,
     cells: cells.map((cell) => parameters.take(cell)),
     size,
-    wanted: references.map((keys) => ({
-      keys,
-      cells: wantedCells(keys).map((cell) => parameters.take(cell)),
-    })),
+    wanted: references.map((keys) => bindKeys(keys, parameters, target.visibility)),
     precondition: author?.precondition && parameters.take(author.precondition),
     // No count is -1, so what returns nothing ends with the error.
     expected: parameters.add(returning === 'nothing' ? '-1' : String(size)),
     author: target.recording ? parameters.take(authorSql(author)) : EMPTY,
+    required: required && parameters.take(required),
+    shown: isWhole ? parameters.take(shownRecord(target, ROOT)) : recordJson(ROOT, target.formatted),
   };
   const build = (): string => parameters.compile(insertSql(target, insert, isWhole));
   // Different sets of fields are too many texts to keep.
@@ -283,14 +306,20 @@ function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserte
   };
 }
 
+/** What SQL depends on because of the rules about rows: their parameters, and which alternatives are left out. */
+const rulesKey = (part: Fragment | undefined): string =>
+  part && boundText(part).includes('$') ? ` ${boundText(part)}` : '';
+
 /** What the SQL depends on. JSON keys have no spaces or punctuation, which separate the parts. */
 function insertSqlKey(
   { references, returning }: InsertPlan,
-  { columns, size, precondition }: BoundInsert,
+  { columns, size, precondition, wanted, required, shown }: BoundInsert,
 ): string {
   const written = columns.map(({ key }) => key);
-  const wanted = references.map(({ foreignKey, keys }) => `${foreignKey.key}:${keys.length === 1}`);
-  return `insert ${returning === 'records'} ${size === 1} ${written.join()} ${wanted.join()} ${precondition && boundText(precondition)}`;
+  const keys = references.map(
+    (one, index) => `${one.foreignKey.key}:${one.keys.length === 1}${rulesKey(wanted[index]?.referred)}`,
+  );
+  return `insert ${returning === 'records'} ${size === 1} ${written.join()} ${keys.join()} ${precondition && boundText(precondition)}${rulesKey(required)}${rulesKey(shown)}`;
 }
 
 /**
@@ -298,20 +327,15 @@ function insertSqlKey(
  * Conditions and lock share one select, so PostgreSQL checks the conditions again if another transaction has changed the row.
  * @param lock the weakest sufficient one: `no key update` does not block inserts of records that refer to the row
  */
-function foundSql(
-  { model, owner }: WriteTarget,
-  rows: BoundRows,
-  lock: 'update' | 'no key update',
-): Fragment {
+function foundSql({ model }: WriteTarget, rows: BoundRows, lock: 'update' | 'no key update'): Fragment {
   const locked = model.isLockable ? raw(` for ${lock} of ${ROOT}`) : EMPTY;
   const row = servedRow(ROOT, model);
   if ('from' in rows) return sql`"vitrine found" as materialized (select ${row}${rows.from}${locked})`;
-  const { id, versions, precondition, owner: caller } = rows;
+  const { id, versions, precondition, allowed } = rows;
   const version = rowVersion(ROOT, model);
   const matches = versions ? sql`${version} = any(${versions})` : raw('true');
-  const isOwner = owner && caller && sql`${reference(ROOT, owner)} = ${cast(caller, owner)}`;
-  const conditions = [isKey(model, id), precondition, isOwner].filter((one) => one !== undefined);
-  return sql`"vitrine found" as materialized (select ${row}, ${version} as "vitrine version", ${matches} as "vitrine matches" from ${source(model, ROOT)} where ${join(conditions, ' and ')}${locked})`;
+  const conditions = [isKey(model, id), precondition, allowed].filter((one) => one !== undefined);
+  return sql`"vitrine found" as materialized (select ${row}, ${version} as "vitrine version", ${matches} as "vitrine matches" from ${rows.source} where ${join(conditions, ' and ')}${locked})`;
 }
 
 /**
@@ -368,8 +392,9 @@ const UPDATED_CELLS: WrittenCells = { json: 3, version: 4 };
  * Finds and locks the rows, makes the checks, and updates the rows in which a column differs: a single row only if the checks hold.
  * If a trigger cancels the update of a single row, the statement ends with an error as an INSERT does.
  */
-function updateSql(target: WriteTarget, { rows, changes, checks, author }: BoundWrite): Fragment {
-  const { model, formatted, recording } = target;
+function updateSql(target: WriteTarget, bound: BoundWrite): Fragment {
+  const { rows, changes, checks, author, required, record, present } = bound;
+  const { model, recording } = target;
   const found = foundSql(target, rows, 'no key update');
   const given = changes.map(({ column }, index) =>
     'from' in rows ? assigned(sql`given.${newValueAlias(index)}`, column) : sql`f.${newValueAlias(index)}`,
@@ -393,19 +418,26 @@ function updateSql(target: WriteTarget, { rows, changes, checks, author }: Bound
 
   if ('from' in rows) {
     const attempted = sql`from ${FOUND_ROWS} where ${differs}`;
+    const written = required ? sql`coalesce(${required}, false) as allowed` : raw('true');
+    const areAllowed = required
+      ? sql`, ${assertWrittenSql(raw('true'), raw('(select bool_and(allowed) from changed) is not false'))}`
+      : EMPTY;
     const results = checks.map((check) => sql`not exists (select ${attempted} and not ${checkSql(check)})`);
-    return sql`with ${found}, ${givenOnce(changes)}, ${changed(FOUND_ROWS, differs, raw('true'))} select ${countsSql(attempted, 'changed')}, array[${join(results, ', ')}]::bool[]`;
+    return sql`with ${found}, ${givenOnce(changes)}, ${changed(FOUND_ROWS, differs, written)} select ${countsSql(attempted, 'changed')}, array[${join(results, ', ')}]::bool[]${areAllowed}`;
   }
   const newValues = changes.map((change, index) => sql`, ${newValueOf(change)} as ${newValueAlias(index)}`);
   const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(newValues, '')} from (select) one left join "vitrine found" f on true)`;
-  const present = recordJson(FOUND, formatted);
   if (changes.length === 0)
     return sql`with ${found}, ${decided} select ${FOUND_COLUMNS}, ${RESULTS}, ${present}, ${VERSION} from decided f`;
   const touches = sql`${MATCHES} and true = all (${RESULTS}) and ${differs}`;
-  const returning = sql`${recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version`;
+  const allowed = required ? sql`, coalesce(${required}, false) as allowed` : EMPTY;
+  const returning = sql`${record} as record, ${newVersion(target)} as version${allowed}`;
   const row = changed(raw('decided f'), sql`${touches}${isOnlyRow(model, rows.id)}`, returning);
   // Without a row to change, there is nothing to do.
-  const isWritten = assertWrittenSql(sql`(${touches}) is not true or c.version is not null`);
+  const isWritten = assertWrittenSql(
+    sql`(${touches}) is not true or c.version is not null`,
+    required && raw('c.allowed is not false'),
+  );
   return sql`with ${found}, ${decided}, ${row} select ${FOUND_COLUMNS}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${isWritten} from decided f left join changed c on true`;
 }
 
@@ -432,9 +464,14 @@ function deleteSql(target: WriteTarget, { rows, author }: BoundWrite): Fragment 
 }
 
 /** What the SQL of the write of one record depends on. JSON keys have no spaces or punctuation, which separate the parts. */
-function recordSqlKey(plan: UpdatePlan | DeletePlan, rows: Exclude<BoundRows, { from: Fragment }>): string {
-  const { versions, owner, precondition } = rows;
-  const conditions = `${versions !== undefined} ${owner !== undefined} ${precondition && boundText(precondition)}`;
+function recordSqlKey(
+  plan: UpdatePlan | DeletePlan,
+  rows: Exclude<BoundRows, { from: Fragment }>,
+  { checks, required, record, present }: BoundWrite,
+): string {
+  const { versions, allowed, precondition, source: read } = rows;
+  const rules = [allowed, read, required, record, present, ...checks.map(({ referred }) => referred)];
+  const conditions = `${versions !== undefined} ${precondition && boundText(precondition)}${rules.map(rulesKey).join('')}`;
   if (plan.kind === 'delete') return `delete ${conditions}`;
   const written = plan.changes.map(({ column: { key }, value: given, hash }) =>
     hash === undefined || given === null ? key : `${key}?`,
@@ -443,18 +480,19 @@ function recordSqlKey(plan: UpdatePlan | DeletePlan, rows: Exclude<BoundRows, { 
 }
 
 function bindRows(
-  { owner }: WriteTarget,
+  { model, visibility }: WriteTarget,
   rows: RecordRow | ListPlan,
   author: Author | null,
   parameters: Parameters,
 ): BoundRows {
   if ('model' in rows) return { from: parameters.take(fromWhere(rows)) };
-  const { id, versions } = rows;
+  const { id, versions, allowed } = rows;
   return {
     id: parameters.add(id),
     versions: versions && parameters.take(valueList(versions)),
-    owner: owner && author ? parameters.add(author.id) : undefined,
+    allowed: allowed && parameters.take(allowed),
     precondition: author?.precondition && parameters.take(author.precondition),
+    source: parameters.take(wholeRows(model, ROOT, visibility)),
   };
 }
 
@@ -471,14 +509,19 @@ function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Stat
   const rows = bindRows(target, plan.rows, plan.author, parameters);
   // An update without changes records nothing.
   const isRecorded = target.recording !== undefined && !(isUpdate && changes.length === 0);
+  const isChange = isUpdate && changes.length > 0;
+  const { required } = plan;
   const bound: BoundWrite = {
     rows,
     changes: changes.map((change) => bindChange(change, parameters.add)),
-    checks: checks.map((check) => bindCheck(check, parameters.add)),
+    checks: checks.map((check) => bindCheck(check, parameters, target.visibility)),
     author: isRecorded ? parameters.take(authorSql(plan.author)) : EMPTY,
+    required: isChange && required ? parameters.take(required) : undefined,
+    record: isChange && 'id' in rows ? parameters.take(shownRecord(target, ROOT)) : EMPTY,
+    present: isUpdate && 'id' in rows ? parameters.take(shownRecord(target, FOUND)) : EMPTY,
   };
   const build = (): string => parameters.compile((isUpdate ? updateSql : deleteSql)(target, bound));
-  const sent = 'from' in rows ? build() : target.sql(recordSqlKey(plan, rows), build);
+  const sent = 'from' in rows ? build() : target.sql(recordSqlKey(plan, rows, bound), build);
   const { values } = parameters;
   if ('model' in plan.rows) return { text: sent, values, decode: readCounts };
   const { id } = plan.rows;
@@ -506,24 +549,24 @@ export function compileWrite(target: WriteTarget, plan: WritePlan): Statement<un
 
 /** Why a write did not find a record. */
 export interface NotFound {
-  /** Undefined if there is no such record, or if records have no owner. */
-  readonly isOwner: boolean | undefined;
+  /** Undefined if there is no such record, or if the author may write all of them. */
+  readonly isAllowed: boolean | undefined;
   /** Whether the precondition of the author holds. */
   readonly holds: boolean;
 }
 
 /** Asks why a write did not find a record. @returns undefined if there can only be no such record */
 export function notFoundStatement(
-  { model, owner }: WriteTarget,
-  id: string,
-  { id: key, precondition }: Author,
+  { model, visibility }: WriteTarget,
+  { id, allowed }: RecordRow,
+  { precondition }: Author,
 ): Statement<NotFound> | undefined {
-  if (!owner && !precondition) return undefined;
-  const isOwner = owner
-    ? sql`select coalesce(${reference(ROOT, owner)} = ${typed(key, owner)}, false) from ${source(model, ROOT)} where ${isKey(model, value(id))} limit 1`
+  if (!allowed && !precondition) return undefined;
+  const isAllowed = allowed
+    ? sql`select coalesce(${allowed}, false) from ${source(model, ROOT, visibility)} where ${isKey(model, value(id))} limit 1`
     : raw('select null');
-  return createStatement(sql`select (${isOwner}), ${precondition ?? raw('true')}`, ([row]) => ({
-    isOwner: row?.[0] ? isTrue(row[0]) : undefined,
+  return createStatement(sql`select (${isAllowed}), ${precondition ?? raw('true')}`, ([row]) => ({
+    isAllowed: row?.[0] ? isTrue(row[0]) : undefined,
     holds: isTrue(row?.[1]),
   }));
 }

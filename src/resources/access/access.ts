@@ -1,37 +1,113 @@
-// Who asks. The only place that compares access levels.
-import { ACCESS_LEVELS, type AccessLevel } from '../../config.ts';
+// Who asks. The only place that compares access levels and roles.
+import { ACCESS_LEVELS, type AccessLevel, type Level } from '../../config.ts';
+import { Problem } from '../../errors.ts';
+import { messageOf } from '../../messages.ts';
+import type { Author } from '../../query/statements/write-plan.ts';
 
-/** Who asks for a resource: a caller of the API, or an admin in the admin area. */
+/** The caller's own record, for `$me` in the rules of rows: the key, or with a name the value of a column. */
+export type Me = (column?: string) => string | null;
+
+/** Without credentials, no record is the caller's. */
+export const NO_ONE: Me = () => null;
+
+/**
+ * The authenticated user of a request, as the database holds it. It has a precondition when an earlier request authenticated the
+ * caller: a condition that the writing statement checks again (see CallerChanged).
+ */
+export interface Caller extends Author {
+  readonly admin: boolean;
+  /** The roles of the registry that the user has, in alphabetical order. */
+  readonly roles: readonly string[];
+  /** The columns that the rules of rows name. */
+  readonly values?: ReadonlyMap<string, string | null> | undefined;
+}
+
+/** The caller's row has changed since the authentication, so the statement wrote nothing. */
+export class CallerChanged extends Error {}
+
+/** Who asks for a resource: a caller of the API, or one in the admin area. */
 export interface Access {
-  /** What an access sees is resolved once for each key. */
+  /** What an access sees is resolved once for each key. Only `me` differs between accesses of one key. */
   readonly key: string;
   readonly surface: 'api' | 'admin';
   /** The highest level that the caller meets; `default` without credentials. */
   readonly level: AccessLevel;
+  readonly roles: readonly string[];
+  /** Undefined without credentials. */
+  readonly me?: Me | undefined;
 }
 
-const ofApi = (level: AccessLevel): Access => ({ key: level, surface: 'api', level });
+const ofApi = (level: AccessLevel): Access => ({ key: level, surface: 'api', level, roles: [] });
 
 export const ANYONE = ofApi('default');
 export const USER = ofApi('user');
 export const ADMIN = ofApi('admin');
-/** In the admin area every caller is an admin, and the levels and owners of the API do not apply. */
-export const ADMIN_AREA: Access = { key: 'admin area', surface: 'admin', level: 'admin' };
+/** The admin area as admins see it: the levels and owners of the API do not apply. */
+export const ADMIN_AREA: Access = { key: 'admin area', surface: 'admin', level: 'admin', roles: [] };
+
+type User = Omit<Caller, 'name'>;
+
+const meOf =
+  ({ id, values }: User): Me =>
+  (column) =>
+    column === undefined ? id : (values?.get(column) ?? null);
+
+const withRoles = (access: Access, roles: readonly string[], me?: Me): Access => ({
+  ...access,
+  key: roles.length === 0 ? access.key : `${access.key}:${roles.join()}`,
+  roles,
+  me,
+});
 
 /** The access of an API request. @param caller undefined without credentials */
-export function accessOf(caller: { readonly admin: boolean } | undefined): Access {
-  if (caller === undefined) return ANYONE;
-  return caller.admin ? ADMIN : USER;
-}
+export const accessOf = (caller: User | undefined): Access =>
+  caller ? withRoles(caller.admin ? ADMIN : USER, caller.roles, meOf(caller)) : ANYONE;
 
-export const meets = ({ level }: Access, needed: AccessLevel): boolean =>
-  ACCESS_LEVELS.indexOf(needed) <= ACCESS_LEVELS.indexOf(level);
+/** The access of a request to the admin area. Those who are not admins have only what their roles grant. */
+export const areaAccessOf = (caller: User): Access =>
+  caller.admin
+    ? { ...ADMIN_AREA, me: meOf(caller) }
+    : withRoles({ key: 'area', surface: 'admin', level: 'user', roles: [] }, caller.roles, meOf(caller));
+
+/** What the same callers see in the API. */
+export const inApi = ({ level, roles }: Access): Access => withRoles(ofApi(level), roles);
+
+/** The access of the users of a role who are not admins. */
+export const ofRole = (role: string): Access => withRoles(USER, [role]);
+
+/** Whether callers may enter the admin area. @param admitted the roles whose users may, besides admins */
+export const mayEnter = (
+  { admin, roles }: Pick<Caller, 'admin' | 'roles'>,
+  admitted: readonly string[],
+): boolean => admin || roles.some((role) => admitted.includes(role));
+
+export const meets = ({ level, roles }: Access, needed: Level): boolean =>
+  typeof needed === 'string'
+    ? ACCESS_LEVELS.indexOf(needed) <= ACCESS_LEVELS.indexOf(level)
+    : isForAdmins(level) || needed.some((role) => roles.includes(role));
 
 /** Whether reads at this level need no credentials. No one may write at it. */
-export const isOpen = (level: AccessLevel): boolean => meets(ANYONE, level);
+export const isOpen = (level: Level): boolean => meets(ANYONE, level);
 
 /** Whether the level is that of every user. */
-export const isForUsers = (level: AccessLevel): boolean => !isOpen(level) && meets(USER, level);
+export const isForUsers = (level: Level): boolean => !isOpen(level) && meets(USER, level);
 
-/** Whether the level is that of admins. */
-export const isForAdmins = (level: AccessLevel): boolean => !meets(USER, level);
+/** Whether every admin meets the level, and no one else. */
+export const isForAdmins = (level: Level): boolean => typeof level === 'string' && !meets(USER, level);
+
+/** The problem for a caller who does not meet a level. @param forAdmins what it says if only admins do */
+export const forbidden = (level: Level, forAdmins: 'adminsOnly' | 'adminsWrite'): Problem =>
+  new Problem(403, messageOf(isForAdmins(level) ? forAdmins : 'rolesForbid'));
+
+/** The level that everyone meets who meets this one: roles are those of users. */
+export const levelOf = (level: Level): AccessLevel => (typeof level === 'string' ? level : 'user');
+
+/** The lowest access that meets a level. */
+export const lowestOf = (level: Level): Access =>
+  typeof level === 'string' ? ofApi(level) : level[0] === undefined ? ADMIN : ofRole(level[0]);
+
+/** The built-in roles of an access and those of its own, whose grants it has. */
+export const rolesOf = ({ surface, level, roles }: Access): readonly string[] =>
+  surface === 'admin'
+    ? roles
+    : ['anyone', ...(isOpen(level) ? [] : ['user']), ...(isForAdmins(level) ? ['admin'] : []), ...roles];

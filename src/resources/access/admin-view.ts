@@ -15,8 +15,9 @@ import { planList } from '../../query/plan.ts';
 import { maskHistory } from '../../query/statements/visible-history.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { allowedActions, isGranted } from './privileges.ts';
-import { type AdminAction, type Resource } from '../definition/resource.ts';
-import { ADMIN, ADMIN_AREA, ANYONE, type Access } from './access.ts';
+import type { AdminAction, Resource } from '../definition/resource.ts';
+import type { Action } from '../definition/roles.ts';
+import { ADMIN_AREA, ANYONE, inApi, isForAdmins, type Access } from './access.ts';
 import type { ResourceView, Views } from './resource-view.ts';
 
 /** A resource as the admin area shows it: its columns, titles, labels and what admins may do with it. */
@@ -140,15 +141,25 @@ function defaultSearch(label: Label, columns: readonly Column[]): string[] {
 
 const splitPaths = (paths: readonly string[]): string[][] => paths.map((path) => path.split('__'));
 
-/** The resources that the admin area shows, by name. */
+const ACTION_OF: Readonly<Record<AdminAction, Action>> = {
+  add: 'create',
+  change: 'update',
+  delete: 'delete',
+};
+
+/** The resources that the admin area shows to an access, by name. */
 export function serveForAdmin(
   definitions: readonly Resource[],
   models: ReadonlyMap<string, Model>,
   views: Views,
   catalog: Catalog,
+  access: Access = ADMIN_AREA,
 ): AdminViews {
-  const area = views(ADMIN_AREA);
-  const visible = (model: Model): readonly Column[] => area.get(model.name)?.output ?? [];
+  const area = views(access);
+  const visible = (model: Model): readonly Column[] => {
+    const view = area.get(model.name);
+    return view?.isReadable ? view.output : [];
+  };
   const accepts = (access: Access, name: string, query: string): boolean => {
     const resource = views(access).get(name);
     if (!resource?.isReadable) return false;
@@ -161,16 +172,18 @@ export function serveForAdmin(
   for (const definition of definitions) {
     const { admin = {} } = definition;
     const base = area.get(definition.model);
-    if (!base) continue;
-    const { model, output } = base;
+    if (!base?.isReadable) continue;
+    const { model, output, allows } = base;
     const label = labelOf(definition, model, visible);
     const named = (names: readonly string[], columns = output): Column[] =>
       names.flatMap((name) => columns.filter((column) => column.name === name));
     const withForeignKeys = namedColumns(model, output);
-    const passwords = model.columns.filter(
-      ({ isPassword, name }) =>
-        isPassword && !admin.exclude?.includes(name) && !admin.readonly?.includes(name),
-    );
+    const passwords = model.columns
+      .filter(
+        ({ isPassword, name }) =>
+          isPassword && !admin.exclude?.includes(name) && !admin.readonly?.includes(name),
+      )
+      .filter((column) => base.settable.create.has(column) || base.settable.update.has(column));
     const isOfLogin = ({ name }: Column): boolean => base.loginName !== undefined && name === 'password';
     const several = withForeignKeys.slice(output.length);
     adminResources.set(definition.model, {
@@ -186,23 +199,29 @@ export function serveForAdmin(
       filters: splitPaths(admin.filters ?? defaultFilters(withForeignKeys)),
       dates: admin.dates ? named([admin.dates])[0] : output.find(isDate),
       may: new Set(
-        allowedActions(definition, model).filter((action) => isGranted(action, catalog.get(model.table))),
+        allowedActions(definition, model).filter(
+          (action) => allows.has(ACTION_OF[action]) && isGranted(action, catalog.get(model.table)),
+        ),
       ),
       find: (parts) => findPath(parts, model, visible),
       passwords: [...passwords.filter(isOfLogin), ...passwords.filter((column) => !isOfLogin(column))],
       inApi: (query) => {
         if (accepts(ANYONE, base.name, query)) return 'open';
-        return accepts(ADMIN, base.name, query) ? 'login' : undefined;
+        return accepts(inApi(access), base.name, query) ? 'login' : undefined;
       },
     });
   }
-  const history = adminResources.get(HISTORY.model);
-  if (history) {
-    const others = [...adminResources.values()].filter((resource) => resource !== history);
-    const hidden = [...models.values()].filter(({ name }) => !adminResources.has(name));
-    adminResources.set(HISTORY.model, maskHistory(history, others, hidden));
-  }
-  return adminResources;
+  const isWhole = isForAdmins(access.level);
+  const hidden = isWhole ? [...models.values()].filter(({ name }) => !adminResources.has(name)) : undefined;
+  return withMaskedHistory(adminResources, hidden);
+}
+
+/** The resources with the history as `maskHistory` masks it. */
+export function withMaskedHistory(resources: AdminViews, hidden: readonly Model[] | undefined): AdminViews {
+  const history = resources.get(HISTORY.model);
+  if (!history) return resources;
+  const others = [...resources.values()].filter((resource) => resource !== history);
+  return new Map([...resources, [HISTORY.model, maskHistory(history, others, hidden)]]);
 }
 
 /** Whether the column holds dates or date-times. */

@@ -1,5 +1,4 @@
 // The database privileges that the service needs on each table, and those that it revokes on its history.
-import { isOpen } from './access.ts';
 import type { Settings } from '../../config.ts';
 import type { CatalogTable } from '../../db/schema/catalog.ts';
 import { mayChangeStatement, revokeChanges } from '../../db/schema/grants.ts';
@@ -59,8 +58,8 @@ export const mayAdminsAdd = (
 const ORDER: readonly Privilege[] = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'];
 
 /** The privileges that the API needs on a resource's table. Without them the service does not start. */
-export function apiPrivileges({ access, methods }: ResourceView): readonly Privilege[] {
-  const used = [...methods].filter((method) => method === 'GET' || !isOpen(access));
+export function apiPrivileges({ hasCallers, methods }: ResourceView): readonly Privilege[] {
+  const used = [...methods].filter(hasCallers);
   return sorted(['SELECT', ...used.flatMap((method) => NEEDS[method])]);
 }
 

@@ -1,31 +1,44 @@
 // Resources as the API serves them: the registry's rules, resolved against the models.
 import { createHash } from 'node:crypto';
-import type { AccessLevel, Settings } from '../../config.ts';
+import type { Level, Settings } from '../../config.ts';
 import { isIsoType, isoTypeOf } from '../../db/types/array-types.ts';
-import type { Column, Model } from '../../db/schema/model.ts';
-import { findColumn, isKeyless, partsOf, recordColumns } from '../../db/schema/model.ts';
+import {
+  type Column,
+  type Model,
+  findColumn,
+  isKeyless,
+  partsOf,
+  recordColumns,
+} from '../../db/schema/model.ts';
+import { createSqlCache, type SqlCache } from '../../db/sql-cache.ts';
 import type { Fault, FieldErrors } from '../../errors.ts';
 import { parseOrdering, type OrderingQuery, type PageLimits } from '../../query/parse/grammar.ts';
-import { planList, type Projection, type Visibility } from '../../query/plan.ts';
+import { planList, type Projection, type Visibility, type VisibleRows } from '../../query/plan.ts';
+import { parseRule, visibleRows, type ReadRule, type RowRule } from '../../query/row-rules.ts';
+import { EVERY_ROW } from '../../query/source.ts';
 import { recordStatement, type MakeRecordStatement } from '../../query/statements/records-by-key.ts';
 import { plainRecord } from '../../query/statements/record-json.ts';
 import type { Recording } from '../../query/statements/history-sql.ts';
 import { createWriteTarget } from '../../query/statements/write.ts';
-import type { Author, WriteTarget } from '../../query/statements/write-plan.ts';
+import type { WriteTarget } from '../../query/statements/write-plan.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
+import { BUILT_IN_ROLES, type Roles } from '../definition/roles.ts';
 import { HISTORY } from '../definition/system-tables.ts';
-import { ADMIN, ANYONE, isOpen, meets, USER, type Access } from './access.ts';
-
-/**
- * The authenticated user of a request, as the database holds it. It has a precondition when an earlier request authenticated the
- * caller: a condition that the writing statement checks again (see CallerChanged).
- */
-export interface Caller extends Author {
-  readonly admin: boolean;
-}
-
-/** The caller's row has changed since the authentication, so the statement wrote nothing. */
-export class CallerChanged extends Error {}
+import { ADMIN, isForAdmins, isOpen, lowestOf, NO_ONE, type Access, type Me } from './access.ts';
+import {
+  adminColumns,
+  allRights,
+  grantsFor,
+  methodOf,
+  methodsOf,
+  permissionsOf,
+  readLevelOf,
+  readRuleOf,
+  rightsOf,
+  writeLevelOf,
+  type AccessSettings,
+  type Permissions,
+} from './rights.ts';
 
 /** Turns the versions of rows into those that clients see, and back. */
 export interface VersionCipher {
@@ -38,14 +51,14 @@ export interface VersionCipher {
 const PLAIN_VERSIONS: VersionCipher = { encrypt: (version) => version, decrypt: (text) => text };
 
 /** A resource as one access sees it: column names resolved, defaults filled in. */
-export interface ResourceView extends PageLimits {
+export interface ResourceView extends PageLimits, Permissions {
   readonly name: string;
   /** Who sees it so. */
   readonly seenBy: Access;
   /** The same resource as another access sees it, which must have it. */
   readonly for: (access: Access) => ResourceView;
-  /** Whether this access may read its records. */
-  readonly isReadable: boolean;
+  /** Whether what callers read depends on who they are, beyond the level. */
+  readonly isPersonal: boolean;
   /** All resources as this access sees them. */
   readonly all: ResourceViews;
   /** What paths of this access may lead to. A join may reach only a resource that the same request could GET. */
@@ -54,13 +67,18 @@ export interface ResourceView extends PageLimits {
   readonly mayRead: (model: Model) => boolean;
   readonly model: Model;
   readonly hasCursors: boolean;
-  readonly access: AccessLevel;
-  readonly read: AccessLevel;
+  /** Who may write, as the registry says it. */
+  readonly access: NonNullable<Resource['access']>;
+  readonly read: Level;
+  /** The level that a method needs without a grant of a role. */
+  readonly needed: (method: Method) => Level;
+  /** Whether there is anyone who may use the method. */
+  readonly hasCallers: (method: Method) => boolean;
   /** The level that streams and costly queries need. */
-  readonly costly: AccessLevel;
+  readonly costly: Level;
   /** See `Resource`. */
   readonly maxCount: number | undefined;
-  readonly countLevel: AccessLevel;
+  readonly countLevel: Level;
   readonly databaseErrors: 'hidden' | 'shown';
   readonly constraints: ReadonlyMap<string, string>;
   /** How long caches may keep what anonymous clients read (seconds). */
@@ -80,6 +98,8 @@ export interface ResourceView extends PageLimits {
   readonly byKey: MakeRecordStatement;
   readonly excluded: ReadonlySet<Column>;
   readonly readonly: ReadonlySet<Column>;
+  /** A part of the keys of caches: what this access sees is the same wherever it is the same. */
+  readonly sqlKey: string;
   readonly owner: Column | undefined;
   /** The user model's `username`: its values must work in Basic credentials. */
   readonly loginName: Column | undefined;
@@ -97,16 +117,6 @@ export type ResourceViews = ReadonlyMap<string, ResourceView>;
 /** What an access sees: each resource, by name. */
 export type Views = (access: Access) => ResourceViews;
 
-/** What an access may see of the models. */
-const visibilityOf = (resources: ResourceViews): Visibility => ({
-  find: (model, name) => {
-    const column = findColumn(model, name);
-    const excluded = resources.get(model.name)?.excluded;
-    return column && !partsOf(column).some((part) => excluded?.has(part)) ? column : undefined;
-  },
-  joinable: (model) => resources.get(model.name)?.isReadable === true,
-});
-
 /** What the registry decides about a column's JSON: an `int4`, for example, is a number as `integer` and a string as `bigint`. */
 function formatOf({ key, type }: Column): string {
   if (isIsoType(type)) return `${key} iso`;
@@ -117,33 +127,37 @@ function formatOf({ key, type }: Column): string {
 const digestOf = (formatted: readonly Column[]): string =>
   `-${createHash('sha256').update(formatted.map(formatOf).join()).digest('hex').slice(0, 6)}`;
 
-/** The columns that the admin area shows: all but passwords and `admin.exclude`; none of a hidden resource. */
-function adminColumns({ admin }: Resource, model: Model): readonly Column[] {
-  if (admin?.hidden === true) return [];
-  const isShown = ({ name, isPassword }: Column): boolean => !isPassword && !admin?.exclude?.includes(name);
-  return recordColumns(model).filter(isShown);
-}
-
 function withIsoDates(column: Column): Column {
   const type = isoTypeOf(column.type);
   return type ? { ...column, type } : column;
 }
 
-/** What all accesses of a surface see alike. */
-type Base = Omit<ResourceView, 'seenBy' | 'for' | 'isReadable' | 'all' | 'visibility' | 'mayRead'>;
+/** What all accesses with the same columns see alike. */
+type Base = Omit<
+  ResourceView,
+  'seenBy' | 'for' | 'isPersonal' | 'all' | 'visibility' | 'mayRead' | keyof Permissions
+>;
+
+type ViewSettings = AccessSettings & Partial<Pick<Settings, 'datetimeFormat'>>;
 
 /** What the registry and the settings say of a resource, the same for every caller. */
-function rulesOf(
-  definition: Resource,
-  model: Model,
-  settings: Pick<Settings, 'access' | 'userModel'>,
-  versionCipher: VersionCipher,
-) {
+function rulesOf(definition: Resource, model: Model, settings: ViewSettings, versionCipher: VersionCipher) {
+  const { roles = {} } = settings;
+  const needed = (method: Method): Level =>
+    method === 'GET' ? readLevelOf(definition, settings) : writeLevelOf(definition, method, settings);
+  const methods = methodsOf(definition, model);
+  const granted = [...BUILT_IN_ROLES, ...Object.keys(roles)].flatMap((role) =>
+    grantsFor(role, definition.model, roles).map(([action]) => action),
+  );
   return {
     name: definition.model,
     model,
     access: definition.access ?? settings.access,
-    read: definition.read ?? 'default',
+    read: needed('GET'),
+    needed,
+    hasCallers: (method: Method): boolean =>
+      methods.includes(method) &&
+      (method === 'GET' || !isOpen(needed(method)) || granted.some((action) => methodOf(action) === method)),
     costly: definition.costly ?? 'default',
     maxCount: definition.maxCount,
     countLevel: definition.countLevel ?? 'admin',
@@ -159,105 +173,252 @@ function rulesOf(
   };
 }
 
+/** Whether what callers read of the resource depends on who they are, beyond its level. */
+const isPersonal = ({ model, rows, columns }: Resource, roles: Roles): boolean =>
+  rows?.read !== undefined ||
+  Object.values(columns).some(({ read }) => read !== undefined) ||
+  [...BUILT_IN_ROLES, ...Object.keys(roles)].some((role) =>
+    grantsFor(role, model, roles).some(([action]) => action === 'read'),
+  );
+
+/** Sees all columns: those that a rule may name are checked at the start. */
+const ALL_COLUMNS: Visibility = { ...EVERY_ROW, find: findColumn, joinable: () => true };
+
+/** A resource as the accesses of one key see it, but for the values of the caller. */
+interface Seen {
+  readonly base: Base;
+  readonly permissions: (me: Me) => Permissions;
+  /** The SQL of writes. Accesses with rules about rows have their own. */
+  readonly sql: SqlCache;
+}
+
+/** What the accesses of one key see. */
+interface SeenByAll {
+  /** As a caller without a record of its own sees them. */
+  readonly views: ResourceViews;
+  /** Whether what callers may do depends on their own records. */
+  readonly hasRules: boolean;
+  /** As a caller sees one of them. */
+  readonly view: (name: string, access: Access) => ResourceView | undefined;
+}
+
+/** Keys of accesses that are resolved at a time. Users have few combinations of roles. */
+const MAX_KEYS = 200;
+
 /**
- * What an access sees of the registry's resources, and in the admin area of the history. The API's `exclude`, `readonly`, owners and formats do not apply in the admin area, which has its own: every
- * user of it is an admin.
+ * What an access sees of the registry's resources, and in the admin area of the history. The API's `exclude`, `readonly`, owners and
+ * formats do not apply in the admin area, which has its own: every user of it is an admin.
  */
 export function createViews(
   definitions: readonly Resource[],
   models: ReadonlyMap<string, Model>,
-  settings: Pick<Settings, 'access' | 'userModel'> & Partial<Pick<Settings, 'datetimeFormat'>>,
+  settings: ViewSettings,
   versionCipher: VersionCipher = PLAIN_VERSIONS,
 ): Views {
+  const { roles = {} } = settings;
   const history = models.get(HISTORY.model);
+  const sample = sampleOfMe(definitions, models, settings);
+  const personal = new Set(definitions.filter((one) => isPersonal(one, roles)).map(({ model }) => model));
+  const parsed = new Map<string, RowRule>();
+  const parserFor =
+    (model: Model) =>
+    (text: string): RowRule => {
+      const key = `${model.name} ${text}`;
+      const rule = parsed.get(key) ?? parseRule(text, model, ALL_COLUMNS, sample, {});
+      parsed.set(key, rule);
+      return rule;
+    };
 
-  function baseOf(surface: Access['surface'], definition: Resource, model: Model): Base {
+  function baseOf(
+    surface: Access['surface'],
+    definition: Resource,
+    model: Model,
+    output: readonly Column[],
+  ): Base {
     const isArea = surface === 'admin';
     const { admin = {} } = definition;
     const rules = rulesOf(definition, model, settings, versionCipher);
     const named = (names: readonly string[] = []): Column[] =>
       model.columns.filter((column) => names.includes(column.name));
-    const hidden = new Set(named(definition.exclude));
-    const output = isArea
-      ? adminColumns(definition, model)
-      : recordColumns(model).filter((column) => !hidden.has(column));
     const formatted = !isArea && settings.datetimeFormat === 'iso' ? output.map(withIsoDates) : output;
     const plain = plainRecord(formatted);
-    const owner = isArea ? undefined : named([definition.owner ?? ''])[0];
     const recorded =
       definition.history === false || !model.isTable ? undefined : adminColumns(definition, model);
     const recording = history &&
       recorded && { history, columns: recorded, model: model.name, source: surface };
-    const methods = definition.methods ?? (model.isTable ? METHODS : ['GET' as const]);
     const maxLimit = definition.maxLimit ?? 1000;
     return {
       ...rules,
       databaseErrors: isArea ? 'shown' : (definition.databaseErrors ?? 'hidden'),
-      methods: new Set(isArea ? METHODS : methods),
+      methods: new Set(isArea ? METHODS : methodsOf(definition, model)),
       output,
       formatted,
       outputDigest: digestOf(formatted),
       plain,
-      byKey: recordStatement(model, plain),
+      byKey: recordStatement(model, plain, EVERY_ROW),
       excluded: new Set(model.columns.filter((column) => !output.includes(column))),
       readonly: new Set([
         ...named(isArea ? admin.readonly : definition.readonly),
         ...model.columns.filter((column) => column.generated || column === model.version),
       ]),
-      owner,
+      owner: isArea ? undefined : named([definition.owner ?? ''])[0],
       // A table may have had a column with this name before there were cursors.
       hasCursors: !isArea && !isKeyless(model) && findColumn(model, 'cursor') === undefined,
       maxLimit: isArea ? Math.max(rules.limit, 200) : maxLimit,
       recorded,
       recording,
-      writes: createWriteTarget({ model, formatted, owner, recording }),
+      writes: createWriteTarget({ model, formatted, visibility: EVERY_ROW, recording }),
+      sqlKey: `${model.name} ${surface} ${bases.size}`,
     };
   }
 
-  function basesOf(surface: Access['surface']): Base[] {
-    const all: readonly Resource[] = surface === 'api' ? definitions : [...definitions, HISTORY];
-    const shown = all.filter(({ admin }) => surface === 'api' || admin?.hidden !== true);
-    return shown.flatMap((definition) => {
-      const model = models.get(definition.model);
-      return model ? [baseOf(surface, definition, model)] : [];
-    });
+  /** By the columns. Accesses that see the same share the SQL of their statements. */
+  const bases = new Map<string, Base>();
+  function sharedBase(
+    surface: Access['surface'],
+    definition: Resource,
+    model: Model,
+    output: readonly Column[],
+  ): Base {
+    const key = `${surface} ${model.name} ${output.map((column) => column.key).join()}`;
+    const base = bases.get(key) ?? baseOf(surface, definition, model, output);
+    bases.set(key, base);
+    return base;
   }
 
-  const bases: Partial<Record<Access['surface'], Base[]>> = {};
-  const known = new Map<string, ResourceViews>();
-  const views: Views = (access) => {
-    const existing = known.get(access.key);
-    if (existing) return existing;
-    const resources = new Map<string, ResourceView>();
-    known.set(access.key, resources);
-    const visibility = visibilityOf(resources);
-    for (const base of (bases[access.surface] ??= basesOf(access.surface))) {
-      const resource: ResourceView = {
-        ...base,
-        seenBy: access,
-        isReadable: base.methods.has('GET') && meets(access, base.read),
-        all: resources,
-        visibility,
-        mayRead: ({ name }) => resources.get(name)?.isReadable !== false,
-        for: (other) => {
-          const seen = views(other).get(base.name);
-          if (!seen) throw new Error(`${other.key} has no ${base.name}`);
-          return seen;
+  function seenBy(access: Access): SeenByAll {
+    const { surface, key } = access;
+    const all: readonly Resource[] = surface === 'api' ? definitions : [...definitions, HISTORY];
+    const shown = all.filter(({ admin }) => surface === 'api' || admin?.hidden !== true);
+    const readRules = new Map<Model, ReadRule>();
+    const resources = new Map<string, Seen>();
+    let hasRules = false;
+    for (const definition of shown) {
+      const model = models.get(definition.model);
+      if (!model) continue;
+      const rights =
+        surface === 'admin' && isForAdmins(access.level)
+          ? allRights(model, adminColumns(definition, model))
+          : rightsOf(access, definition, model, settings);
+      hasRules ||= Object.values(rights).some((grants) => grants.some(({ rules }) => rules.length > 0));
+      const { read, create, update } = rights;
+      // The answer to a write shows the record also to those who may not read others.
+      const grants = read.length > 0 ? read : [...create, ...update];
+      const output = recordColumns(model).filter(
+        (column) => column === model.primaryKey || grants.some(({ columns }) => columns.has(column)),
+      );
+      const base = sharedBase(surface, definition, model, output);
+      const readRule = readRuleOf(read, output, parserFor(model));
+      if (readRule) readRules.set(model, readRule);
+      resources.set(model.name, {
+        base,
+        permissions: permissionsOf(rights, base, parserFor(model)),
+        sql: base.writes.sql,
+      });
+    }
+    const isRestricted = readRules.size > 0;
+    if (isRestricted)
+      for (const [name, seen] of resources) resources.set(name, { ...seen, sql: createSqlCache() });
+
+    function visibilityOf(me: Me): Visibility {
+      const known = new Map<Model, VisibleRows>();
+      return {
+        find: (model, name) => {
+          const column = findColumn(model, name);
+          const excluded = resources.get(model.name)?.base.excluded;
+          return column && !partsOf(column).some((part) => excluded?.has(part)) ? column : undefined;
+        },
+        joinable: (model) => views.get(model.name)?.isReadable === true,
+        rows: (model) => {
+          const rule = readRules.get(model);
+          const rows = known.get(model) ?? (rule && visibleRows(rule, model, me));
+          if (rows) known.set(model, rows);
+          return rows;
         },
       };
-      resources.set(base.name, resource);
     }
-    return resources;
+
+    function viewOf(
+      { base, permissions, sql }: Seen,
+      me: Me,
+      asks: Access,
+      visibility: Visibility,
+    ): ResourceView {
+      const { model, plain, writes, name, sqlKey } = base;
+      return {
+        ...base,
+        ...permissions(me),
+        seenBy: asks,
+        isPersonal: personal.has(name),
+        all: views,
+        visibility,
+        mayRead: ({ name: other }) => views.get(other)?.isReadable !== false,
+        for: (other) => {
+          const view = seenByKey(other).view(name, other);
+          if (!view) throw new Error(`${other.key} has no ${name}`);
+          return view;
+        },
+        ...(isRestricted && {
+          byKey: (id: string) => recordStatement(model, plain, visibility)(id),
+          writes: createWriteTarget({ ...writes, visibility }, sql),
+          sqlKey: `${sqlKey} ${key}`,
+        }),
+      };
+    }
+
+    const views = new Map<string, ResourceView>();
+    const ofNoOne = visibilityOf(NO_ONE);
+    for (const [name, seen] of resources) views.set(name, viewOf(seen, NO_ONE, access, ofNoOne));
+    return {
+      views,
+      hasRules,
+      view: (name, asks) => {
+        const { me } = asks;
+        const seen = resources.get(name);
+        if (!seen || !me || !hasRules) return views.get(name);
+        return viewOf(seen, me, asks, isRestricted ? visibilityOf(me) : ofNoOne);
+      },
+    };
+  }
+
+  const known = new Map<string, SeenByAll>();
+  function seenByKey(access: Access): SeenByAll {
+    const existing = known.get(access.key);
+    if (existing) return existing;
+    const [oldest] = known.keys();
+    if (known.size >= MAX_KEYS && oldest !== undefined) known.delete(oldest);
+    const seen = seenBy(access);
+    known.set(access.key, seen);
+    return seen;
+  }
+  return (access) => {
+    const { views, view, hasRules } = seenByKey(access);
+    if (!access.me || !hasRules) return views;
+    return new Map([...views].map(([name, own]) => [name, view(name, access) ?? own]));
   };
-  return views;
+}
+
+/** Texts that columns of all types accept. */
+const SAMPLES = ['1', 'x', 'true', '2000-01-01', '00:00:00', '00000000-0000-0000-0000-000000000000', '127.0.0.1', '08:00:2b:01:02:03', '{}']; // prettier-ignore
+
+/** Values in place of those of a caller, to check and to plan rules. */
+export function sampleOfMe(
+  definitions: readonly Resource[],
+  models: ReadonlyMap<string, Model>,
+  { userModel }: Pick<Settings, 'userModel'>,
+): (column: string | undefined) => string | undefined {
+  const model = definitions.some((one) => one.model === userModel) ? models.get(userModel) : undefined;
+  return (name) => {
+    const column = model && (name === undefined ? model.primaryKey : findColumn(model, name));
+    return column && SAMPLES.find((text) => column.type.parse(text, column).fault === undefined);
+  };
 }
 
 /** The faults of default orderings. Every caller who may read the resource must also be able to request its ordering. */
 export function checkOrderings(views: Views): Fault[] {
   return [...views(ADMIN).values()].flatMap(({ name, read, for: seenBy }) => {
     const errors: FieldErrors = {};
-    const lowest = [ANYONE, USER].find((access) => meets(access, read)) ?? ADMIN;
-    const { model, visibility, ordering } = seenBy(lowest);
+    const { model, visibility, ordering } = seenBy(lowestOf(read));
     const query = { filters: [], orderings: undefined, page: 1n, cursor: undefined, limit: 1, link: '' };
     planList(query, model, visibility, ordering, errors);
     return [...new Set(errors['ordering'])].map((text) => ({ model: name, key: 'ordering', text }));
@@ -267,11 +428,13 @@ export function checkOrderings(views: Views): Fault[] {
 /** Why the registry needs a user model; undefined where it needs none. */
 export function neededUserModel(
   resources: readonly Resource[],
-  settings: Pick<Settings, 'access'>,
+  settings: AccessSettings,
 ): string | undefined {
-  const one = resources.find(
-    ({ access = settings.access, read = 'default' }) => !isOpen(access) || !isOpen(read),
-  );
+  if (Object.keys(settings.roles ?? {}).length > 0) return 'the roles need one';
+  const one = resources.find((resource) => {
+    const levels = [readLevelOf(resource, settings), ...(['POST', 'PUT', 'DELETE'] as const).map((method) => writeLevelOf(resource, method, settings))]; // prettier-ignore
+    return levels.some((level) => !isOpen(level));
+  });
   if (one) return `the access levels of ${one.model} need one`;
   const owned = resources.find(({ owner }) => owner !== undefined);
   return owned ? `the owner of ${owned.model} needs one` : undefined;
@@ -301,5 +464,5 @@ export const hasChosenKey = ({ model: { primaryKey }, readonly }: ResourceView):
     : !primaryKey.hasDefault;
 
 /** Whether anyone may write through the API: a view, for example, may have no method that writes. */
-export const hasWriters = ({ access, methods }: ResourceView): boolean =>
-  !isOpen(access) && [...methods].some((method) => method !== 'GET');
+export const hasWriters = ({ hasCallers }: ResourceView): boolean =>
+  METHODS.some((method) => method !== 'GET' && hasCallers(method));

@@ -1,12 +1,10 @@
 // Checks what the resources of a registry have in common: models, tables, owners and the user model.
-import type { Settings } from '../../config.ts';
 import { fieldOf, firstOfTables, keyNamesOf, tableOf } from '../../db/schema/model-definition.ts';
 import { faultIf, type Fault, type KeyFault } from '../../errors.ts';
 import type { Resource } from '../definition/resource.ts';
 import { hasLogins, LOGIN_COLUMNS, neededUserModel } from '../access/resource-view.ts';
 import { OWNER_FAULT } from './registry-schema.ts';
-
-export type AccessSettings = Pick<Settings, 'access' | 'userModel'>;
+import type { AccessSettings } from '../access/rights.ts';
 
 /** What to do if the user model is an unrelated table. */
 export function otherUserModel(userModel: string): string {

@@ -2,20 +2,23 @@
 import { buildModels } from '../../db/schema/build-models.ts';
 import { ADMIN_AREA } from '../access/access.ts';
 import { checkOrderings, createViews, type ResourceViews } from '../access/resource-view.ts';
-import { checkAcrossResources, type AccessSettings } from './check-across-resources.ts';
+import { checkAcrossResources } from './check-across-resources.ts';
 import { checkResource } from './check-resource.ts';
-import { RESOURCE } from './registry-schema.ts';
+import { RESOURCE, ROLES } from './registry-schema.ts';
 import { isObject } from '../definition/validators.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { findPath, isDate, parseLabel } from '../access/admin-view.ts';
 import type { Fault } from '../../errors.ts';
 import type { Resource } from '../definition/resource.ts';
+import type { AccessSettings } from '../access/rights.ts';
+import type { Roles } from '../definition/roles.ts';
+import { checkRoles, checkRules } from './check-roles.ts';
 
 /**
  * Checks a registry, which may be anything, since a registry file need not use types.
  * @returns the faults of its types, else those of its meaning; none for a valid `Resource[]`
  */
-export function checkRegistry(registry: unknown, settings: AccessSettings): Fault[] {
+export function checkRegistry(registry: unknown, roles: unknown, settings: AccessSettings): Fault[] {
   const unusable = (text: string): Fault[] => [{ model: 'the registry', key: '', text }];
   if (!Array.isArray(registry)) return unusable('its default export must be an array of resources');
   if (registry.length === 0) return unusable('it has no resources');
@@ -23,7 +26,9 @@ export function checkRegistry(registry: unknown, settings: AccessSettings): Faul
     const model = modelOf(entry) ?? `resource ${index + 1}`;
     return RESOURCE(entry, '').map((fault) => ({ model, ...fault }));
   }).flat();
-  return faults.length > 0 ? faults : checkMeaning(registry as readonly Resource[], settings);
+  faults.push(...ROLES(roles, '').map(({ key, text }) => ({ model: 'roles', key, text })));
+  if (faults.length > 0) return faults;
+  return checkMeaning(registry as readonly Resource[], { ...settings, roles: roles as Roles });
 }
 
 /** The name of a resource's model, if it is printable in a message. */
@@ -39,11 +44,16 @@ function checkMeaning(resources: readonly Resource[], settings: AccessSettings):
       checkResource(resource, resources).map((fault) => ({ model: resource.model, ...fault })),
     ),
     ...checkAcrossResources(resources, settings),
+    ...checkRoles(resources, settings.roles ?? {}, settings),
   ];
   if (faults.length > 0) return faults;
   const models = buildModels(resources);
   const views = createViews(resources, models, settings);
-  return [...checkOrderings(views), ...checkAdminNames(resources, models, views(ADMIN_AREA))];
+  return [
+    ...checkOrderings(views),
+    ...checkRules(resources, models, views, settings),
+    ...checkAdminNames(resources, models, views(ADMIN_AREA)),
+  ];
 }
 
 /** The faults of column names in `admin`, also across foreign keys. Each must be a column that the admin area shows. */

@@ -6,6 +6,7 @@ import { ARRAY_TYPES } from '../../db/types/array-types.ts';
 import type { ColumnType } from '../../db/types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPE_NAMES } from '../../db/types/column-types.ts';
 import { ACTIONS, METHODS } from '../definition/resource.ts';
+import { GRANTED } from '../definition/roles.ts';
 import { SYSTEM_PREFIX } from '../definition/system-tables.ts';
 import {
   aBoolean,
@@ -64,7 +65,18 @@ const noSystemName = such(
   SYSTEM_NAME,
 );
 
-const LEVEL = oneOf(ACCESS_LEVELS);
+const isNames = (value: unknown): boolean =>
+  Array.isArray(value) && value.length > 0 && Array.from(value as unknown[]).every(isNonEmpty);
+const LEVEL = such(
+  (value) => isIn(ACCESS_LEVELS)(value) || isNames(value),
+  `must be one of ${ACCESS_LEVELS.join(', ')}, or an array of roles`,
+);
+const BY_METHOD = objectOf({ POST: LEVEL, PUT: LEVEL, DELETE: LEVEL });
+const ACCESS: Validator = (value, path) => (isObject(value) ? BY_METHOD : LEVEL)(value, path);
+const ROWS = such(
+  (value) => isNonEmpty(value) || isNames(value),
+  'must be filters such as user=$me, or an array of them',
+);
 const NAMES = arrayOf(isString, 'must be an array of column names');
 const NON_EMPTY = such(isNonEmpty, 'must be a non-empty string');
 const MODEL_NAME = such(isString, 'must be the name of a model');
@@ -87,6 +99,8 @@ const typeIn = (names: readonly string[]): Validator =>
 const COMMON = {
   type: typeIn([...Object.keys(COLUMN_TYPES), 'array', 'foreignKey']),
   null: aBoolean,
+  read: LEVEL,
+  write: LEVEL,
   unique: aBoolean,
   index: aBoolean,
   column: FIELD,
@@ -228,7 +242,8 @@ export const RESOURCE = objectOf(
       key === false ? [] : (isObject(key) && 'columns' in key ? KEY_OF_COLUMNS : KEY)(key, path),
     columns: mapOf(COLUMN, 'must be an object of columns', nameFault),
     foreignKeys: mapOf(COMPOSITE_FOREIGN_KEY, 'must be an object of foreign keys', nameFault),
-    access: LEVEL,
+    access: ACCESS,
+    rows: objectOf({ read: ROWS, write: ROWS }),
     read: LEVEL,
     costly: LEVEL,
     exclude: NAMES,
@@ -261,3 +276,23 @@ export const PANEL = objectOf(
   },
   { required: ['title', 'load'] },
 );
+
+const LIMITS = objectOf({ columns: NAMES, exclude: NAMES, rows: ROWS });
+const GRANT: Validator = (value, path) => (typeof value === 'boolean' ? [] : LIMITS(value, path));
+
+export const ROLES = mapOf(
+  objectOf({
+    admin: aBoolean,
+    grants: mapOf(
+      objectOf(Object.fromEntries(GRANTED.map((action) => [action, GRANT]))),
+      'must be an object of models and what the role may do with them',
+      () => undefined,
+    ),
+  }),
+  'must be an object of roles',
+  (name) => faultOfRole(name),
+);
+
+/** Roles are joined by commas in keys of caches. */
+const faultOfRole = (name: string): string | undefined =>
+  /^[a-z][a-z0-9_-]*$/.test(name) ? undefined : 'a name must have only lower-case letters, digits, _ and -';

@@ -1,7 +1,8 @@
 // The types of a resource: a model and its rules, as the registry file defines them.
-import type { AccessLevel } from '../../config.ts';
+import type { Level } from '../../config.ts';
 import type { ColumnDefinition, ModelDefinition, Name } from '../../db/schema/model-definition.ts';
 import type { KeyTypeName } from '../../db/types/column-types.ts';
+import type { RowRules } from './roles.ts';
 
 export const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
 export type Method = (typeof METHODS)[number];
@@ -38,12 +39,14 @@ export interface AdminOptions {
 
 /** One resource: a model and its rules (see docs/resources.md). */
 export interface Resource extends ModelDefinition {
-  /** Who may write; the setting ACCESS when absent. */
-  readonly access?: AccessLevel;
-  /** Who may GET; anyone when absent. */
-  readonly read?: AccessLevel;
+  /** Who may write; the setting ACCESS when absent. An object says it for each method, and no one may use those that it leaves out. */
+  readonly access?: Level | { readonly [M in Exclude<Method, 'GET'>]?: Level };
+  /** Who may GET; the setting READ when absent. */
+  readonly read?: Level;
+  /** Which records callers may read and write; all of them when absent. They do not bind admins. */
+  readonly rows?: RowRules;
   /** Who may run costly queries and read streams; anyone who may GET when absent. */
-  readonly costly?: AccessLevel;
+  readonly costly?: Level;
   /** Columns that are in no output, filter, ordering or join. */
   readonly exclude?: readonly Name[];
   /** Columns that clients may see but not set. */
@@ -57,7 +60,7 @@ export interface Resource extends ModelDefinition {
   /** The maximum that `Prefer: count=exact` counts to for callers below `countLevel`; no maximum when absent. */
   readonly maxCount?: number;
   /** Who gets exact counts past `maxCount`; admins when absent. */
-  readonly countLevel?: AccessLevel;
+  readonly countLevel?: Level;
   /** How long caches may keep what anonymous clients read (seconds); not at all when absent. */
   readonly cache?: number;
   /** Whether the API shows PostgreSQL's message when a rule of the database refuses a write. */

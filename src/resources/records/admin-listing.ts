@@ -31,7 +31,7 @@ import {
 } from './labeled-record.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { parseId, readRecord } from './read-record.ts';
-import type { Caller } from '../access/resource-view.ts';
+import type { Caller } from '../access/access.ts';
 
 export interface LabeledRecordPage {
   readonly query: ListQuery;
@@ -70,30 +70,31 @@ export function createLabelStatements(resources: AdminViews, { maxBody }: Pick<S
       const target = column.references && resources.get(column.references.name);
       return target ? [[column, target.label] as const] : [];
     });
-    return labeledRecord({
+    const contents = {
       columns: isHistory(resource) ? resource.output.map(cutColumn) : resource.output,
       whole: isHistory(resource) ? HISTORY_WHOLE : [],
       label: resource.label,
       references: new Map(references),
       cut,
-    });
+    };
+    return labeledRecord(contents, resource.visibility);
   }
   const forForm = { form: Math.min(maxBody, LONGEST_FORM) };
   return {
     shown: memoized((resource: AdminView) => projectionOf(resource, { over: CUT_FROM_BYTES })),
-    label: memoized(({ label, model }: AdminView) =>
-      labeledRecord({
-        columns: [model.primaryKey],
-        label,
-        labelCharacters: LONGEST_NAME,
-        references: new Map(),
-      }),
+    label: memoized(({ label, model, visibility }: AdminView) =>
+      labeledRecord(
+        { columns: [model.primaryKey], label, labelCharacters: LONGEST_NAME, references: new Map() },
+        visibility,
+      ),
     ),
     recordForForm: memoized((resource: AdminView) =>
-      recordStatement(resource.model, projectionOf(resource, forForm)),
+      recordStatement(resource.model, projectionOf(resource, forForm), resource.visibility),
     ),
   };
 }
+
+export type LabelStatements = ReturnType<typeof createLabelStatements>;
 
 export type Browsing = ReturnType<typeof createBrowsing>;
 
@@ -101,7 +102,7 @@ export type Browsing = ReturnType<typeof createBrowsing>;
 export function createBrowsing(
   database: Pick<Database, 'run'>,
   resources: AdminViews,
-  statements: ReturnType<typeof createLabelStatements>,
+  statements: LabelStatements,
   { maxPage }: Pick<Settings, 'maxPage'>,
 ) {
   function planOf(resource: AdminView, { query, search, ids }: Selection): [ListQuery, ListPlan] {
@@ -186,7 +187,7 @@ export function createBrowsing(
 
     /** A record with its long values cut. @throws Problem 404 */
     preview: (resource: AdminView, id: string): Promise<StoredRecord> =>
-      find(resource, id, recordStatement(resource.model, statements.shown(resource))),
+      find(resource, id, recordStatement(resource.model, statements.shown(resource), resource.visibility)),
 
     /** A record for its form: only values too long for a form are cut. @throws Problem 404 */
     read: (resource: AdminView, id: string): Promise<StoredRecord> =>

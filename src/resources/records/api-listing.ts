@@ -185,7 +185,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const [{ visibility: open }, { visibility: all }] = [resource.for(ANYONE), resource.for(ADMIN)];
       const joinable = (model: Model): boolean => {
         const isJoinable = all.joinable(model);
-        needed ||= isJoinable && !open.joinable(model);
+        needed ||= isJoinable && (!open.joinable(model) || resource.all.get(model.name)?.isPersonal === true);
         return isJoinable;
       };
       const query = parseListQuery(queryText, resource, {});
@@ -215,7 +215,7 @@ export function createListing(database: Pick<Database, 'run' | 'cursor'>, site: 
       const columns = shownAs(format, resource);
       const statement = pageStatement(
         { list: planned, columns, maxBytes, separator, boundary, countTo, isSplit: true },
-        (key, build) => pageSql(`${resource.name} ${format} ${countTo} ${key}`, build),
+        (key, build) => pageSql(`${resource.sqlKey} ${format} ${countTo} ${key}`, build),
       );
       const isQuick = !hasCursors && countTo === undefined && isShort(planned);
       // Only the default page size makes a statement that is always prepared, so clients cannot cause many of them.

@@ -1,7 +1,7 @@
 // Deletes and changes selections of records for the admin area.
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
-import { type Statement } from '../../db/rows.ts';
+import type { Statement } from '../../db/rows.ts';
 import { findColumn, isKeyPart, type Column, type Model } from '../../db/schema/model.ts';
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
 import type { ListPlan } from '../../query/plan.ts';
@@ -21,7 +21,7 @@ import {
 import { compileWrite } from '../../query/statements/write.ts';
 import type { Change, DeletePlan, UpdatePlan } from '../../query/statements/write-plan.ts';
 import type { AdminView, AdminViews } from '../access/admin-view.ts';
-import type { Caller } from '../access/resource-view.ts';
+import type { Caller } from '../access/access.ts';
 import type { Browsing } from './admin-listing.ts';
 import { checkBody } from './checked-body.ts';
 import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
@@ -33,6 +33,8 @@ import { messageOf } from '../../messages.ts';
 const NONE: ReadonlySet<Column> = new Set();
 
 const countChanged = (): Problem => new Problem(409, messageOf('selectionChanged'));
+
+const notAllOfThem = (): Problem => new Problem(403, messageOf('notAllChangeable'));
 
 /** The statements find rows by their keys, which no constraint of a view or foreign table keeps unique. */
 const repeatedKey = (): Problem => new Problem(409, messageOf('repeatedKey'));
@@ -91,13 +93,17 @@ export function createBulk(
     try {
       return await database.transaction(async (transaction) => {
         if ((await transaction.run(countStatement(write.rows))) !== expected) throw countChanged();
+        const columns = changes.map(({ column }) => column);
+        const rule = resource.allowed(write.kind, columns);
+        const writable = rule ? { ...write.rows, where: [...write.rows.where, { rule }] } : write.rows;
+        if (rule && (await transaction.run(countStatement(writable))) !== expected) throw notAllOfThem();
         await begin?.(transaction);
         const {
           matched,
           attempted,
           done,
           checks: results,
-        } = await transaction.run(compileWrite(resource.writes, write));
+        } = await transaction.run(compileWrite(resource.writes, { ...write, rows: writable }));
         if (matched !== expected) throw countChanged();
         const errors: FieldErrors = {};
         addCheckErrors(checks, results, errors);
@@ -136,7 +142,10 @@ export function createBulk(
     const isPartial = ({ values }: ReferenceCheck): boolean => values.includes(undefined);
     const complete = references.filter((check) => !isPartial(check));
     if (complete.length > 0) {
-      const results = await database.run(checkStatement(resource.model, undefined, complete), 'read');
+      const results = await database.run(
+        checkStatement(resource.model, undefined, complete, resource.visibility),
+        'read',
+      );
       addCheckErrors(complete, results, errors);
     }
     if (Object.keys(errors).length > 0) throw badBody(errors);
@@ -243,7 +252,11 @@ export function createBulk(
       const plan = browsing.plan(resource, selection);
       const { changes, later } = await check(resource, fields, caller);
       if (changes.length === 0) return 0;
-      const write = { kind: 'update', rows: plan, changes, checks: later, author: caller } as const;
+      const required = resource.required(
+        'update',
+        changes.map(({ column }) => column),
+      );
+      const write = { kind: 'update', rows: plan, changes, checks: later, author: caller, required } as const;
       return apply(resource, write, terms);
     },
   };

@@ -10,8 +10,9 @@ import type { Check } from '../../query/statements/check-statements.ts';
 import { addReferenceChecks } from './reference-checks.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
 import { saltedDigest } from '../users/password-hashing.ts';
-import type { Caller, ResourceView } from '../access/resource-view.ts';
+import type { ResourceView } from '../access/resource-view.ts';
 import { messageOf } from '../../messages.ts';
+import type { Caller } from '../access/access.ts';
 
 /** A checked body: the columns to write, the checks left to the database, and the faults found so far. */
 export interface CheckedBody {
@@ -33,8 +34,11 @@ export interface Writing {
 }
 
 /** Whether a body's value is ignored, so that clients can send back what they have read: read-only columns and the owner. */
-const isIgnored = (column: Column, resource: ResourceView): boolean =>
-  resource.readonly.has(column) || column === resource.owner;
+const isIgnored = (
+  column: Column,
+  { readonly, owner, settable }: ResourceView,
+  action: 'create' | 'update',
+): boolean => readonly.has(column) || (column === owner && !settable[action].has(column));
 
 /** A value as the database takes it, so that 5 and "5" are the same key. An invalid value stays as it was sent. */
 function textOf({ value, source }: JsonField, column: Column): string {
@@ -196,7 +200,8 @@ export async function checkBody(
   }
   for (const column of model.columns) {
     known.add(column.key).add(column.name);
-    if (isIgnored(column, resource)) {
+    const action = isUpdate ? 'update' : 'create';
+    if (isIgnored(column, resource, action)) {
       // An excluded column must not be named. The database rejects the record instead.
       if (!isUpdate && isMissing(column) && column !== owner && !resource.excluded.has(column))
         addError(body.errors, column.key, messageOf('requiredReadonly'));
@@ -209,6 +214,12 @@ export async function checkBody(
       continue;
     }
     const field = sentFieldOf(column, fields, body.errors);
+    if (!resource.settable[action].has(column) && !(isUpdate && isKeyPart(model, column))) {
+      if (field) addError(body.errors, field[0], messageOf('notSettable'));
+      else if (!isUpdate && isMissing(column) && column !== owner && !resource.excluded.has(column))
+        addError(body.errors, column.key, messageOf('requiredNotSettable'));
+      continue;
+    }
     const pause = field && column.type.element ? yieldIfDue() : undefined;
     if (pause) await pause;
     if (field && isUpdate && isKeyPart(model, column)) checkPart(column, field, body);
@@ -217,7 +228,8 @@ export async function checkBody(
   }
   addUnknown(fields, known, body.errors);
   if (!isUpdate) checkKeyLength(model, body);
-  if (!isUpdate && owner) body.changes.push({ column: owner, value: writing.caller.id });
+  const isOwned = body.changes.some(({ column }) => column === owner);
+  if (!isUpdate && owner && !isOwned) body.changes.push({ column: owner, value: writing.caller.id });
   const sentAs = ({ key, name }: Column): string => (fields.has(key) ? key : name);
   addReferenceChecks(body, resource, isUpdate, sentAs);
   return body;

@@ -19,7 +19,8 @@ import type {
 } from '../../query/statements/write-plan.ts';
 import type { Passwords } from '../users/password-hashing.ts';
 import { ReferencesOfMany } from './reference-checks.ts';
-import { CallerChanged, type Caller, type ResourceView } from '../access/resource-view.ts';
+import type { ResourceView } from '../access/resource-view.ts';
+import { CallerChanged, type Caller } from '../access/access.ts';
 import { checkBody, type CheckedBody } from './checked-body.ts';
 import { explain, nameOf } from './explain.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
@@ -169,7 +170,11 @@ export async function createRecords(
     if (Object.keys(errors).length > 0) throw badBody(isArray ? inOrder(errors) : errors);
   };
   if (Object.keys(errors).length > 0)
-    rejectMissing(wanted.length > 0 ? await database.run(existingKeysStatement(wanted), 'write') : []);
+    rejectMissing(
+      wanted.length > 0
+        ? await database.run(existingKeysStatement(wanted, resource.visibility), 'write')
+        : [],
+    );
   const sent = bodies.map(({ changes }) => changes);
   const records = await hashChanges(sent, passwords, requester);
   const created = ({ records: written, existing }: Inserted): readonly WrittenRecord[] => {
@@ -182,7 +187,10 @@ export async function createRecords(
     rows: NewRows,
     references: InsertPlan['references'] = [],
     returning: InsertPlan['returning'] = result,
-  ) => compileWrite(writes, { kind: 'insert', rows, references, author: caller, returning });
+  ) => {
+    const required = resource.required('create', rows.columns);
+    return compileWrite(writes, { kind: 'insert', rows, references, author: caller, returning, required });
+  };
   const rows = await rowsOf(records, model, yieldIfDue);
   const isOneStatement = rows.groups.length <= MAX_SETS;
   const insertLists = async ({ run }: Pick<Transaction, 'run'>): Promise<readonly WrittenRecord[]> => {

@@ -1,4 +1,5 @@
 // Explains the errors of the database in writes, for the API, the admin area, imports and bulk changes: what was attempted decides.
+import { EVERY_ROW } from '../../query/source.ts';
 import type { Database } from '../../db/connection/database.ts';
 import {
   DatabaseFault,
@@ -16,10 +17,11 @@ import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { foreignKeysOf, partsOf, ruleKey, type Column, type Model } from '../../db/schema/model.ts';
 import { sequenceReason } from '../../db/schema/sequences.ts';
 import { addError, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
-import { messageOf, textOf, type Message } from '../../messages.ts';
+import { messageOf, type Message, textOf } from '../../messages.ts';
 import {
-  duplicatesStatement,
   existingKeysStatement,
+  duplicatesStatement,
+  isForbidden,
   isRolledBack,
 } from '../../query/statements/check-statements.ts';
 import { ownConstraintStatement, referrersStatement } from '../../query/statements/conflict-statements.ts';
@@ -119,6 +121,7 @@ export class StillReferenced extends Problem {
 export async function explain(cause: unknown, attempt: Attempt, database: Run): Promise<unknown> {
   if (!isDatabaseError(cause)) return cause;
   if (isRolledBack(cause)) return suppressed();
+  if (isForbidden(cause)) return new Problem(403, messageOf('outsideOfRules'));
   const error = await locateError(cause, attempt, database);
   if (!isDatabaseError(error)) return error;
   // A rule (CREATE RULE) has rewritten the statement into one without RETURNING.
@@ -356,7 +359,7 @@ async function missingInArray(
   });
   if (sent.length === 0) return [];
   const wanted = { foreignKey, keys: sent.map(({ values }) => values) };
-  const [existing = []] = await database.run(existingKeysStatement([wanted]), 'write');
+  const [existing = []] = await database.run(existingKeysStatement([wanted], EVERY_ROW), 'write');
   return sent.flatMap(({ index }, at) => (existing[at] ? [] : [index])).slice(0, MAX_REPORTED);
 }
 

@@ -7,10 +7,11 @@ import { isKeyPart } from '../../db/schema/model.ts';
 import { badBody, notFound, Problem, RECORD_BUSY, type FieldErrors } from '../../errors.ts';
 import { checkStatement, isReferenceCheck } from '../../query/statements/check-statements.ts';
 import { compileWrite, notFoundStatement } from '../../query/statements/write.ts';
-import type { FoundRow, WrittenRecord } from '../../query/statements/write-plan.ts';
+import type { FoundRow, WrittenRecord, RecordRow } from '../../query/statements/write-plan.ts';
 import type { Passwords } from '../users/password-hashing.ts';
 import { readsExcluded } from './reference-checks.ts';
-import { CallerChanged, type Caller, type ResourceView } from '../access/resource-view.ts';
+import type { ResourceView } from '../access/resource-view.ts';
+import { CallerChanged, type Caller } from '../access/access.ts';
 import { checkBody, parseField, type CheckedBody, type Writing } from './checked-body.ts';
 import { createRecords, type CreatePreferences, type Writer } from './create-records.ts';
 import { explain, suppressed, UNIQUE_VIOLATION, type Attempt } from './explain.ts';
@@ -38,16 +39,16 @@ export type Operations = ReturnType<typeof createOperations>;
 
 const hasErrors = (errors: FieldErrors): boolean => Object.keys(errors).length > 0;
 
-/** Outcome of an UPDATE or DELETE, and whether the caller owns the record. */
+/** Outcome of an UPDATE or DELETE, and whether the caller may write the record. */
 interface WriteOutcome<T extends FoundRow> {
   readonly result: T;
-  readonly ownership: 'own' | 'others' | 'missing';
+  readonly record: 'writable' | 'unwritable' | 'missing';
 }
 
 /** @throws Problem 404, 403 or 412, in this order of precedence */
-function assertChangeable({ result, ownership }: WriteOutcome<FoundRow>): void {
-  if (ownership === 'missing') throw notFound(messageOf('noRecord'));
-  if (ownership === 'others') throw new Problem(403, messageOf('ownerChanges'));
+function assertChangeable({ result, record }: WriteOutcome<FoundRow>, { owner }: ResourceView): void {
+  if (record === 'missing') throw notFound(messageOf('noRecord'));
+  if (record === 'unwritable') throw new Problem(403, messageOf(owner ? 'ownerChanges' : 'notChangeable'));
   if (!result.isMatch) throw new Problem(412, messageOf('recordChanged'));
 }
 
@@ -75,12 +76,16 @@ export function createOperations(
     id: string | undefined,
     { checks, errors }: CheckedBody,
   ): Promise<void> {
-    const { model, owner, isReadable } = resource;
+    const { model, owner, isReadable, visibility } = resource;
     const allowed = checks.filter((check) => !(isReferenceCheck(check) && readsExcluded(check, resource)));
     if (allowed.length === 0) return;
     // It may be the record of another owner.
     const readable = owner && !isReadable ? undefined : id;
-    addCheckErrors(allowed, await database.run(checkStatement(model, readable, allowed), 'write'), errors);
+    addCheckErrors(
+      allowed,
+      await database.run(checkStatement(model, readable, allowed, visibility), 'write'),
+      errors,
+    );
   }
 
   /** Rejects a body with faults. The writing statement makes the checks of a body without faults so far. */
@@ -94,26 +99,26 @@ export function createOperations(
   }
 
   /**
-   * Changes or deletes a record. If it finds none of the caller's, one query distinguishes a missing record from another owner's. The
-   * statement runs once more when the caller has become the owner in between.
+   * Changes or deletes a record. If it finds none that the caller may write, one query distinguishes a missing record from others. The
+   * statement runs once more when the caller may write it since.
    * @throws Problem, whose cause is the error of the database; CallerChanged
    */
   async function change<T extends FoundRow>(
     statement: Statement<T>,
-    id: string,
+    row: RecordRow,
     caller: Caller,
     attempt: Omit<Attempt, 'scope'> & { readonly resource: ResourceView },
   ): Promise<WriteOutcome<T>> {
     try {
       for (let attempts = 0; attempts < 2; attempts += 1) {
         const result = await runWrite(database, statement);
-        if (result.isFound) return { result, ownership: 'own' };
-        const why = notFoundStatement(attempt.resource.writes, id, caller);
-        if (!why) return { result, ownership: 'missing' };
-        const { isOwner, holds } = await database.run(why, 'write');
-        if (isOwner === false) return { result, ownership: 'others' };
+        if (result.isFound) return { result, record: 'writable' };
+        const why = notFoundStatement(attempt.resource.writes, row, caller);
+        if (!why) return { result, record: 'missing' };
+        const { isAllowed, holds } = await database.run(why, 'write');
+        if (isAllowed === false) return { result, record: 'unwritable' };
         if (!holds) throw new CallerChanged();
-        if (!isOwner) return { result, ownership: 'missing' };
+        if (!isAllowed) return { result, record: 'missing' };
       }
     } catch (error) {
       throw await explain(error, { ...attempt, scope: 'record' }, outside);
@@ -224,32 +229,33 @@ export function createOperations(
       if (hasErrors(body.errors) || id === undefined) await rejectFaults(resource, id, body);
       if (id === undefined) throw notFound(messageOf('noRecord'));
       const records = await hashChanges([body.changes], passwords, requester, resource);
-      const statement = compileWrite(resource.writes, {
-        kind: 'update',
-        rows: { id, versions: rowVersions(resource, versions) },
-        changes: records.flat(),
-        checks: body.checks,
-        author: caller,
-      });
-      const outcome = await change(statement, id, caller, { resource, kind: 'update', records });
-      const { result, ownership } = outcome;
-      // The statement did not read the record of another owner, so its checks run now.
-      if (ownership === 'others') await addFaults(resource, id, body);
+      const changes = records.flat();
+      const columns = changes.map(({ column }) => column);
+      const allowed = resource.allowed('update', columns);
+      const rows = { id, versions: rowVersions(resource, versions), allowed };
+      const required = resource.required('update', columns);
+      const { checks } = body;
+      const plan = { kind: 'update', rows, changes, checks, author: caller, required } as const;
+      const statement = compileWrite(resource.writes, plan);
+      const outcome = await change(statement, rows, caller, { resource, kind: 'update', records });
+      const { result, record } = outcome;
+      // The statement did not read a record that the caller may not change, so its checks run now.
+      if (record === 'unwritable') await addFaults(resource, id, body);
       else addCheckErrors(body.checks, result.checks, body.errors);
       if (hasErrors(body.errors)) throw badBody(body.errors);
-      assertChangeable(outcome);
+      assertChangeable(outcome, resource);
       return recordResult(result, resource);
     },
 
     async remove(resource: ResourceView, idText: string, caller: Caller, versions: Versions): Promise<void> {
       const id = requireId(resource, idText);
-      const rows = { id, versions: rowVersions(resource, versions) };
+      const rows = { id, versions: rowVersions(resource, versions), allowed: resource.allowed('delete') };
       const statement = compileWrite(resource.writes, { kind: 'delete', rows, author: caller });
       // The foreign key of a view is only in the registry, so it blocks no deletion.
       const referring = () => [...resource.all.values()].filter((one) => one.model.isTable && one.isReadable);
       const attempt = { resource, kind: 'delete', records: [], id, referring } as const;
-      const outcome = await change(statement, id, caller, attempt);
-      assertChangeable(outcome);
+      const outcome = await change(statement, rows, caller, attempt);
+      assertChangeable(outcome, resource);
       if (!outcome.result.isDeleted) throw suppressed();
     },
   };

@@ -43,13 +43,15 @@ interface ReferencingBody {
  */
 export function addReferenceChecks(
   { changes, errors, checks }: ReferencingBody,
-  { model, owner, output, excluded, mayRead }: ResourceView,
+  { model, owner, output, excluded, settable, mayRead }: ResourceView,
   isUpdate: boolean,
   sentAs: (column: Column) => string,
 ): void {
   const changeOf = (part: Column): Change | undefined => changes.find(({ column }) => column === part);
-  // The service sets the owner, not the client.
-  const isSent = (part: Column): boolean => part !== owner && changeOf(part) !== undefined;
+  const { create, update } = settable;
+  // Unless the client may, the service sets the owner.
+  const isSent = (part: Column): boolean =>
+    (part !== owner || (isUpdate ? update : create).has(part)) && changeOf(part) !== undefined;
   const hasFault = ({ key, name }: Column): boolean =>
     Object.hasOwn(errors, key) || Object.hasOwn(errors, name);
   /** The value after the write. Undefined if it is the present one, or if the database makes it. */

@@ -13,6 +13,7 @@ import {
 import { StartError } from '../../errors.ts';
 import type { Recording } from '../../query/statements/history-sql.ts';
 import { isRolledBack } from '../../query/statements/check-statements.ts';
+import { EVERY_ROW } from '../../query/source.ts';
 import { compileWrite, createWriteTarget } from '../../query/statements/write.ts';
 import type { Change } from '../../query/statements/write-plan.ts';
 import { checkKey, parseField } from './checked-body.ts';
@@ -44,7 +45,12 @@ export function createUserManagement(
   const password = requiredColumn(model, 'password');
   const active = requiredColumn(model, 'active');
   const admin = requiredColumn(model, 'admin');
-  const writes = createWriteTarget({ model, formatted: [model.primaryKey], owner: undefined, recording });
+  const writes = createWriteTarget({
+    model,
+    formatted: [model.primaryKey],
+    visibility: EVERY_ROW,
+    recording,
+  });
   const notForSet = new Map([
     [username, 'the NAME argument sets the user name'],
     [active, 'new users are always active'],

@@ -1,4 +1,4 @@
-// Compares the database with the registry at the start, and creates what is missing.
+import type { AccessSettings } from '../access/rights.ts';
 import type { Settings } from '../../config.ts';
 import { buildModels } from '../../db/schema/build-models.ts';
 import { isTable, type Catalog } from '../../db/schema/catalog.ts';
@@ -35,6 +35,7 @@ import {
 import { METHODS, type Resource } from '../definition/resource.ts';
 import { ADMIN } from '../access/access.ts';
 import { createViews, hasLogins, type Views } from '../access/resource-view.ts';
+// Compares the database with the registry at the start, and creates what is missing.
 
 /** The database's catalog, and the models of the registry and of the system tables, completed from it. */
 export interface Schema {
@@ -117,7 +118,7 @@ export interface AppliedSchema {
 export async function applySchema(
   database: Database,
   definitions: readonly Resource[],
-  settings: Settings,
+  settings: Settings & AccessSettings,
 ): Promise<AppliedSchema> {
   try {
     return await applyMissing(database, definitions, settings);
@@ -212,7 +213,7 @@ export interface SchemaComparison {
 export function compareSchema(
   resources: readonly Resource[],
   catalog: Catalog,
-  settings: Settings,
+  settings: Settings & AccessSettings,
 ): SchemaComparison {
   // A service without logins has no system tables. Tables with these names then belong to another application.
   const hasUsers = hasLogins(resources, settings);
@@ -292,7 +293,11 @@ export function misfit(faults: readonly Fault[]): StartError {
  * Compares the registry with the database's catalog.
  * @throws StartError that lists every difference
  */
-export function requireSchema(resources: readonly Resource[], catalog: Catalog, settings: Settings): Schema {
+export function requireSchema(
+  resources: readonly Resource[],
+  catalog: Catalog,
+  settings: Settings & AccessSettings,
+): Schema {
   const { schema, faults } = compareSchema(resources, catalog, settings);
   if (faults.length > 0) throw misfit(faults);
   return schema;

@@ -35,8 +35,8 @@ export function passwordOutputWarning({ name, output }: ResourceView): string | 
 }
 
 /** Warns when the response to a write shows a record to users who may not read it. */
-export function writeShowsWarning({ name, access, read, methods }: ResourceView): string | undefined {
-  return isForUsers(access) && isForAdmins(read) && methods.has('PUT')
+export function writeShowsWarning({ name, needed, read, methods }: ResourceView): string | undefined {
+  return isForUsers(needed('PUT')) && isForAdmins(read) && methods.has('PUT')
     ? `${name} can only be read by admins, but the response to a PUT shows the record to any user who may write it`
     : undefined;
 }

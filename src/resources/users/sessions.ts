@@ -9,8 +9,9 @@ import type { Statement } from '../../db/rows.ts';
 import type { Model } from '../../db/schema/model.ts';
 import { unavailable } from '../../errors.ts';
 import { sessionStatements, type NewSession } from '../../query/statements/system-statements.ts';
-import type { Caller } from '../access/resource-view.ts';
 import { messageOf } from '../../messages.ts';
+import type { Caller } from '../access/access.ts';
+import type { UserFacts } from '../../query/statements/user-statements.ts';
 
 /** Milliseconds. A login deletes expired sessions when the last cleanup is longer ago. */
 const PRUNE_INTERVAL = 60_000;
@@ -32,8 +33,8 @@ type Run = <T>(statement: Statement<T>) => Promise<T>;
  * @param sessions the table of sessions
  * @param users the user model, whose `username`, `password`, `active` and `admin` are there
  */
-export function createSessions(database: Database, sessions: Model, users: Model) {
-  const statements = sessionStatements(sessions, users);
+export function createSessions(database: Database, sessions: Model, users: Model, facts: UserFacts) {
+  const statements = sessionStatements(sessions, users, facts);
   const read: Run = (statement) => database.run(statement, 'quick');
   /** Not `quick`: a commit may have to wait, and would delay the short reads of all clients. */
   const writer =
@@ -130,9 +131,9 @@ export function createSessions(database: Database, sessions: Model, users: Model
         if (await read(statements.isStored(hash))) await end(token);
         return undefined;
       }
-      const { id, name, isSeenLongAgo } = found;
+      const { isSeenLongAgo, ...caller } = found;
       if (isSeenLongAgo && !recorded.has(hash)) void recordUse(hash);
-      return { id, name, admin: true };
+      return caller;
     },
 
     /** The valid sessions of a user: the current one first, then by last use. Times are in UTC. */

@@ -3,7 +3,7 @@ import type { Database } from '../../db/connection/database.ts';
 import { undefinedIfUnencodable } from '../../db/connection/database-errors.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import type { Model } from '../../db/schema/model.ts';
-import { userStatements, type User } from '../../query/statements/user-statements.ts';
+import { userStatements, type User, type UserFacts } from '../../query/statements/user-statements.ts';
 
 /** Longer names are not normalized, because long runs of combining marks take quadratic time (characters). */
 const MAX_NORMALIZED = 256;
@@ -21,8 +21,8 @@ const spellingsOf = (name: string): readonly string[] => [
 export type Users = ReturnType<typeof createUsers>;
 
 /** @param sessions the table of sessions, if there is one */
-export function createUsers(database: Database, model: Model, sessions: Model | undefined) {
-  const statements = userStatements(model, sessions);
+export function createUsers(database: Database, model: Model, sessions: Model | undefined, facts: UserFacts) {
+  const statements = userStatements(model, sessions, facts);
 
   /** The user whose name is equal to the text, or else to one of its normal forms. */
   async function find(wanted: string): Promise<User | undefined> {

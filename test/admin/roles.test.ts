@@ -1,0 +1,198 @@
+// What users with roles find in the admin area.
+import assert from 'node:assert/strict';
+import type { Resource, Roles } from '../../src/index.ts';
+import { user as sampleUser } from '../../src/resources/registry.ts';
+import { startService, type TestService } from '../support.ts';
+import {
+  attemptLogin,
+  fieldsOf,
+  hiddenFields,
+  logIn,
+  readable,
+  type AdminAnswer,
+  type Browser,
+} from './support.ts';
+import { after, before, describe, test } from 'node:test';
+
+const user = {
+  ...sampleUser,
+  columns: { ...sampleUser.columns, role: { type: 'string', null: true } },
+} satisfies Resource;
+
+const customer = {
+  model: 'customer',
+  columns: { name: { type: 'string' }, birthday: { type: 'date', null: true } },
+  access: 'admin',
+  read: 'admin',
+} satisfies Resource;
+
+const ticket = {
+  model: 'ticket',
+  columns: {
+    subject: { type: 'string' },
+    customer: { type: 'foreignKey', references: 'customer' },
+    assignee: { type: 'foreignKey', references: 'user', null: true },
+    answer: { type: 'text', default: '' },
+    status: { type: 'string', default: 'open', choices: ['open', 'done'] },
+    secret: { type: 'string', default: 'hidden value' },
+  },
+  access: 'admin',
+  read: 'admin',
+} satisfies Resource;
+
+const note = { model: 'note', columns: { text: { type: 'text' } }, access: 'user' } satisfies Resource;
+
+const roles = {
+  support: {
+    admin: true,
+    grants: {
+      ticket: {
+        read: { exclude: ['secret'], rows: ['assignee=$me', 'status=open'] },
+        update: { columns: ['answer', 'status'], rows: 'assignee=$me' },
+        history: true,
+      },
+      customer: { read: { exclude: ['birthday'] } },
+    },
+  },
+  auditor: { admin: true, grants: { '*': { read: true, export: true, history: true } } },
+  clerk: { grants: { note: { read: true } } },
+} satisfies Roles;
+
+/** Fills in the form of a page, and sends it. */
+async function save(browser: Browser, path: string, fields: Record<string, string>): Promise<AdminAnswer> {
+  const page = await browser.get(path);
+  return browser.post(path, { ...fieldsOf(page), ...fields });
+}
+
+describe('a role in the admin area', () => {
+  let service: TestService;
+  const ids: Record<string, number> = {};
+  let sue: Browser;
+  before(async () => {
+    service = await startService([user, customer, ticket, note], { roles, trustProxy: 1 });
+    const { sql } = service;
+    for (const [name, more] of Object.entries<Record<string, unknown>>({
+      ada: { admin: true },
+      sue: { role: 'support' },
+      aud: { role: 'auditor' },
+      cal: { role: 'clerk' },
+    }))
+      ids[name] = await service.addUser(name, more);
+    await sql`insert into customer (name, birthday) values ('Ann', '2000-02-02')`;
+    await sql`insert into ticket (subject, customer_id, assignee_id, answer, status, secret) values
+      ('hers', 1, ${ids['sue'] ?? 0}, '', 'done', 'hidden value'), ('free', 1, null, '', 'open', 'hidden value'), ('other', 1, ${ids['ada'] ?? 0}, '', 'done', 'hidden value')`;
+    await sql`insert into note (text) values ('a public note')`;
+    sue = await logIn(service, 'sue');
+  });
+  after(() => service.close());
+
+  test('lets in the users of roles that may enter, and no others', async () => {
+    assert.equal((await attemptLogin(service, 'aud', 'pw-aud')).status, 303);
+    assert.equal((await attemptLogin(service, 'cal', 'pw-cal')).status, 401);
+  });
+
+  test('shows the granted resources, and no others', async () => {
+    const start = (await sue.get('/admin/')).text;
+    for (const name of ['ticket', 'customer']) assert.match(start, new RegExp(`href="/admin/${name}/"`));
+    for (const name of ['note', 'user']) {
+      assert.doesNotMatch(start, new RegExp(`href="/admin/${name}/"`));
+      assert.equal((await sue.get(`/admin/${name}/`)).status, 404);
+    }
+    const list = (await sue.get('/admin/ticket/')).text;
+    for (const subject of ['hers', 'free', 'Ann']) assert.ok(list.includes(subject), subject);
+    for (const text of ['other', 'hidden value', '/-/import/', '/-/export.csv', '/-/add/'])
+      assert.ok(!list.includes(text), text);
+    assert.ok(!(await sue.get('/admin/customer/')).text.includes('2000'));
+  });
+
+  test('lets users change the granted columns of the granted records', async () => {
+    const form = await sue.get('/admin/ticket/1/');
+    assert.match(form.text, /name="answer"/);
+    assert.doesNotMatch(form.text, /name="subject"|name="assignee_id"|hidden value/);
+    assert.equal((await sue.get('/admin/ticket/3/')).status, 404);
+    const saved = await save(sue, '/admin/ticket/1/', { answer: 'done so', status: 'done' });
+    assert.equal(saved.status, 303, saved.text);
+    const refused = await save(sue, '/admin/ticket/2/', { answer: 'not mine', status: 'open' });
+    assert.equal(refused.status, 403, refused.text);
+    const stored = await service.sql`select answer from ticket order by id`;
+    assert.deepEqual(
+      stored.map((row) => row['answer'] as unknown),
+      ['done so', '', ''],
+    );
+    for (const page of ['/-/add/', '/-/import/', '/-/export.csv', '/1/delete/'])
+      assert.equal((await sue.get(`/admin/ticket${page}`)).status, 404, page);
+  });
+
+  test('refuses a change of a selection with one record that it may not change', async () => {
+    const bulk = { _state: '', _action: 'set', _column: 'status', _value: '1', status: 'done' };
+    for (const [chosen, status] of [
+      [['1', '2'], 403],
+      [['1'], 303],
+    ] as const) {
+      const page = await sue.post('/admin/ticket/-/bulk/', { ...bulk, _id: chosen });
+      assert.equal(page.status, 200, page.text);
+      const answer = await sue.post('/admin/ticket/-/bulk/', {
+        ...hiddenFields(page, 'record'),
+        _confirm: '1',
+      });
+      assert.equal(answer.status, status, readable(answer));
+    }
+    const stored = await service.sql`select status from ticket order by id`;
+    assert.deepEqual(
+      stored.map((row) => row['status'] as unknown),
+      ['done', 'open', 'done'],
+    );
+  });
+
+  test('shows the history of granted records only, without other columns', async () => {
+    const ada = await logIn(service, 'ada');
+    assert.equal(
+      (await save(ada, '/admin/ticket/3/', { subject: 'other', answer: 'for no one else', status: 'done' }))
+        .status,
+      303,
+    );
+    assert.equal(
+      (
+        await save(ada, '/admin/ticket/1/', {
+          subject: 'hers',
+          secret: 'changed secret',
+          answer: 'done so',
+          status: 'done',
+        })
+      ).status,
+      303,
+    );
+    const all = (await ada.get('/admin/vitrine_history/')).text;
+    const shown = (await sue.get('/admin/vitrine_history/')).text;
+    const rows = (text: string): number => text.match(/href="\/admin\/vitrine_history\/\d+\//g)?.length ?? 0;
+    assert.ok(rows(all) > rows(shown) && rows(shown) > 0);
+    const pages = await Promise.all(
+      [...all.matchAll(/href="(\/admin\/vitrine_history\/\d+\/)[^"]*"/g)].map(([, path = '']) =>
+        sue.get(path),
+      ),
+    );
+    for (const { text } of pages) assert.doesNotMatch(text, /for no one else|changed secret/);
+    const auditor = await logIn(service, 'aud');
+    assert.equal(rows((await auditor.get('/admin/vitrine_history/')).text), rows(all));
+    assert.equal((await auditor.get('/admin/ticket/-/export.csv')).status, 200);
+    assert.equal((await auditor.post('/admin/ticket/1/', { answer: 'x' })).status, 404);
+  });
+
+  test('lets every user change the own password', async () => {
+    const page = await sue.get('/admin/-/account/');
+    assert.equal(page.status, 200);
+    const changed = await sue.post('/admin/-/account/', {
+      _current: 'pw-sue',
+      _password: 'another long password',
+      _repeat: 'another long password',
+    });
+    assert.equal(changed.status, 303, changed.text);
+  });
+
+  test('ends the session when the role is taken away', async () => {
+    const browser = await logIn(service, 'aud');
+    assert.equal((await browser.get('/admin/')).status, 200);
+    await service.sql`update "user" set role = 'clerk' where username = 'aud'`;
+    assert.equal((await browser.get('/admin/')).status, 303);
+  });
+});
