@@ -2,7 +2,7 @@
 import type { Settings } from './config.ts';
 import { createAdmin } from './admin/admin.ts';
 import { createApiPages } from './admin/api-browser/api-browser.ts';
-import { openDatabase, type Database } from './db/connection/database.ts';
+import { openDatabase, withIdentity, type Database } from './db/connection/database.ts';
 import { createProbe } from './db/replicas/primary-probe.ts';
 import { onlyPrimary, openReplicas } from './db/replicas/replicas.ts';
 import type { Requester } from './db/lanes/requester.ts';
@@ -16,6 +16,7 @@ import { createHandler, type Handler } from './http/server/request-handler.ts';
 import { createInFlight } from './http/load/in-flight-requests.ts';
 import { useBasePath } from './http/message/base-path.ts';
 import { sentPosition } from './http/message/write-position.ts';
+import type { ApiRequest } from './http/message/message.ts';
 import type { Logger } from './http/observability/logger.ts';
 import { createMetrics, type Metrics } from './http/observability/metrics.ts';
 import { createLoadLimits } from './http/load/load-limits.ts';
@@ -43,8 +44,8 @@ import {
 } from './resources/setup/schema-setup.ts';
 import { readSecret } from './resources/setup/database-secret.ts';
 import { REVOKE_HISTORY_CHANGES } from './resources/access/privileges.ts';
-import { ANYONE } from './resources/access/access.ts';
-import { createViews, hasLogins } from './resources/access/resource-view.ts';
+import { ANYONE, identityOf } from './resources/access/access.ts';
+import { createViews, hasLogins, type ResourceView } from './resources/access/resource-view.ts';
 import { createVersionCipher } from './resources/access/version-cipher.ts';
 import { addressWarnings, databaseWarnings, startWarnings } from './resources/setup/start-warnings.ts';
 import { createUserManagement, type UserManagement } from './resources/records/user-management.ts';
@@ -125,6 +126,13 @@ async function applyWithRetries(
     }
   }
 }
+
+/** The database for the statements of a resource: with the identity of the caller, if the resource may reach a table that needs it. */
+const identified = (
+  database: Database,
+  { hasIdentity, seenBy }: Pick<ResourceView, 'hasIdentity' | 'seenBy'>,
+  { id }: Pick<ApiRequest, 'id'>,
+): Database => (hasIdentity ? withIdentity(database, identityOf(seenBy, id)) : database);
 
 /** Creates the service. It does nothing before `prepare`, and the handler answers 503 until that is done. */
 export function createService(
@@ -226,8 +234,13 @@ export function createService(
       api: createApi({
         views,
         resources: served,
-        databaseFor: (request) => routing.reading(request.requester, sentPosition(request)),
-        operations: (requester) => operationsOn(routing.primary.for(requester), requester),
+        databaseFor: (request, resource) =>
+          identified(routing.reading(request.requester, sentPosition(request)), resource, request),
+        operations: (request, resource) =>
+          operationsOn(
+            identified(routing.primary.for(request.requester), resource, request),
+            request.requester,
+          ),
         listing: (reader) => createListing(reader, listings),
         pages,
         hasAdmin,

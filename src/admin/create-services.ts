@@ -19,8 +19,8 @@ import {
 import type { Schema } from '../resources/setup/schema-setup.ts';
 import type { Views } from '../resources/access/resource-view.ts';
 import { historyOf, maskHistory } from '../query/statements/visible-history.ts';
-import type { Access } from '../resources/access/access.ts';
-import type { Database } from '../db/connection/database.ts';
+import { identityOf, type Access } from '../resources/access/access.ts';
+import { withIdentity, type Database } from '../db/connection/database.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
 import { Lane } from '../db/lanes/lane.ts';
 import { isRead, type ApiRequest } from '../http/message/message.ts';
@@ -121,12 +121,15 @@ export function createServices({
     }),
   };
   const tables = [...models.values()];
+  // A page has statements on many tables.
+  const needsIdentity = definitions.some(({ identity }) => identity);
   const servicesFor = (request: ApiRequest, access: Access): Services => {
     const { requester } = request;
     // A change reads what it needs where it writes.
-    const requesterDatabase = isRead(request.method)
+    const plain = isRead(request.method)
       ? replicas.reading(requester, readPosition(request))
       : replicas.changing(requester);
+    const requesterDatabase = needsIdentity ? withIdentity(plain, identityOf(access, request.id)) : plain;
     const operationsOn = (runner: Pick<Database, 'run'>) =>
       createOperations(runner, passwords, requester, requesterDatabase);
     const { statements, ...area } = areaFor(access);

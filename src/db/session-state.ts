@@ -1,5 +1,6 @@
 // Keeps what a statement leaves in its session from the next one. A function of the database (of a trigger, a default, a view, a
 // policy) may change any setting, and a plain SET outlasts its transaction.
+import type { BoundSql } from './fragment.ts';
 import type postgres from 'postgres';
 import type { SESSION_SETTINGS } from '../setting-values.ts';
 
@@ -49,3 +50,19 @@ export function watchSettings(client: () => postgres.Sql): (name: string, value:
 export const hasChangedSettings = (sql: postgres.Sql): boolean => changed.has(sql);
 
 export const forgetChangedSettings = (sql: postgres.Sql): unknown => changed.delete(sql);
+
+/** Who makes a request, for policies, triggers and audit tables: `current_setting('vitrine.user', true)`. */
+export interface Identity {
+  /** The key of the user; empty without credentials. */
+  readonly user: string;
+  readonly roles: readonly string[];
+  /** The id of the request, as in the log. */
+  readonly request: string;
+}
+
+/** Sets an identity until the end of the transaction, so that no later statement of the connection has it. */
+export const identityStatement = ({ user, roles, request }: Identity): BoundSql => ({
+  text: `select ${['user', 'roles', 'request'].map((name, index) => `set_config('vitrine.${name}', $${index + 1}::text, true)`).join(', ')}`,
+  values: [user, roles.join(), request],
+  fixed: true,
+});

@@ -435,13 +435,16 @@ describe('a database with several schemas', () => {
   test('is read from all schemas that are named, with prefixes for equal names', async () => {
     const { file, resources, stdout } = await introspect(database, '--schema', 'north', '--schema', 'south');
     assert.deepEqual([...resources.keys()], ['north_item', 'event', 'south_item', 'visit']);
+    const { identity } = resources.get('north_item') as Resource;
+    assert.equal(identity, true);
+    assert.equal('identity' in (resources.get('south_item') ?? {}), false);
     assert.deepEqual(resources.get('south_item')?.columns, {
       north: { type: 'foreignKey', references: 'north_item' },
     });
     for (const line of [
       'south.event: its 3 partitions are served with it.',
       'south.visit: its 2 partitions are served with it.',
-      'north.item has row-level security: it applies to the database role of the service, not to its users.',
+      "north.item has row-level security. Its policies see one role, that of the service: with identity they can ask for current_setting('vitrine.user', true).",
       'Not read: the schema public (--schema NAME).',
     ])
       assert.ok(stdout.includes(`\n// ${line}\n`), line);

@@ -53,6 +53,8 @@ export interface IntrospectedResource {
   readonly secrets: readonly string[];
   /** Whether a new record needs a value for one of them. */
   readonly hasRequiredSecret: boolean;
+  /** Whether row-level security is on, whose policies may ask who the caller is. */
+  readonly hasPolicies: boolean;
   /** Why columns are left out or served as a plainer type. One sentence each. */
   readonly notes: readonly string[];
 }
@@ -235,6 +237,7 @@ function introspectRelation(one: Served, served: readonly Served[]): Introspecte
     isAddable: isAddable || isReadOnly,
     secrets,
     hasRequiredSecret,
+    hasPolicies: relation.hasPolicies,
     notes: [...new Set(notes)],
   };
 }
@@ -290,7 +293,7 @@ export function introspect(relations: readonly Relation[], catalog: Catalog): In
       );
     if (relation.hasPolicies)
       remarks.push(
-        `${name} has row-level security: it applies to the database role of the service, not to its users.`,
+        `${name} has row-level security. Its policies see one role, that of the service: with identity they can ask for current_setting('vitrine.user', true).`,
       );
   }
   for (const [root, count] of partitions)

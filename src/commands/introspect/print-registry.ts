@@ -50,7 +50,7 @@ function keylessNote({ keyless, proposed }: IntrospectedResource): string[] {
 
 /** The resource as the printed file defines it, its keys in the usual order. */
 export function definitionOf(one: IntrospectedResource): Resource {
-  const { model, table, primaryKey, columns, foreignKeys, readonly, secrets } = one;
+  const { model, table, primaryKey, columns, foreignKeys, readonly, secrets, hasPolicies } = one;
   const definition: Readonly<Record<string, Printed | undefined>> = {
     model,
     table: table === model ? undefined : table,
@@ -59,6 +59,7 @@ export function definitionOf(one: IntrospectedResource): Resource {
     foreignKeys: Object.keys(foreignKeys).length > 0 ? foreignKeys : undefined,
     readonly: readonly.length > 0 ? readonly : undefined,
     methods: methodsOf(one),
+    identity: hasPolicies ? true : undefined,
     exclude: secrets.length > 0 ? secrets : undefined,
     admin: adminOf(one),
   };

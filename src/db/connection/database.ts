@@ -10,7 +10,7 @@ import {
 } from './driver.ts';
 import type { DIRECT_SETTINGS, SESSION_SETTINGS } from '../../setting-values.ts';
 import { type Statement } from '../rows.ts';
-import { SESSION } from '../session-state.ts';
+import { identityStatement, SESSION, type Identity } from '../session-state.ts';
 import { SERVICE, type Requester } from '../lanes/requester.ts';
 import type { RunOptions, StatementKind } from '../statement-kinds.ts';
 import { Runner, PIPELINED_TIMEOUT, type LaneName, type RunnerState } from './runner.ts';
@@ -150,3 +150,20 @@ export function openDatabase(url: string, slowTimeout = 3_000, guard?: ServerGua
 /** A connection outside of the pools, for statements that must not wait behind others. */
 export const openConnection = (url: string): DedicatedConnection =>
   openDedicated((onclose) => openPostgres(url, { ...OPTIONS, onclose }));
+
+/** The same database for statements that PostgreSQL runs with an identity. */
+export function withIdentity(database: Database, identity: Identity): Database {
+  const set = identityStatement(identity);
+  return {
+    for: (requester) => withIdentity(database.for(requester), identity),
+    run: (statement, kind, options) => database.run({ ...statement, identity: set }, kind, options),
+    transaction: (work, limits) =>
+      database.transaction(async (transaction) => {
+        await transaction.run({ ...set, decode: () => undefined });
+        return work(transaction);
+      }, limits),
+    cursor: (statement, maxRows) => database.cursor({ ...statement, identity: set }, maxRows),
+    lanes: () => database.lanes(),
+    close: () => database.close(),
+  };
+}

@@ -35,18 +35,58 @@ export interface TransactionEvents {
   readonly onLeftOpen: () => void;
 }
 
-/** Sends a statement; with a follow-up, both in one transaction. */
+/** Whether a statement is sent in a transaction of its own, and not by itself. */
+export const isInTransaction = ({ followUp, identity }: SentStatement): boolean =>
+  followUp !== undefined || identity !== undefined;
+
+/** Sends a statement; with an identity or a follow-up, all in one transaction. */
 export function sendAll(
   sql: postgres.Sql,
   statement: SentStatement,
   prepare: boolean,
   events: TransactionEvents,
 ): Sent {
-  const { followUp } = statement;
-  const begun = followUp && isDone(sql.unsafe('begin'));
+  const { followUp, identity } = statement;
+  const begun = isInTransaction(statement) && isDone(sql.unsafe('begin'));
+  const set = identity ? isDone(sendStatement(sql, identity, prepare)) : undefined;
   const query = sendStatement(sql, statement, prepare);
-  return { query, answer: begun ? complete(sql, begun, query, followUp, prepare, events) : query };
+  if (!begun) return { query, answer: query };
+  const isReady = set ? Promise.all([begun, set]).then(([one, other]) => one && other) : begun;
+  const answer = followUp
+    ? complete(sql, isReady, query, followUp, prepare, events)
+    : commitAfter(sql, isReady, query, events);
+  return { query, answer };
 }
+
+/** Sends the commit at once, to save a round trip: after an error, PostgreSQL rolls back instead. */
+async function commitAfter(
+  sql: postgres.Sql,
+  isReady: PromiseLike<boolean>,
+  query: Query,
+  { onNext, onLeftOpen }: TransactionEvents,
+): Promise<RawRows> {
+  // The driver sends a statement when someone waits for it, so the order counts.
+  const answer = settled(query);
+  const commit = sql.unsafe('commit').raw() as unknown as Query;
+  const ended = settled(commit);
+  const { rows, error } = await answer;
+  onNext(commit);
+  if (error && isConnectionError(error)) throw error;
+  const end = await ended;
+  if (end.error && !isConnectionError(end.error) && !(await isDone(sql.unsafe('rollback')))) onLeftOpen();
+  if (error) throw error;
+  if (!rows || !isAnswer(rows)) return rows ?? [];
+  if (end.error) throw end.error;
+  // Without BEGIN it had no identity, but has changed something perhaps.
+  if (!(await isReady) || commandOf(end.rows ?? []) !== 'COMMIT') throw unknownOutcome();
+  return rows;
+}
+
+const settled = (query: Query): PromiseLike<{ readonly rows?: RawRows; readonly error?: Error }> =>
+  query.then(
+    (rows) => ({ rows }),
+    (error: unknown) => ({ error: error instanceof Error ? error : new Error(String(error)) }),
+  );
 
 const isDone = (command: PromiseLike<unknown>): PromiseLike<boolean> =>
   command.then(

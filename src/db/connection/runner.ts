@@ -134,7 +134,8 @@ export class Runner {
       const name = isLarge(statement) ? 'large' : 'write';
       return this.#runIn(name, statement, requester, { lock: statement.record });
     }
-    const short = await this.#runShort(statement, kind, requester);
+    // What has an identity is not shared, and needs a transaction.
+    const short = statement.identity ? undefined : await this.#runShort(statement, kind, requester);
     if (short) return short;
     const { key, clientKind } = requester;
     if (clientKind === 'admin') return this.#read('admin', statement, requester);

@@ -55,7 +55,7 @@ export interface ApiPages extends Pick<Area, 'problem'> {
 export interface ApiReadOptions {
   readonly resources: ResourceViews;
   /** The database for the reads of a request: a replica, if there is one that has what the client has written. */
-  readonly databaseFor: (request: ApiRequest) => Pick<Database, 'run' | 'cursor'>;
+  readonly databaseFor: (request: ApiRequest, resource: ResourceView) => Pick<Database, 'run' | 'cursor'>;
   readonly listing: (database: Pick<Database, 'run' | 'cursor'>) => Listing;
   readonly pages: ApiPages;
   readonly hasAdmin: boolean;
@@ -99,7 +99,8 @@ const indexBody = (resources: ResourceViews): string =>
   });
 
 export function createApiReads({ resources, databaseFor, listing, pages, hasAdmin }: ApiReadOptions) {
-  const listingFor = (request: ApiRequest): Listing => listing(databaseFor(request));
+  const listingFor = (request: ApiRequest, resource: ResourceView): Listing =>
+    listing(databaseFor(request, resource));
 
   /**
    * The resource as the caller sees it.
@@ -130,25 +131,25 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     const matters =
       isPersonal ||
       (maxCount !== undefined && counting !== undefined && counting !== 'capped') ||
-      listingFor(request).needsCaller(resource, request.query);
+      listingFor(request, resource).needsCaller(resource, request.query);
     return matters ? seenByCaller(request, resource) : resource;
   }
 
   async function listAs(request: ApiRequest, resource: ResourceView, format: Format): Promise<Reply> {
     const { query } = request;
     if (format === 'html') {
-      const page = await listingFor(request).list(resource, query, { format });
+      const page = await listingFor(request, resource).list(resource, query, { format });
       await request.requester.turnForHtml(lengthOf(page.objects) + resource.output.length * COLUMN_WEIGHT);
       return pages.collection(request, resource, page);
     }
     if (format === 'ndjson' || (format === 'csv' && preference(request.headers, 'paging') === 'none')) {
       if (request.method !== 'HEAD')
-        return streamReply(format, await listingFor(request).stream(resource, query, format));
+        return streamReply(format, await listingFor(request, resource).stream(resource, query, format));
       // HEAD has no body, so it needs no cursor.
-      listingFor(request).checkStream(resource, query);
+      listingFor(request, resource).checkStream(resource, query);
       return streamReply(format, NO_CHUNKS);
     }
-    const page = await listingFor(request).list(resource, query, {
+    const page = await listingFor(request, resource).list(resource, query, {
       counting: countingOf(request),
       format,
       wantsCursors: preference(request.headers, 'paging') === 'cursor',
@@ -204,7 +205,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
       const format = negotiate(request.headers.accept, RECORD_FORMATS);
       if (format === undefined) throw notAcceptable(RECORD_FORMATS);
       assertNoParameters(request.query);
-      const record = await readRecord(databaseFor(request), resource, id);
+      const record = await readRecord(databaseFor(request, resource), resource, id);
       if (format === 'html') {
         await request.requester.turnForHtml(record.json.length);
         return pages.record(request, resource, record.json);

@@ -1,7 +1,7 @@
 // POST, PUT and DELETE of the JSON API: decides who writes, and answers.
 import type { Settings } from '../../config.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
-import { ClientGone, type Requester } from '../../db/lanes/requester.ts';
+import { ClientGone } from '../../db/lanes/requester.ts';
 import { Problem, unavailable } from '../../errors.ts';
 import { MAX_RECORDS } from '../../resources/records/create-records.ts';
 import {
@@ -27,7 +27,7 @@ import { readJsonText } from '../message/request-body.ts';
 import { messageOf } from '../../messages.ts';
 
 export interface ApiWriteOptions {
-  readonly operations: (requester: Requester) => Operations;
+  readonly operations: (request: ApiRequest, resource: ResourceView) => Operations;
   readonly settings: Settings;
 }
 
@@ -189,7 +189,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       return asWriter(request, named, async (resource, caller) => {
         assertNoParameters(request.query);
         const { record, records } = await body();
-        const run = operations(request.requester);
+        const run = operations(request, resource);
         return record
           ? createdReply(request, resource, await run.create(resource, record, caller, isStrict(request)))
           : createdManyReply(
@@ -211,7 +211,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
         assertNoParameters(request.query);
         let fields: JsonFields = await body();
         let isPresent = false;
-        const run = operations(request.requester);
+        const run = operations(request, resource);
         if (mayCreate(request, resource)) {
           const created = await run
             .createAt(resource, id, fields, caller, isStrict(request))
@@ -240,7 +240,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       await asWriter(request, named, async (resource, caller) => {
         assertNoParameters(request.query);
         await (body ??= ignoreBody(request));
-        const run = operations(request.requester);
+        const run = operations(request, resource);
         const current = () => run.version(resource, id);
         await writeIfMatching(request, current, (versions) => run.remove(resource, id, caller, versions));
       });

@@ -33,6 +33,8 @@ export interface WebRequester extends Requester {
 
 /** A request as handlers see it. The methods do work only when they are called. */
 export interface ApiRequest {
+  /** As in the log. */
+  readonly id: string;
   readonly method: string;
   /** Percent-encoded, without the query. */
   readonly path: string;

@@ -1,5 +1,6 @@
 // Who asks. The only place that compares access levels and roles.
 import { ACCESS_LEVELS, type AccessLevel, type Level } from '../../config.ts';
+import type { Identity } from '../../db/session-state.ts';
 import { Problem } from '../../errors.ts';
 import { messageOf } from '../../messages.ts';
 import type { Author } from '../../query/statements/write-plan.ts';
@@ -80,6 +81,13 @@ export const mayEnter = (
   { admin, roles }: Pick<Caller, 'admin' | 'roles'>,
   admitted: readonly string[],
 ): boolean => admin || roles.some((role) => admitted.includes(role));
+
+/** Who the caller is for PostgreSQL. @param request the id of the request */
+export const identityOf = ({ me, roles, level }: Access, request: string): Identity => ({
+  user: me?.() ?? '',
+  roles: isForAdmins(level) ? ['admin', ...roles] : roles,
+  request,
+});
 
 export const meets = ({ level, roles }: Access, needed: Level): boolean =>
   typeof needed === 'string'

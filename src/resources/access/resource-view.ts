@@ -6,6 +6,7 @@ import {
   type Column,
   type Model,
   findColumn,
+  foreignKeysOf,
   isKeyless,
   partsOf,
   recordColumns,
@@ -59,6 +60,8 @@ export interface ResourceView extends PageLimits, Permissions {
   readonly for: (access: Access) => ResourceView;
   /** Whether what callers read depends on who they are, beyond the level. */
   readonly isPersonal: boolean;
+  /** Whether its statements may reach a table for which PostgreSQL must know the caller. */
+  readonly hasIdentity: boolean;
   /** All resources as this access sees them. */
   readonly all: ResourceViews;
   /** What paths of this access may lead to. A join may reach only a resource that the same request could GET. */
@@ -135,7 +138,7 @@ function withIsoDates(column: Column): Column {
 /** What all accesses with the same columns see alike. */
 type Base = Omit<
   ResourceView,
-  'seenBy' | 'for' | 'isPersonal' | 'all' | 'visibility' | 'mayRead' | keyof Permissions
+  'seenBy' | 'for' | 'isPersonal' | 'hasIdentity' | 'all' | 'visibility' | 'mayRead' | keyof Permissions
 >;
 
 type ViewSettings = AccessSettings & Partial<Pick<Settings, 'datetimeFormat'>>;
@@ -184,6 +187,21 @@ const isPersonal = ({ model, rows, columns }: Resource, roles: Roles): boolean =
 /** Sees all columns: those that a rule may name are checked at the start. */
 const ALL_COLUMNS: Visibility = { ...EVERY_ROW, find: findColumn, joinable: () => true };
 
+/** The models from which foreign keys lead to a resource with `identity`, and these models themselves. */
+function modelsWithIdentity(
+  definitions: readonly Resource[],
+  models: ReadonlyMap<string, Model>,
+): ReadonlySet<string> {
+  const found = new Set(definitions.filter(({ identity }) => identity).map(({ model }) => model));
+  for (let size = -1; found.size > size;) {
+    size = found.size;
+    for (const model of models.values())
+      if (foreignKeysOf(model).some(({ references }) => references && found.has(references.name)))
+        found.add(model.name);
+  }
+  return found;
+}
+
 /** A resource as the accesses of one key see it, but for the values of the caller. */
 interface Seen {
   readonly base: Base;
@@ -196,7 +214,7 @@ interface Seen {
 interface SeenByAll {
   /** As a caller without a record of its own sees them. */
   readonly views: ResourceViews;
-  /** Whether what callers may do depends on their own records. */
+  /** Whether what callers see depends on their own records. */
   readonly hasRules: boolean;
   /** As a caller sees one of them. */
   readonly view: (name: string, access: Access) => ResourceView | undefined;
@@ -218,7 +236,9 @@ export function createViews(
   const { roles = {} } = settings;
   const history = models.get(HISTORY.model);
   const sample = sampleOfMe(definitions, models, settings);
-  const personal = new Set(definitions.filter((one) => isPersonal(one, roles)).map(({ model }) => model));
+  const identified = modelsWithIdentity(definitions, models);
+  const personal = new Set(definitions.map(({ model }) => model).filter((name) => identified.has(name)));
+  for (const one of definitions) if (isPersonal(one, roles)) personal.add(one.model);
   const parsed = new Map<string, RowRule>();
   const parserFor =
     (model: Model) =>
@@ -292,7 +312,7 @@ export function createViews(
     const shown = all.filter(({ admin }) => surface === 'api' || admin?.hidden !== true);
     const readRules = new Map<Model, ReadRule>();
     const resources = new Map<string, Seen>();
-    let hasRules = false;
+    let hasRules = identified.size > 0;
     for (const definition of shown) {
       const model = models.get(definition.model);
       if (!model) continue;
@@ -350,6 +370,7 @@ export function createViews(
         ...permissions(me),
         seenBy: asks,
         isPersonal: personal.has(name),
+        hasIdentity: identified.has(name),
         all: views,
         visibility,
         mayRead: ({ name: other }) => views.get(other)?.isReadable !== false,
@@ -387,7 +408,8 @@ export function createViews(
     if (existing) return existing;
     const [oldest] = known.keys();
     if (known.size >= MAX_KEYS && oldest !== undefined) known.delete(oldest);
-    const seen = seenBy(access);
+    // Callers share it, so it must not have the values of one.
+    const seen = seenBy({ ...access, me: undefined });
     known.set(access.key, seen);
     return seen;
   }

@@ -244,6 +244,7 @@ export const RESOURCE = objectOf(
     foreignKeys: mapOf(COMPOSITE_FOREIGN_KEY, 'must be an object of foreign keys', nameFault),
     access: ACCESS,
     rows: objectOf({ read: ROWS, write: ROWS }),
+    identity: aBoolean,
     read: LEVEL,
     costly: LEVEL,
     exclude: NAMES,

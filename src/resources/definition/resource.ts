@@ -43,6 +43,8 @@ export interface Resource extends ModelDefinition {
   readonly access?: Level | { readonly [M in Exclude<Method, 'GET'>]?: Level };
   /** Who may GET; the setting READ when absent. */
   readonly read?: Level;
+  /** Whether PostgreSQL knows the caller while statements reach the table: `current_setting('vitrine.user', true)`. */
+  readonly identity?: boolean;
   /** Which records callers may read and write; all of them when absent. They do not bind admins. */
   readonly rows?: RowRules;
   /** Who may run costly queries and read streams; anyone who may GET when absent. */
