@@ -129,27 +129,33 @@ function createdManyReply(
   );
 }
 
+/** A caller who may write, and the resource as this caller sees it. */
+interface Writer {
+  readonly caller: Caller;
+  readonly seen: ResourceView;
+}
+
 export function createApiWrites({ operations, settings }: ApiWriteOptions) {
-  const mayWrite = (request: ApiRequest, resource: ResourceView, caller: Caller): boolean =>
-    resource.for(accessOf(caller)).allows.has(actionOf(request));
+  /** The caller as a writer; undefined if the caller's rights do not allow the request. */
+  function writerOf(request: ApiRequest, resource: ResourceView, caller: Caller): Writer | undefined {
+    const seen = resource.for(accessOf(caller));
+    return seen.allows.has(actionOf(request)) ? { caller, seen } : undefined;
+  }
 
   /** @throws Unauthorized; Problem 403 for a foreign origin, or a caller whose rights do not allow it */
-  async function requireWriter(request: ApiRequest, resource: ResourceView): Promise<Caller> {
+  async function requireWriter(request: ApiRequest, resource: ResourceView): Promise<Writer> {
     const caller = await request.authenticate();
     assertOrigin(request.headers, settings, settings.corsOrigins);
-    if (!mayWrite(request, resource, caller))
-      throw forbidden(resource.needed(effectiveMethod(request.method) as Method), 'adminsWrite');
-    return caller;
+    const writer = writerOf(request, resource, caller);
+    if (!writer) throw forbidden(resource.needed(effectiveMethod(request.method) as Method), 'adminsWrite');
+    return writer;
   }
 
-  /**
-   * Authenticates the caller. Returns the remembered caller if there is one, whose precondition the write can check.
-   * @throws as `requireWriter`
-   */
-  async function verifiedWriter(request: ApiRequest, resource: ResourceView): Promise<Caller> {
-    const caller = await requireWriter(request, resource);
-    return request.recall() ?? caller;
-  }
+  /** The writer as remembered, if possible: the write can then check the precondition. */
+  const withPrecondition = (request: ApiRequest, writer: Writer): Writer => ({
+    ...writer,
+    caller: request.recall() ?? writer.caller,
+  });
 
   /**
    * Runs a write for its caller. The writing statement itself confirms the caller: the body may take long to arrive, and for a
@@ -162,20 +168,20 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
     resource: ResourceView,
     run: (resource: ResourceView, caller: Caller) => Promise<T>,
   ): Promise<T> {
-    const write = (caller: Caller): Promise<T> => run(resource.for(accessOf(caller)), caller);
+    const write = ({ seen, caller }: Writer): Promise<T> => run(seen, caller);
     const remembered = request.recall();
-    const isRemembered = remembered !== undefined && mayWrite(request, resource, remembered);
-    const presumed = isRemembered ? remembered : await verifiedWriter(request, resource);
+    const known = remembered && writerOf(request, resource, remembered);
+    const presumed = known ?? withPrecondition(request, await requireWriter(request, resource));
     try {
       assertOrigin(request.headers, settings, settings.corsOrigins);
       return await write(presumed);
     } catch (error) {
       const hasChanged = error instanceof CallerChanged;
-      if (isUnavailable(error) || !(hasChanged || isRemembered)) throw error;
-      const caller = await requireWriter(request, resource);
-      // An error made for an admin may name hidden records, which a demoted user must not see.
-      if (!hasChanged && accessOf(caller).key === accessOf(presumed).key) throw error;
-      return write(request.recall() ?? caller).catch((again: unknown) => {
+      if (isUnavailable(error) || !(hasChanged || known)) throw error;
+      const writer = await requireWriter(request, resource);
+      // An error made for another access may name records that the caller must not see now.
+      if (!hasChanged && writer.seen.seenBy.key === presumed.seen.seenBy.key) throw error;
+      return write(withPrecondition(request, writer)).catch((again: unknown) => {
         throw again instanceof CallerChanged ? unavailable(messageOf('userChanged')) : again;
       });
     }

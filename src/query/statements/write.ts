@@ -93,10 +93,10 @@ const newValueAlias = (index: number): Fragment => raw(`"vitrine new ${index}"`)
 const newVersion = ({ model }: WriteTarget): Fragment =>
   model.version === 'xmin' ? raw('pg_current_xact_id()::xid::text') : rowVersion(ROOT, model);
 
-/** The JSON of a row as its author may read it. */
-function shownRecord({ model, formatted, visibility }: WriteTarget, alias: string): Fragment {
+/** The JSON of a row as its author may read it, where that depends on the row. */
+function maskedRecord({ model, formatted, visibility }: WriteTarget, alias: string): Fragment | undefined {
   const columns = visibility.rows(model)?.columns;
-  if (!columns) return recordJson(alias, formatted);
+  if (!columns) return undefined;
   const row = sql`(select ${raw(alias)}.*) ${raw(ROOT)}`;
   return sql`(select ${recordJson(ROOT, formatted)} from (select ${columns} from ${row}) ${raw(ROOT)})`;
 }
@@ -123,8 +123,8 @@ type BoundRows =
       /** The condition of the records that the author may write. */
       readonly allowed: Fragment | undefined;
       readonly precondition: Fragment | undefined;
-      /** The records that the author may read. */
-      readonly source: Fragment;
+      /** The records that the author may read, if not all. */
+      readonly source: Fragment | undefined;
     }
   | { readonly from: Fragment };
 
@@ -136,9 +136,9 @@ interface BoundWrite {
   /** See `authorSql`; empty if nothing is recorded. */
   readonly author: Fragment;
   readonly required: Fragment | undefined;
-  /** The record after and before the write, see `shownRecord`. */
-  readonly record: Fragment;
-  readonly present: Fragment;
+  /** The record after and before the write, see `maskedRecord`. */
+  readonly record: Fragment | undefined;
+  readonly present: Fragment | undefined;
 }
 
 /** New rows with the types of their columns. A CTE hides tables of its name. */
@@ -172,8 +172,8 @@ interface BoundInsert extends Pick<NewRows, 'columns' | 'groups'> {
   readonly expected: Fragment;
   readonly author: Fragment;
   readonly required: Fragment | undefined;
-  /** See `shownRecord`. */
-  readonly shown: Fragment;
+  /** See `maskedRecord`. */
+  readonly masked: Fragment | undefined;
 }
 
 /** The index of the group of each record. */
@@ -186,15 +186,14 @@ function groupsOfRecords(groups: readonly RowGroup[]): string[] {
 
 /** The columns of an inserted row that the statement uses, and what it records in the history. */
 function insertedSql(
-  { model, formatted, recording, visibility }: WriteTarget,
-  { author, required, shown: shownJson }: BoundInsert,
+  { model, formatted, recording }: WriteTarget,
+  { author, required, masked }: BoundInsert,
   isWhole: boolean,
   version: Fragment,
 ): { readonly record: Fragment; readonly intoHistory: Fragment } {
-  const isMasked = visibility.rows(model)?.columns !== undefined;
   // The history reuses the output's JSON if both have the same columns.
-  const isReused = recording !== undefined && !isMasked && recordsSameColumns(formatted, recording);
-  const json = isWhole || isReused ? shownJson : raw("''::text");
+  const isReused = recording !== undefined && !masked && recordsSameColumns(formatted, recording);
+  const json = isWhole || isReused ? (masked ?? recordJson(ROOT, formatted)) : raw("''::text");
   const allowed = required ? sql`, coalesce(${required}, false) as allowed` : EMPTY;
   const shown = sql`${json} as record, ${version} as version, ${output(ROOT, model.primaryKey)}::text as key${allowed}`;
   if (!recording) return { record: shown, intoHistory: EMPTY };
@@ -282,6 +281,7 @@ function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserte
   // The group of each record also makes rows of records without columns.
   const hasGroups = !isOneGroup || (size > 1 && columns.length === 0);
   const cells = hasGroups ? [...rows.cells, cellOf(groupsOfRecords(groups))] : rows.cells;
+  const masked = isWhole ? maskedRecord(target, ROOT) : undefined;
   const insert: BoundInsert = {
     columns,
     groups,
@@ -293,7 +293,7 @@ function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserte
     expected: parameters.add(returning === 'nothing' ? '-1' : String(size)),
     author: target.recording ? parameters.take(authorSql(author)) : EMPTY,
     required: required && parameters.take(required),
-    shown: isWhole ? parameters.take(shownRecord(target, ROOT)) : recordJson(ROOT, target.formatted),
+    masked: masked && parameters.take(masked),
   };
   const build = (): string => parameters.compile(insertSql(target, insert, isWhole));
   // Different sets of fields are too many texts to keep.
@@ -313,13 +313,13 @@ const rulesKey = (part: Fragment | undefined): string =>
 /** What the SQL depends on. JSON keys have no spaces or punctuation, which separate the parts. */
 function insertSqlKey(
   { references, returning }: InsertPlan,
-  { columns, size, precondition, wanted, required, shown }: BoundInsert,
+  { columns, size, precondition, wanted, required, masked }: BoundInsert,
 ): string {
   const written = columns.map(({ key }) => key);
   const keys = references.map(
     (one, index) => `${one.foreignKey.key}:${one.keys.length === 1}${rulesKey(wanted[index]?.referred)}`,
   );
-  return `insert ${returning === 'records'} ${size === 1} ${written.join()} ${keys.join()} ${precondition && boundText(precondition)}${rulesKey(required)}${rulesKey(shown)}`;
+  return `insert ${returning === 'records'} ${size === 1} ${written.join()} ${keys.join()} ${precondition && boundText(precondition)}${rulesKey(required)}${rulesKey(masked)}`;
 }
 
 /**
@@ -327,7 +327,7 @@ function insertSqlKey(
  * Conditions and lock share one select, so PostgreSQL checks the conditions again if another transaction has changed the row.
  * @param lock the weakest sufficient one: `no key update` does not block inserts of records that refer to the row
  */
-function foundSql({ model }: WriteTarget, rows: BoundRows, lock: 'update' | 'no key update'): Fragment {
+function foundSql({ model, visibility }: WriteTarget, rows: BoundRows, lock: 'update' | 'no key update'): Fragment {
   const locked = model.isLockable ? raw(` for ${lock} of ${ROOT}`) : EMPTY;
   const row = servedRow(ROOT, model);
   if ('from' in rows) return sql`"vitrine found" as materialized (select ${row}${rows.from}${locked})`;
@@ -335,7 +335,7 @@ function foundSql({ model }: WriteTarget, rows: BoundRows, lock: 'update' | 'no 
   const version = rowVersion(ROOT, model);
   const matches = versions ? sql`${version} = any(${versions})` : raw('true');
   const conditions = [isKey(model, id), precondition, allowed].filter((one) => one !== undefined);
-  return sql`"vitrine found" as materialized (select ${row}, ${version} as "vitrine version", ${matches} as "vitrine matches" from ${rows.source} where ${join(conditions, ' and ')}${locked})`;
+  return sql`"vitrine found" as materialized (select ${row}, ${version} as "vitrine version", ${matches} as "vitrine matches" from ${rows.source ?? source(model, ROOT, visibility)} where ${join(conditions, ' and ')}${locked})`;
 }
 
 /**
@@ -393,8 +393,8 @@ const UPDATED_CELLS: WrittenCells = { json: 3, version: 4 };
  * If a trigger cancels the update of a single row, the statement ends with an error as an INSERT does.
  */
 function updateSql(target: WriteTarget, bound: BoundWrite): Fragment {
-  const { rows, changes, checks, author, required, record, present } = bound;
-  const { model, recording } = target;
+  const { rows, changes, checks, author, required } = bound;
+  const { model, formatted, recording } = target;
   const found = foundSql(target, rows, 'no key update');
   const given = changes.map(({ column }, index) =>
     'from' in rows ? assigned(sql`given.${newValueAlias(index)}`, column) : sql`f.${newValueAlias(index)}`,
@@ -427,11 +427,12 @@ function updateSql(target: WriteTarget, bound: BoundWrite): Fragment {
   }
   const newValues = changes.map((change, index) => sql`, ${newValueOf(change)} as ${newValueAlias(index)}`);
   const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(newValues, '')} from (select) one left join "vitrine found" f on true)`;
+  const present = bound.present ?? recordJson(FOUND, formatted);
   if (changes.length === 0)
     return sql`with ${found}, ${decided} select ${FOUND_COLUMNS}, ${RESULTS}, ${present}, ${VERSION} from decided f`;
   const touches = sql`${MATCHES} and true = all (${RESULTS}) and ${differs}`;
   const allowed = required ? sql`, coalesce(${required}, false) as allowed` : EMPTY;
-  const returning = sql`${record} as record, ${newVersion(target)} as version${allowed}`;
+  const returning = sql`${bound.record ?? recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version${allowed}`;
   const row = changed(raw('decided f'), sql`${touches}${isOnlyRow(model, rows.id)}`, returning);
   // Without a row to change, there is nothing to do.
   const isWritten = assertWrittenSql(
@@ -492,7 +493,7 @@ function bindRows(
     versions: versions && parameters.take(valueList(versions)),
     allowed: allowed && parameters.take(allowed),
     precondition: author?.precondition && parameters.take(author.precondition),
-    source: parameters.take(wholeRows(model, ROOT, visibility)),
+    source: visibility.rows(model) && parameters.take(wholeRows(model, ROOT, visibility)),
   };
 }
 
@@ -511,14 +512,16 @@ function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Stat
   const isRecorded = target.recording !== undefined && !(isUpdate && changes.length === 0);
   const isChange = isUpdate && changes.length > 0;
   const { required } = plan;
+  const masks = 'id' in rows;
+  const takeIfAny = (part: Fragment | undefined): Fragment | undefined => part && parameters.take(part);
   const bound: BoundWrite = {
     rows,
     changes: changes.map((change) => bindChange(change, parameters.add)),
     checks: checks.map((check) => bindCheck(check, parameters, target.visibility)),
     author: isRecorded ? parameters.take(authorSql(plan.author)) : EMPTY,
     required: isChange && required ? parameters.take(required) : undefined,
-    record: isChange && 'id' in rows ? parameters.take(shownRecord(target, ROOT)) : EMPTY,
-    present: isUpdate && 'id' in rows ? parameters.take(shownRecord(target, FOUND)) : EMPTY,
+    record: masks && isChange ? takeIfAny(maskedRecord(target, ROOT)) : undefined,
+    present: masks && isUpdate ? takeIfAny(maskedRecord(target, FOUND)) : undefined,
   };
   const build = (): string => parameters.compile((isUpdate ? updateSql : deleteSql)(target, bound));
   const sent = 'from' in rows ? build() : target.sql(recordSqlKey(plan, rows, bound), build);

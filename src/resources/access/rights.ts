@@ -237,7 +237,12 @@ export interface Permissions {
 const isSameList = <T>(one: readonly T[], other: readonly T[]): boolean =>
   one.length === other.length && one.every((item, index) => item === other[index]);
 
-/** @returns what an access may do as a caller */
+interface WriteRules {
+  readonly rules: readonly RowRule[];
+  readonly atRisk: readonly RowRule[];
+}
+
+/** What an access may do, alike for all callers and for one of them. */
 export function permissionsOf(
   rights: Rights,
   {
@@ -246,39 +251,52 @@ export function permissionsOf(
     readonly,
   }: { readonly model: Model; readonly owner: Column | undefined; readonly readonly: ReadonlySet<Column> },
   parse: ParseRule,
-): (me: Me) => Permissions {
+) {
   const settableBy = (grants: readonly Grant[]): ReadonlySet<Column> =>
     new Set(recordColumns(model).filter((column) => grants.some((grant) => grant.columns.has(column))));
   const settable = { create: settableBy(rights.create), update: settableBy(rights.update) };
   /** Each column that a write sets needs a grant for the column and the record. The service itself may set the owner. */
-  function rulesFor(action: WriteAction, set: readonly Column[]): RowRule[] {
+  const mayChange = (column: Column): boolean => settable.update.has(column) && !readonly.has(column);
+  /** The rules of a write, and those that it may break: a rule about columns that it cannot change holds as before. */
+  const withRisk = (action: WriteAction, rules: readonly RowRule[]): WriteRules => ({
+    rules,
+    atRisk: action === 'create' ? rules : rules.filter((rule) => columnsOf(rule).some(mayChange)),
+  });
+  const ofAllColumns = new Map<WriteAction, WriteRules>();
+  function rulesFor(action: WriteAction, set: readonly Column[]): WriteRules {
     const grants = rights[action];
+    if (grants.length <= 1) {
+      // The most frequent case: the columns make no difference.
+      const known = ofAllColumns.get(action) ?? withRisk(action, [ruleOf(grants, parse) ?? []].flat());
+      ofAllColumns.set(action, known);
+      return known;
+    }
     const byColumn = set
       .filter((column) => column !== owner || (action !== 'delete' && settable[action].has(column)))
       .map((column) => grants.filter((grant) => grant.columns.has(column)));
     const different = byColumn.filter(
       (one, index) => byColumn.findIndex((other) => isSameList(one, other)) === index,
     );
-    return (different.length > 0 ? different : [grants]).flatMap((some) => ruleOf(some, parse) ?? []);
+    const some = different.length > 0 ? different : [grants];
+    return withRisk(
+      action,
+      some.flatMap((one) => ruleOf(one, parse) ?? []),
+    );
   }
-  const mayChange = (column: Column): boolean => settable.update.has(column) && !readonly.has(column);
-  const common = {
-    allows: new Set(GRANTED.filter((action) => rights[action].length > 0)),
-    isReadable: rights.read.length > 0,
-    settable,
-  };
-  return (me) => {
-    const sqlOf = (rules: readonly RowRule[]): Fragment | undefined =>
-      rules.length === 0 ? undefined : ruleSql({ allOf: rules }, me);
-    return {
-      ...common,
-      allowed: (action, changed = []) => sqlOf(rulesFor(action, changed)),
-      required: (action, changed) => {
-        const rules = rulesFor(action, changed);
-        // A rule about columns that the write cannot change holds as before.
-        return sqlOf(action === 'create' ? rules : rules.filter((rule) => columnsOf(rule).some(mayChange)));
-      },
-    };
+  return {
+    ofAll: {
+      allows: new Set(GRANTED.filter((action) => rights[action].length > 0)),
+      isReadable: rights.read.length > 0,
+      settable,
+    },
+    ofCaller: (me: Me): Pick<Permissions, 'allowed' | 'required'> => {
+      const sqlOf = (rules: readonly RowRule[]): Fragment | undefined =>
+        rules.length === 0 ? undefined : ruleSql({ allOf: rules }, me);
+      return {
+        allowed: (action, changed = []) => sqlOf(rulesFor(action, changed).rules),
+        required: (action, changed) => sqlOf(rulesFor(action, changed).atRisk),
+      };
+    },
   };
 }
 
