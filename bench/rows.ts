@@ -113,7 +113,33 @@ const CURSORS = { Prefer: 'paging=cursor' };
 const keys = (name: string, pathOf: (number: number) => string): Row =>
   reading(name, (connection) => numbers(connection, MESSAGES).map(pathOf));
 
+/** GETs of a user of each connection. */
+const readingAs = (name: string, paths: (connection: number) => readonly string[]): Row => ({
+  name,
+  status: 200,
+  requests: (connection) =>
+    paths(connection).map((path) => ({ path, as: `user${1 + connection}`, headers: {} })),
+});
+
 export const PAIRS: readonly Pair[] = [
+  {
+    base: readingAs("a user's first page by filter", (connection) => [
+      `/api/for_users/?user=${1 + connection}`,
+    ]),
+    row: readingAs('the same by a rule about rows', () => ['/api/own/']),
+    work: 1,
+    goal: 'at least 0.90',
+  },
+  {
+    base: readingAs('by id as a user', (connection) =>
+      numbers(connection, MESSAGES).map((n) => `/api/for_users/${n}/`),
+    ),
+    row: readingAs('the same with identity', (connection) =>
+      numbers(connection, MESSAGES).map((n) => `/api/identified/${n}/`),
+    ),
+    work: 1,
+    goal: 'at least 0.60',
+  },
   {
     base: reading('first page by cursor', () => [BASE], CURSORS),
     row: {
@@ -166,6 +192,15 @@ const entry = {
   content: { type: 'text' },
   pub_date: { type: 'datetime', default: 'now' },
 };
+/** Further resources on the table of messages. */
+const ofMessages = {
+  columns: message.columns,
+  table: 'message',
+  methods: ['GET'],
+  read: 'user',
+  admin: { hidden: true },
+};
+
 /** The registry of the pairs, and SQL that fills its tables. */
 export const PAIR_REGISTRY: readonly object[] = [
   user,
@@ -173,6 +208,9 @@ export const PAIR_REGISTRY: readonly object[] = [
   { model: 'single', columns: entry },
   { model: 'several', primaryKey: { columns: ['user', 'number'] }, columns: entry },
   { model: 'large', columns: { number: { type: 'integer' } } },
+  { ...ofMessages, model: 'for_users' },
+  { ...ofMessages, model: 'own', rows: { read: 'user=$me' } },
+  { ...ofMessages, model: 'identified', identity: true },
 ];
 export const PAIR_TABLES = [
   ...['single', 'several'].map(

@@ -21,8 +21,8 @@ export interface BoundSql {
    * such statements are pipelined.
    */
   readonly isPlain?: boolean | undefined;
-  /** Sets the caller's identity for it, in a transaction of its own: see `identityStatement`. */
-  readonly identity?: BoundSql | undefined;
+  /** SQL that sets the caller's identity for it, in a transaction of its own: see `identitySql`. */
+  readonly identity?: string | undefined;
   /** PostgreSQL may keep running a part of it long after a cancel request. It is not prepared, so PostgreSQL plans it for its values. */
   readonly mayBlock?: boolean | undefined;
   /**

@@ -1,6 +1,5 @@
 // Keeps what a statement leaves in its session from the next one. A function of the database (of a trigger, a default, a view, a
 // policy) may change any setting, and a plain SET outlasts its transaction.
-import type { BoundSql } from './fragment.ts';
 import type postgres from 'postgres';
 import type { SESSION_SETTINGS } from '../setting-values.ts';
 
@@ -60,9 +59,14 @@ export interface Identity {
   readonly request: string;
 }
 
-/** Sets an identity until the end of the transaction, so that no later statement of the connection has it. */
-export const identityStatement = ({ user, roles, request }: Identity): BoundSql => ({
-  text: `select ${['user', 'roles', 'request'].map((name, index) => `set_config('vitrine.${name}', $${index + 1}::text, true)`).join(', ')}`,
-  values: [user, roles.join(), request],
-  fixed: true,
-});
+/**
+ * Sets an identity until the end of the transaction, so that no later statement of the connection has it. The values are in the
+ * text, to be sent with BEGIN, as hexadecimal digits: a key may be any text.
+ */
+export function identitySql({ user, roles, request }: Identity): string {
+  const settings = Object.entries({ user, roles: roles.join(), request }).map(([name, value]) => {
+    const text = `convert_from(decode('${Buffer.from(value).toString('hex')}', 'hex'), 'UTF8')`;
+    return `set_config('vitrine.${name}', ${text}, true)`;
+  });
+  return `select ${settings.join(', ')}`;
+}

@@ -18,7 +18,7 @@ import {
   type OpenClient,
   type Query,
 } from './driver.ts';
-import { isInTransaction, sendAll } from './follow-up.ts';
+import { sendAll } from './follow-up.ts';
 import { beginGuarded, hasReached, WrongServer, type Reached, type ServerGuard } from './server-guard.ts';
 import { messageOf } from '../../messages.ts';
 
@@ -262,7 +262,7 @@ export class Connection {
         this.#fail(job, query, isClean ? error : new SessionChanged());
       },
     );
-    if (this.#isExclusive && !statement.isPlain && !isInTransaction(statement)) this.#reset();
+    if (this.#isExclusive && !statement.isPlain && !statement.followUp) this.#reset();
   }
 
   /**
@@ -270,13 +270,13 @@ export class Connection {
    * has to end first. Plain statements should leave nothing, but their tables may have changed since the start.
    * @returns false if the answer may be wrong, because another statement has left something before
    */
-  #cleanUp(statement: SentStatement): boolean {
+  #cleanUp({ isPlain, followUp }: SentStatement): boolean {
     const isChanged = hasChangedSettings(this.#sql);
     if (!this.#isExclusive) {
       if (isChanged) this.retire(false);
       return !isChanged || this.#options.depth === 1;
     }
-    if (isInTransaction(statement) || (statement.isPlain && isChanged)) this.#reset();
+    if (followUp || (isPlain && isChanged)) this.#reset();
     return true;
   }
 

@@ -98,7 +98,7 @@ export class Cursors {
         connection.run(start, BATCH_TIMEOUT[clientKind] + TIMEOUT_MARGIN);
       await connection.run((sql) => sql.unsafe(`begin read only; ${timeouts}`), BEGIN_TIMEOUT);
       if (guard) await run((sql) => assertReached(sql, guard));
-      if (identity) await run((sql) => sql.unsafe(identity.text, identity.values as string[]));
+      if (identity !== undefined) await run((sql) => sql.unsafe(identity));
       await run((sql) => sql.unsafe(`declare c no scroll cursor for ${text}`, values as string[]));
       let isFirst = true;
       for (let count = Math.min(FIRST_ROWS, maxRows); ;) {

@@ -10,7 +10,7 @@ import {
 } from './driver.ts';
 import type { DIRECT_SETTINGS, SESSION_SETTINGS } from '../../setting-values.ts';
 import { type Statement } from '../rows.ts';
-import { identityStatement, SESSION, type Identity } from '../session-state.ts';
+import { identitySql, SESSION, type Identity } from '../session-state.ts';
 import { SERVICE, type Requester } from '../lanes/requester.ts';
 import type { RunOptions, StatementKind } from '../statement-kinds.ts';
 import { Runner, PIPELINED_TIMEOUT, type LaneName, type RunnerState } from './runner.ts';
@@ -153,13 +153,13 @@ export const openConnection = (url: string): DedicatedConnection =>
 
 /** The same database for statements that PostgreSQL runs with an identity. */
 export function withIdentity(database: Database, identity: Identity): Database {
-  const set = identityStatement(identity);
+  const set = identitySql(identity);
   return {
     for: (requester) => withIdentity(database.for(requester), identity),
     run: (statement, kind, options) => database.run({ ...statement, identity: set }, kind, options),
     transaction: (work, limits) =>
       database.transaction(async (transaction) => {
-        await transaction.run({ ...set, decode: () => undefined });
+        await transaction.send(set);
         return work(transaction);
       }, limits),
     cursor: (statement, maxRows) => database.cursor({ ...statement, identity: set }, maxRows),

@@ -35,10 +35,6 @@ export interface TransactionEvents {
   readonly onLeftOpen: () => void;
 }
 
-/** Whether a statement is sent in a transaction of its own, and not by itself. */
-export const isInTransaction = ({ followUp, identity }: SentStatement): boolean =>
-  followUp !== undefined || identity !== undefined;
-
 /** Sends a statement; with an identity or a follow-up, all in one transaction. */
 export function sendAll(
   sql: postgres.Sql,
@@ -47,21 +43,20 @@ export function sendAll(
   events: TransactionEvents,
 ): Sent {
   const { followUp, identity } = statement;
-  const begun = isInTransaction(statement) && isDone(sql.unsafe('begin'));
-  const set = identity ? isDone(sendStatement(sql, identity, prepare)) : undefined;
+  const isAlone = followUp === undefined && identity === undefined;
+  const begun = !isAlone && isDone(sql.unsafe(identity === undefined ? 'begin' : `begin; ${identity}`));
   const query = sendStatement(sql, statement, prepare);
   if (!begun) return { query, answer: query };
-  const isReady = set ? Promise.all([begun, set]).then(([one, other]) => one && other) : begun;
   const answer = followUp
-    ? complete(sql, isReady, query, followUp, prepare, events)
-    : commitAfter(sql, isReady, query, events);
+    ? complete(sql, begun, query, followUp, prepare, events)
+    : commitAfter(sql, begun, query, events);
   return { query, answer };
 }
 
 /** Sends the commit at once, to save a round trip: after an error, PostgreSQL rolls back instead. */
 async function commitAfter(
   sql: postgres.Sql,
-  isReady: PromiseLike<boolean>,
+  begun: PromiseLike<boolean>,
   query: Query,
   { onNext, onLeftOpen }: TransactionEvents,
 ): Promise<RawRows> {
@@ -78,7 +73,7 @@ async function commitAfter(
   if (!rows || !isAnswer(rows)) return rows ?? [];
   if (end.error) throw end.error;
   // Without BEGIN it had no identity, but has changed something perhaps.
-  if (!(await isReady) || commandOf(end.rows ?? []) !== 'COMMIT') throw unknownOutcome();
+  if (!(await begun) || commandOf(end.rows ?? []) !== 'COMMIT') throw unknownOutcome();
   return rows;
 }
 

@@ -135,7 +135,8 @@ export class Runner {
       return this.#runIn(name, statement, requester, { lock: statement.record });
     }
     // What has an identity is not shared, and needs a transaction.
-    const short = statement.identity ? undefined : await this.#runShort(statement, kind, requester);
+    const short =
+      statement.identity !== undefined ? undefined : await this.#runShort(statement, kind, requester);
     if (short) return short;
     const { key, clientKind } = requester;
     if (clientKind === 'admin') return this.#read('admin', statement, requester);
