@@ -9,7 +9,8 @@ import { assertOrigin } from '../http/auth/request-origin.ts';
 import { withBasePath } from '../http/message/base-path.ts';
 import { ADMIN_METHODS } from '../http/api/api-routes.ts';
 import { ADMIN_ASSET } from '../http/observability/metrics.ts';
-import type { AdminContext, Services } from './web/admin-context.ts';
+import type { AdminViews } from '../resources/access/admin-view.ts';
+import type { AdminContext, LoginServices, Services } from './web/admin-context.ts';
 import { ANONYMOUS_LIMIT, formLimit, readForm, type Form } from './web/form-data.ts';
 import { html, type Html } from './web/html.ts';
 import { IMPORT_LIMIT, showImport } from './import/import-page.ts';
@@ -36,20 +37,14 @@ import {
   staleForm,
   withCookies,
 } from './web/admin-request.ts';
-import {
-  ADMIN_AREA,
-  areaAccessOf,
-  CallerChanged,
-  type Access,
-  type Caller,
-} from '../resources/access/access.ts';
+import { areaAccessOf, CallerChanged, type Access, type Caller } from '../resources/access/access.ts';
 import { createServices, type AdminOptions } from './create-services.ts';
 
 type ServicesFor = (request: ApiRequest, access: Access) => Services;
 
 /** The context of a request with a valid session; undefined without one. */
 async function authenticate(
-  { sessions }: Services,
+  { sessions }: LoginServices,
   servicesFor: ServicesFor,
   request: ApiRequest,
 ): Promise<AdminContext | undefined> {
@@ -90,7 +85,7 @@ type EditRoute = AdminResourceRoute & { readonly page: 'add' | 'record' };
 const isEdit = (route: AdminRoute): route is EditRoute => route.page === 'add' || route.page === 'record';
 
 /** Whether a form sent without a session edits a record: such a form comes back after the login. */
-function comesBack({ resources }: Services, request: ApiRequest): boolean {
+function comesBack(resources: AdminViews, request: ApiRequest): boolean {
   try {
     return isSameOriginForm(request) && isEdit(findAdminRoute(request.path, resources));
   } catch {
@@ -102,11 +97,16 @@ function comesBack({ resources }: Services, request: ApiRequest): boolean {
  * Answers a request without a session. Only the form of a recently ended session comes back after the login.
  * @param sent the form, if it has been read already
  */
-async function answerAnonymous(services: Services, request: ApiRequest, sent?: Form): Promise<Reply> {
+async function answerAnonymous(
+  services: LoginServices,
+  resources: AdminViews,
+  request: ApiRequest,
+  sent?: Form,
+): Promise<Reply> {
   if (request.method !== 'POST') return redirectToLogin(request);
   assertOrigin(request.headers, services.settings);
   const token = readCookie(request, 'session');
-  if (token === undefined || !comesBack(services, request)) return redirectToLogin(request);
+  if (token === undefined || !comesBack(resources, request)) return redirectToLogin(request);
   const user = await services.sessions.endedUser(token);
   if (user === undefined) return redirectToLogin(request);
   try {
@@ -159,7 +159,11 @@ async function afterLogin(context: AdminContext, next: string, signed: string | 
 }
 
 /** Answers a request with a session. */
-async function answerLoggedIn(context: AdminContext, servicesFor: ServicesFor): Promise<Reply> {
+async function answerLoggedIn(
+  context: AdminContext,
+  servicesFor: ServicesFor,
+  resources: AdminViews,
+): Promise<Reply> {
   const { request, token } = context;
   const route = findAdminRoute(request.path, context.resources);
   const { show, change } = pageOf(context, route);
@@ -183,14 +187,14 @@ async function answerLoggedIn(context: AdminContext, servicesFor: ServicesFor): 
   }
   // While the form arrived, the session may have ended, or what the caller is called and may do may have changed.
   const caller = await context.sessions.find(token);
-  if (!caller) return answerAnonymous(context, request, form);
+  if (!caller) return answerAnonymous(context, resources, request, form);
   try {
     const now = contextOf(servicesFor, request, caller, token);
     return await (pageOf(now, findAdminRoute(request.path, now.resources)).change ?? change)(form);
   } catch (error) {
     if (!(error instanceof CallerChanged)) throw error;
     await context.sessions.end(token);
-    return answerAnonymous(context, request, form);
+    return answerAnonymous(context, resources, request, form);
   }
 }
 
@@ -237,7 +241,7 @@ function problemPage(
 
 /** The admin area: the pages under `/admin/`. */
 export function createAdmin(options: AdminOptions): Area {
-  const { resources, servicesFor } = createServices(options);
+  const { resources, shared, servicesFor } = createServices(options);
   return {
     patternOf: (path) => (isAsset(path) ? ADMIN_ASSET : patternOf(path, resources)),
 
@@ -252,18 +256,17 @@ export function createAdmin(options: AdminOptions): Area {
       if (asset && method !== 'POST') return asset;
       // The cookies have the path `/admin/`, so this path would be without a session.
       if (request.path === '/admin') return redirect(links.dashboard);
-      const services = servicesFor(request, ADMIN_AREA);
-      const context = await authenticate(services, servicesFor, request);
+      const context = await authenticate(shared, servicesFor, request);
       if (withBasePath(`${request.path.replace(/\/$/, '')}/`) === links.login) {
         if (method !== 'POST') return showLogin(request);
-        return logIn(services, request, context, (caller, token, next, unsaved) =>
+        return logIn(shared, request, context, (caller, token, next, unsaved) =>
           afterLogin(contextOf(servicesFor, request, caller, token), next, unsaved),
         );
       }
       // An anonymous client must not learn which pages exist.
-      if (!context) return answerAnonymous(services, request);
+      if (!context) return answerAnonymous(shared, resources, request);
       try {
-        return await answerLoggedIn(context, servicesFor);
+        return await answerLoggedIn(context, servicesFor, resources);
       } catch (error) {
         const problem = error instanceof DatabaseFault ? shownProblem(context, error) : error;
         if (!(problem instanceof Problem)) throw error;

@@ -58,7 +58,7 @@ const MAX_KEYS = 200;
 
 /**
  * Builds the services that all requests share.
- * @returns the resources that admins see, and a function that returns the services for one request
+ * @returns the resources that admins see, what a request without a session needs, and a function that returns the services for one request
  */
 export function createServices({
   definitions,
@@ -97,10 +97,13 @@ export function createServices({
 
   /** What an access sees, with the values of its caller where a rule about rows needs them. */
   function areaFor(access: Access): SeenArea {
-    const [oldest] = areas.keys();
-    if (areas.size >= MAX_KEYS && oldest !== undefined) areas.delete(oldest);
-    const known = areas.get(access.key) ?? areaOf(serveForAdmin(definitions, models, views, schema.catalog, { ...access, me: undefined })); // prettier-ignore
-    areas.set(access.key, known);
+    let known = areas.get(access.key);
+    if (!known) {
+      const [oldest] = areas.keys();
+      if (areas.size >= MAX_KEYS && oldest !== undefined) areas.delete(oldest);
+      known = areaOf(serveForAdmin(definitions, models, views, schema.catalog, { ...access, me: undefined }));
+      areas.set(access.key, known);
+    }
     const own = views(access);
     if (own === views({ ...access, me: undefined })) return known;
     // No other request has the same values, so nothing of it is kept.
@@ -145,5 +148,5 @@ export function createServices({
       bulk: createBulk(requesterDatabase, area.resources, browsing, tables),
     };
   };
-  return { resources: everything, servicesFor };
+  return { resources: everything, shared, servicesFor };
 }

@@ -67,7 +67,7 @@ export interface AnyOf {
 }
 
 /** A rule about rows. */
-export interface RuleCondition {
+export interface RowCondition {
   readonly rule: Fragment;
 }
 
@@ -88,7 +88,7 @@ export interface ListPlan {
   /** Whose rows exist for the caller. */
   readonly visibility: Visibility;
   readonly joins: readonly Join[];
-  readonly where: readonly (Condition | AnyOf | RuleCondition)[];
+  readonly where: readonly (Condition | AnyOf | RowCondition)[];
   /** Ends with the columns of the primary key, so that the order is total. Empty without a key and an ordering. */
   readonly orderings: readonly Ordering[];
   /** The records and the offset of one page. */

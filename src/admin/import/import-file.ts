@@ -34,8 +34,10 @@ export interface ImportFile {
 }
 
 /** Whether an import sets the column. A file may contain other columns, as an export does, but they are ignored. */
-export const isSettable = (column: Column, { readonly, model }: AdminView): boolean =>
-  column !== model.primaryKey && !readonly.has(column);
+export const isSettable = (column: Column, { readonly, settable, model }: AdminView): boolean =>
+  column !== model.primaryKey &&
+  !readonly.has(column) &&
+  (settable.create.has(column) || settable.update.has(column));
 
 /** Whether every record needs a password. Passwords are not imported, so an import cannot add such records. */
 export const needsPassword = ({ model }: AdminView): boolean =>

@@ -7,7 +7,7 @@ import { assertOrigin } from '../../http/auth/request-origin.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
 import { readCookie, setCookie } from '../web/cookies.ts';
-import type { AdminContext, Services } from '../web/admin-context.ts';
+import type { AdminContext, LoginServices } from '../web/admin-context.ts';
 import { LOGIN_LIMIT, readForm, type Form } from '../web/form-data.ts';
 import { attributes, html } from '../web/html.ts';
 import { UNSAVED } from '../web/unsaved-form.ts';
@@ -145,7 +145,7 @@ export function showLoginFor(request: ApiRequest, unsaved: string): Reply {
 
 /** Verifies a name and a password. A client that disconnects leaves the queue. @throws Unauthorized; Problem 429, 503 */
 export function verifyPassword(
-  { authentication }: Services,
+  { authentication }: LoginServices,
   request: ApiRequest,
   name: string,
   password: string,
@@ -156,7 +156,7 @@ export function verifyPassword(
 }
 
 /** Verifies that a name and a password belong to an admin. @throws Problem 401, always with the same message; 429, 503 */
-async function verify(services: Services, request: ApiRequest, form: Form): Promise<Login> {
+async function verify(services: LoginServices, request: ApiRequest, form: Form): Promise<Login> {
   const [name = '', password = ''] = [form.get('username'), form.get('password')];
   try {
     const login = await verifyPassword(services, request, name, password);
@@ -174,7 +174,7 @@ interface OpenedSession {
 
 /** Ends the browser's session and opens a new one; undefined if the user has changed since the verification. */
 export async function openSession(
-  { sessions }: Services,
+  { sessions }: LoginServices,
   request: ApiRequest,
   { caller, precondition }: Login,
 ): Promise<OpenedSession | undefined> {
@@ -191,7 +191,7 @@ export async function openSession(
 
 /** Verifies a name and a password, and opens a session. @throws Problem as `verify` does */
 async function verifyAndOpen(
-  services: Services,
+  services: LoginServices,
   request: ApiRequest,
   form: Form,
 ): Promise<OpenedSession & Pick<Login, 'caller'>> {
@@ -211,7 +211,7 @@ async function verifyAndOpen(
  * @param proceed leads to the next page, or shows the unsaved form again
  */
 export async function logIn(
-  services: Services,
+  services: LoginServices,
   request: ApiRequest,
   admin: AdminContext | undefined,
   proceed: (caller: Caller, token: string, next: string, unsaved: string | undefined) => Promise<Reply>,

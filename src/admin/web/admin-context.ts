@@ -50,6 +50,12 @@ export interface Services {
   readonly logger: Logger;
 }
 
+/** What a request without a session needs: to log in, and to show a form again after that. */
+export type LoginServices = Pick<
+  Services,
+  'settings' | 'authentication' | 'sessions' | 'admitted' | 'unsavedForms'
+>;
+
 /** A message about the last action, shown once on the next page. */
 export interface Flash {
   readonly kind: 'done' | 'failed';

@@ -14,7 +14,6 @@ import {
 import { unavailable, type Problem } from '../../errors.ts';
 import type { BoundSql } from '../fragment.ts';
 import type { RawRow } from '../rows.ts';
-import {} from './database-errors.ts';
 import { forgetChangedSettings, RESET_SESSION, watchSettings } from '../session-state.ts';
 import { createSockets, findWritable, type Sockets } from './servers.ts';
 import { messageOf } from '../../messages.ts';

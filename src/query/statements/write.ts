@@ -21,10 +21,10 @@ import {
   type RawRow,
   type Statement,
 } from '../../db/rows.ts';
-import { output, reference, servedRow, type Column, type Model } from '../../db/schema/model.ts';
+import { partsOf, output, reference, servedRow, type Column, type Model } from '../../db/schema/model.ts';
 import { createSqlCache } from '../../db/sql-cache.ts';
 import { cast } from '../../db/types/column-types.ts';
-import { ROOT, type ListPlan } from '../plan.ts';
+import { ROOT, type ListPlan, type RowVisibility } from '../plan.ts';
 import { fromWhere } from '../read.ts';
 import { source, wholeRows, writtenTable } from '../source.ts';
 import {
@@ -327,7 +327,11 @@ function insertSqlKey(
  * Conditions and lock share one select, so PostgreSQL checks the conditions again if another transaction has changed the row.
  * @param lock the weakest sufficient one: `no key update` does not block inserts of records that refer to the row
  */
-function foundSql({ model, visibility }: WriteTarget, rows: BoundRows, lock: 'update' | 'no key update'): Fragment {
+function foundSql(
+  { model, visibility }: WriteTarget,
+  rows: BoundRows,
+  lock: 'update' | 'no key update',
+): Fragment {
   const locked = model.isLockable ? raw(` for ${lock} of ${ROOT}`) : EMPTY;
   const row = servedRow(ROOT, model);
   if ('from' in rows) return sql`"vitrine found" as materialized (select ${row}${rows.from}${locked})`;
@@ -480,13 +484,23 @@ function recordSqlKey(
   return `update ${written.join()} ${plan.checks.map(checkSqlKey).join()} ${conditions}`;
 }
 
+/** The selected rows with all values: a caller may see some of them only in other records. */
+function selectedRows(model: Model, plan: ListPlan, visibility: RowVisibility): Fragment {
+  if (!visibility.rows(model)?.columns) return fromWhere(plan);
+  const key = join(
+    partsOf(model.primaryKey).map((part) => reference(ROOT, part)),
+    ', ',
+  );
+  return sql` from ${wholeRows(model, ROOT, visibility)} where (${key}) in (select ${key}${fromWhere(plan)})`;
+}
+
 function bindRows(
   { model, visibility }: WriteTarget,
   rows: RecordRow | ListPlan,
   author: Author | null,
   parameters: Parameters,
 ): BoundRows {
-  if ('model' in rows) return { from: parameters.take(fromWhere(rows)) };
+  if ('model' in rows) return { from: parameters.take(selectedRows(model, rows, visibility)) };
   const { id, versions, allowed } = rows;
   return {
     id: parameters.add(id),
@@ -566,7 +580,7 @@ export function notFoundStatement(
 ): Statement<NotFound> | undefined {
   if (!allowed && !precondition) return undefined;
   const isAllowed = allowed
-    ? sql`select coalesce(${allowed}, false) from ${source(model, ROOT, visibility)} where ${isKey(model, value(id))} limit 1`
+    ? sql`select coalesce(${allowed}, false) from ${wholeRows(model, ROOT, visibility)} where ${isKey(model, value(id))} limit 1`
     : raw('select null');
   return createStatement(sql`select (${isAllowed}), ${precondition ?? raw('true')}`, ([row]) => ({
     isAllowed: row?.[0] ? isTrue(row[0]) : undefined,

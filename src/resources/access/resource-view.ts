@@ -312,7 +312,7 @@ export function createViews(
     const shown = all.filter(({ admin }) => surface === 'api' || admin?.hidden !== true);
     const readRules = new Map<Model, ReadRule>();
     const resources = new Map<string, Seen>();
-    let hasRules = identified.size > 0;
+    let hasRules = surface === 'api' && identified.size > 0;
     for (const definition of shown) {
       const model = models.get(definition.model);
       if (!model) continue;

@@ -56,12 +56,14 @@ const unknownRoles = (resource: Resource, roles: Roles): KeyFault[] =>
 function checkGrant(
   key: string,
   action: (typeof GRANTED)[number],
-  { columns, exclude }: GrantLimits,
+  { columns, exclude, rows }: GrantLimits,
   { columns: known, model }: Resource,
 ): KeyFault[] {
   const names = { columns, exclude };
   const hasColumns = action === 'read' || action === 'create' || action === 'update';
-  return Object.entries(names).flatMap(([name, listed]) => [
+  const hasRows = hasColumns || action === 'delete';
+  const ofRows = faultIf(rows !== undefined && !hasRows, `${key}.rows`, 'has no effect on this action');
+  const ofColumns = Object.entries(names).flatMap(([name, listed]) => [
     ...faultIf(listed !== undefined && !hasColumns, `${key}.${name}`, 'has no effect on this action'),
     ...(listed ?? []).flatMap((column) => [
       ...faultIf(
@@ -76,6 +78,7 @@ function checkGrant(
       ),
     ]),
   ]);
+  return [...ofRows, ...ofColumns];
 }
 
 const limitsOf = (grant: boolean | GrantLimits | undefined): GrantLimits | undefined =>

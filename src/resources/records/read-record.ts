@@ -8,7 +8,6 @@ import type { FoundRecord, MakeRecordStatement } from '../../query/statements/re
 import type { ResourceView } from '../access/resource-view.ts';
 import { parseField } from './checked-body.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
-import {} from './write-result.ts';
 import { messageOf, type Message } from '../../messages.ts';
 
 /** The key as the database takes it; undefined for a text that is not of the key's type, which no record can have. */
