@@ -17,7 +17,7 @@ import type { SqlCache } from '../db/sql-cache.ts';
 import { afterBoundary, backward, checkTables } from './after-boundary.ts';
 import { conditionSql, isUncancelable } from './condition-sql.ts';
 import { isByKey, ROOT, type ListPlan, type Projection, type ReadPlan, type RowVisibility } from './plan.ts';
-import { joinsSql, source } from './source.ts';
+import { joinsSql, source, wholeRows } from './source.ts';
 
 /** PostgreSQL's largest OFFSET. */
 const MAX_OFFSET = 2n ** 63n - 1n;
@@ -40,9 +40,25 @@ function fromWhereWith({ from }: Pick<BoundParts, 'from'>, conditions: readonly 
 const fromOf = ({ model, joins, visibility }: ListPlan): Fragment =>
   sql`${source(model, ROOT, visibility)}${joinsSql(joins, visibility)}`;
 
-/** The plan's FROM and WHERE. */
-export const fromWhere = (plan: ListPlan): Fragment =>
-  fromWhereWith({ from: fromOf(plan) }, plan.where.map(conditionSql));
+/**
+ * The plan's FROM and WHERE. Filters see what the caller sees; rules about writing see all values of the same rows.
+ * @param isWhole whether the rows have all values
+ */
+export function fromWhere(plan: ListPlan, isWhole = plan.where.some((one) => 'rule' in one)): Fragment {
+  const { model, visibility, where } = plan;
+  if (!isWhole || !visibility.rows(model)?.columns)
+    return fromWhereWith({ from: fromOf(plan) }, where.map(conditionSql));
+  const key = join(
+    partsOf(model.primaryKey).map((part) => reference(ROOT, part)),
+    ', ',
+  );
+  const rules = where.filter((one) => 'rule' in one);
+  const found = fromWhere({ ...plan, where: where.filter((one) => !('rule' in one)) });
+  return fromWhereWith({ from: wholeRows(model, ROOT, visibility) }, [
+    sql`(${key}) in (select ${key}${found})`,
+    ...rules.map(conditionSql),
+  ]);
+}
 
 /**
  * The ORDER BY of a list. Without a key and an ordering there is none.

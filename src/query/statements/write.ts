@@ -21,10 +21,10 @@ import {
   type RawRow,
   type Statement,
 } from '../../db/rows.ts';
-import { partsOf, output, reference, servedRow, type Column, type Model } from '../../db/schema/model.ts';
+import { output, reference, servedRow, type Column, type Model } from '../../db/schema/model.ts';
 import { createSqlCache } from '../../db/sql-cache.ts';
 import { cast } from '../../db/types/column-types.ts';
-import { ROOT, type ListPlan, type RowVisibility } from '../plan.ts';
+import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from '../read.ts';
 import { source, wholeRows, writtenTable } from '../source.ts';
 import {
@@ -306,9 +306,8 @@ function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserte
   };
 }
 
-/** What SQL depends on because of the rules about rows: their parameters, and which alternatives are left out. */
-const rulesKey = (part: Fragment | undefined): string =>
-  part && boundText(part).includes('$') ? ` ${boundText(part)}` : '';
+/** What SQL depends on because of the rules about rows. A rule may have no parameters: `false`, or a test for NULL. */
+const rulesKey = (part: Fragment | undefined): string => ` [${part ? boundText(part) : ''}]`;
 
 /** What the SQL depends on. JSON keys have no spaces or punctuation, which separate the parts. */
 function insertSqlKey(
@@ -484,23 +483,13 @@ function recordSqlKey(
   return `update ${written.join()} ${plan.checks.map(checkSqlKey).join()} ${conditions}`;
 }
 
-/** The selected rows with all values: a caller may see some of them only in other records. */
-function selectedRows(model: Model, plan: ListPlan, visibility: RowVisibility): Fragment {
-  if (!visibility.rows(model)?.columns) return fromWhere(plan);
-  const key = join(
-    partsOf(model.primaryKey).map((part) => reference(ROOT, part)),
-    ', ',
-  );
-  return sql` from ${wholeRows(model, ROOT, visibility)} where (${key}) in (select ${key}${fromWhere(plan)})`;
-}
-
 function bindRows(
   { model, visibility }: WriteTarget,
   rows: RecordRow | ListPlan,
   author: Author | null,
   parameters: Parameters,
 ): BoundRows {
-  if ('model' in rows) return { from: parameters.take(selectedRows(model, rows, visibility)) };
+  if ('model' in rows) return { from: parameters.take(fromWhere(rows, true)) };
   const { id, versions, allowed } = rows;
   return {
     id: parameters.add(id),

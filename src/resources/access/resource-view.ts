@@ -36,6 +36,7 @@ import {
   readLevelOf,
   readRuleOf,
   rightsOf,
+  shownColumns,
   writeLevelOf,
   type AccessSettings,
   type Permissions,
@@ -116,6 +117,12 @@ export interface ResourceView extends PageLimits, Permissions {
 }
 
 export type ResourceViews = ReadonlyMap<string, ResourceView>;
+
+/** Whether the caller sees the column in all records that exist for it. */
+export const isAlwaysShown = (
+  { excluded, model, visibility }: Pick<ResourceView, 'excluded' | 'model' | 'visibility'>,
+  column: Column,
+): boolean => !excluded.has(column) && visibility.rows(model)?.partial.has(column) !== true;
 
 /** What an access sees: each resource, by name. */
 export type Views = (access: Access) => ResourceViews;
@@ -323,9 +330,14 @@ export function createViews(
       hasRules ||= Object.values(rights).some((grants) => grants.some(({ rules }) => rules.length > 0));
       const { read, create, update } = rights;
       // The answer to a write shows the record also to those who may not read others.
-      const grants = read.length > 0 ? read : [...create, ...update];
-      const output = recordColumns(model).filter(
-        (column) => column === model.primaryKey || grants.some(({ columns }) => columns.has(column)),
+      const isReader = read.length > 0;
+      const columns = recordColumns(model);
+      const visible = isReader ? columns : shownColumns(access, definition, columns);
+      const grants = isReader ? [read] : [create, update].filter(({ length }) => length > 0);
+      const isGranted = (column: Column): boolean =>
+        grants.length > 0 && grants.every((some) => some.some((grant) => grant.columns.has(column)));
+      const output = columns.filter(
+        (column) => column === model.primaryKey || (visible.includes(column) && isGranted(column)),
       );
       const base = sharedBase(surface, definition, model, output);
       const readRule = readRuleOf(read, output, parserFor(model));
@@ -448,8 +460,8 @@ export function checkOrderings(views: Views): Fault[] {
   return [...views(ADMIN).values()].flatMap(({ name, read, for: seenBy }) => {
     const errors: FieldErrors = {};
     const { model, visibility, ordering } = seenBy(lowestOf(read));
-    const query = { filters: [], orderings: undefined, page: 1n, cursor: undefined, limit: 1, link: '' };
-    planList(query, model, visibility, ordering, errors);
+    const query = { filters: [], page: 1n, cursor: undefined, limit: 1, link: '' };
+    planList({ ...query, orderings: ordering }, model, visibility, [], errors);
     return [...new Set(errors['ordering'])].map((text) => ({ model: name, key: 'ordering', text }));
   });
 }

@@ -94,6 +94,17 @@ export function adminColumns({ admin }: Resource, model: Model): readonly Column
   return recordColumns(model).filter(isShown);
 }
 
+const levelOf = ({ columns }: Resource, { name }: Column, action: 'read' | 'write'): Level =>
+  (Object.hasOwn(columns, name) ? columns[name] : undefined)?.[action] ?? 'default';
+
+/** The columns whose level the access meets, without those that the API excludes. */
+export const shownColumns = (access: Access, definition: Resource, all: readonly Column[]): Column[] =>
+  all.filter(
+    (column) =>
+      definition.exclude?.includes(column.name) !== true &&
+      meets(access, levelOf(definition, column, 'read')),
+  );
+
 /** Whether an access has something of the history. */
 const seesHistory = (access: Access, roles: Roles): boolean =>
   rolesOf(access).some((role) =>
@@ -110,17 +121,15 @@ export function rightsOf(
   const { roles = {} } = settings;
   const isArea = access.surface === 'admin';
   const all = isArea ? adminColumns(definition, model) : recordColumns(model);
-  const levelOf = ({ name }: Column, action: 'read' | 'write'): Level =>
-    (Object.hasOwn(definition.columns, name) ? definition.columns[name] : undefined)?.[action] ?? 'default';
   const key = [model.primaryKey, ...partsOf(model.primaryKey)];
   const methods = isArea ? METHODS : methodsOf(definition, model);
   /** Whether the access meets the level of an action: in the admin area, only by a role. */
   const meetsOf = (level: Level): boolean => (!isArea || typeof level !== 'string') && meets(access, level);
-  const { exclude = [], owner, rows = {} } = definition;
-  const read = all.filter(
-    (column) => !exclude.includes(column.name) && meets(access, levelOf(column, 'read')),
+  const { owner, rows = {} } = definition;
+  const read = shownColumns(access, definition, all);
+  const settable = recordColumns(model).filter((column) =>
+    meets(access, levelOf(definition, column, 'write')),
   );
-  const settable = recordColumns(model).filter((column) => meets(access, levelOf(column, 'write')));
   const isBound = !isForAdmins(access.level);
   const rightsByAction = Object.fromEntries(GRANTED.map((action) => [action, [] as Grant[]])) as Record<
     Action,
@@ -260,7 +269,7 @@ export function permissionsOf(
   /** The rules of a write, and those that it may break: a rule about columns that it cannot change holds as before. */
   const withRisk = (action: WriteAction, rules: readonly RowRule[]): WriteRules => ({
     rules,
-    atRisk: action === 'create' ? rules : rules.filter((rule) => columnsOf(rule).some(mayChange)),
+    atRisk: action === 'create' ? rules : rules.filter((rule) => columnsOf(rule).flatMap(partsOf).some(mayChange)),
   });
   const ofAllColumns = new Map<WriteAction, WriteRules>();
   function rulesFor(action: WriteAction, set: readonly Column[]): WriteRules {

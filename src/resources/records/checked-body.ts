@@ -10,7 +10,7 @@ import type { Check } from '../../query/statements/check-statements.ts';
 import { addReferenceChecks } from './reference-checks.ts';
 import type { JsonField, JsonFields } from './json-fields.ts';
 import { saltedDigest } from '../users/password-hashing.ts';
-import type { ResourceView } from '../access/resource-view.ts';
+import { isAlwaysShown, type ResourceView } from '../access/resource-view.ts';
 import { messageOf } from '../../messages.ts';
 import type { Caller } from '../access/access.ts';
 
@@ -115,12 +115,13 @@ export function checkKey(value: string, { castType }: Column): Parsed {
 function checkField(
   column: Column,
   [key, sent]: [string, JsonField],
-  { excluded, loginName, model }: ResourceView,
+  resource: ResourceView,
   isUpdate: boolean,
   body: CheckedBody,
 ): void {
-  // Accepting the present value of an excluded column would reveal it.
-  const mayKeep = isUpdate && !excluded.has(column);
+  const { loginName, model } = resource;
+  // Accepting the present value of a column that the caller may not see would reveal it.
+  const mayKeep = isUpdate && isAlwaysShown(resource, column);
   if (sent.value === null) {
     const { nullText } = column.type;
     const fault = messageOf('notNull');

@@ -76,11 +76,11 @@ export function createOperations(
     id: string | undefined,
     { checks, errors }: CheckedBody,
   ): Promise<void> {
-    const { model, owner, isReadable, visibility } = resource;
+    const { model, isReadable, visibility } = resource;
     const allowed = checks.filter((check) => !(isReferenceCheck(check) && readsExcluded(check, resource)));
     if (allowed.length === 0) return;
-    // It may be the record of another owner.
-    const readable = owner && !isReadable ? undefined : id;
+    // It may be a record that the caller may not change, such as that of another owner.
+    const readable = !isReadable && resource.allowed('update') ? undefined : id;
     addCheckErrors(
       allowed,
       await database.run(checkStatement(model, readable, allowed, visibility), 'write'),

@@ -9,7 +9,7 @@ import {
   type WantedKeys,
 } from '../../query/statements/check-statements.ts';
 import type { Change } from '../../query/statements/write-plan.ts';
-import type { ResourceView } from '../access/resource-view.ts';
+import { isAlwaysShown, type ResourceView } from '../access/resource-view.ts';
 
 export const FOREIGN_KEY_VIOLATION = '23503';
 
@@ -43,10 +43,11 @@ interface ReferencingBody {
  */
 export function addReferenceChecks(
   { changes, errors, checks }: ReferencingBody,
-  { model, owner, output, excluded, settable, mayRead }: ResourceView,
+  resource: ResourceView,
   isUpdate: boolean,
   sentAs: (column: Column) => string,
 ): void {
+  const { model, owner, output, settable, mayRead } = resource;
   const changeOf = (part: Column): Change | undefined => changes.find(({ column }) => column === part);
   const { create, update } = settable;
   // Unless the client may, the service sets the owner.
@@ -76,7 +77,7 @@ export function addReferenceChecks(
     );
     const fieldNames = foreignKey.parts ? absent.parts.map(({ key }) => key) : [sentAs(foreignKey)];
     const fault = absent.message;
-    const mayKeep = isUpdate && !parts.some((part) => excluded.has(part));
+    const mayKeep = isUpdate && parts.every((part) => isAlwaysShown(resource, part));
     if (!mayRead(references) && !mayKeep) {
       for (const name of fieldNames) addError(errors, name, fault);
     } else if (isUpdate || isComplete) {
@@ -89,8 +90,9 @@ export function addReferenceChecks(
 /** Whether a check needs present values of the record in columns that the caller may not read. */
 export const readsExcluded = (
   { column, values }: ReferenceCheck,
-  { excluded }: Pick<ResourceView, 'excluded'>,
-): boolean => partsOf(column).some((part, index) => values[index] === undefined && excluded.has(part));
+  resource: Pick<ResourceView, 'excluded' | 'model' | 'visibility'>,
+): boolean =>
+  partsOf(column).some((part, index) => values[index] === undefined && !isAlwaysShown(resource, part));
 
 /** Several values as one text. */
 const keyText = (values: readonly (string | null | undefined)[]): string => JSON.stringify(values);

@@ -1,0 +1,170 @@
+// What grants and rules about rows must not reveal or allow: by writes, by cursors, and by what refers to a record.
+import assert from 'node:assert/strict';
+import type { Resource, Roles } from '../../src/index.ts';
+import { user as sampleUser } from '../../src/resources/registry.ts';
+import { logIn, readable, runBulk } from '../admin/support.ts';
+import { sendAs, useService, type Answer } from '../support.ts';
+import { describe, test } from 'node:test';
+
+const user = {
+  ...sampleUser,
+  columns: {
+    ...sampleUser.columns,
+    role: { type: 'array', of: 'string', null: true },
+    zone: { type: 'string', null: true },
+  },
+} satisfies Resource;
+
+const vault = { model: 'vault', columns: { name: { type: 'string' } }, read: 'admin' } satisfies Resource;
+
+const seat = {
+  model: 'seat',
+  primaryKey: { columns: ['room', 'no'] },
+  columns: { room: { type: 'integer' }, no: { type: 'integer' }, zone: { type: 'string' } },
+} satisfies Resource;
+
+const booking = {
+  model: 'booking',
+  columns: { room: { type: 'integer' }, no: { type: 'integer' }, note: { type: 'string', default: '' } },
+  foreignKeys: { seat: { columns: ['room', 'no'], references: 'seat' } },
+} satisfies Resource;
+
+const paper = {
+  model: 'paper',
+  columns: {
+    title: { type: 'string' },
+    zone: { type: 'string' },
+    note: { type: 'string', default: '' },
+    approved: { type: 'integer', null: true },
+    vault: { type: 'foreignKey', references: 'vault', null: true },
+  },
+  read: 'admin',
+} satisfies Resource;
+
+const page = {
+  model: 'page',
+  columns: { paper: { type: 'foreignKey', references: 'paper' }, zone: { type: 'string' } },
+  read: 'admin',
+} satisfies Resource;
+
+/** Everyone may write it, and only admins may read it. */
+const box = {
+  model: 'box',
+  columns: {
+    name: { type: 'string' },
+    pin: { type: 'string', default: 'pin of all' },
+    price: { type: 'string', default: 'price of all', read: 'admin' },
+  },
+  exclude: ['pin'],
+  read: 'admin',
+  access: 'user',
+} satisfies Resource;
+
+const roles = {
+  free: { grants: { paper: { read: true, update: true, delete: true } } },
+  pager: { grants: { page: { read: { rows: 'zone=$me.zone' } } } },
+  open: { grants: { paper: { read: true, update: { rows: 'approved__is=null' } } } },
+  zoned: { grants: { paper: { read: true, update: { rows: 'zone=$me.zone' } } } },
+  titles: { admin: true, grants: { paper: { read: { columns: ['title', 'note'] } } } },
+  local: {
+    admin: true,
+    grants: {
+      paper: {
+        read: { rows: 'zone=$me.zone' },
+        update: { columns: ['note'], rows: 'approved__is=null' },
+      },
+    },
+  },
+  filer: { grants: { paper: { update: { columns: ['vault'] } } } },
+  usher: {
+    grants: {
+      seat: { read: true },
+      booking: { update: { rows: 'seat__zone=$me.zone' } },
+    },
+  },
+  blind: { grants: { paper: { update: { columns: ['note', 'vault', 'zone'], rows: 'zone=$me.zone' } } } },
+} satisfies Roles;
+
+describe('grants and rules about rows', () => {
+  const service = useService([user, vault, seat, booking, paper, page, box], { roles }, async () => {
+    for (const [name, role, zone] of [
+      ['flo', ['free'], null],
+      ['fay', ['free', 'pager'], 'north'],
+      ['oli', ['open'], null],
+      ['zoe', ['zoned'], null],
+      ['kim', ['zoned'], 'north'],
+      ['sid', ['zoned'], 'south'],
+      ['mix', ['titles', 'local', 'filer'], 'north'],
+      ['usha', ['usher'], 'north'],
+      ['bea', ['blind'], 'north'],
+      ['paul', [], null],
+    ] as const)
+      await service.addUser(name, { role, zone });
+    await service.addUser('ada', { admin: true });
+    await service.sql.unsafe(`
+      insert into vault (name) values ('one'), ('two');
+      insert into paper (title, zone, approved, vault_id) values
+        ('first', 'north', null, 1), ('second', 'south', 5, 1), ('third', 'south', 6, 2), ('fourth', 'south', null, null);
+      insert into page (paper_id, zone) values (1, 'north'), (2, 'south');
+      insert into seat (room, no, zone) values (1, 1, 'north'), (1, 2, 'south');
+      insert into booking (room, no) values (1, 1);
+      insert into box (name) values ('box')`);
+  });
+  const as =
+    (name: string) =>
+    (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer> =>
+      sendAs(service, name)(method, path, body, headers);
+
+  test('stay apart where their statements have no values', async () => {
+    // One after the other: what one caller's statement allows must not become what another's allows.
+    const put = async (name: string, id: number): Promise<number> =>
+      (await as(name)('PUT', `/api/paper/${id}/`, { note: `by ${name}` })).status;
+    for (const caller of ['flo', 'oli', 'zoe', 'oli', 'flo'])
+      assert.deepEqual(
+        [caller, await put(caller, 2), await put(caller, 4)],
+        [caller, ...(caller === 'flo' ? [200, 200] : caller === 'oli' ? [403, 200] : [403, 403])],
+      );
+  });
+
+  test('show those who may write and not read a record no excluded column', async () => {
+    const created = await as('paul')('POST', '/api/box/', { name: 'new' });
+    assert.deepEqual([created.status, created.json], [201, { id: 2, name: 'new' }]);
+    const changed = await as('paul')('PUT', '/api/box/1/', { name: 'other' });
+    assert.deepEqual([changed.status, changed.json], [200, { id: 1, name: 'other' }]);
+  });
+
+  test('decide about writing by the stored values, also those that the caller does not see', async () => {
+    const { json } = await as('mix')('GET', '/api/paper/2/');
+    assert.equal(json.approved, null);
+    assert.equal((await as('mix')('PUT', '/api/paper/2/', { note: 'x' })).status, 403);
+    const browser = await logIn(service, 'mix');
+    const answer = await runBulk(browser, 'paper', { _action: 'set', _column: 'note', note: 'x', _id: '2' });
+    assert.equal(answer.status, 403, readable(answer));
+    const done = await runBulk(browser, 'paper', {
+      _action: 'set',
+      _column: 'note',
+      note: 'x',
+      _id: ['1', '4'],
+    });
+    assert.equal(done.status, 303, readable(done));
+  });
+
+  test('confirm no value that the caller does not see', async () => {
+    // The vaults exist for no one but admins.
+    const statuses = await Promise.all(
+      [2, 3].map(async (id) => (await as('mix')('PUT', `/api/paper/${id}/`, { vault_id: 1 })).status),
+    );
+    assert.deepEqual(statuses, [400, 400]);
+    const errors = await Promise.all(
+      [2, 3].map(
+        async (id) => (await as('bea')('PUT', `/api/paper/${id}/`, { vault_id: 1, note: 5 })).json.errors,
+      ),
+    );
+    assert.deepEqual(errors[0], errors[1]);
+  });
+
+  test('let no write move a record along a foreign key of several columns', async () => {
+    assert.equal((await as('usha')('PUT', '/api/booking/1/', { no: 2 })).status, 403);
+    assert.equal((await as('usha')('PUT', '/api/booking/1/', { note: 'x' })).status, 200);
+  });
+});
