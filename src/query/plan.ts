@@ -322,8 +322,9 @@ export function planList(
   const orderings: Ordering[] = [];
   for (const ordering of query.orderings ?? defaultOrdering) {
     const planned = planOrdering(ordering, model, visibility, joins);
-    if ('fault' in planned) addError(errors, 'ordering', planned.fault);
-    else orderings.push(planned);
+    if (!('fault' in planned)) orderings.push(planned);
+    // Of the default ordering, a caller gets what they may see.
+    else if (query.orderings) addError(errors, 'ordering', planned.fault);
   }
   const isKey = ({ alias, column }: ResolvedColumn): boolean => alias === ROOT && column === model.primaryKey;
   const keyIndex = orderings.findIndex(isKey);

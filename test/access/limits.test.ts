@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Resource, Roles } from '../../src/index.ts';
 import { user as sampleUser } from '../../src/resources/registry.ts';
 import { logIn, readable, runBulk } from '../admin/support.ts';
-import { sendAs, useService, type Answer } from '../support.ts';
+import { sendAs, startService, useService, type Answer } from '../support.ts';
 import { describe, test } from 'node:test';
 
 const user = {
@@ -167,4 +167,29 @@ describe('grants and rules about rows', () => {
     assert.equal((await as('usha')('PUT', '/api/booking/1/', { no: 2 })).status, 403);
     assert.equal((await as('usha')('PUT', '/api/booking/1/', { note: 'x' })).status, 200);
   });
+
+  test('name a model that keeps a record from being deleted only for its visible records', async () => {
+    const details = await Promise.all(
+      [1, 2].map(async (id) => (await as('fay')('DELETE', `/api/paper/${id}/`)).json.detail),
+    );
+    assert.match(details[0], /page/);
+    assert.doesNotMatch(details[1], /page/);
+  });
+
+  test('bind a cursor to the caller', async () => {
+    const path = '/api/page/?limit=1&ordering=zone';
+    await service.sql`insert into page (paper_id, zone) values (1, 'north'), (1, 'north')`;
+    const { json } = await as('fay')('GET', path, undefined, { prefer: 'paging=cursor' });
+    const next = json.meta.next as string;
+    assert.equal((await as('fay')('GET', next)).status, 200);
+    assert.equal((await as('ada')('GET', next)).status, 400);
+  });
+});
+
+test('a rule about rows for an action that ignores it stops the start', async () => {
+  const limited = { clerk: { grants: { paper: { read: true, export: { rows: 'zone=north' } } } } } as const;
+  await assert.rejects(
+    startService([user, vault, paper], { roles: limited }),
+    /grants\.paper\.export\.rows.* has no effect on this action/s,
+  );
 });

@@ -3,14 +3,18 @@ import { EMPTY, exactText, join, quotedTable, sql, value } from '../../db/fragme
 import type { Fragment } from '../../db/fragment.ts';
 import { booleans, createStatement, isTrue, oneCell, text, type Statement } from '../../db/rows.ts';
 import { reference, typed, type Column, type Model } from '../../db/schema/model.ts';
-import { allRows } from '../source.ts';
+import type { RowVisibility } from '../plan.ts';
+import { allRows, source } from '../source.ts';
 import { assigned } from './check-statements.ts';
 import type { Change } from './write-plan.ts';
 
-/** Asks which conditions hold for any row `r` of their table. @returns the answers in the order of the conditions */
-const anyRow = (conditions: readonly { model: Model; condition: Fragment }[]): Statement<boolean[]> => {
+/** Asks which conditions hold for any row `r` that the caller may read. @returns the answers in the order of the conditions */
+const anyRow = (
+  conditions: readonly { model: Model; condition: Fragment }[],
+  visibility: RowVisibility,
+): Statement<boolean[]> => {
   const each = conditions.map(
-    ({ model, condition }) => sql`exists (select from ${allRows(model, 'r')} where ${condition})`,
+    ({ model, condition }) => sql`exists (select from ${source(model, 'r', visibility)} where ${condition})`,
   );
   return createStatement(sql`select array[${join(each, ', ')}]::bool[]`, oneCell(booleans));
 };
@@ -22,12 +26,14 @@ const isOther = ({ primaryKey }: Model, id: string): Fragment =>
 export const referrersStatement = (
   foreignKeys: readonly { model: Model; column: Column }[],
   id: string,
+  visibility: RowVisibility,
 ): Statement<boolean[]> =>
   anyRow(
     foreignKeys.map(({ model, column }) => {
       const other = model === column.references ? isOther(model, id) : EMPTY;
       return { model, condition: sql`${reference('r', column)} = ${typed(id, column)}${other}` };
     }),
+    visibility,
   );
 
 /** Asks whether a record has these values already, so that writing them would change nothing. */
@@ -35,13 +41,14 @@ export function hasValuesStatement(
   model: Model,
   id: string,
   changes: readonly Change[],
+  visibility: RowVisibility,
 ): Statement<boolean[]> {
   const isRow = sql`${reference('r', model.primaryKey)} = ${typed(id, model.primaryKey)}`;
   const same = changes.map(
     ({ column, value: newValue }) =>
       sql`${exactText(reference('r', column))} is not distinct from ${exactText(assigned(typed(newValue, column), column, 'r'))}`,
   );
-  return anyRow([{ model, condition: join([isRow, ...same], ' and ') }]);
+  return anyRow([{ model, condition: join([isRow, ...same], ' and ') }], visibility);
 }
 
 /** Asks which of these values are equal in the type of their column, such as 1.5 and 1.50. */

@@ -24,7 +24,7 @@ import {
   type OnDelete,
   foreignReference,
 } from '../../db/schema/model.ts';
-import { allRows, unmodeledRows, writtenTable } from '../source.ts';
+import { allRows, source, unmodeledRows, writtenTable } from '../source.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere } from '../read.ts';
 
@@ -210,7 +210,7 @@ export function furtherDependentsStatement(
     const others = model === plan.model ? exceptMatched(model) : EMPTY;
     const alreadyCounted = paths
       .filter(({ steps, unknownKey }) => !unknownKey && steps.at(-1)?.column === column)
-      .map((path) => sql` and ${key} not in (select ${keyList('d', model)} ${endOf(path, plan.model)})`);
+      .map((path) => sql` and ${key} not in (select ${keyList('d', model)} ${endOf(path, plan)})`);
     const modelIndex = models.indexOf(target);
     const targets = sql`select ${join(castParts(deletedKey(modelIndex), target.primaryKey), ', ')} from ${DELETED} g where g.model_index = ${raw(String(modelIndex))}`;
     return sql`(select count(*) from (select from ${allRows(model, 'd')} where ${foreignReference('d', column)} in (${targets})${others}${join(alreadyCounted, '')} limit ${raw(String(cap + 1))}) c)`;
@@ -226,11 +226,11 @@ function exceptMatched(model: Model): Fragment {
 }
 
 /** FROM and WHERE of the rows `d` at the end of a path. */
-function endOf({ steps, unknownKey }: DependentPath, start: Model): Fragment {
+function endOf({ steps, unknownKey }: DependentPath, { model: start, visibility }: ListPlan): Fragment {
   let parents = sql`select ${join(matchedNames(start), ', ')} from ${KEYS}`;
   let inner = EMPTY;
   for (const { model, column } of steps) {
-    inner = sql`from ${allRows(model, 'd')} where ${foreignReference('d', column)} in (${parents})`;
+    inner = sql`from ${source(model, 'd', visibility)} where ${foreignReference('d', column)} in (${parents})`;
     // A shorter path already counts what refers to the records that the plan matches.
     parents = sql`select ${keyList('d', model)} ${inner}${model === start ? exceptMatched(model) : EMPTY}`;
   }
@@ -269,10 +269,10 @@ export function dependentsStatement(
     const deleted =
       isDeletion && key && onDelete === 'setNull'
         ? deletingPaths(end).map(
-            (one) => sql` and ${key} not in (select ${keyList('d', end)} ${endOf(one, plan.model)})`,
+            (one) => sql` and ${key} not in (select ${keyList('d', end)} ${endOf(one, plan)})`,
           )
         : [];
-    return sql`(select count(*) from (select ${endOf(path, plan.model)}${others}${join(deleted, '')} limit ${raw(String(cap + 1))}) c)`;
+    return sql`(select count(*) from (select ${endOf(path, plan)}${others}${join(deleted, '')} limit ${raw(String(cap + 1))}) c)`;
   });
   const query = sql`with ${matchedKeys(plan)} select array[${join(counts, ', ')}]::int8[]`;
   return createStatement(query, oneCell(numbers));

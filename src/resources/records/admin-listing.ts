@@ -207,7 +207,7 @@ export function createBrowsing(
       const id = parseId(resource, idText);
       if (id === undefined || changes.length < fields.size) return false;
       try {
-        const statement = hasValuesStatement(resource.model, id, changes);
+        const statement = hasValuesStatement(resource.model, id, changes, resource.visibility);
         return (await database.run(statement, 'read')).every(Boolean);
       } catch (error) {
         // A value that the database does not accept is not stored either.

@@ -129,11 +129,15 @@ interface PlannedQuery {
 }
 
 /** What a cursor is bound to: all that decides which records are listed, in which order, and in which form they are compared. */
-function contextOf({ name }: ResourceView, { query, planned }: PlannedQuery): string {
+function contextOf({ name, seenBy }: ResourceView, { query, planned }: PlannedQuery): string {
+  const { model, joins, visibility } = planned;
+  // Where a boundary lies among the records of others may say something about them.
+  const hasRules = [model, ...joins.map((join) => join.model)].some((one) => visibility.rows(one));
+  const caller = hasRules ? [seenBy.key, seenBy.me?.() ?? null] : [];
   const order = planned.orderings.map(({ alias, column, descending }) =>
     [alias, column.key, column.castType, descending].join(' '),
   );
-  return JSON.stringify([name, query.link, query.limit, order]);
+  return JSON.stringify([name, query.link, query.limit, order, ...caller]);
 }
 
 export type Listing = ReturnType<typeof createListing>;

@@ -21,7 +21,7 @@ import {
 import { compileWrite } from '../../query/statements/write.ts';
 import type { Change, DeletePlan, UpdatePlan } from '../../query/statements/write-plan.ts';
 import type { AdminView, AdminViews } from '../access/admin-view.ts';
-import type { Caller } from '../access/access.ts';
+import { isForAdmins, type Caller } from '../access/access.ts';
 import type { Browsing } from './admin-listing.ts';
 import { checkBody } from './checked-body.ts';
 import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
@@ -171,7 +171,8 @@ export function createBulk(
       steps?: number,
     ): Promise<Dependents[]> {
       const chosen = 'query' in selection ? selection : { query: '', search: '', ids: selection };
-      return countDependents(database, resources, models, browsing.plan(resource, chosen), steps);
+      const plan = browsing.plan(resource, chosen);
+      return countDependents(database, resources, models, plan, isForAdmins(resource.seenBy.level), steps);
     },
 
     /** Whether a selection contains this record. */

@@ -152,6 +152,7 @@ async function countFurther(
 
 /**
  * Counts the records that deleting all that the plan matches would affect.
+ * @param isForAdmin others see only the records that exist for them
  * @param maxSteps follows only this many of the registry's foreign keys in a row. Without it, foreign keys that only the database
  * knows count as well.
  */
@@ -160,11 +161,16 @@ export async function countDependents(
   resources: AdminViews,
   models: readonly Model[],
   plan: ListPlan,
+  isForAdmin: boolean,
   maxSteps?: number,
 ): Promise<Dependents[]> {
-  const { paths: declared, unfinished } = findPaths(plan.model, models, maxSteps ?? MAX_STEPS);
+  const { visibility } = plan;
+  const { paths: found, unfinished } = findPaths(plan.model, models, maxSteps ?? MAX_STEPS);
+  const isSeen = ({ model, column }: DependentPath['steps'][number]): boolean =>
+    visibility.joinable(model) && visibility.find(model, column.name) === column;
+  const declared = isForAdmin ? found : found.filter(({ steps }) => steps.every(isSeen));
   const paths = [...declared];
-  if (maxSteps === undefined) {
+  if (isForAdmin && maxSteps === undefined) {
     const cascading = declared.filter(isCascade);
     const ends = new Set([plan.model, ...cascading.flatMap(({ steps }) => steps.at(-1)?.model ?? [])]);
     for (const last of await unregisteredForeignKeys(database, ends, models)) {
@@ -175,7 +181,9 @@ export async function countDependents(
   }
   const counts = await countsOf(database, plan, paths, maxSteps === undefined);
   const isFurther =
-    maxSteps === undefined && paths.some((path, index) => unfinished.has(path) && counts[index]);
+    isForAdmin &&
+    maxSteps === undefined &&
+    paths.some((path, index) => unfinished.has(path) && counts[index]);
   const further = isFurther ? await countFurther(database, resources, models, plan, declared) : [];
   const near = paths.flatMap(({ steps, unknownKey: last }, index): Dependents[] => {
     const count = counts[index] ?? 0;

@@ -55,7 +55,7 @@ type Referring = Pick<ResourceView, 'model' | 'excluded'>;
 export interface Attempt {
   readonly resource: Pick<
     ResourceView,
-    'model' | 'recording' | 'owner' | 'output' | 'constraints' | 'databaseErrors'
+    'model' | 'recording' | 'owner' | 'output' | 'constraints' | 'databaseErrors' | 'visibility'
   >;
   readonly kind: WritePlan['kind'];
   /** Whether errors name the fields of a record, those of an array by their positions, or what is set in a selection. */
@@ -418,12 +418,13 @@ const shownForeignKeys = ({ model, excluded }: Referring): Column[] =>
 /** Names the models whose records refer to a deleted one, limited to those that may be named. */
 async function stillReferenced(
   error: DatabaseError,
-  { resource: { model }, id, referring }: Attempt,
+  { resource: { model, visibility }, id, referring }: Attempt,
   database: Run,
 ): Promise<StillReferenced> {
   const models = referring?.() ?? [];
-  // A record that stops a cascade refers only indirectly. PostgreSQL names its table.
+  // A record that stops a cascade refers only indirectly. PostgreSQL names its table, but the caller may not see the record.
   const named = models
+    .filter((one) => !visibility.rows(one.model))
     .filter((one) => isOfTable(one.model, error))
     .filter((one) => shownForeignKeys(one).length === foreignKeysOf(one.model).length)
     .map((one) => one.model.name);
@@ -434,7 +435,9 @@ async function stillReferenced(
       .map((column) => ({ model: one.model, column })),
   );
   const refers =
-    foreignKeys.length > 0 ? await database.run(referrersStatement(foreignKeys, id), 'write') : [];
+    foreignKeys.length > 0
+      ? await database.run(referrersStatement(foreignKeys, id, visibility), 'write')
+      : [];
   const found = foreignKeys.filter((_, index) => refers[index]).map((key) => key.model.name);
   const names = [...new Set(found.length > 0 ? found : named)];
   return new StillReferenced(
