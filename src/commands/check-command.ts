@@ -7,16 +7,18 @@ import { sequenceWarnings } from '../db/schema/sequences.ts';
 import { StartError, type Fault } from '../errors.ts';
 import type { Resource } from '../resources/definition/resource.ts';
 import { HISTORY } from '../resources/definition/system-tables.ts';
-import { serveForAdmin, type AdminViews } from '../resources/access/admin-view.ts';
+import { serveForAdmin } from '../resources/access/admin-view.ts';
 import { compareSchema, misfit, readCatalog, runOnCatalog } from '../resources/setup/schema-setup.ts';
 import { addressWarnings, constraintWarnings, warningsOfEngine } from '../resources/setup/start-warnings.ts';
 import { ADMIN } from '../resources/access/access.ts';
 import { hasLogins } from '../resources/access/resource-view.ts';
-import { accessMatrix, printMatrix, type ResourceAccess } from './check/access-matrix.ts';
+import { areaSubjects } from '../resources/access/who-may.ts';
+import { userFactsOf, type AccessSettings } from '../resources/access/rights.ts';
+import { accessMatrix, printMatrix, type Areas, type ResourceAccess } from './check/access-matrix.ts';
+import { roleWarnings } from './check/role-warnings.ts';
 import { checkViewKeys } from './check/view-keys.ts';
 import { warningsOf, type Warning } from './check/risk-warnings.ts';
 import { refuseArguments, parse, print, printMessage, withSettingsDatabase, type Io } from './command.ts';
-import type { AccessSettings } from '../resources/access/rights.ts';
 import { loadDefinitions } from './running-service.ts';
 import { randomBytes } from 'node:crypto';
 import type { Database } from '../db/connection/database.ts';
@@ -116,13 +118,19 @@ async function examine(
   const served = views(ADMIN);
   const databaseInfo = await runOnCatalog(database, databaseInfoStatement(definitions.map(tableOf)));
   const hasAdminArea = hasLogins(resources, settings) && schema.missing.length === 0;
-  const adminResources: AdminViews = hasAdminArea
-    ? serveForAdmin([...resources, HISTORY], schema.models, views, catalog)
-    : new Map();
+  const { admitted } = userFactsOf(resources, settings.roles ?? {});
+  const areas: Areas = new Map(
+    (hasAdminArea ? areaSubjects(admitted) : []).map((subject) => [
+      subject,
+      serveForAdmin([...resources, HISTORY], schema.models, views, catalog, subject.access),
+    ]),
+  );
+  const [adminResources = new Map()] = areas.values();
   const risks = warningsOf({
     settings,
     resources,
     served,
+    areas,
     adminResources,
     schema,
     databaseInfo,
@@ -132,6 +140,7 @@ async function examine(
   const sequences = await sequenceWarnings((statement) => database.run(statement, 'read'), tables);
   const warnings = [
     ...risks,
+    ...roleWarnings({ resources, models: schema.models, views, settings }),
     ...textWarnings('engine', await warningsOfEngine(database)),
     ...textWarnings('unknown-constraint', await constraintWarnings(database, resources)),
     ...textWarnings('sequence', sequences),
@@ -141,7 +150,7 @@ async function examine(
   return {
     error: startErrorOf([...faults, ...keys.faults], readAddresses),
     warnings: [...warnings, ...keys.warnings],
-    matrix: accessMatrix(served, adminResources),
+    matrix: accessMatrix(served, areas),
   };
 }
 

@@ -28,13 +28,16 @@ interface RuleCondition {
 /** `$me`, or `$me.team` for a column of the caller's record. */
 const ME = /^\$me(?:\.(.+))?$/;
 
+const valuesOf = (text: string): readonly string[] =>
+  parseListQuery(text, { limit: 1, maxLimit: 1 }, {}).filters.flatMap((filter) => filter.values);
+
 /** The columns of the caller's record that the rules name. */
-export function columnsOfMe(texts: readonly string[]): string[] {
-  const values = texts.flatMap((text) =>
-    parseListQuery(text, { limit: 1, maxLimit: 1 }, {}).filters.flatMap((filter) => filter.values),
-  );
-  return [...new Set(values.flatMap((value) => ME.exec(value)?.[1] ?? []))];
-}
+export const columnsOfMe = (texts: readonly string[]): string[] => [
+  ...new Set(texts.flatMap(valuesOf).flatMap((value) => ME.exec(value)?.[1] ?? [])),
+];
+
+/** Whether the rule names the caller, so that it matches nothing without credentials. */
+export const namesMe = (text: string): boolean => valuesOf(text).some((value) => ME.test(value));
 
 /** Finds the value in place of `$me`. @returns undefined for a column that the caller's record does not have */
 export type SampleOfMe = (column: string | undefined) => string | undefined;

@@ -1,7 +1,7 @@
 // What `vitrine check` says of a registry, a database, and what is dangerous in them.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import type { Resource } from '../../src/index.ts';
+import type { Resource, Roles } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { award, casting, film } from '../castings.ts';
 import { folderWith, type Ended, type RunOptions } from '../process/support.ts';
@@ -687,5 +687,233 @@ describe('vitrine check, with keys of several columns', () => {
       const answer = await service.request('/api/award/?casting__role=Queen');
       await service.close();
       assert.equal(answer.status, status, answer.text);
+    });
+});
+
+/** The settings of a command whose registry has roles. */
+async function settingsWithRoles(
+  databaseUrl: string,
+  resources: readonly unknown[],
+  roles: object,
+): Promise<Record<string, string>> {
+  const text = `export default ${JSON.stringify(resources)}; export const roles = ${JSON.stringify(roles)};`;
+  const folder = await folderWith({ 'r.mjs': text });
+  return { DATABASE_URL: databaseUrl, RESOURCES: `${folder}/r.mjs` };
+}
+
+const MEMBER = {
+  ...USER,
+  columns: { ...USER.columns, role: { type: 'array', of: 'string', null: true } },
+} satisfies Resource;
+
+const PATIENT = {
+  model: 'patient',
+  columns: {
+    name: { type: 'string' },
+    doctor: { type: 'foreignKey', references: 'user' },
+    diagnosis: { type: 'text', null: true, read: ['doctor'], write: ['doctor'] },
+    debt: { type: 'integer', default: 0, read: 'admin', write: 'admin' },
+  },
+  read: 'admin',
+  access: { PUT: ['doctor'], DELETE: 'admin' },
+} satisfies Resource;
+
+const VISIT = {
+  model: 'visit',
+  columns: {
+    patient: { type: 'foreignKey', references: 'patient' },
+    booked_by: { type: 'foreignKey', references: 'user' },
+    note: { type: 'string', default: '' },
+  },
+  read: 'user',
+  access: ['reception'],
+  owner: 'booked_by',
+  rows: { read: ['booked_by=$me', 'patient__doctor=$me'] },
+} satisfies Resource;
+
+const ROLES = {
+  reception: {
+    grants: {
+      patient: { read: { columns: ['name', 'doctor'] }, create: { exclude: ['debt', 'diagnosis'] } },
+    },
+  },
+  doctor: {
+    admin: true,
+    grants: {
+      patient: { read: { rows: 'doctor=$me' }, export: true, history: true },
+      visit: { read: { rows: 'patient__doctor=$me' }, update: { columns: ['note'] } },
+    },
+  },
+} satisfies Roles;
+
+describe('vitrine check, with roles', () => {
+  const database = useDatabase();
+  before(async () => {
+    const env = await settingsWithRoles(database.url, [MEMBER, PATIENT, VISIT], ROLES);
+    const made = await run(['user', 'add', 'ada'], { env, input: 'a long secret' });
+    assert.equal(made.code, 0, made.stderr);
+  });
+
+  async function check(resources: readonly unknown[], roles: object, ...options: string[]): Promise<Ended> {
+    const env = await settingsWithRoles(database.url, resources, roles);
+    return run(['check', ...options], { env });
+  }
+
+  test('the matrix shows roles, owners and rules about rows', async () => {
+    const { stdout, stderr } = await check([MEMBER, PATIENT, VISIT], ROLES, '--matrix');
+    assert.equal(
+      stdout.slice(stdout.indexOf('patient ')),
+      `patient    read                           join                           admin               export              history             create     change              admin sets
+id         admins, doctor [1], reception  admins, doctor [1], reception  admins, doctor [1]  admins, doctor [1]  admins, doctor [1]  -          -                   -
+name       admins, doctor [1], reception  admins, doctor [1], reception  admins, doctor [1]  admins, doctor [1]  admins, doctor [1]  reception  admins, doctor [1]  admins; doctor [1], existing
+doctor_id  admins, doctor [1], reception  admins, doctor [1], reception  admins, doctor [1]  admins, doctor [1]  admins, doctor [1]  reception  admins, doctor [1]  admins; doctor [1], existing
+diagnosis  admins, doctor [1]             admins, doctor [1]             admins, doctor [1]  admins, doctor [1]  admins, doctor [1]  -          admins, doctor [1]  admins; doctor [1], existing
+debt       admins                         admins                         admins              admins              admins              -          admins              admins
+(delete: admins, admins in the admin area)
+[1] doctor=$me
+
+visit         read               join  admin               export  history  create             change                              admin sets
+id            users [1], admins  -     admins, doctor [2]  admins  admins   -                  -                                   -
+patient_id    users [1], admins  -     admins, doctor [2]  admins  admins   admins, reception  owner, reception (own)              admins
+booked_by_id  users [1], admins  -     admins, doctor [2]  admins  admins   -                  -                                   admins
+note          users [1], admins  -     admins, doctor [2]  admins  admins   admins, reception  owner, doctor [1], reception (own)  admins; doctor [2], existing
+(delete: owner, reception (own); admins in the admin area)
+[1] booked_by=$me or patient__doctor=$me
+[2] patient__doctor=$me
+
+the registry (3 resources) fits the database
+`,
+      stderr,
+    );
+    const { matrix } = JSON.parse((await check([MEMBER, PATIENT, VISIT], ROLES, '--json')).stdout);
+    const patient = matrix.find(({ resource }: { resource: string }) => resource === 'patient');
+    assert.deepEqual(patient.rules, ['doctor=$me']);
+    assert.equal(patient.columns[1].read.api, 'admins, doctor [1], reception');
+  });
+
+  test('names limits that have no effect', async () => {
+    const grants = { patient: { read: true, export: { rows: 'doctor=$me' }, import: { columns: ['name'] } } };
+    const { code, stderr } = await check([MEMBER, PATIENT], { doctor: { admin: true, grants } });
+    assert.equal(code, 1);
+    for (const key of ['export.rows', 'import.columns'])
+      assert.ok(stderr.includes(`role doctor: grants.patient.${key}: has no effect on this action`), stderr);
+  });
+
+  const risks: [
+    about: string,
+    roles: object,
+    kind: string,
+    text: string | undefined,
+    more?: Partial<Resource>[],
+  ][] = [
+    [
+      'a role that sets the rights of users',
+      { hr: { grants: { user: { update: { columns: ['admin', 'active', 'password'] } } } } },
+      'self-promotion',
+      'user lets users of the role hr set password, admin, by which they can get all rights: limit its grants by columns or rows, unless this is intended',
+    ],
+    [
+      'a role that adds users with rights',
+      { hr: { grants: { user: { create: { columns: ['username', 'password', 'role'] } } } } },
+      'self-promotion',
+      'user lets users of the role hr set role, by which they can get all rights: limit its grants by columns or rows, unless this is intended',
+    ],
+    [
+      'a role that sets the own rights',
+      { hr: { grants: { user: { update: { columns: ['role', 'password'], rows: 'id=$me' } } } } },
+      'self-promotion',
+      'user lets users of the role hr set role, by which they can get all rights: limit its grants by columns or rows, unless this is intended',
+    ],
+    [
+      'a role that sets rights in the admin area',
+      { hr: { admin: true, grants: { user: { read: true, update: { columns: ['admin'] } } } } },
+      'self-promotion',
+      'user lets users of the role hr set admin, by which they can get all rights: limit its grants by columns or rows, unless this is intended',
+      [{ ...MEMBER, methods: ['GET'] }, PATIENT],
+    ],
+    [
+      'no role that sets the rights of some users',
+      {
+        hr: {
+          grants: { user: { read: true, update: { columns: ['admin', 'active'], rows: 'admin=false' } } },
+        },
+      },
+      'self-promotion',
+      undefined,
+    ],
+    [
+      'no role that changes users',
+      { hr: { grants: { user: { update: true, create: true } } } },
+      'self-promotion',
+      undefined,
+    ],
+    [
+      'a role without grants',
+      { ghost: {} },
+      'empty-role',
+      'role ghost: it has no grants, and no list of roles names it, so its users may do nothing more than others',
+    ],
+    ['no role that a list names', { doctor: {} }, 'empty-role', undefined],
+    [
+      'a role that sees nothing in the admin area',
+      { ghost: { admin: true, grants: { patient: { update: true } } } },
+      'empty-admin-area',
+      'role ghost: admin: true lets its users enter the admin area, where they see nothing: grant read of some models',
+    ],
+    [
+      'a grant that another one contains',
+      { lead: { grants: { '*': { read: true }, patient: { read: { exclude: ['name'] }, update: true } } } },
+      'idle-grant',
+      'role lead: grants.patient.read adds nothing: its users may do this anyway, and a grant takes nothing away',
+    ],
+    [
+      'a grant of what all users may do',
+      { lead: { grants: { user: { read: true } } } },
+      'idle-grant',
+      'role lead: grants.user.read adds nothing: its users may do this anyway, and a grant takes nothing away',
+    ],
+    [
+      'a grant for the admin area, which no role enters',
+      { lead: { grants: { patient: { read: true, export: true } } } },
+      'idle-grant',
+      'role lead: grants.patient.export adds nothing: its users may do this anyway, and a grant takes nothing away',
+    ],
+    [
+      'no grant with a role that enters it',
+      {
+        lead: { grants: { patient: { read: true, export: true } } },
+        desk: { admin: true, grants: { patient: { read: true } } },
+      },
+      'idle-grant',
+      undefined,
+    ],
+    [
+      'a role that sees by writing what it may not read',
+      { clerk: { grants: { patient: { update: { columns: ['name'] } } } } },
+      'write-shows',
+      'patient can only be read by admins, but the response to a PUT shows the record to users of clerk who may write it',
+      [
+        MEMBER,
+        {
+          ...PATIENT,
+          access: 'admin',
+          columns: { ...PATIENT.columns, diagnosis: { type: 'text', null: true } },
+        },
+      ],
+    ],
+  ];
+  for (const [about, roles, kind, text, resources = [MEMBER, PATIENT]] of risks)
+    test(`says that it is dangerous or useless: ${about}`, async () => {
+      const listed = { doctor: { grants: { patient: { delete: true } } } };
+      const { code, stdout } = await check(resources, { ...listed, ...roles }, '--json');
+      const { errors, warnings } = JSON.parse(stdout) as {
+        errors: [];
+        warnings: { kind: string; text: string }[];
+      };
+      assert.deepEqual([code, errors], [0, []]);
+      assert.deepEqual(
+        warnings.filter((one) => one.kind === kind).map((one) => one.text),
+        text === undefined ? [] : [text],
+      );
     });
 });

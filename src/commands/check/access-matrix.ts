@@ -1,21 +1,28 @@
 // The access matrix of `vitrine check --matrix`: who may read, filter and write each column.
-import { isOpen, levelOf } from '../../resources/access/access.ts';
-import type { AccessLevel } from '../../config.ts';
-import {
-  foreignKeysOf,
-  hasNaturalKey,
-  isAmong,
-  isKeyPart,
-  recordColumns,
-  type Column,
-  type Model,
-} from '../../db/schema/model.ts';
+import { foreignKeysOf, isAmong, recordColumns, type Column, type Model } from '../../db/schema/model.ts';
 import type { AdminView, AdminViews } from '../../resources/access/admin-view.ts';
 import type { ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
+import type { Grant } from '../../resources/access/rights.ts';
+import {
+  apiSubjects,
+  isOwn,
+  ofReadable,
+  readingGrants,
+  settingGrants,
+  showingGrants,
+  whoMay,
+  type Right,
+  type Subject,
+} from '../../resources/access/who-may.ts';
 
-/** Who may do something, from everyone down to no one. */
-export type Who = (typeof WHO)[number];
-const WHO = ['anyone', 'users', 'owner', 'admins', 'nobody'] as const;
+/** What each subject of the admin area sees there; empty when there is no admin area. */
+export type Areas = ReadonlyMap<Subject, AdminViews>;
+
+/**
+ * Who may do something, such as `admins, doctor [1]`: admins with all records, and doctors with those of the first rule. `owner` means
+ * those users, or admins, who own the record; `nobody` no one.
+ */
+type Who = string;
 
 /** Who may do what with one column: in the API, in the admin area, in exports and in the history. */
 interface ColumnAccess {
@@ -39,132 +46,146 @@ export interface ResourceAccess {
   /** Who may delete its records in the admin area. */
   readonly adminDelete: Who;
   readonly columns: readonly ColumnAccess[];
+  /** The rules about rows, in the order of their numbers. */
+  readonly rules: readonly string[];
 }
 
-const READERS: Readonly<Record<AccessLevel, Who>> = { default: 'anyone', user: 'users', admin: 'admins' };
-const WRITERS: Readonly<Record<AccessLevel, Who>> = { default: 'nobody', user: 'users', admin: 'admins' };
+const NOBODY = 'nobody';
 
-/** The larger of two groups. */
-const wider = (one: Who, other: Who): Who => (WHO.indexOf(one) < WHO.indexOf(other) ? one : other);
-/** The smaller of two groups. */
-const narrower = (one: Who, other: Who): Who => (WHO.indexOf(one) < WHO.indexOf(other) ? other : one);
-
-const readersOf = ({ methods, read }: ResourceView): Who =>
-  methods.has('GET') ? READERS[levelOf(read)] : 'nobody';
-
-/** Who may use a write method. Only the owner of a record may change or delete it. */
-function writersOf({ methods, needed, owner }: ResourceView, method: 'POST' | 'PUT' | 'DELETE'): Who {
-  if (!methods.has(method) || isOpen(needed(method))) return 'nobody';
-  return owner && method !== 'POST' ? 'owner' : WRITERS[levelOf(needed(method))];
+/** Turns rights into text, and collects the rules about rows. */
+function createNames(owner: Column | undefined) {
+  const rules: string[] = [];
+  function nameOf(right: Right): Who {
+    const { who, rows } = right;
+    if (!rows) return who;
+    if (isOwn(right, owner)) return who === 'users' || who === 'admins' ? 'owner' : `${who} (own)`;
+    const rule = rows.join(' or ');
+    if (!rules.includes(rule)) rules.push(rule);
+    return `${who} [${rules.indexOf(rule) + 1}]`;
+  }
+  return { rules, names: (rights: readonly Right[]): Who => rights.map(nameOf).join(', ') || NOBODY };
 }
 
-/** The resources from which a path leads to each model: those with a foreign key to it that clients see. */
-function sourcesByModel(served: ResourceViews): ReadonlyMap<Model, ResourceView[]> {
-  const sources = new Map<Model, ResourceView[]>();
-  for (const resource of served.values())
-    for (const column of foreignKeysOf(resource.model)) {
-      const { references } = column;
-      if (!references || !isAmong(column, resource.output)) continue;
-      const known = sources.get(references);
-      if (known) known.push(resource);
-      else sources.set(references, [resource]);
-    }
-  return sources;
-}
-
-/** Who may filter by the columns of a resource from another resource that refers to it. */
-const joinReadersOf = (resource: ResourceView, sources: readonly ResourceView[]): Who =>
-  sources.map((source) => narrower(readersOf(source), readersOf(resource))).reduce<Who>(wider, 'nobody');
-
-function columnAccess(
-  column: Column,
-  resource: ResourceView,
-  adminResource: AdminView | undefined,
-  joinReaders: Who,
-): ColumnAccess {
-  const { model, output, owner, readonly, recorded } = resource;
-  const isKey = column === model.primaryKey;
-  const isFixed = isKey || isKeyPart(model, column);
-  // Clients set a primary key only when the database does not generate it, and never change it.
-  const isNaturalKey = hasNaturalKey(model) && !column.generated;
-  const when = (isAllowed: boolean | undefined, who: Who): Who => (isAllowed ? who : 'nobody');
-  const isOutput = output.includes(column);
-  const isShown = adminResource?.output.includes(column);
-  // The service sets the owner to the user who creates the record.
-  const isSettable = isKey ? isNaturalKey : !readonly.has(column) && column !== owner;
-  const isEditable = isKey ? isNaturalKey : isShown && !adminResource?.readonly.has(column);
-  const isPassword = adminResource?.passwords.includes(column);
-  const [creators, changers] = [writersOf(resource, 'POST'), writersOf(resource, 'PUT')];
-  return {
-    column: column.key,
-    read: {
-      // The response to a write contains the record.
-      api: when(isOutput, wider(readersOf(resource), wider(creators, changers))),
-      admin: when(isShown, 'admins'),
-      export: when(isShown, 'admins'),
-      history: when(adminResource !== undefined && recorded?.includes(column), 'admins'),
-    },
-    filter: {
-      api: when(isOutput, readersOf(resource)),
-      join: when(isOutput, joinReaders),
-      admin: when(isShown, 'admins'),
-    },
-    write: {
-      api: { create: when(isSettable, creators), change: when(isSettable && !isFixed, changers) },
-      admin: {
-        create: when((isEditable || isPassword) && adminResource?.may.has('add'), 'admins'),
-        change: when(((isEditable && !isFixed) || isPassword) && adminResource?.may.has('change'), 'admins'),
-      },
-    },
-  };
-}
-
-/**
- * The access to every resource and column.
- * @param adminResources the resources of the admin area; empty when there is no admin area
- */
-export function accessMatrix(served: ResourceViews, adminResources: AdminViews): ResourceAccess[] {
-  const sources = sourcesByModel(served);
-  return [...served.values()].map((resource) => {
-    const { model } = resource;
-    const joinReaders = joinReadersOf(resource, sources.get(model) ?? []);
-    return {
-      resource: resource.name,
-      table: model.table,
-      create: writersOf(resource, 'POST'),
-      change: writersOf(resource, 'PUT'),
-      delete: writersOf(resource, 'DELETE'),
-      adminDelete: adminResources.get(resource.name)?.may.has('delete') ? 'admins' : 'nobody',
-      columns: recordColumns(model).map((column) =>
-        columnAccess(column, resource, adminResources.get(resource.name), joinReaders),
+/** The models to which the foreign keys lead that an access sees. */
+const reachedBy = (views: ResourceViews): ReadonlySet<Model> =>
+  new Set(
+    [...views.values()].flatMap(({ isReadable, model, output }) =>
+      foreignKeysOf(model).flatMap((column) =>
+        isReadable && column.references && isAmong(column, output) ? [column.references] : [],
       ),
+    ),
+  );
+
+/** Whether the history shows the column. It does not know in which records a column of some records was visible. */
+const isInHistory = ({ recorded, allows, visibility, model }: AdminView, column: Column): boolean =>
+  recorded?.includes(column) === true &&
+  allows.has('history') &&
+  visibility.rows(model)?.partial.has(column) !== true;
+
+const WRITES = { add: 'create', change: 'update' } as const;
+
+/** The grants by which an access sets a column in the admin area, whose forms have the visible columns and the passwords. */
+export const grantsOfForms = (
+  view: AdminView,
+  action: keyof typeof WRITES,
+  column: Column,
+): readonly Grant[] => {
+  const isInForm = [...view.output, ...view.passwords, view.model.primaryKey].includes(column);
+  return isInForm && view.may.has(action) ? settingGrants(view, WRITES[action], column) : [];
+};
+
+/** The access to every resource and column. @param served the resources as any access sees them */
+export function accessMatrix(served: ResourceViews, areas: Areas): ResourceAccess[] {
+  const reached = new Map<ResourceViews, ReadonlySet<Model>>();
+  const isReached = ({ all, model }: ResourceView): boolean => {
+    const models = reached.get(all) ?? reachedBy(all);
+    reached.set(all, models);
+    return models.has(model);
+  };
+  return [...served.values()].map((resource) => {
+    const { name, model, owner } = resource;
+    const subjects = apiSubjects(resource.roles);
+    const { rules, names } = createNames(owner);
+    const api = (grantsOf: (view: ResourceView) => readonly Grant[]): Who =>
+      names(whoMay(subjects, ({ access }) => grantsOf(resource.for(access))));
+    const area = (grantsOf: (view: AdminView) => readonly Grant[]): Who =>
+      names(
+        whoMay([...areas.keys()], (subject) => {
+          const view = areas.get(subject)?.get(name);
+          return view ? grantsOf(view) : [];
+        }),
+      );
+    const columnAccess = (column: Column): ColumnAccess => ({
+      column: column.key,
+      read: {
+        api: api((view) => showingGrants(view, column)),
+        admin: area((view) => readingGrants(view, column)),
+        export: area((view) => (view.allows.has('export') ? readingGrants(view, column) : [])),
+        history: area((view) => (isInHistory(view, column) ? readingGrants(view, column) : [])),
+      },
+      filter: {
+        api: api((view) => readingGrants(view, column)),
+        join: api((view) => (isReached(view) ? readingGrants(view, column) : [])),
+        admin: area((view) => readingGrants(view, column)),
+      },
+      write: {
+        api: {
+          create: api((view) => settingGrants(view, 'create', column)),
+          change: api((view) => ofReadable(view, settingGrants(view, 'update', column))),
+        },
+        admin: {
+          create: area((view) => grantsOfForms(view, 'add', column)),
+          change: area((view) => ofReadable(view, grantsOfForms(view, 'change', column))),
+        },
+      },
+    });
+    // First, so that the numbers of rules begin in the first lines.
+    const columns = recordColumns(model).map(columnAccess);
+    return {
+      resource: name,
+      table: model.table,
+      create: api(({ rights }) => rights.create),
+      change: api((view) => ofReadable(view, view.rights.update)),
+      delete: api((view) => ofReadable(view, view.rights.delete)),
+      adminDelete: area((view) => (view.may.has('delete') ? ofReadable(view, view.rights.delete) : [])),
+      columns,
+      rules,
     };
   });
 }
 
 const HEADS = ['', 'read', 'join', 'admin', 'export', 'history', 'create', 'change', 'admin sets'];
 
-function cellsOf({ column, read, filter, write }: ColumnAccess): string[] {
-  const { create, change } = write.admin;
-  const sets = create === change ? create : create === 'nobody' ? 'admins, existing' : 'admins, new';
-  return [
-    column,
-    read.api,
-    filter.join,
-    read.admin,
-    read.export,
-    read.history,
-    write.api.create,
-    write.api.change,
-    sets,
+const listOf = (who: Who): readonly string[] => (who === NOBODY ? [] : who.split(', '));
+
+/** Who sets a column in the admin area, and whether only in new records or in existing ones. */
+function settersOf({ create, change }: ColumnAccess['write']['admin']): Who {
+  const [creators, changers] = [listOf(create), listOf(change)];
+  const both = creators.filter((one) => changers.includes(one));
+  const some = [
+    ...creators.filter((one) => !both.includes(one)).map((one) => `${one}, new`),
+    ...changers.filter((one) => !both.includes(one)).map((one) => `${one}, existing`),
   ];
+  return [...(both.length > 0 ? [both.join(', ')] : []), ...some].join('; ') || NOBODY;
 }
+
+const cellsOf = ({ column, read, filter, write }: ColumnAccess): string[] => [
+  column,
+  read.api,
+  filter.join,
+  read.admin,
+  read.export,
+  read.history,
+  write.api.create,
+  write.api.change,
+  settersOf(write.admin),
+];
 
 /** The matrix as text: a table for each resource. A dash means nobody. */
 export function printMatrix(matrix: readonly ResourceAccess[]): string {
-  const tables = matrix.map(({ resource, columns, ...may }) => {
+  const tables = matrix.map(({ resource, columns, rules, ...may }) => {
     const rows = [[resource, ...HEADS.slice(1)], ...columns.map(cellsOf)].map((cells) =>
-      cells.map((cell) => (cell === 'nobody' ? '-' : cell)),
+      cells.map((cell) => (cell === NOBODY ? '-' : cell)),
     );
     const widths = HEADS.map((_, at) => Math.max(...rows.map((cells) => (cells[at] ?? '').length)));
     const lines = rows.map((cells) =>
@@ -173,9 +194,15 @@ export function printMatrix(matrix: readonly ResourceAccess[]): string {
         .join('  ')
         .trimEnd(),
     );
-    const api = may.delete === 'nobody' ? [] : [may.delete];
-    const admin = may.adminDelete === 'nobody' ? [] : [`${may.adminDelete} in the admin area`];
-    return [...lines, `(delete: ${[...api, ...admin].join(', ') || '-'})`].join('\n');
+    const api = may.delete === NOBODY ? [] : [may.delete];
+    const admin = may.adminDelete === NOBODY ? [] : [`${may.adminDelete} in the admin area`];
+    const deleters = [...api, ...admin];
+    const between = deleters.some((one) => one.includes(', ')) ? '; ' : ', ';
+    return [
+      ...lines,
+      `(delete: ${deleters.join(between) || '-'})`,
+      ...rules.map((rule, index) => `[${index + 1}] ${rule}`),
+    ].join('\n');
   });
   return tables.join('\n\n');
 }

@@ -1,5 +1,5 @@
 // The warnings of `vitrine check`: settings that work but are risky or slow.
-import { isForAdmins, isForUsers, isOpen } from '../../resources/access/access.ts';
+import { isForAdmins, isOpen, ofRole, USER } from '../../resources/access/access.ts';
 import type { Settings } from '../../config.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import { findColumn, partsOf, type Column, type Model } from '../../db/schema/model.ts';
@@ -7,6 +7,8 @@ import type { DatabaseInfo } from '../../db/schema/relations.ts';
 import { unfilledFault } from '../../db/schema/schema-differences.ts';
 import { missingIndexes } from '../../db/schema/missing-schema.ts';
 import type { AdminView, AdminViews } from '../../resources/access/admin-view.ts';
+import { POWERFUL, type Grant } from '../../resources/access/rights.ts';
+import { settingGrants } from '../../resources/access/who-may.ts';
 import { HISTORY } from '../../resources/definition/system-tables.ts';
 import type { Resource } from '../../resources/definition/resource.ts';
 import type { Schema } from '../../resources/setup/schema-setup.ts';
@@ -21,6 +23,7 @@ import {
   passwordOutputWarning,
   writeShowsWarning,
 } from '../../resources/setup/start-warnings.ts';
+import { grantsOfForms, type Areas } from './access-matrix.ts';
 
 /** Something that works but is risky or slow. Scripts recognize it by its kind. */
 export interface Warning {
@@ -34,6 +37,9 @@ export interface Warning {
     | 'password-output'
     | 'write-shows'
     | 'self-promotion'
+    | 'empty-role'
+    | 'empty-admin-area'
+    | 'idle-grant'
     | 'history-off'
     | 'no-add'
     | 'foreign-key-index'
@@ -54,6 +60,8 @@ interface RiskInput {
   readonly settings: Settings;
   readonly resources: readonly Resource[];
   readonly served: ResourceViews;
+  readonly areas: Areas;
+  /** The admin area as admins see it. */
   readonly adminResources: AdminViews;
   readonly schema: Schema;
   readonly databaseInfo: DatabaseInfo;
@@ -95,29 +103,77 @@ function databaseRisks({ settings, resources, schema, databaseInfo, isEmbedded }
 }
 
 /** The columns by which any user can take over or lock out any other user: those of the user model that a login reads. */
-function loginColumns({ needed, hasCallers, owner, model, loginName, readonly }: ResourceView): string[] {
-  if (!loginName || !isForUsers(needed('PUT')) || owner || !hasCallers('PUT')) return [];
+function loginColumns(resource: ResourceView): string[] {
+  const { model, loginName } = resource;
+  if (!loginName) return [];
+  const ofUsers = resource.for(USER);
   return model.columns
-    .filter((column) => (column === loginName || column.isPassword) && !readonly.has(column))
+    .filter((column) => column === loginName || column.isPassword)
+    .filter((column) => settingGrants(ofUsers, 'update', column).some(({ rules }) => rules.length === 0))
     .map((column) => column.name);
 }
 
-function resourceWarnings(resource: ResourceView, adminResource: AdminView | undefined): Warning[] {
-  const { name, needed, methods, model, readonly, recorded } = resource;
-  const login = loginColumns(resource);
-  const [passwordOutput, writeShows] = [passwordOutputWarning(resource), writeShowsWarning(resource)];
-  const privileged = model.columns
-    .filter((column) => PRIVILEGE_NAMES.test(wordsOf(column.name)) && !readonly.has(column))
+/** The columns that usually grant rights and that all users can set, at least in their own records. */
+function privilegeColumns(resource: ResourceView): string[] {
+  const ofUsers = resource.for(USER);
+  return resource.model.columns
+    .filter((column) => PRIVILEGE_NAMES.test(wordsOf(column.name)))
+    .filter((column) =>
+      (['create', 'update'] as const).some((action) => settingGrants(ofUsers, action, column).length > 0),
+    )
     .map((column) => column.name);
-  const letsUsersSet = (['POST', 'PUT'] as const).some(
-    (method) => methods.has(method) && isForUsers(needed(method)),
-  );
+}
+
+/** The columns of the user model that give all rights to those who may set them in any record, or in their own. */
+function powersOf(inApi: ResourceView, inArea: AdminView | undefined): Column[] {
+  const isForAny = ({ rules }: Grant): boolean => rules.every((texts) => texts.includes('id=$me'));
+  return inApi.model.columns
+    .filter(({ name }) => POWERFUL.includes(name))
+    .filter((column) => {
+      const update = [
+        ...settingGrants(inApi, 'update', column),
+        ...(inArea ? grantsOfForms(inArea, 'change', column) : []),
+      ];
+      const create = [
+        ...settingGrants(inApi, 'create', column),
+        ...(inArea ? grantsOfForms(inArea, 'add', column) : []),
+      ];
+      // The own password, and that of a new user, is no other user's.
+      return column.isPassword
+        ? update.some(({ rules }) => rules.length === 0)
+        : [...update, ...create].some(isForAny);
+    });
+}
+
+/** The roles whose users can get all rights. */
+function promotingRoles(resource: ResourceView, areas: Areas): Warning[] {
+  const { name, loginName, roles } = resource;
+  if (!loginName) return [];
+  const ofUsers = powersOf(resource.for(USER), undefined);
+  return roles.flatMap((role) => {
+    const [, inArea] = [...areas].find(([{ access }]) => access.roles.includes(role)) ?? [];
+    const columns = powersOf(resource.for(ofRole(role)), inArea?.get(name))
+      .filter((column) => !ofUsers.includes(column))
+      .map((column) => column.name);
+    return warnIf(
+      columns.length > 0,
+      'self-promotion',
+      `${name} lets users of the role ${role} set ${columns.join(', ')}, by which they can get all rights: limit its grants by columns or rows, unless this is intended`,
+    );
+  });
+}
+
+function resourceWarnings(resource: ResourceView, { areas, adminResources }: RiskInput): Warning[] {
+  const { name, recorded } = resource;
+  const [login, privileged] = [loginColumns(resource), privilegeColumns(resource)];
+  const [passwordOutput, writeShows] = [passwordOutputWarning(resource), writeShowsWarning(resource)];
+  const adminResource = adminResources.get(name);
   const isChangeable = hasWriters(resource) || (adminResource?.may.size ?? 0) > 0;
   return [
     ...warnIf(passwordOutput !== undefined, 'password-output', passwordOutput ?? ''),
     ...warnIf(writeShows !== undefined, 'write-shows', writeShows ?? ''),
     ...warnIf(
-      letsUsersSet && privileged.length > 0,
+      privileged.length > 0,
       'self-promotion',
       `${name} lets users set ${privileged.join(', ')}: make it readonly, unless this is intended`,
     ),
@@ -126,6 +182,7 @@ function resourceWarnings(resource: ResourceView, adminResource: AdminView | und
       'self-promotion',
       `${name} lets every user set ${login.join(', ')} of all other users: set access: 'admin', or make it readonly`,
     ),
+    ...promotingRoles(resource, areas),
     ...warnIf(
       !recorded && isChangeable,
       'history-off',
@@ -134,7 +191,8 @@ function resourceWarnings(resource: ResourceView, adminResource: AdminView | und
   ];
 }
 
-function accessWarnings({ settings, resources, served, adminResources }: RiskInput): Warning[] {
+function accessWarnings(input: RiskInput): Warning[] {
+  const { settings, resources, served } = input;
   const { access: level } = settings;
   const who = isForAdmins(level) ? 'every admin' : 'every user';
   const isWritable = (model: string): boolean => {
@@ -150,7 +208,7 @@ function accessWarnings({ settings, resources, served, adminResources }: RiskInp
       'default-access',
       `ACCESS=${level} lets ${who} write to the resources without an access level: ${open.join(', ')}`,
     ),
-    ...[...served.values()].flatMap((one) => resourceWarnings(one, adminResources.get(one.name))),
+    ...[...served.values()].flatMap((one) => resourceWarnings(one, input)),
   ];
 }
 

@@ -64,17 +64,27 @@ const withRoles = (access: Access, roles: readonly string[], me?: Me): Access =>
 export const accessOf = (caller: User | undefined): Access =>
   caller ? withRoles(caller.admin ? ADMIN : USER, caller.roles, meOf(caller)) : ANYONE;
 
+/** The admin area for those who are not admins. */
+const AREA: Access = { key: 'area', surface: 'admin', level: 'user', roles: [] };
+
 /** The access of a request to the admin area. Those who are not admins have only what their roles grant. */
 export const areaAccessOf = (caller: User): Access =>
-  caller.admin
-    ? { ...ADMIN_AREA, me: meOf(caller) }
-    : withRoles({ key: 'area', surface: 'admin', level: 'user', roles: [] }, caller.roles, meOf(caller));
+  caller.admin ? { ...ADMIN_AREA, me: meOf(caller) } : withRoles(AREA, caller.roles, meOf(caller));
 
 /** What the same callers see in the API. */
 export const inApi = ({ level, roles }: Access): Access => withRoles(ofApi(level), roles);
 
-/** The access of the users of a role who are not admins. */
-export const ofRole = (role: string): Access => withRoles(USER, [role]);
+const BUILT_IN = new Map<string, Access>([
+  ['anyone', ANYONE],
+  ['user', USER],
+  ['admin', ADMIN],
+]);
+
+/** The access of those who have a role, and no other that is not built in. */
+export const ofRole = (role: string): Access => BUILT_IN.get(role) ?? withRoles(USER, [role]);
+
+/** The access of the users of a role to the admin area. */
+export const ofRoleInArea = (role: string): Access => withRoles(AREA, [role]);
 
 /** Whether callers may enter the admin area. @param admitted the roles whose users may, besides admins */
 export const mayEnter = (

@@ -23,7 +23,7 @@ import type { Recording } from '../../query/statements/history-sql.ts';
 import { createWriteTarget } from '../../query/statements/write.ts';
 import type { WriteTarget } from '../../query/statements/write-plan.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
-import { BUILT_IN_ROLES, type Roles } from '../definition/roles.ts';
+import { BUILT_IN_ROLES, namedRoles, type Roles } from '../definition/roles.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { ADMIN, isForAdmins, isOpen, lowestOf, NO_ONE, type Access, type Me } from './access.ts';
 import {
@@ -59,6 +59,8 @@ export interface ResourceView extends PageLimits, Permissions {
   readonly seenBy: Access;
   /** The same resource as another access sees it, which must have it. */
   readonly for: (access: Access) => ResourceView;
+  /** The roles of the registry. */
+  readonly roles: readonly string[];
   /** Whether what callers read depends on who they are, beyond the level. */
   readonly isPersonal: boolean;
   /** Whether its statements may reach a table for which PostgreSQL must know the caller. */
@@ -162,6 +164,7 @@ function rulesOf(definition: Resource, model: Model, settings: ViewSettings, ver
   return {
     name: definition.model,
     model,
+    roles: namedRoles(roles),
     access: definition.access ?? settings.access,
     read: needed('GET'),
     needed,

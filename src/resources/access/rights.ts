@@ -6,14 +6,13 @@ import { columnsOf, columnsOfMe, ruleSql, type ReadRule, type RowRule } from '..
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
 import {
   ALL_MODELS,
-  BUILT_IN_ROLES,
   GRANTED,
+  namedRoles,
   type Action,
   type GrantLimits,
   type Roles,
 } from '../definition/roles.ts';
 import type { UserFacts } from '../../query/statements/user-statements.ts';
-import { isIn } from '../definition/validators.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { isForAdmins, isOpen, meets, rolesOf, type Access, type Me } from './access.ts';
 
@@ -66,7 +65,7 @@ const listOf = (rows: string | readonly string[]): readonly string[] =>
   typeof rows === 'string' ? [rows] : rows;
 
 /** The columns of the user model that only a grant that names them allows to set: each of them would give its holder all rights. */
-const POWERFUL = ['password', 'admin', 'role'];
+export const POWERFUL: readonly string[] = ['password', 'admin', 'role'];
 
 const limitsOf = (grant: boolean | GrantLimits | undefined): GrantLimits | undefined =>
   grant === undefined || grant === false ? undefined : grant === true ? {} : grant;
@@ -229,6 +228,7 @@ type WriteAction = 'create' | 'update' | 'delete';
 
 /** What an access may do with the records of a resource. */
 export interface Permissions {
+  readonly rights: Rights;
   /** What it may do at least with some records. */
   readonly allows: ReadonlySet<Action>;
   readonly isReadable: boolean;
@@ -294,6 +294,7 @@ export function permissionsOf(
   }
   return {
     ofAll: {
+      rights,
       allows: new Set(GRANTED.filter((action) => rights[action].length > 0)),
       isReadable: rights.read.length > 0,
       settable,
@@ -323,7 +324,7 @@ const ruleTexts = (resources: readonly Resource[], roles: Roles): string[] => [
 
 /** What the rules of a registry need to know of a user. */
 export const userFactsOf = (resources: readonly Resource[], roles: Roles): UserFacts => ({
-  roles: new Set(Object.keys(roles).filter((name) => !isIn(BUILT_IN_ROLES)(name))),
+  roles: new Set(namedRoles(roles)),
   admitted: Object.keys(roles).filter((name) => roles[name]?.admin === true),
   columns: columnsOfMe(ruleTexts(resources, roles)),
 });

@@ -4,22 +4,27 @@ import type { Model } from '../../db/schema/model.ts';
 import { faultIf, type Fault, type FieldErrors, type KeyFault } from '../../errors.ts';
 import { parseRule } from '../../query/row-rules.ts';
 import type { Visibility } from '../../query/plan.ts';
-import { ADMIN, ANYONE, ofRole, USER } from '../access/access.ts';
+import { ofRole } from '../access/access.ts';
 import { sampleOfMe, type Views } from '../access/resource-view.ts';
 import type { AccessSettings } from '../access/rights.ts';
 import type { Resource } from '../definition/resource.ts';
 import { isIn, isObject } from '../definition/validators.ts';
-import { ALL_MODELS, BUILT_IN_ROLES, GRANTED, type GrantLimits, type Roles } from '../definition/roles.ts';
+import {
+  ALL_MODELS,
+  BUILT_IN_ROLES,
+  GRANTED,
+  namedRoles,
+  type GrantLimits,
+  type Roles,
+} from '../definition/roles.ts';
 
 const isBuiltIn = isIn(BUILT_IN_ROLES);
 
 /** The types of a column that can hold the name of a role, or several. */
 const ROLE_TYPES = ['string', 'text', 'array'];
 
-const namedRoles = (roles: Roles): string[] => Object.keys(roles).filter((name) => !isBuiltIn(name));
-
 /** The lists of roles in a resource, by their key. */
-function listsOf({
+export function listsOf({
   access,
   read,
   costly,
@@ -130,9 +135,6 @@ export function checkRoles(
   ];
 }
 
-const accessOfRole = (name: string) =>
-  name === 'anyone' ? ANYONE : name === 'user' ? USER : name === 'admin' ? ADMIN : ofRole(name);
-
 const listOf = (rows: string | readonly string[] | undefined): readonly string[] =>
   rows === undefined ? [] : typeof rows === 'string' ? [rows] : rows;
 
@@ -167,7 +169,7 @@ export function checkRules(
   const ofRoles = Object.entries(settings.roles ?? {}).flatMap(([name, { grants = {} } = {}]) =>
     Object.entries(grants).flatMap(([model, actions = {}]) =>
       GRANTED.flatMap((action) => {
-        const visibility = views(accessOfRole(name)).get(model)?.visibility;
+        const visibility = views(ofRole(name)).get(model)?.visibility;
         const texts = listOf(limitsOf(actions[action])?.rows);
         const found = visibility ? texts.flatMap((text) => faultsOf(text, model, visibility)) : [];
         return found.map((text) => ({ model: `role ${name}`, key: `grants.${model}.${action}.rows`, text }));

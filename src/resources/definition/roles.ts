@@ -33,6 +33,10 @@ export interface Role {
 /** The export `roles` of a registry file. The user model has a column `role`, with the name of a role or an array of names. */
 export type Roles = Readonly<Record<Name, Role | undefined>>;
 
+/** The roles that the user model can name. */
+export const namedRoles = (roles: Roles): string[] =>
+  Object.keys(roles).filter((name) => !BUILT_IN_ROLES.some((one) => one === name));
+
 /** Rules for the records of a resource, as in `GrantLimits`. They do not bind admins. */
 export interface RowRules {
   readonly read?: string | readonly string[];

@@ -1,5 +1,5 @@
 // The warnings that the start of the service logs. `vitrine check` reports them and more.
-import { isForAdmins, isForUsers } from '../access/access.ts';
+import { apiSubjects, whoMay } from '../access/who-may.ts';
 import type { Settings } from '../../config.ts';
 import { ignoredParameters, parseAddress } from '../../database-address.ts';
 import type { Database } from '../../db/connection/database.ts';
@@ -26,19 +26,31 @@ export function missingTablesWarning(names: readonly string[]): string {
   ].join('. ');
 }
 
-/** Warns when a resource outputs password hashes. */
-export function passwordOutputWarning({ name, output }: ResourceView): string | undefined {
-  const columns = output.filter(({ isPassword }) => isPassword).map((column) => column.name);
+/** Warns when a resource outputs password hashes to anyone. */
+export function passwordOutputWarning(resource: ResourceView): string | undefined {
+  const { name, model, roles } = resource;
+  const views = apiSubjects(roles).map(({ access }) => resource.for(access));
+  const columns = model.columns
+    .filter((column) => column.isPassword && views.some(({ output }) => output.includes(column)))
+    .map((column) => column.name);
   return columns.length === 0
     ? undefined
     : `${name} outputs the password hashes in ${columns.join(', ')}: exclude them`;
 }
 
 /** Warns when the response to a write shows a record to users who may not read it. */
-export function writeShowsWarning({ name, needed, read, methods }: ResourceView): string | undefined {
-  return isForUsers(needed('PUT')) && isForAdmins(read) && methods.has('PUT')
-    ? `${name} can only be read by admins, but the response to a PUT shows the record to any user who may write it`
-    : undefined;
+export function writeShowsWarning(resource: ResourceView): string | undefined {
+  const { name, roles } = resource;
+  const subjects = apiSubjects(roles);
+  const readers = whoMay(subjects, ({ access }) => resource.for(access).rights.read);
+  const others = whoMay(subjects, ({ access }) => {
+    const { isReadable, rights } = resource.for(access);
+    return isReadable ? [] : rights.update;
+  }).map(({ who }) => who);
+  if (readers.length === 0 || others.length === 0) return undefined;
+  const writers = others.includes('users') ? 'any user' : `users of ${others.join(', ')}`;
+  const only = readers.map(({ who }) => who).join(', ');
+  return `${name} can only be read by ${only}, but the response to a PUT shows the record to ${writers} who may write it`;
 }
 
 /** Warns of parameters in the addresses of databases that have no effect. */
