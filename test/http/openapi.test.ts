@@ -1,7 +1,7 @@
 // The OpenAPI document of a running service: what it says of addresses, bodies and paths works.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Resource } from '../../src/index.ts';
+import type { Resource, Roles } from '../../src/index.ts';
 import shipped, { note, user } from '../../src/resources/registry.ts';
 import { MAJOR_VERSION, type TestService, useService } from '../support.ts';
 import { resolve, validator } from './openapi.ts';
@@ -193,6 +193,46 @@ function documentOf(resources: readonly Model[], access: Access): any {
   const document = openApiDocument(createViews(resources, buildModels(resources), settings)(access));
   return JSON.parse(JSON.stringify(document));
 }
+
+test('the document says which roles may read and write, and whether only some records', () => {
+  const roles: Roles = {
+    reception: {},
+    doctor: { grants: { visit: { read: { rows: 'note=x' }, update: { rows: 'note=x' } } } },
+    admin: { grants: { letter: { delete: true } } },
+  };
+  const owned: Model['columns'] = {
+    user: { type: 'foreignKey', references: 'user' },
+    note: { type: 'text' },
+  };
+  const resources: Model[] = [
+    { ...user, columns: { ...user.columns, role: { type: 'string', null: true } } },
+    {
+      model: 'visit',
+      columns: owned,
+      read: 'admin',
+      access: { POST: ['reception'] },
+      rows: { read: 'user=$me' },
+    },
+    {
+      model: 'letter',
+      columns: owned,
+      access: 'user',
+      owner: 'user',
+      rows: { read: ['user=$me', 'note=x'] },
+    },
+  ];
+  const settings = { access: 'default', read: 'default', userModel: 'user', roles } as const;
+  const views = createViews(resources, buildModels(resources), settings);
+  const { tags } = openApiDocument(views(ADMIN)) as any;
+  assert.deepEqual(
+    tags.map((tag: any) => tag.description),
+    [
+      'Readable by anyone, writable by admins.',
+      'Readable by admins, doctor (some records), writable by admins, reception, doctor (some records).',
+      'Readable by anyone (some records), users (some records), admins, writable by users, admins. The user who creates a letter owns it; only the owner and admins can change or delete it.',
+    ],
+  );
+});
 
 const documents = Object.entries(REGISTRIES).flatMap(([name, resources]) =>
   ACCESSES.map((access) => ({ name: `${name}-${access.key}`, document: documentOf(resources, access) })),

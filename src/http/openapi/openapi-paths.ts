@@ -1,9 +1,11 @@
 // The OpenAPI paths of each resource, and of the service itself.
-import type { AccessLevel, Level } from '../../config.ts';
+import type { Level } from '../../config.ts';
 import type { JsonSchema } from '../../db/types/column-type.ts';
 import { isKeyless, namedColumns } from '../../db/schema/model.ts';
 import { isForAdmins, isOpen, levelOf } from '../../resources/access/access.ts';
-import { hasChosenKey, hasWriters, type ResourceView } from '../../resources/access/resource-view.ts';
+import { hasChosenKey, type ResourceView } from '../../resources/access/resource-view.ts';
+import { apiSubjects, isOwn, whoMay, type Right } from '../../resources/access/who-may.ts';
+import type { Action } from '../../resources/definition/roles.ts';
 import { MAX_RECORDS } from '../../resources/records/create-records.ts';
 import { POSITION_HEADER } from '../message/write-position.ts';
 import { listParameters } from './openapi-parameters.ts';
@@ -63,8 +65,6 @@ const oneOrArray = (one: JsonSchema, minimal?: JsonSchema): JsonSchema => ({
   ],
 });
 
-const WRITES = ['POST', 'PUT', 'DELETE'] as const;
-
 /** Formats of a collection that a client can choose with `Accept`, in addition to JSON. */
 const OTHER_FORMATS: JsonSchema = {
   'text/csv': { schema: { type: 'string' } },
@@ -87,34 +87,37 @@ function hasRestrictedFilters(resource: ResourceView): boolean {
 const gainsByLogin = (resource: ResourceView): boolean =>
   !isOpen(resource.costly) || resource.maxCount !== undefined || hasRestrictedFilters(resource);
 
-const LEVELS: Readonly<Record<AccessLevel, string>> = {
-  default: 'anyone',
-  user: 'users',
-  admin: 'admins',
-};
-/** Who meets one of the levels. */
-const whoMeets = (levels: readonly Level[]): string =>
-  [...new Set(levels.flatMap((level) => (typeof level === 'string' ? LEVELS[level] : level)))].join(', ');
+const rightsTo = (resource: ResourceView, ...actions: readonly Action[]): readonly Right[] =>
+  actions.flatMap((action) =>
+    whoMay(apiSubjects(resource.roles), ({ access }) => resource.for(access).rights[action]),
+  );
+
+const namesOf = (rights: readonly Right[]): string[] => [...new Set(rights.map(({ who }) => who))];
 
 /** Who may read, write and own records, in one or two sentences. */
 export function describeResource(resource: ResourceView): string {
-  const { name, read, needed, methods, owner, hasCallers } = resource;
-  const isWritable = hasWriters(resource);
-  const readers = methods.has('GET') ? whoMeets([read]) : 'no one';
-  const levels = WRITES.filter(hasCallers).map(needed);
-  const writers = isWritable ? whoMeets(levels.filter((level) => !isOpen(level))) || 'some roles' : 'no one';
+  const { name, owner } = resource;
+  /** Those who have the rights, and whether only for some records. */
+  const who = (rights: readonly Right[]): string => {
+    const unlimited = namesOf(rights.filter((right) => !right.rows || isOwn(right, owner)));
+    const names = namesOf(rights).map((one) => (unlimited.includes(one) ? one : `${one} (some records)`));
+    return names.join(', ') || 'no one';
+  };
+  const writers = rightsTo(resource, 'create', 'update', 'delete');
+  const others = namesOf(rightsTo(resource, 'update', 'delete').filter((right) => !isOwn(right, owner)));
+  const owners = ['the owner', ...(others.length > 0 ? [others.join(', ')] : [])].join(' and ');
   const owned =
-    owner && isWritable
-      ? ` The user who creates a ${name} owns it; only the owner can change or delete it.`
+    owner && writers.length > 0
+      ? ` The user who creates a ${name} owns it; only ${owners} can change or delete it.`
       : '';
-  return `Readable by ${readers}, writable by ${writers}.${owned}`;
+  return `Readable by ${who(rightsTo(resource, 'read'))}, writable by ${who(writers)}.${owned}`;
 }
 
 /** The paths of a resource: of the collection, and of a record. */
 export function resourcePaths(resource: ResourceView): [path: string, item: JsonSchema][] {
   const { name, model, read, needed, hasCallers, costly, methods } = resource;
   const acceptsLogin = isOpen(read) && gainsByLogin(resource);
-  const write = (method: (typeof WRITES)[number]): Level =>
+  const write = (method: 'POST' | 'PUT' | 'DELETE'): Level =>
     isOpen(needed(method)) ? 'user' : needed(method);
   const operation = (verb: string, summary: string, level: Level, rest: JsonSchema): JsonSchema => ({
     tags: [name],
