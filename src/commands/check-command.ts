@@ -15,10 +15,19 @@ import { hasLogins } from '../resources/access/resource-view.ts';
 import { areaSubjects } from '../resources/access/who-may.ts';
 import { userFactsOf, type AccessSettings } from '../resources/access/rights.ts';
 import { accessMatrix, printMatrix, type Areas, type ResourceAccess } from './check/access-matrix.ts';
+import { lockedRights, printRight, readLock, rightsBeyond, writeLock } from './check/policy-lock.ts';
 import { roleWarnings } from './check/role-warnings.ts';
 import { checkViewKeys } from './check/view-keys.ts';
 import { warningsOf, type Warning } from './check/risk-warnings.ts';
-import { refuseArguments, parse, print, printMessage, withSettingsDatabase, type Io } from './command.ts';
+import {
+  refuseArguments,
+  parse,
+  print,
+  printMessage,
+  UsageError,
+  withSettingsDatabase,
+  type Io,
+} from './command.ts';
 import { loadDefinitions } from './running-service.ts';
 import { randomBytes } from 'node:crypto';
 import type { Database } from '../db/connection/database.ts';
@@ -52,6 +61,7 @@ export async function checkReadAddresses(
 
 const HELP = `
 Usage: vitrine check [--matrix | --json] [--strict]
+       vitrine check --lock FILE [--locked]
 
 Checks the settings, the registry (RESOURCES) and the database (DATABASE_URL), and changes nothing in the database.
 Reports errors, with which the service does not start, and warnings about risky settings. Missing tables and columns
@@ -59,15 +69,19 @@ are errors here, although SCHEMA=apply creates them at the start. So are NULL an
 tables, with which the service does start.
 Without DATABASE_URL it starts the embedded database, and creates it when it does not exist.
 
+With --lock it checks only the settings and the registry, and needs no database.
+
 Options
-  --matrix  print who may read, join, filter and write each column, in the API and in the admin area
-  --json    print errors, warnings and the matrix as one JSON document
-  --strict  exit with code 2 when there are warnings
-  --help    show this help
+  --matrix     print who may read, join, filter and write each column, in the API and in the admin area
+  --json       print errors, warnings and the matrix as one JSON document
+  --strict     exit with code 2 when there are warnings
+  --lock FILE  write all rights that the registry gives to a file, such as policy.lock
+  --locked     compare them with the file instead, and fail when someone has more rights than in the file
+  --help       show this help
 
 Exit codes
-  0  no errors; with --strict also no warnings
-  1  errors
+  0  no errors; with --strict also no warnings; with --locked no further rights
+  1  errors, or further rights
   2  only warnings, with --strict; or a mistake on the command line
 `;
 
@@ -75,6 +89,8 @@ const OPTIONS = {
   matrix: { type: 'boolean' },
   json: { type: 'boolean' },
   strict: { type: 'boolean' },
+  lock: { type: 'string' },
+  locked: { type: 'boolean' },
 } as const;
 
 /** What `vitrine check` finds in a valid registry. */
@@ -193,12 +209,50 @@ function printText(io: Io, { error, warnings, matrix, resourceCount }: Outcome, 
     );
 }
 
+/** Writes the rights of the registry to a file, or compares them with those of the file. */
+async function checkLock(file: string, isLocked: boolean, io: Io): Promise<number> {
+  const settings = readSettings(io.env);
+  const { resources, roles } = await loadDefinitions(settings, io);
+  const rights = lockedRights(resources, { ...settings, roles });
+  if (!isLocked) {
+    writeLock(file, rights);
+    print(io, `${file}: wrote ${rights.length} rights`);
+    return 0;
+  }
+  const known = readLock(file);
+  const [more, fewer] = [rightsBeyond(rights, known), rightsBeyond(known, rights)].map((some) =>
+    some.map((right) => `\n  - ${printRight(right)}`).join(''),
+  );
+  if (fewer) print(io, `${file} has rights that the registry no longer gives:${fewer}`);
+  const remedy = `\`npx vitrine check --lock ${file}\``;
+  if (more) {
+    printMessage(
+      io,
+      `The registry gives rights that are not in ${file}:${more}\nIf this is intended, write the file again: ${remedy}.`,
+    );
+    return 1;
+  }
+  print(
+    io,
+    fewer
+      ? `Write the file again, or they may come back unnoticed: ${remedy}.`
+      : `${file}: the rights are the same`,
+  );
+  return 0;
+}
+
 /** `vitrine check`: reports errors and warnings without starting the service. */
 export async function checkCommand(args: readonly string[], io: Io): Promise<number> {
   const parsed = parse(args, OPTIONS, HELP, io);
   if (!parsed) return 0;
   refuseArguments(parsed.positionals);
-  const { matrix, json, strict } = parsed.values;
+  const { matrix, json, strict, lock, locked } = parsed.values;
+  if (locked && lock === undefined) throw new UsageError('--locked needs --lock FILE');
+  if (lock !== undefined) {
+    if (matrix || json || strict)
+      throw new UsageError('--lock cannot be combined with --matrix, --json or --strict');
+    return checkLock(lock, locked === true, io);
+  }
   const outcome = await examineAll(io);
   const { kind, error, warnings } = outcome;
   const errors = (error?.faults ?? []).map((text) => ({ kind, text: withoutFileValues(text, io.env) }));

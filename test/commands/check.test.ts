@@ -1,11 +1,13 @@
 // What `vitrine check` says of a registry, a database, and what is dangerous in them.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import fc from 'fast-check';
 import type { Resource, Roles } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { award, casting, film } from '../castings.ts';
 import { folderWith, type Ended, type RunOptions } from '../process/support.ts';
-import { createDatabase, request, startService, useDatabase, type TestDatabase } from '../support.ts';
+import { basic, createDatabase, request, startService, useDatabase, type TestDatabase } from '../support.ts';
 import { run, serve } from './support.ts';
 import { after, before, describe, test } from 'node:test';
 
@@ -916,4 +918,351 @@ the registry (3 resources) fits the database
         text === undefined ? [] : [text],
       );
     });
+});
+
+describe('vitrine check --lock', () => {
+  const RESOURCES = [MEMBER, PATIENT, VISIT];
+
+  /** Runs commands in a folder with a registry that changes. No database can be reached. */
+  async function project() {
+    const folder = await folderWith({});
+    const lock = `${folder}/policy.lock`;
+    let count = 0;
+    const check = async (
+      words: readonly string[],
+      resources: readonly unknown[] = RESOURCES,
+      roles: object = ROLES,
+      env: Record<string, string> = {},
+    ): Promise<Ended> => {
+      count += 1;
+      const file = `${folder}/r${count}.mjs`; // Node.js loads a module once
+      const text = `export default ${JSON.stringify(resources)}; export const roles = ${JSON.stringify(roles)};`;
+      await writeFile(file, text);
+      const settings = { DATABASE_URL: 'postgres://a:b@127.0.0.1:1/x', RESOURCES: file };
+      return run(['check', '--lock', lock, ...words], { env: { ...settings, ...env } });
+    };
+    return { lock, check };
+  }
+
+  test('writes one right per line, without a database', async () => {
+    const { lock, check } = await project();
+    const { code, stdout, stderr } = await check([]);
+    const text = await readFile(lock, 'utf8');
+    const lines = text.split('\n').filter((line) => line.startsWith('    {'));
+    assert.deepEqual([code, stdout, stderr], [0, `${lock}: wrote ${lines.length} rights\n`, '']);
+    const { version, rights } = JSON.parse(text);
+    assert.equal(version, 1);
+    assert.deepEqual(
+      lines.map((line) => JSON.parse(line.replace(/,$/, ''))),
+      rights,
+    );
+    for (const right of [
+      { surface: 'admin', action: 'enter', who: 'doctor' },
+      {
+        resource: 'patient',
+        surface: 'api',
+        action: 'read',
+        column: 'diagnosis',
+        who: 'doctor',
+        rows: ['doctor=$me'],
+      },
+      { resource: 'patient', surface: 'api', action: 'read', column: 'debt', who: 'admins' },
+      { resource: 'patient', surface: 'api', action: 'create', column: 'name', who: 'reception' },
+      { resource: 'patient', surface: 'admin', action: 'export', who: 'doctor' },
+      {
+        resource: 'visit',
+        surface: 'api',
+        action: 'read',
+        column: 'note',
+        who: 'users',
+        rows: ['booked_by=$me', 'patient__doctor=$me'],
+      },
+      { resource: 'visit', surface: 'api', action: 'delete', who: 'reception', rows: ['booked_by=$me'] },
+      { resource: 'visit', surface: 'api', action: 'update', column: 'note', who: 'doctor' },
+    ])
+      assert.ok(
+        lines.some((line) => line.replace(/,$/, '').trim() === JSON.stringify(right)),
+        JSON.stringify(right),
+      );
+    const same = await check(['--locked']);
+    assert.deepEqual([same.code, same.stdout, same.stderr], [0, `${lock}: the rights are the same\n`, '']);
+  });
+
+  test('writes the same file, in whatever order the registry has its parts', async () => {
+    const { lock, check } = await project();
+    await check([]);
+    const expected = await readFile(lock, 'utf8');
+    const shuffled = <T>(all: readonly T[]): fc.Arbitrary<T[]> =>
+      fc.shuffledSubarray([...all], { minLength: all.length });
+    const anyOrder = fc.tuple(
+      shuffled(RESOURCES),
+      shuffled(Object.entries(ROLES)),
+      shuffled(VISIT.rows.read),
+    );
+    await fc.assert(
+      fc.asyncProperty(anyOrder, async ([resources, roles, read]) => {
+        const mixed = resources.map((one) => (one === VISIT ? { ...VISIT, rows: { read } } : one));
+        assert.equal((await check([], mixed, Object.fromEntries(roles))).code, 0);
+        assert.equal(await readFile(lock, 'utf8'), expected);
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  const patient = (more: Partial<Resource>): unknown[] => [MEMBER, { ...PATIENT, ...more }, VISIT];
+  const visit = (more: Partial<Resource>): unknown[] => [MEMBER, PATIENT, { ...VISIT, ...more }];
+  const doctor = (more: object): object => ({ ...ROLES, doctor: { ...ROLES.doctor, ...more } });
+  const reads = (who: string, rows: string): string[] =>
+    ['booked_by', 'id', 'note', 'patient'].map((column) => `${who} may read visit.${column} where ${rows}`);
+  const pain = { type: 'integer', null: true } as const;
+  const diagnosis = { ...PATIENT.columns.diagnosis, read: 'admin' } as const;
+  const changes: [
+    about: string,
+    to: [resources?: readonly unknown[], roles?: object, env?: Record<string, string>],
+    more: readonly string[],
+    fewer: readonly string[],
+  ][] = [
+    [
+      'a column that is no longer excluded',
+      [[{ ...MEMBER, exclude: [] }, PATIENT, VISIT]],
+      ['anyone may read user.password'],
+      [],
+    ],
+    [
+      'a new column',
+      [visit({ columns: { ...VISIT.columns, pain } })],
+      [
+        'admins may create visit.pain',
+        'admins may create visit.pain in the admin area',
+        'admins may read visit.pain',
+        'admins may read visit.pain in the admin area',
+        'admins may update visit.pain in the admin area',
+        'admins may update visit.pain where booked_by=$me',
+        'doctor may read visit.pain in the admin area where patient__doctor=$me',
+        'reception may create visit.pain',
+        'reception may update visit.pain where booked_by=$me',
+        'users may read visit.pain where booked_by=$me or patient__doctor=$me',
+      ],
+      [],
+    ],
+    [
+      'a column for fewer callers',
+      [patient({ columns: { ...PATIENT.columns, diagnosis } })],
+      [],
+      [
+        'doctor is in the list columns.diagnosis.read of patient',
+        'doctor may read patient.diagnosis in the admin area where doctor=$me',
+        'doctor may read patient.diagnosis where doctor=$me',
+        'doctor may update patient.diagnosis in the admin area',
+      ],
+    ],
+    [
+      'one more rule about rows',
+      [visit({ rows: { read: [...VISIT.rows.read, 'note=public'] } })],
+      reads('users', 'booked_by=$me or note=public or patient__doctor=$me'),
+      [],
+    ],
+    [
+      'one rule fewer',
+      [visit({ rows: { read: 'patient__doctor=$me' } })],
+      [],
+      reads('users', 'booked_by=$me or patient__doctor=$me'),
+    ],
+    [
+      'another rule',
+      [visit({ rows: { read: 'note=$me' } })],
+      [...reads('doctor', 'note=$me or patient__doctor=$me'), ...reads('users', 'note=$me')],
+      reads('users', 'booked_by=$me or patient__doctor=$me'),
+    ],
+    [
+      'a list of roles of a column, also if each role gets no more by itself',
+      [patient({ columns: { ...PATIENT.columns, debt: { ...PATIENT.columns.debt, read: ['reception'] } } })],
+      ['reception is in the list columns.debt.read of patient'],
+      [],
+    ],
+    [
+      'a column that only users of a role keep',
+      [visit({ columns: { ...VISIT.columns, note: { ...VISIT.columns.note, read: ['reception'] } } })],
+      ['reception is in the list columns.note.read of visit'],
+      [
+        'doctor may read visit.note in the admin area where patient__doctor=$me',
+        'doctor may update visit.note in the admin area',
+        'users may read visit.note where booked_by=$me or patient__doctor=$me',
+      ],
+    ],
+    [
+      'a role that enters the admin area',
+      [RESOURCES, { ...ROLES, reception: { ...ROLES.reception, admin: true } }],
+      ['reception may enter the admin area'],
+      [],
+    ],
+    [
+      'a role that no longer enters it',
+      [RESOURCES, doctor({ admin: false })],
+      [],
+      ['doctor may enter the admin area'],
+    ],
+    [
+      'a new role that may do what all users may',
+      [RESOURCES, { ...ROLES, temp: { grants: { visit: { read: { rows: 'booked_by=$me' } } } } }],
+      [
+        ...['booked_by', 'id', 'note', 'patient'].map(
+          (column) => `temp may read visit.${column} in the admin area where booked_by=$me`,
+        ),
+      ],
+      [],
+    ],
+    [
+      'a grant of another action',
+      [
+        RESOURCES,
+        doctor({
+          grants: {
+            ...ROLES.doctor.grants,
+            patient: { ...ROLES.doctor.grants.patient, delete: { rows: 'doctor=$me' } },
+          },
+        }),
+      ],
+      [
+        'doctor may delete patient in the admin area where doctor=$me',
+        'doctor may delete patient where doctor=$me',
+      ],
+      [],
+    ],
+    [
+      'a setting',
+      [RESOURCES, ROLES, { READ: 'user' }],
+      [],
+      ['active', 'admin', 'id', 'role', 'username'].map((column) => `anyone may read user.${column}`),
+    ],
+  ];
+  for (const [about, [resources, roles, env], more, fewer] of changes)
+    test(`compares the rights: ${about}`, async () => {
+      const { lock, check } = await project();
+      await check([]);
+      const before = await readFile(lock, 'utf8');
+      const { code, stdout, stderr } = await check(['--locked'], resources, roles, env);
+      const linesOf = (text: string): string[] =>
+        [...text.matchAll(/^ {2}- (.+)$/gm)].map(([, line = '']) => line);
+      assert.deepEqual([linesOf(stderr).toSorted(), code], [more.toSorted(), more.length > 0 ? 1 : 0]);
+      assert.deepEqual(linesOf(stdout).toSorted(), fewer.toSorted());
+      assert.equal(await readFile(lock, 'utf8'), before);
+    });
+
+  test('says what the API does', async () => {
+    const { lock, check } = await project();
+    const email = { type: 'string', null: true } as const;
+    const member = { ...MEMBER, columns: { ...MEMBER.columns, email } } satisfies Resource;
+    await check([], [member, PATIENT, VISIT]);
+    const { rights } = JSON.parse(await readFile(lock, 'utf8')) as {
+      rights: { resource?: string; surface: string; action: string; column?: string; who: string }[];
+    };
+    const service = await startService([member, PATIENT, VISIT], { roles: ROLES, trustProxy: 1 });
+    const [dora] = [
+      await service.addUser('dora', { role: ['doctor'] }),
+      await service.addUser('rex', { role: ['reception'] }),
+      await service.addUser('ada', { admin: true }),
+      await service.addUser('paul'),
+    ];
+    await service.sql`insert into patient (name, doctor_id) values ('Pia', ${dora})`;
+    await service.sql`insert into visit (patient_id, booked_by_id) select 1, id from "user"`;
+    for (const [name, ...subjects] of [
+      ['dora', 'doctor', 'users', 'anyone'],
+      ['rex', 'reception', 'users', 'anyone'],
+      ['ada', 'admins', 'users', 'anyone'],
+      ['paul', 'users', 'anyone'],
+      [undefined, 'anyone'],
+    ] as const)
+      for (const { model } of [member, PATIENT, VISIT]) {
+        const may = (action: string): Set<string | undefined> =>
+          new Set(
+            rights
+              .filter(
+                ({ who, ...one }) =>
+                  subjects.some((subject) => subject === who) &&
+                  one.surface === 'api' &&
+                  one.action === action &&
+                  one.resource === model,
+              )
+              .map(({ column }) => column),
+          );
+        const headers: Record<string, string> = name === undefined ? {} : { authorization: basic(name) };
+        const about = `${name} ${model}`;
+        const { status, json } = await service.request(`/api/${model}/`, { headers });
+        assert.equal(status === 200, may('read').size > 0, about);
+        if (status === 200)
+          assert.deepEqual(
+            Object.keys(json.objects[0])
+              .map((key) => key.replace(/_id$/, ''))
+              .toSorted(),
+            [...may('read')].toSorted(),
+            about,
+          );
+        for (const [method, path, action] of [
+          ['POST', '', 'create'],
+          ['PUT', '1/', 'update'],
+          ['DELETE', '999/', 'delete'],
+        ] as const) {
+          const answer = await service.request(`/api/${model}/${path}`, {
+            method,
+            headers,
+            body: method === 'DELETE' ? undefined : { nonsense: 1 },
+          });
+          const isAllowed = ![401, 403, 405].includes(answer.status);
+          assert.equal(isAllowed, may(action).size > 0, `${about} ${method} ${answer.text}`);
+        }
+      }
+    await service.close();
+  });
+
+  const malformed: [about: string, text: string, said: RegExp][] = [
+    [
+      'no JSON',
+      '{',
+      /policy\.lock is not a file of `vitrine check --lock` with the version 1\. Write it with /,
+    ],
+    ['another shape', '[]', /policy\.lock is not a file of /],
+    ['another version', '{"version":2,"rights":[]}', /policy\.lock is not a file of /],
+    [
+      'another right',
+      '{"version":1,"rights":[{"surface":"api","action":"fly","who":"anyone"}]}',
+      /policy\.lock: right 1 is malformed: \{"surface":"api","action":"fly","who":"anyone"\}\. Write it with /,
+    ],
+  ];
+  for (const [about, text, said] of malformed)
+    test(`refuses a file with ${about}, and replaces it`, async () => {
+      const { lock, check } = await project();
+      await writeFile(lock, text);
+      const { code, stdout, stderr } = await check(['--locked']);
+      assert.deepEqual([code, stdout], [1, '']);
+      assert.match(stderr, said);
+      assert.equal((await check([])).code, 0);
+      assert.equal((await check(['--locked'])).code, 0);
+    });
+
+  test('names a file that is missing or cannot be written, and faults of the registry', async () => {
+    const { lock, check } = await project();
+    const missing = await check(['--locked']);
+    assert.equal(missing.code, 1);
+    assert.ok(missing.stderr.includes(`${lock}: there is no such file. Write it with `), missing.stderr);
+    const faulty = await check([], [{ ...USER, acess: 'user' }], {});
+    assert.equal(faulty.code, 1);
+    assert.match(faulty.stderr, /user: acess: there is no such key/);
+    await mkdir(lock);
+    const refused = await check([]);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /policy\.lock cannot be written: /);
+  });
+
+  test('refuses mistakes on the command line', async () => {
+    for (const [words, said] of [
+      [['--locked'], /--locked needs --lock FILE/],
+      [['--lock', 'a', '--json'], /--lock cannot be combined with --matrix, --json or --strict/],
+      [['--lock', 'a', '--locked', 'b'], /Unexpected argument "b"/],
+    ] as const) {
+      const { code, stdout, stderr } = await run(['check', ...words]);
+      assert.deepEqual([code, stdout], [2, '']);
+      assert.match(stderr, said);
+    }
+  });
 });

@@ -147,12 +147,15 @@ const ACTION_OF: Readonly<Record<AdminAction, Action>> = {
   delete: 'delete',
 };
 
-/** The resources that the admin area shows to an access, by name. */
+/**
+ * The resources that the admin area shows to an access, by name.
+ * @param catalog undefined where the privileges of the database role do not matter
+ */
 export function serveForAdmin(
   definitions: readonly Resource[],
   models: ReadonlyMap<string, Model>,
   views: Views,
-  catalog: Catalog,
+  catalog: Catalog | undefined,
   access: Access = ADMIN_AREA,
 ): AdminViews {
   const area = views(access);
@@ -200,7 +203,8 @@ export function serveForAdmin(
       dates: admin.dates ? named([admin.dates])[0] : output.find(isDate),
       may: new Set(
         allowedActions(definition, model).filter(
-          (action) => allows.has(ACTION_OF[action]) && isGranted(action, catalog.get(model.table)),
+          (action) =>
+            allows.has(ACTION_OF[action]) && (!catalog || isGranted(action, catalog.get(model.table))),
         ),
       ),
       find: (parts) => findPath(parts, model, visible),

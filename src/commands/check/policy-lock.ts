@@ -1,0 +1,245 @@
+// The file of `vitrine check --lock`: all rights that the registry gives, to compare with those of a later registry.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { buildModels } from '../../db/schema/build-models.ts';
+import { recordColumns, type Column } from '../../db/schema/model.ts';
+import type { Settings } from '../../config.ts';
+import { StartError } from '../../errors.ts';
+import { serveForAdmin, type AdminView } from '../../resources/access/admin-view.ts';
+import { createViews, hasLogins, type ResourceView } from '../../resources/access/resource-view.ts';
+import { userFactsOf, type AccessSettings, type Grant } from '../../resources/access/rights.ts';
+import { ANYONE } from '../../resources/access/access.ts';
+import {
+  apiSubjects,
+  areaSubjects,
+  includedIn,
+  readingGrants,
+  settingGrants,
+  whoMay,
+  type Right,
+  type Subject,
+} from '../../resources/access/who-may.ts';
+import type { Resource } from '../../resources/definition/resource.ts';
+import { GRANTED, namedRoles, type Action } from '../../resources/definition/roles.ts';
+import { isIn, isObject } from '../../resources/definition/validators.ts';
+import { grantsOfForms, type Areas } from './access-matrix.ts';
+
+/** One right, one line of the file. The keys are in the order in which the lines are sorted. */
+interface LockedRight {
+  /** Absent for the right to enter the admin area. */
+  readonly resource?: string;
+  readonly surface: 'api' | 'admin';
+  /** `list`: a level of a column names the role. */
+  readonly action: Action | 'enter' | 'list';
+  /** Absent for actions on whole records. */
+  readonly column?: string;
+  readonly who: string;
+  /** The rules about rows, one of which a record must match; absent for all records. */
+  readonly rows?: readonly string[];
+}
+
+const VERSION = 1;
+
+const sortKey = ({ resource = '', surface, action, column = '', who }: LockedRight): string =>
+  [resource, surface, action, column, who].join(' ');
+
+/** The roles that levels of columns list. A user may get more by one with a grant of another role than by each of the two. */
+const membersOf = (resources: readonly Resource[]): readonly LockedRight[] =>
+  resources.flatMap(({ model: resource, columns }) =>
+    Object.entries(columns).flatMap(([column, definition]) =>
+      (['read', 'write'] as const).flatMap((level) => {
+        const roles = definition[level];
+        return typeof roles === 'object'
+          ? roles.map((who): LockedRight => ({
+              resource,
+              surface: 'api',
+              action: 'list',
+              column: `${column}.${level}`,
+              who,
+            }))
+          : [];
+      }),
+    ),
+  );
+
+/**
+ * All rights of a registry. They follow from the registry and the settings alone, and not from the database, so that the same registry
+ * has the same rights everywhere.
+ */
+export function lockedRights(
+  resources: readonly Resource[],
+  settings: Pick<Settings, 'userModel'> & AccessSettings,
+): readonly LockedRight[] {
+  const { roles = {} } = settings;
+  const names = namedRoles(roles);
+  const models = buildModels(resources);
+  const views = createViews(resources, models, settings);
+  // A user can have a role that enters the admin area, and another one with rights there.
+  const entering = hasLogins(resources, settings) ? areaSubjects(names) : [];
+  const areas: Areas = new Map(
+    entering.map((subject) => [subject, serveForAdmin(resources, models, views, undefined, subject.access)]),
+  );
+  const { admitted } = userFactsOf(resources, roles);
+  const lines: LockedRight[] = entering
+    .filter(({ access }) => access.roles.every((role) => admitted.includes(role)))
+    .map(({ name }) => ({ surface: 'admin', action: 'enter', who: name }));
+  for (const resource of views(ANYONE).values()) {
+    const { name, model } = resource;
+    const addApi = (
+      action: Action,
+      grantsOf: (view: ResourceView) => readonly Grant[],
+      column?: Column,
+    ): void =>
+      add(
+        'api',
+        action,
+        whoMay(apiSubjects(names), ({ access }) => grantsOf(resource.for(access))),
+        column,
+      );
+    const addArea = (
+      action: Action,
+      grantsOf: (view: AdminView) => readonly Grant[],
+      column?: Column,
+    ): void =>
+      add(
+        'admin',
+        action,
+        whoMay(entering, (subject) => viewOf(subject, grantsOf)),
+        column,
+      );
+    const viewOf = (subject: Subject, grantsOf: (view: AdminView) => readonly Grant[]): readonly Grant[] => {
+      const view = areas.get(subject)?.get(name);
+      return view ? grantsOf(view) : [];
+    };
+    const add = (
+      surface: LockedRight['surface'],
+      action: Action,
+      rights: readonly Right[],
+      column?: Column,
+    ): void => {
+      for (const { who, rows } of rights)
+        lines.push({
+          resource: name,
+          surface,
+          action,
+          ...(column && { column: column.name }),
+          who,
+          ...(rows && { rows }),
+        });
+    };
+    addApi('create', ({ rights }) => rights.create);
+    addApi('delete', ({ rights }) => rights.delete);
+    addArea('create', ({ may, rights }) => (may.has('add') ? rights.create : []));
+    addArea('delete', ({ may, rights }) => (may.has('delete') ? rights.delete : []));
+    for (const action of ['export', 'import', 'history'] as const)
+      addArea(action, ({ rights }) => rights[action]);
+    for (const column of recordColumns(model)) {
+      addApi('read', (view) => readingGrants(view, column), column);
+      addApi('create', (view) => settingGrants(view, 'create', column), column);
+      addApi('update', (view) => settingGrants(view, 'update', column), column);
+      addArea('read', (view) => readingGrants(view, column), column);
+      addArea('create', (view) => grantsOfForms(view, 'add', column), column);
+      addArea('update', (view) => grantsOfForms(view, 'change', column), column);
+    }
+  }
+  return [...lines, ...membersOf(resources)].toSorted((one, other) =>
+    sortKey(one) < sortKey(other) ? -1 : 1,
+  );
+}
+
+/** The text of the file: each right on a line of its own, so that version control shows what has changed. */
+function printLock(rights: readonly LockedRight[]): string {
+  const lines = rights.map((right) => `    ${JSON.stringify(right)}`);
+  return `{\n  "version": ${VERSION},\n  "rights": [\n${lines.join(',\n')}\n  ]\n}\n`;
+}
+
+/** @throws StartError when the file cannot be written */
+export function writeLock(file: string, rights: readonly LockedRight[]): void {
+  try {
+    writeFileSync(file, printLock(rights));
+  } catch (error) {
+    throw new StartError(`${file} cannot be written: ${(error as Error).message}`);
+  }
+}
+
+const isString = (value: unknown): boolean => typeof value === 'string';
+
+const isOptional = (value: unknown, fits: (value: unknown) => boolean): boolean =>
+  value === undefined || fits(value);
+
+const isRight = (value: unknown): value is LockedRight =>
+  isObject(value) &&
+  isOptional(value['resource'], isString) &&
+  isIn(['api', 'admin'])(value['surface']) &&
+  isIn([...GRANTED, 'enter', 'list'])(value['action']) &&
+  isOptional(value['column'], isString) &&
+  isString(value['who']) &&
+  isOptional(value['rows'], (rows) => Array.isArray(rows) && rows.length > 0 && rows.every(isString));
+
+function parseLock(text: string): { readonly version: unknown; readonly rights: unknown } | undefined {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return isObject(parsed) ? { version: parsed['version'], rights: parsed['rights'] } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** @throws StartError for a file that is missing or was not written by `writeLock` */
+export function readLock(file: string): readonly LockedRight[] {
+  const remedy = `Write it with \`npx vitrine check --lock ${file}\`.`;
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+    throw new StartError(
+      isMissing
+        ? `${file}: there is no such file. ${remedy}`
+        : `${file} cannot be read: ${(error as Error).message}`,
+    );
+  }
+  const { version, rights } = parseLock(text) ?? {};
+  if (version !== VERSION || !Array.isArray(rights))
+    throw new StartError(
+      `${file} is not a file of \`vitrine check --lock\` with the version ${VERSION}. ${remedy}`,
+    );
+  const wrong = rights.findIndex((right) => !isRight(right));
+  if (wrong >= 0)
+    throw new StartError(
+      `${file}: right ${wrong + 1} is malformed: ${JSON.stringify(rights[wrong])}. ${remedy}`,
+    );
+  return rights as LockedRight[];
+}
+
+/** Whether the rights contain one: they give it, or more, to the same subject or a more general one. */
+function createContains(rights: readonly LockedRight[]): (right: LockedRight) => boolean {
+  const known = new Map<string, LockedRight[]>();
+  for (const right of rights) known.set(sortKey(right), [...(known.get(sortKey(right)) ?? []), right]);
+  return (right) => {
+    const subjects = [right.who, ...(right.surface === 'api' ? includedIn(right.who) : [])];
+    const found = subjects.flatMap((who) => known.get(sortKey({ ...right, who })) ?? []);
+    if (found.some(({ rows }) => rows === undefined)) return true;
+    const rows = new Set(found.flatMap((one) => one.rows ?? []));
+    return right.rows?.every((rule) => rows.has(rule)) === true;
+  };
+}
+
+/** The rights of one list that another one does not contain. A rule about rows with another text is another rule. */
+export const rightsBeyond = (
+  rights: readonly LockedRight[],
+  others: readonly LockedRight[],
+): readonly LockedRight[] => {
+  const contains = createContains(others);
+  return rights.filter((right) => !contains(right));
+};
+
+/** A right as a line: `doctor may read patient.name where doctor=$me`. */
+export function printRight({ resource, surface, action, column, who, rows }: LockedRight): string {
+  if (resource === undefined) return `${who} may ${action} the admin area`;
+  if (action === 'list') return `${who} is in the list columns.${column} of ${resource}`;
+  return [
+    `${who} may ${action} ${resource}${column === undefined ? '' : `.${column}`}`,
+    ...(surface === 'admin' ? ['in the admin area'] : []),
+    ...(rows ? [`where ${rows.join(' or ')}`] : []),
+  ].join(' ');
+}
