@@ -224,6 +224,41 @@ describe('roles', () => {
     assert.equal(unset.status, 400);
   });
 
+  test('show in the answer to a write no more than readers see, and of a grant only its columns', async () => {
+    const task = {
+      model: 'task',
+      columns: {
+        boss: { type: 'foreignKey', references: 'user' },
+        text: { type: 'string' },
+        secret: { type: 'string', default: 'secret' },
+        pay: { type: 'integer', default: 5, read: 'admin' },
+        made: { type: 'date', default: '2026-01-15' },
+      },
+      read: 'admin',
+      access: { POST: 'user' },
+      owner: 'boss',
+      exclude: ['secret'],
+      readonly: ['made'],
+    } satisfies Resource;
+    const clerk = { grants: { task: { update: { columns: ['text', 'secret'] } } } };
+    const beside = await startService([sampleUser, task], { roles: { user: clerk } });
+    try {
+      const id = await beside.addUser('bob');
+      const created = await beside.request('/api/task/', {
+        method: 'POST',
+        user: 'bob',
+        body: { text: 'a' },
+      });
+      const whole = { id: 1, boss_id: id, text: 'a', made: '2026-01-15' };
+      assert.deepEqual(created.json, whole, created.text);
+      const body = { text: 'b', secret: 'c' };
+      const changed = await beside.request('/api/task/1/', { method: 'PUT', user: 'bob', body });
+      assert.deepEqual(changed.json, { ...whole, text: 'b' }, changed.text);
+    } finally {
+      await beside.close();
+    }
+  });
+
   test('are in the OpenAPI document of the caller', async () => {
     const document = async (caller: string): Promise<string> => (await as(caller, '/api/openapi.json')).text;
     assert.ok((await document('dora')).includes('diagnosis'));
