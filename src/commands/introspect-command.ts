@@ -23,6 +23,7 @@ import {
   parse,
   requireDatabaseUrl,
   printMessage,
+  UsageError,
   withDatabase,
   type Io,
 } from './command.ts';
@@ -46,15 +47,16 @@ export function userRemark(resources: readonly Resource[], names: readonly strin
 }
 
 const HELP = `
-Usage: vitrine introspect [--schema NAME]... [--table NAME]... > resources.mjs
+Usage: vitrine introspect [--schema NAME]... [--table NAME]... [--read LEVEL] > resources.mjs
 
-Prints a registry for the tables and views of the database in DATABASE_URL: everyone may read them, and no one may
-write. Where nothing proves which columns identify a row, it prints primaryKey: false, and a comment with a likely key.
+Prints a registry for the tables and views of the database in DATABASE_URL: everyone may read them, or with --read
+only users or admins, and no one may write. Where nothing proves which columns identify a row, it prints primaryKey: false, and a comment with a likely key.
 Changes nothing in the database.
 
 Options
   --schema NAME  the schema to read (default: public); may be repeated
   --table NAME   only this table; may be repeated
+  --read LEVEL   who may read them: user or admin; adds a user model if there is no table user
   --typescript   print TypeScript that checks itself: resources.ts
   --help         show this help
 `;
@@ -62,8 +64,11 @@ Options
 const OPTIONS = {
   schema: { type: 'string', multiple: true },
   table: { type: 'string', multiple: true },
+  read: { type: 'string' },
   typescript: { type: 'boolean' },
 } as const;
+
+const READ_LEVELS = ['user', 'admin'] as const;
 
 /** SQLSTATEs of a materialized view that has no data, is being refreshed, is slow, or may not be read by its owner. */
 const UNANSWERED = /^(55000|55P03|57014|42501)$/;
@@ -159,9 +164,11 @@ export async function introspectCommand(args: readonly string[], io: Io): Promis
   if (!parsed) return;
   refuseArguments(parsed.positionals);
   const { schema = ['public'], table = [], typescript } = parsed.values;
+  const read = READ_LEVELS.find((level) => level === parsed.values.read);
+  if (read !== parsed.values.read) throw new UsageError('--read takes user or admin');
   const schemas = [...new Set(schema)];
   const url = requireDatabaseUrl('introspect', io);
-  const { resources, notes, remarks } = await withDatabase(url, async (database) => {
+  const { resources, notes, remarks, hasUserTable } = await withDatabase(url, async (database) => {
     await requireUsableDatabase(database);
     const { relations, unread } = await readRelations(database, schemas, table);
     const names = relations.filter(hasServableName).map(tableName);
@@ -173,14 +180,25 @@ export async function introspectCommand(args: readonly string[], io: Io): Promis
     const { remarks, ...found } = servableIntrospection(introspect(keyed, catalog), catalog);
     const others =
       unread.length > 0 && table.length === 0 ? [`Not read: the ${listed(unread)} (--schema NAME).`] : [];
-    const users = userRemark(found.resources.map(definitionOf), relations.map(tableName));
-    return { ...found, remarks: [...remarks, ...(users === undefined ? [] : [users]), ...others] };
+    const tables = relations.map(tableName);
+    const users = userRemark(
+      found.resources.map((one) => definitionOf(one)),
+      tables,
+    );
+    return {
+      ...found,
+      remarks: [...remarks, ...(users === undefined ? [] : [users]), ...others],
+      hasUserTable: tables.includes(USER_MODEL) || found.resources.some(({ model }) => model === USER_MODEL),
+    };
   });
   if (resources.length === 0) {
     const reasons = notes.map((note) => `\n  - ${note}`).join('');
     throw new StartError(`No table of the ${listed(schemas)} can be served:${reasons}`);
   }
-  io.stdout.write(printRegistry({ resources, notes, remarks }, typescript));
+  const withUsers = read !== undefined && !hasUserTable;
+  io.stdout.write(
+    printRegistry({ resources, notes, remarks }, { isTypeScript: typescript, read, withUsers }),
+  );
   const secrets = resources.flatMap(({ model, secrets: names }) => names.map((name) => `${model}.${name}`));
   if (secrets.length > 0)
     printMessage(io, `excluded, because the names suggest secrets: ${secrets.join(', ')}`);

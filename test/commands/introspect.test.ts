@@ -6,9 +6,9 @@ import { user } from '../../src/resources/registry.ts';
 import type { Resource } from '../../src/index.ts';
 import { hiddenFields, logIn, readable, type Browser } from '../admin/support.ts';
 import { REPOSITORY, temporaryFolder, type Ended } from '../process/support.ts';
-import { createDatabase, startService, useDatabase, type TestService } from '../support.ts';
+import { createDatabase, request, startService, useDatabase, type TestService } from '../support.ts';
 import { introspect, readAll, serveIntrospected, sqlOf, withProposedKeys } from './introspected.ts';
-import { run } from './support.ts';
+import { run, serve } from './support.ts';
 import { after, before, beforeEach, describe, test } from 'node:test';
 
 describe('vitrine introspect', () => {
@@ -112,6 +112,55 @@ describe('the registry of Chinook', () => {
     const { resources } = await introspect(database, '--table', 'album', '--table', 'genre');
     assert.deepEqual([...resources.keys()], ['album', 'genre']);
     assert.equal(resources.get('album')?.columns['artist_id']?.type, 'integer');
+  });
+});
+
+describe('vitrine introspect --read', () => {
+  const TABLES =
+    'create table song (id serial primary key, name text not null); create view songs as select * from song';
+  const database = useDatabase(TABLES);
+
+  for (const [level, status] of [
+    ['user', 200],
+    ['admin', 403],
+  ] as const)
+    test(`${level} prints a registry that is closed from the first start, with a model of those who may read`, async (t) => {
+      const fresh = await createDatabase();
+      t.after(() => fresh.drop());
+      await fresh.sql.unsafe(TABLES).simple();
+      const { file, resources, stdout } = await introspect(fresh, '--read', level);
+      assert.deepEqual(
+        [...resources].map(([name, { read }]) => [name, read]),
+        [
+          ['user', 'admin'],
+          ['song', level],
+          ['songs', level],
+        ],
+      );
+      assert.doesNotMatch(stdout, /Everyone/);
+      const env = { DATABASE_URL: fresh.url, RESOURCES: file };
+      await fresh.sql.unsafe((await run(['schema', '--diff'], { env })).stdout).simple();
+      const added = await run(['user', 'add', 'ada'], { env, input: 'correct horse\n' });
+      assert.equal(added.code, 0, added.stderr);
+      const checked = await run(['check'], { env });
+      assert.equal(checked.code, 0, checked.stderr);
+      assert.doesNotMatch(checked.stdout + checked.stderr, /anyone can read/);
+      const service = await serve(fresh.url, file);
+      const authorization = `Basic ${Buffer.from('ada:correct horse').toString('base64')}`;
+      assert.equal((await request(service.base, '/api/song/')).status, 401);
+      const answer = await request(service.base, '/api/song/', { headers: { authorization } });
+      assert.equal(answer.status, status);
+      await service.stop();
+    });
+
+  test('takes no other level', async () => {
+    for (const level of ['default', 'doctor', '']) {
+      const { code, stdout, stderr } = await run(['introspect', '--read', level], {
+        env: { DATABASE_URL: database.url },
+      });
+      assert.deepEqual([code, stdout], [2, '']);
+      assert.match(stderr, /--read takes user or admin/);
+    }
   });
 });
 
@@ -732,6 +781,13 @@ describe('vitrine introspect and a table named user', () => {
     ]);
     const added = await addUser(text.replace("password: { type: 'text'", "password: { type: 'password'"));
     assert.equal(added.code, 0, added.stderr);
+  });
+
+  test('with --read, no user model is added beside such a table', async () => {
+    await database.sql.unsafe('create table "user" (id serial primary key, name text not null)');
+    const { resources, stdout } = await introspect(database, '--read', 'user');
+    assert.deepEqual([...resources.keys()], ['user']);
+    assert.equal(remarkOf(stdout).length, 1);
   });
 
   test('without such a table, nothing is said of it', async () => {

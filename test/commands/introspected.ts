@@ -20,6 +20,8 @@ export interface Printed {
   readonly columns: Readonly<Record<string, Column>>;
   readonly readonly?: readonly string[];
   readonly exclude?: readonly string[];
+  readonly read?: string;
+  readonly identity?: boolean;
 }
 
 /** Prints the registry of a database, and keeps it in a file. */

@@ -62,7 +62,10 @@ export function servableIntrospection(
   { resources, notes, remarks }: Introspection,
   catalog: Catalog,
 ): Introspection {
-  const faults = faultsOf(resources.map(definitionOf), catalog);
+  const faults = faultsOf(
+    resources.map((one) => definitionOf(one)),
+    catalog,
+  );
   if (faults.length === 0) return { resources, notes, remarks };
   const tableFaults = new Map(
     faults
