@@ -32,6 +32,7 @@ const article = {
     created: { type: 'datetime', default: 'now' },
   },
 
+  read: 'default', // anyone may read articles; 'user' and 'admin' ask for a login
   access: 'user', // every user may add articles; without this, only admins may, at /admin/
   owner: 'author', // only the author may change or delete an article, except admins at /admin/
   readonly: ['created'], // clients can read it but not set it

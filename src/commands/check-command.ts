@@ -74,7 +74,7 @@ With --lock it checks only the settings and the registry, and needs no database.
 Options
   --matrix     print who may read, join, filter and write each column, in the API and in the admin area
   --json       print errors, warnings and the matrix as one JSON document
-  --strict     exit with code 2 when there are warnings
+  --strict     exit with code 2 when there are warnings; what anyone can read because of read: 'default' is none
   --lock FILE  write all rights that the registry gives to a file, such as policy.lock
   --locked     compare them with the file instead, and fail when someone has more rights than in the file
   --help       show this help
@@ -197,16 +197,17 @@ async function examineAll(io: Io): Promise<Outcome> {
   }
 }
 
-/** Prints text: all errors in one message, and one message per warning. */
+/** Prints text: all errors in one message, one message per warning, and what the registry itself says that anyone can read. */
 function printText(io: Io, { error, warnings, matrix, resourceCount }: Outcome, withMatrix: boolean): void {
   if (error) printMessage(io, withoutFileValues(error.message, io.env));
-  for (const { text } of warnings) printMessage(io, `warning: ${text}`);
+  for (const { text, isIntended } of warnings) if (!isIntended) printMessage(io, `warning: ${text}`);
   if (withMatrix && matrix.length > 0) print(io, `${printMatrix(matrix)}\n`);
-  if (!error)
-    print(
-      io,
-      `the registry (${resourceCount} ${resourceCount === 1 ? 'resource' : 'resources'}) fits the database`,
-    );
+  if (error) return;
+  for (const { text, isIntended } of warnings) if (isIntended) print(io, text);
+  print(
+    io,
+    `the registry (${resourceCount} ${resourceCount === 1 ? 'resource' : 'resources'}) fits the database`,
+  );
 }
 
 /** Writes the rights of the registry to a file, or compares them with those of the file. */
@@ -259,5 +260,5 @@ export async function checkCommand(args: readonly string[], io: Io): Promise<num
   if (json) print(io, JSON.stringify({ errors, warnings, matrix: outcome.matrix }, null, 2));
   else printText(io, outcome, matrix === true);
   if (errors.length > 0) return 1;
-  return strict && warnings.length > 0 ? 2 : 0;
+  return strict && warnings.some(({ isIntended }) => !isIntended) ? 2 : 0;
 }

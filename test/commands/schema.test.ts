@@ -16,6 +16,7 @@ const REGISTRY = `export default [
       active: { type: 'boolean', default: true },
       admin: { type: 'boolean', default: false },
     },
+    read: 'default',
     access: 'admin',
     exclude: ['password'],
   },
@@ -23,10 +24,11 @@ const REGISTRY = `export default [
     model: 'ticket',
     table: 'desk.tickets',
     columns: { title: { type: 'string' }, user: { type: 'foreignKey', references: 'user' }, number: { type: 'integer', default: 0 } },
+    read: 'default',
     access: 'user',
   },
-  { model: 'price', columns: { amount: { type: 'decimal' } }, admin: { allow: ['change'] } },
-  { model: 'archive', columns: { text: { type: 'text' } }, admin: { hidden: true }, methods: ['GET'] },
+  { model: 'price', columns: { amount: { type: 'decimal' } }, read: 'default', admin: { allow: ['change'] } },
+  { model: 'archive', columns: { text: { type: 'text' } }, read: 'default', admin: { hidden: true }, methods: ['GET'] },
 ];`;
 
 const TABLES = `
@@ -248,7 +250,9 @@ describe('a role with the grants of vitrine schema --role', () => {
 
   test('is enough for the check, without a warning', async () => {
     const { code, stdout, stderr } = await run(['check', '--strict'], { env });
-    assert.deepEqual([code, stdout, stderr], [0, 'the registry (4 resources) fits the database\n', '']);
+    const fits =
+      'anyone can read user, ticket, price, archive\nthe registry (4 resources) fits the database\n';
+    assert.deepEqual([code, stdout, stderr], [0, fits, '']);
   });
 
   test('is enough for the API, the admin area and the users', async () => {

@@ -1,5 +1,5 @@
 // The warnings of `vitrine check`: settings that work but are risky or slow.
-import { isForAdmins, isOpen, ofRole, USER } from '../../resources/access/access.ts';
+import { ANYONE, isForAdmins, isOpen, ofRole, USER } from '../../resources/access/access.ts';
 import type { Settings } from '../../config.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import { findColumn, partsOf, type Column, type Model } from '../../db/schema/model.ts';
@@ -34,6 +34,7 @@ export interface Warning {
     | 'history-open'
     | 'own-tables'
     | 'default-access'
+    | 'open-read'
     | 'password-output'
     | 'write-shows'
     | 'self-promotion'
@@ -50,6 +51,8 @@ export interface Warning {
     | 'ignored-parameters'
     | 'engine';
   readonly text: string;
+  /** The registry itself says so: `--strict` does not count it. */
+  readonly isIntended?: true;
 }
 
 const warnIf = (isRisky: boolean, kind: Warning['kind'], text: string): Warning[] =>
@@ -212,6 +215,26 @@ function accessWarnings(input: RiskInput): Warning[] {
   ];
 }
 
+/** The resources that anyone can read. The shipped registry holds samples, which are meant to be read. */
+function openWarnings({ settings, resources, served }: RiskInput): Warning[] {
+  if (settings.resources === undefined) return [];
+  const open = resources.filter(({ model }) => served.get(model)?.for(ANYONE).isReadable === true);
+  const isIntended = ({ read }: Resource): boolean => read !== undefined || !isOpen(settings.read);
+  const [intended, others] = [open.filter(isIntended), open.filter((one) => !isIntended(one))].map((some) =>
+    some.map(({ model }) => model).join(', '),
+  );
+  return [
+    ...warnIf(
+      others !== '',
+      'open-read',
+      `anyone can read ${others}: set read or READ, or read: 'default' if this is intended`,
+    ),
+    ...(intended === ''
+      ? []
+      : [{ kind: 'open-read', text: `anyone can read ${intended}`, isIntended: true } as const]),
+  ];
+}
+
 /** The tables to which admins cannot add records, although `admin.allow` does not say so. */
 const additionWarnings = ({ resources, served, adminResources }: RiskInput): Warning[] =>
   resources.flatMap(({ model: name, methods, admin }) => {
@@ -302,6 +325,7 @@ const identityWarnings = ({ served, adminResources, databaseInfo }: RiskInput): 
 export const warningsOf = (input: RiskInput): Warning[] => [
   ...databaseRisks(input),
   ...accessWarnings(input),
+  ...openWarnings(input),
   ...identityWarnings(input),
   ...additionWarnings(input),
   ...comparisonWarnings(input),
