@@ -41,6 +41,22 @@ for (const page of allPages().filter((name) => name.startsWith('docs/') && curlE
   });
 }
 
+test('the sample records are there also where READ lets only admins read', async () => {
+  const database = await createDatabase();
+  const settings = { ...DEFAULTS, databaseUrl: database.url, read: 'admin' } as const;
+  const service = createService(settings, { resources: shipped }, database.url, createLogger('error'));
+  try {
+    const { resources, operations, users } = await service.prepare();
+    assert.ok(users);
+    await loadSamples(resources, operations, users);
+    const [count] = await database.sql`select count(*)::int as relationships from relationship`;
+    assert.equal(count?.['relationships'], 3);
+  } finally {
+    await service.close();
+    await database.drop();
+  }
+});
+
 test('the pages show what they tell: each has its examples', () => {
   for (const page of ['README.md', 'docs/reading.md', 'docs/writing.md', 'docs/access.md']) {
     assert.ok(curlExamples(page).length >= 3, page);
