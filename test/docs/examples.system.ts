@@ -41,16 +41,18 @@ describe('the registries of the pages', () => {
   });
   after(() => rm(directory, { recursive: true }));
 
-  /** The one registry of a page, loaded from a file as the service does it. */
-  async function registryOf(page: string): Promise<readonly Resource[]> {
+  /** The one registry file of a page, loaded as the service does it. */
+  async function definitionsOf(page: string): Promise<ReturnType<typeof requireRegistry>> {
     const [example, ...others] = examples.filter(
       ({ page: on, code }) => on === page && code.includes('export default'),
     );
     assert.ok(example && others.length === 0, `${page} has one registry`);
     const file = join(directory, `${page.replace('/', '-')}.ts`);
     await writeFile(file, example.code);
-    return requireRegistry(await loadRegistryFile(file), DEFAULTS).resources;
+    return requireRegistry(await loadRegistryFile(file), DEFAULTS);
   }
+  const registryOf = async (page: string): Promise<readonly Resource[]> =>
+    (await definitionsOf(page)).resources;
 
   test('that of README.md is read by the command, wherever the file lies', async () => {
     await registryOf('README.md');
@@ -96,6 +98,80 @@ describe('the registries of the pages', () => {
       ]);
       const remove = (user: string) => service.request('/api/book/1/', { method: 'DELETE', user });
       assert.deepEqual([(await remove('bob')).status, (await remove('ada')).status], [403, 200]);
+    } finally {
+      await service.close();
+    }
+  });
+
+  test('the clinic of docs/access.md lets each role do what the page says', async () => {
+    const { resources, roles = {} } = await definitionsOf('docs/access.md');
+    const service = await startService(resources, { roles });
+    try {
+      for (const [username, role] of [
+        ['rosa', 'reception'],
+        ['dora', 'doctor'],
+        ['dirk', 'doctor'],
+        ['aud', 'auditor'],
+        ['boss', null],
+      ] as const) {
+        const password = await cheapHash(`pw-${username}`);
+        await service.sql`insert into "user" (username, password, role, admin) values (${username}, ${password}, ${role}, ${username === 'boss'})`;
+      }
+      const call = async (user: string, method: string, path: string, body?: unknown) => {
+        const { status, json } = await service.request(`/api/${path}`, { user, method, body });
+        return status < 300 ? (json as Record<string, unknown>) : status;
+      };
+      const seen = async (user: string, model: string): Promise<unknown> => {
+        const found = await call(user, 'GET', `${model}/?ordering=id`);
+        return typeof found === 'number'
+          ? found
+          : (found['objects'] as Record<string, unknown>[]).map((record) => Object.values(record));
+      };
+      const added = (name: string, doctor: number) =>
+        call('rosa', 'POST', 'patient/', { name, doctor_id: doctor });
+      assert.deepEqual(await added('Pia', 2), { id: 1, name: 'Pia', doctor_id: 2 });
+      assert.deepEqual(await added('Pol', 3), { id: 2, name: 'Pol', doctor_id: 3 });
+      assert.equal(await added('Per', 1), 400, 'the reception is no doctor');
+      for (const patient of [1, 2])
+        await call('rosa', 'POST', 'visit/', { patient_id: patient, start: '2026-01-15 09:30' });
+      const diagnosed = await call('dora', 'PUT', 'patient/1/', { diagnosis: 'flu' });
+      assert.deepEqual(diagnosed, { id: 1, name: 'Pia', doctor_id: 2, diagnosis: 'flu' });
+      for (const [user, method, path, body, status] of [
+        ['dora', 'PUT', 'patient/2/', { diagnosis: 'flu' }, 404],
+        ['dora', 'PUT', 'patient/1/', { name: 'Pim' }, 400],
+        ['rosa', 'PUT', 'patient/1/', { diagnosis: 'none' }, 400],
+        ['rosa', 'DELETE', 'patient/1/', undefined, 403],
+        ['dora', 'POST', 'visit/', {}, 403],
+        ['dora', 'PUT', 'visit/2/', { note: 'late' }, 404],
+        ['aud', 'PUT', 'visit/1/', { note: 'late' }, 403],
+        ['boss', 'PUT', 'patient/1/', { name: 'Pim' }, 403],
+      ] as const)
+        assert.equal(await call(user, method, path, body), status, `${user} ${method} ${path}`);
+      const changed = [
+        await call('dora', 'PUT', 'visit/1/', { note: 'seen' }),
+        await call('rosa', 'PUT', 'patient/1/', { name: 'Pia B.' }),
+        await call('boss', 'PUT', 'visit/2/', { note: 'moved' }),
+      ];
+      assert.ok(changed.every((one) => typeof one === 'object'));
+      const whole = [1, 'Pia B.', 2, 'flu'];
+      assert.deepEqual(await seen('dora', 'patient'), [whole]);
+      assert.deepEqual(await seen('boss', 'patient'), [whole, [2, 'Pol', 3, null]]);
+      for (const user of ['rosa', 'aud'])
+        assert.deepEqual(await seen(user, 'patient'), [
+          [1, 'Pia B.', 2],
+          [2, 'Pol', 3],
+        ]);
+      const visits = await Promise.all(['rosa', 'dora', 'dirk', 'aud'].map((user) => seen(user, 'visit')));
+      assert.deepEqual(
+        visits.map((some) => (some as unknown[]).length),
+        [2, 1, 1, 2],
+      );
+      assert.deepEqual(await seen('rosa', 'user'), [
+        [2, 'dora', 'doctor'],
+        [3, 'dirk', 'doctor'],
+      ]);
+      assert.deepEqual(await seen('dora', 'user'), 403);
+      assert.equal(((await seen('aud', 'user')) as unknown[]).length, 5);
     } finally {
       await service.close();
     }
