@@ -31,11 +31,17 @@ function userColumns({ settings, users: shown, resource }: ResourceContext): Use
     const field = (users && findColumn(users, wanted)?.field) ?? wanted;
     return model.columns.find((column) => column.field === field);
   };
-  return { username: find('username'), active: find('active'), admin: find('admin'), role: find('role') };
+  const hasRoles = Object.keys(settings.roles ?? {}).length > 0;
+  return {
+    username: find('username'),
+    active: find('active'),
+    admin: find('admin'),
+    role: hasRoles ? find('role') : undefined,
+  };
 }
 
 /**
- * Whether one of the columns is the users' `active` or `admin`, or the `username` of existing users. Another name locks a user
+ * Whether one of the columns is the users' `active`, `admin` or `role`, or the `username` of existing users. Another name locks a user
  * out, too.
  */
 export function hasPrivilegeColumn(
@@ -43,8 +49,11 @@ export function hasPrivilegeColumn(
   columns: readonly Column[],
   isNew: boolean,
 ): boolean {
-  const { username, active, admin } = userColumns(context) ?? {};
-  return columns.some((column) => column === active || column === admin || (column === username && !isNew));
+  const { username, active, admin, role } = userColumns(context) ?? {};
+  return columns.some(
+    (column) =>
+      [active, admin, role].includes(column) || (column !== undefined && column === username && !isNew),
+  );
 }
 
 /** Whether a record may be an admin. If the column is hidden, it counts as one. */
@@ -56,7 +65,7 @@ export function isAdminRecord(context: ResourceContext, { fields }: LabeledRecor
 }
 
 /**
- * Whether a form needs the admin's password: it makes an admin, renames one, or changes whether one is active. A stolen session
+ * Whether a form needs the admin's password: it makes an admin, gives a role, renames an admin, or changes whether one is active. A stolen session
  * alone must not do that.
  * @param stored the record that the form changes; undefined for a new one
  */
@@ -67,7 +76,9 @@ export function needsConfirmation(
 ): boolean {
   const columns = userColumns(context);
   if (!columns) return false;
-  const { username, active, admin } = columns;
+  const { username, active, admin, role } = columns;
+  const given = role && fields.get(role.key);
+  if (given && (stored !== undefined || given.value !== null)) return true;
   const sent = admin && fields.get(admin.key);
   if (!stored) return (sent ? sent.value : admin?.initial) === true;
   if (sent) return true;

@@ -7,6 +7,7 @@ import type { Authentication } from '../../http/auth/authentication.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 import type { Logger } from '../../http/observability/logger.ts';
 import type { AdminView, AdminViews } from '../../resources/access/admin-view.ts';
+import type { AccessSettings } from '../../resources/access/rights.ts';
 import type { Browsing } from '../../resources/records/admin-listing.ts';
 import type { Bulk } from '../../resources/records/bulk-operations.ts';
 import type { Operations } from '../../resources/records/operations.ts';
@@ -18,7 +19,7 @@ import type { UnsavedForms } from './unsaved-form.ts';
 
 /** The services for one request. */
 export interface Services {
-  readonly settings: Settings;
+  readonly settings: Settings & Pick<AccessSettings, 'roles'>;
   /** What the caller may see. */
   readonly resources: AdminViews;
   /** The users as admins see them, for everyone's own account; undefined where the admin area does not show them. */

@@ -269,7 +269,8 @@ export function permissionsOf(
   /** The rules of a write, and those that it may break: a rule about columns that it cannot change holds as before. */
   const withRisk = (action: WriteAction, rules: readonly RowRule[]): WriteRules => ({
     rules,
-    atRisk: action === 'create' ? rules : rules.filter((rule) => columnsOf(rule).flatMap(partsOf).some(mayChange)),
+    atRisk:
+      action === 'create' ? rules : rules.filter((rule) => columnsOf(rule).flatMap(partsOf).some(mayChange)),
   });
   const ofAllColumns = new Map<WriteAction, WriteRules>();
   function rulesFor(action: WriteAction, set: readonly Column[]): WriteRules {
