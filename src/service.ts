@@ -26,7 +26,7 @@ import { checkRegistry } from './resources/check/check-registry.ts';
 import { createCursorTokens } from './query/cursor.ts';
 import { createListing, type ListingSite } from './resources/records/api-listing.ts';
 import { createOperations, type Operations } from './resources/records/operations.ts';
-import { HISTORY, SECRET, SYSTEM_TABLES, SESSION } from './resources/definition/system-tables.ts';
+import { HISTORY, SECRET, SYSTEM_TABLES, SESSION, TOKEN } from './resources/definition/system-tables.ts';
 import { checkPanels } from './resources/check/check-panels.ts';
 import type { Panel } from './resources/definition/panel.ts';
 import { createPasswords } from './resources/users/password-hashing.ts';
@@ -50,6 +50,7 @@ import { createVersionCipher } from './resources/access/version-cipher.ts';
 import { addressWarnings, databaseWarnings, startWarnings } from './resources/setup/start-warnings.ts';
 import { createUserManagement, type UserManagement } from './resources/records/user-management.ts';
 import { createSessions } from './resources/users/sessions.ts';
+import { createTokens, type Tokens } from './resources/users/tokens.ts';
 import { createUsers } from './resources/users/users.ts';
 import type { Sharing } from './workers/worker-link.ts';
 
@@ -57,6 +58,8 @@ import type { Sharing } from './workers/worker-link.ts';
 export interface Prepared extends Site {
   readonly operations: Operations;
   readonly users: UserManagement | undefined;
+  /** Undefined without a user model, and if the database has no table for tokens. */
+  readonly tokens: Tokens | undefined;
 }
 
 export interface Service {
@@ -212,9 +215,18 @@ export function createService(
     const facts = userFactsOf(resources, roles);
     const sessions = models.get(SESSION.model);
     const users = userResource && createUsers(database, userResource.model, sessions, facts);
-    const authentication = users && createAuthentication(users, passwords, throttle, familiars);
+    const tokenModel = models.get(TOKEN.model);
+    const tokens =
+      userResource && tokenModel && createTokens(database, tokenModel, userResource.model, facts);
+    const unknown = (warns && (await tokens?.unknownModels(served.keys()))) || [];
+    if (unknown.length > 0)
+      logger.warn({ message: `tokens allow resources that are not there: ${unknown.join(', ')}` });
+    const authentication = users && createAuthentication(users, passwords, throttle, familiars, tokens);
     const logins = userResource && sessions && createSessions(database, sessions, userResource.model, facts);
-    if (logins) pruning = setInterval(() => void logins.prune().catch(() => undefined), 60_000).unref();
+    const prune = (): void => {
+      for (const stored of [logins, tokens]) void stored?.prune().catch(() => undefined);
+    };
+    if (userResource) pruning = setInterval(prune, 60_000).unref();
     const hasAdmin = authentication !== undefined && sessions !== undefined && history !== undefined;
     const pages = createApiPages(served, hasAdmin);
     const listings: ListingSite = {
@@ -222,9 +234,14 @@ export function createService(
       pageSql: createSqlCache(),
       cursors: createCursorTokens(secret),
     };
+    const databaseFor = (request: ApiRequest, resource: ResourceView): Database =>
+      identified(routing.reading(request.requester, sentPosition(request)), resource, request);
+    const operations = (request: ApiRequest, resource: ResourceView): Operations =>
+      operationsOn(identified(routing.primary.for(request.requester), resource, request), request.requester);
     site = {
       resources: served,
       operations: operationsOn(database),
+      tokens,
       users:
         users &&
         createUserManagement(database, users, userResource.model, passwords, {
@@ -234,13 +251,8 @@ export function createService(
       api: createApi({
         views,
         resources: served,
-        databaseFor: (request, resource) =>
-          identified(routing.reading(request.requester, sentPosition(request)), resource, request),
-        operations: (request, resource) =>
-          operationsOn(
-            identified(routing.primary.for(request.requester), resource, request),
-            request.requester,
-          ),
+        databaseFor,
+        operations,
         listing: (reader) => createListing(reader, listings),
         pages,
         hasAdmin,

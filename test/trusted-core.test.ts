@@ -63,7 +63,7 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
   ['makes a piece of SQL without the builder', /\btext: \[/, ['db/fragment.ts']],
   ['makes markup from text', /new Html\(/, ['admin/web/html.ts']],
   ['takes text as markup', /\brawHtml\(/, ['admin/web/html.ts', 'admin/web/layout.ts']],
-  ['parses credentials', /\bparseBasic\(/, ['http/auth/']],
+  ['parses credentials', /\bparse(?:Basic|Bearer)\(/, ['http/auth/']],
   ['hashes and verifies passwords', /@node-rs\/argon2/, ['resources/users/password-hashing.ts']],
   ['reads and sets cookies', /headers\.cookie\b/, ['admin/web/cookies.ts', 'http/message/compression.ts']],
   [

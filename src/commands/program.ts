@@ -16,6 +16,10 @@ Commands
                             create a user; the password comes from the terminal or standard input
   user password NAME        set a user's password, read in the same way
   user list                 list the users
+  token add USER [--resources NAME,...] [--methods METHOD,...] [--expires DAYS] [--label TEXT]
+                            make a token of the API, and print it
+  token list [USER]         list the tokens
+  token revoke ID           revoke a token
 
 Options
   --help                    show this help, or the help of a command (also -h and help)
@@ -47,6 +51,7 @@ const COMMANDS: Readonly<Record<string, (args: readonly string[], io: Io) => Pro
   check: async (args, io) => (await import('./check-command.ts')).checkCommand(args, io),
   schema: async (args, io) => (await import('./schema.ts')).schema(args, io),
   user: async (args, io) => (await import('./users.ts')).users(args, io),
+  token: async (args, io) => (await import('./tokens.ts')).tokens(args, io),
 };
 
 const isCommand = (name = ''): boolean => Object.hasOwn(COMMANDS, name);

@@ -64,6 +64,7 @@ describe('vitrine serve', { concurrency: 2 }, () => {
       'vitrine_history',
       'vitrine_secret',
       'vitrine_session',
+      'vitrine_token',
     ]);
   });
 

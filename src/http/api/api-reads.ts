@@ -115,7 +115,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     const access = accessOf(await request.authenticate());
     const seen = resource.for(access);
     const missed = seen.isReadable ? costly : seen.read;
-    if (!seen.isReadable || !meets(access, costly)) throw forbidden(missed, 'adminsOnly');
+    if (!seen.isReadable || !meets(access, costly)) throw forbidden(missed, 'adminsOnly', access);
     return seen;
   }
 

@@ -147,7 +147,8 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
     const caller = await request.authenticate();
     assertOrigin(request.headers, settings, settings.corsOrigins);
     const writer = writerOf(request, resource, caller);
-    if (!writer) throw forbidden(resource.needed(effectiveMethod(request.method) as Method), 'adminsWrite');
+    if (!writer)
+      throw forbidden(resource.needed(effectiveMethod(request.method) as Method), 'adminsWrite', caller);
     return writer;
   }
 

@@ -7,6 +7,7 @@ import { isClientGone } from '../../db/lanes/requester.ts';
 import type { Caller } from '../../resources/access/access.ts';
 import { Unauthorized } from '../message/message.ts';
 import type { Authentication } from './authentication.ts';
+import { parseBearer } from './credentials.ts';
 import { assertOrigin, clientNetworkOf } from './request-origin.ts';
 
 /** Methods that change nothing. A page of another origin may send them. */
@@ -37,6 +38,8 @@ export async function authenticateRequest(
   { method, headers, socket }: IncomingMessage,
   settings: Pick<Settings, 'corsOrigins' | 'publicUrl' | 'trustProxy'>,
 ): Promise<Pick<Caller, 'id' | 'name' | 'admin'> | undefined> {
+  // A program does not know the scope of a token, and may have tokens of its own.
+  if (parseBearer(headers.authorization ?? '') !== undefined) return undefined;
   const network = clientNetworkOf(headers, socket.remoteAddress, settings.trustProxy);
   const onGone = (callback: () => void): (() => void) => onClose(socket, callback);
   try {

@@ -1,4 +1,4 @@
-// Authenticates callers: checks names and passwords, and remembers verified credentials for some minutes.
+// Authenticates callers: checks names and passwords, or tokens, and remembers verified credentials for some minutes.
 import { hash as digest, randomBytes } from 'node:crypto';
 import type { Fragment } from '../../db/fragment.ts';
 import { MAX_PASSWORD } from '../../db/types/password-text.ts';
@@ -6,9 +6,10 @@ import { isClientGone, type Requester } from '../../db/lanes/requester.ts';
 import { Problem } from '../../errors.ts';
 import type { HashTurn, Passwords } from '../../resources/users/password-hashing.ts';
 import type { User } from '../../query/statements/user-statements.ts';
+import type { FoundToken, Tokens } from '../../resources/users/tokens.ts';
 import type { Users } from '../../resources/users/users.ts';
 import type { Caller } from '../../resources/access/access.ts';
-import { parseBasic, type Credentials } from './credentials.ts';
+import { parseBasic, parseBearer, type Credentials } from './credentials.ts';
 import { createFamiliarClients, type Familiar } from './familiar-clients.ts';
 import { Unauthorized } from '../message/message.ts';
 import { RecentEntries } from './recent-entries.ts';
@@ -44,22 +45,29 @@ const isPossible = ({ name, password }: Credentials): boolean =>
 
 export type Authentication = ReturnType<typeof createAuthentication>;
 
+/** @param tokens undefined if the database has no table for them: then none is valid */
 export function createAuthentication(
   users: Users,
   passwords: Passwords,
   throttle: Throttle,
   familiars = createFamiliarClients(),
+  tokens?: Tokens,
 ) {
   // The cache holds no passwords, only digests keyed with a secret of this process. They never leave the process, so a plain
   // hash is as safe as an HMAC. It takes a fifth of the time.
   const secret = randomBytes(32).toString('base64');
   const cache = new RecentEntries<Verified>(CACHE_BOUNDS);
+  const tokenCache = new RecentEntries<FoundToken>(CACHE_BOUNDS);
   const verifyOnce = createSingleFlight<string | undefined>();
   let rehashAfter = 0;
 
   /** Includes the network, so that an entry is valid only for the network that verified it. */
   const cacheKeyOf = ({ name, password }: Credentials, network: string): string =>
     digest('sha256', `${secret} ${network} ${name.length}:${name}${password}`, 'base64');
+
+  /** The same for a token. */
+  const tokenKeyOf = (token: string, network: string): string =>
+    digest('sha256', `${secret} ${network} ${token}`, 'base64');
 
   /** Whether this user has logged in from the network. Compares ids, because `countedName` can be equal for several users. */
   const isFamiliar = (network: string, user: User | undefined): boolean =>
@@ -125,6 +133,34 @@ export function createAuthentication(
     return { caller, precondition };
   }
 
+  /**
+   * Reads the user of a token from the database. A token needs no hash to verify and cannot be guessed, so all that the throttle does
+   * is to count bad ones.
+   */
+  async function authenticateToken(token: string, network: string): Promise<Caller> {
+    const key = tokenKeyOf(token, network);
+    if (!tokenCache.get(key)) throttle.checkToken(network, token);
+    const found = await tokens?.find(token);
+    if (!found) {
+      tokenCache.delete(key);
+      throttle.countToken(network, token);
+      throw new Unauthorized();
+    }
+    tokenCache.set(key, found.caller.id, found);
+    found.recordUse();
+    return found.caller;
+  }
+
+  /** The caller of a token that was used from this network within minutes, with the precondition. */
+  function recallToken(token: string, network: string): Caller | undefined {
+    const key = tokenKeyOf(token, network);
+    const found = tokenCache.get(key);
+    if (!found) return undefined;
+    tokenCache.renew(key);
+    found.recordUse();
+    return { ...found.caller, precondition: found.precondition() };
+  }
+
   function findCached(header: string | undefined, network: string): [string, Verified] | undefined {
     const credentials = header === undefined ? undefined : parseBasic(header);
     if (!credentials) return undefined;
@@ -181,6 +217,8 @@ export function createAuthentication(
      * database, so the next statement must check the caller's precondition.
      */
     recall(header: string | undefined, network: string): Caller | undefined {
+      const token = header === undefined ? undefined : parseBearer(header);
+      if (token !== undefined) return recallToken(token, network);
       const [key, verified] = findCached(header, network) ?? [];
       if (key === undefined || !verified) return undefined;
       // Each use renews both, so that failures of others never lock out an active client.
@@ -190,21 +228,26 @@ export function createAuthentication(
     },
 
     /** Like `recall`, without renewing the entry. For queues and time limits only: nothing checks the precondition. */
-    peek: (header: string | undefined, network: string): Caller | undefined =>
-      findCached(header, network)?.[1].caller,
+    peek(header: string | undefined, network: string): Caller | undefined {
+      const token = header === undefined ? undefined : parseBearer(header);
+      if (token !== undefined) return tokenCache.get(tokenKeyOf(token, network))?.caller;
+      return findCached(header, network)?.[1].caller;
+    },
 
     /**
      * Authenticates an `Authorization` header. Reads the user from the database.
      * @param network the client's network, see `clientNetwork`
      * @param onGone registers a callback for when the client disconnects, which ends its wait for a verification
-     * @throws Unauthorized, in the same way for an unknown user, a wrong password, an inactive user and a malformed header;
-     * Problem 429 after too many failures, 503 if too many passwords are being verified
+     * @throws Unauthorized, in the same way for an unknown user, a wrong password, an inactive user, a bad token and a malformed
+     * header; Problem 429 after too many failures, 503 if too many passwords are being verified
      */
     authenticate: async (
       header: string | undefined,
       network: string,
       onGone?: Requester['onGone'],
     ): Promise<Caller> => {
+      const token = header === undefined ? undefined : parseBearer(header);
+      if (token !== undefined) return authenticateToken(token, network);
       const credentials = header === undefined ? undefined : parseBasic(header);
       if (!credentials) throw new Unauthorized();
       return (await logIn(credentials, network, onGone)).caller;

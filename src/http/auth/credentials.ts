@@ -7,6 +7,13 @@ export interface Credentials {
 }
 
 const BASIC = /^basic +([A-Za-z0-9+/]+={0,2})$/i;
+const BEARER = /^bearer(?: +(.*))?$/i;
+
+/** The token of a Bearer `Authorization` header, whatever it is. @returns undefined for other headers */
+export function parseBearer(header: string): string | undefined {
+  const match = BEARER.exec(header);
+  return match ? (match[1] ?? '') : undefined;
+}
 
 /** Parses the name and password of a Basic `Authorization` header. @returns undefined if it is malformed */
 export function parseBasic(header: string): Credentials | undefined {

@@ -1,4 +1,4 @@
-// Limits failed logins by network and by user name.
+// Limits failed logins by network and by user name, and bad tokens by network.
 import { createHash } from 'node:crypto';
 import { Problem } from '../../errors.ts';
 import { enclosingNetworks } from '../message/client-networks.ts';
@@ -84,19 +84,34 @@ export function createThrottle(
     return fresh;
   }
 
-  const limitsOf = (network: string, name: string): [key: string, max: number][] => [
-    ...enclosingNetworks(network).map((enclosing, index): [string, number] => [
+  const limitsOfNetwork = (network: string): [key: string, max: number][] =>
+    enclosingNetworks(network).map((enclosing, index) => [
       `network ${enclosing}`,
       MAX_BY_NETWORK[index] ?? Infinity,
-    ]),
+    ]);
+  const limitsOf = (network: string, name: string): [key: string, max: number][] => [
+    ...limitsOfNetwork(network),
     [`name ${countedName(name)}`, MAX_BY_NAME],
   ];
+
+  /** The limits for a token. One that has failed in this minute does not count towards the networks again. */
+  function limitsOfToken(network: string, token: string): [key: string, max: number][] {
+    const key = `token ${shortDigest(token)}`;
+    const count = counts.get(key);
+    const hasFailed = count !== undefined && !isExpired(count);
+    return [...(hasFailed ? [] : limitsOfNetwork(network)), [key, MAX_BY_NAME]];
+  }
 
   /** When the count of a key ends that has reached the maximum, else 0. */
   function exceededUntil(key: string, max: number): number {
     const count = counts.get(key);
     const isExceeded = count && !isExpired(count) && count.failures + count.pending >= max;
     return isExceeded ? Math.max(count.expires, now() + 1) : 0;
+  }
+
+  function addFailure(count: Count): void {
+    if (count.failures === 0) count.expires = now() + MINUTE;
+    count.failures += 1;
   }
 
   function check(limits: readonly [key: string, max: number][], isFamiliar: boolean): void {
@@ -138,13 +153,26 @@ export function createThrottle(
         if (failed) failures += 1;
         for (const count of affected) {
           count.pending -= 1;
-          if (!failed) continue;
-          if (count.failures === 0) count.expires = now() + MINUTE;
-          count.failures += 1;
+          if (failed) addFailure(count);
         }
         if (failed) for (const key of keys) share?.([key, 1, MINUTE]);
       };
       return { maySucceed, end };
+    },
+
+    /** Like `check`, for a token. */
+    checkToken: (network: string, token: string): void => check(limitsOfToken(network, token), false),
+
+    /**
+     * Counts a bad token. A program that sends the same one again and again guesses nothing, so it must not lock out others behind
+     * its address.
+     */
+    countToken(network: string, token: string): void {
+      failures += 1;
+      for (const [key] of limitsOfToken(network, token)) {
+        addFailure(countOf(key));
+        share?.([key, 1, MINUTE]);
+      }
     },
 
     /** Counts failures that other processes have seen. */

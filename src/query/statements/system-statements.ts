@@ -5,7 +5,7 @@ import { reference, requiredColumn, type Model } from '../../db/schema/model.ts'
 import { allRows, writtenTable } from '../source.ts';
 import { mayEnterSql, rolesAndValues, type UserFacts } from './user-statements.ts';
 
-const nothing = (): void => undefined;
+export const nothing = (): void => undefined;
 
 /** Reads a secret. */
 export const secretStatement = (table: string, name: string): Statement<string | null> =>
@@ -36,7 +36,7 @@ const TOMBSTONE_LIFE = "interval '3 days'";
 /** The keys of tombstones start with this. The keys of sessions are hexadecimal digits. */
 const TOMBSTONE_PREFIX = "'ended '";
 
-const NOW = raw("(now() at time zone 'UTC')");
+export const NOW = raw("(now() at time zone 'UTC')");
 
 /** SQL for whether `s.user_key` can be cast to a type of keys. Any text can be cast to the types that are missing here. */
 const INTEGER = raw(
@@ -51,10 +51,10 @@ const CASTABLE: Readonly<Record<string, Fragment>> = {
 const TEXTUAL = /^(?:text|varchar|bpchar)$|(?:^|\.)citext$/;
 
 /**
- * The condition that a session `s` belongs to a user. The key is compared in its own type where that is safe, so that PostgreSQL
- * uses the index: sessions may be older than the type of the key.
+ * The condition that a session or a token `s` belongs to a user. The key is compared in its own type where that is safe, so that
+ * PostgreSQL uses the index: they may be older than the type of the key.
  */
-function isOfUser(userKey: Fragment, castType: string): Fragment {
+export function isOfUser(userKey: Fragment, castType: string): Fragment {
   if (TEXTUAL.test(castType)) return sql`${userKey} = s.user_key::${raw(castType)}`;
   const isCastable = CASTABLE[castType];
   if (!isCastable) return sql`${userKey}::text = s.user_key`;

@@ -44,7 +44,7 @@ export interface UserFacts {
   readonly columns: readonly string[];
 }
 
-interface RolesAndValues {
+export interface RolesAndValues {
   /** In alphabetical order. */
   readonly roles: readonly string[];
   /** The columns that rules about rows name. */

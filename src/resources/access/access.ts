@@ -1,15 +1,22 @@
-// Who asks. The only place that compares access levels and roles.
+// Who asks. The only place that compares access levels, roles and scopes.
 import { ACCESS_LEVELS, type AccessLevel, type Level } from '../../config.ts';
 import type { Identity } from '../../db/session-state.ts';
 import { Problem } from '../../errors.ts';
 import { messageOf } from '../../messages.ts';
 import type { Author } from '../../query/statements/write-plan.ts';
+import type { Method } from '../definition/resource.ts';
 
 /** The caller's own record, for `$me` in the rules of rows: the key, or with a name the value of a column. */
 export type Me = (column?: string) => string | null;
 
 /** Without credentials, no record is the caller's. */
 export const NO_ONE: Me = () => null;
+
+/** What a token may do of what its user may do: undefined stands for all models, or all methods. */
+export interface Scope {
+  readonly models: readonly string[] | undefined;
+  readonly methods: readonly Method[] | undefined;
+}
 
 /**
  * The authenticated user of a request, as the database holds it. It has a precondition when an earlier request authenticated the
@@ -21,6 +28,8 @@ export interface Caller extends Author {
   readonly roles: readonly string[];
   /** The columns that the rules of rows name. */
   readonly values?: ReadonlyMap<string, string | null> | undefined;
+  /** Undefined for a caller who has sent a password, and in the admin area, which no token opens. */
+  readonly scope?: Scope | undefined;
 }
 
 /** The caller's row has changed since the authentication, so the statement wrote nothing. */
@@ -34,6 +43,8 @@ export interface Access {
   /** The highest level that the caller meets; `default` without credentials. */
   readonly level: AccessLevel;
   readonly roles: readonly string[];
+  /** Only of a token. */
+  readonly scope?: Scope | undefined;
   /** Undefined without credentials. */
   readonly me?: Me | undefined;
 }
@@ -61,8 +72,19 @@ const withRoles = (access: Access, roles: readonly string[], me?: Me): Access =>
 });
 
 /** The access of an API request. @param caller undefined without credentials */
-export const accessOf = (caller: User | undefined): Access =>
-  caller ? withRoles(caller.admin ? ADMIN : USER, caller.roles, meOf(caller)) : ANYONE;
+export function accessOf(caller: User | undefined): Access {
+  if (!caller) return ANYONE;
+  const { admin, roles, scope } = caller;
+  const access = withRoles(admin ? ADMIN : USER, roles, meOf(caller));
+  if (!scope) return access;
+  const { models, methods } = scope;
+  return { ...access, key: `${access.key} token ${models?.join() ?? '*'} ${methods?.join() ?? '*'}`, scope };
+}
+
+/** Whether a scope allows a method on a model. */
+export const isInScope = ({ models, methods }: Scope, model: string, method: Method | undefined): boolean =>
+  (models?.includes(model) ?? true) &&
+  (methods === undefined || (method !== undefined && methods.includes(method)));
 
 /** The admin area for those who are not admins. */
 const AREA: Access = { key: 'area', surface: 'admin', level: 'user', roles: [] };
@@ -114,8 +136,17 @@ export const isForUsers = (level: Level): boolean => !isOpen(level) && meets(USE
 export const isForAdmins = (level: Level): boolean => typeof level === 'string' && !meets(USER, level);
 
 /** The problem for a caller who does not meet a level. @param forAdmins what it says if only admins do */
-export const forbidden = (level: Level, forAdmins: 'adminsOnly' | 'adminsWrite'): Problem =>
-  new Problem(403, messageOf(isForAdmins(level) ? forAdmins : 'rolesForbid'));
+export const forbidden = (
+  level: Level,
+  forAdmins: 'adminsOnly' | 'adminsWrite',
+  { scope }: Pick<Access, 'scope'>,
+): Problem =>
+  new Problem(403, messageOf(scope ? 'scopeForbids' : isForAdmins(level) ? forAdmins : 'rolesForbid'));
+
+/** @throws Problem 403 for a token, where only a password will do */
+export function assertPassword({ scope }: Pick<Caller, 'scope'>): void {
+  if (scope) throw new Problem(403, messageOf('noTokens'));
+}
 
 /** The level that everyone meets who meets this one: roles are those of users. */
 export const levelOf = (level: Level): AccessLevel => (typeof level === 'string' ? level : 'user');

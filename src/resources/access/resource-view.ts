@@ -230,8 +230,9 @@ interface SeenByAll {
   readonly view: (name: string, access: Access) => ResourceView | undefined;
 }
 
-/** Keys of accesses that are resolved at a time. Users have few combinations of roles. */
+/** Keys of accesses that are resolved at a time. Users have few combinations of roles, but they choose the scopes of their tokens. */
 const MAX_KEYS = 200;
+const MAX_SCOPED_KEYS = 100;
 
 /**
  * What an access sees of the registry's resources, and in the admin area of the history. The API's `exclude`, `readonly`, owners and
@@ -424,12 +425,14 @@ export function createViews(
     };
   }
 
-  const known = new Map<string, SeenByAll>();
+  const ofUsers = new Map<string, SeenByAll>();
+  const ofTokens = new Map<string, SeenByAll>();
   function seenByKey(access: Access): SeenByAll {
+    const [known, maxKeys] = access.scope ? [ofTokens, MAX_SCOPED_KEYS] : [ofUsers, MAX_KEYS];
     const existing = known.get(access.key);
     if (existing) return existing;
     const [oldest] = known.keys();
-    if (known.size >= MAX_KEYS && oldest !== undefined) known.delete(oldest);
+    if (known.size >= maxKeys && oldest !== undefined) known.delete(oldest);
     // Callers share it, so it must not have the values of one.
     const seen = seenBy({ ...access, me: undefined });
     known.set(access.key, seen);

@@ -14,7 +14,7 @@ import {
 } from '../definition/roles.ts';
 import type { UserFacts } from '../../query/statements/user-statements.ts';
 import { HISTORY } from '../definition/system-tables.ts';
-import { isForAdmins, isOpen, meets, rolesOf, type Access, type Me } from './access.ts';
+import { ANYONE, isForAdmins, isInScope, isOpen, meets, rolesOf, type Access, type Me } from './access.ts';
 
 /** One action on some records of a resource. */
 export interface Grant {
@@ -64,7 +64,10 @@ export const methodsOf = ({ methods }: Resource, { isTable }: Model): readonly M
 const listOf = (rows: string | readonly string[]): readonly string[] =>
   typeof rows === 'string' ? [rows] : rows;
 
-/** The columns of the user model that only a grant that names them allows to set: each of them would give its holder all rights. */
+/**
+ * The columns of the user model that only a grant that names them allows to set, and a token never: each of them would give its
+ * holder all rights.
+ */
 export const POWERFUL: readonly string[] = ['password', 'admin', 'role'];
 
 const limitsOf = (grant: boolean | GrantLimits | undefined): GrantLimits | undefined =>
@@ -110,13 +113,33 @@ const seesHistory = (access: Access, roles: Roles): boolean =>
     Object.values(roles[role]?.grants ?? {}).some((grants) => limitsOf(grants?.history)),
   );
 
-/** What callers may do. In the admin area, levels for all users and the rules of the API's methods do not apply. */
+/** What callers may do. A token may do what its user may, in its scope. Outside of it, the token may do what anyone may. */
 export function rightsOf(
   access: Access,
   definition: Resource,
   model: Model,
   settings: AccessSettings,
 ): Rights {
+  const { scope } = access;
+  const rights = rightsOfUser(access, definition, model, settings);
+  if (!scope) return rights;
+  const ofAnyone = rightsOfUser(ANYONE, definition, model, settings);
+  const isUsers = definition.model === settings.userModel;
+  const withoutPowers = ({ columns, rules }: Grant): Grant => ({
+    columns: new Set([...columns].filter(({ name }) => !POWERFUL.includes(name))),
+    rules,
+  });
+  return Object.fromEntries(
+    GRANTED.map((action) => {
+      const allowed = isInScope(scope, definition.model, METHOD_OF[action]) ? rights : ofAnyone;
+      const isSet = action === 'create' || action === 'update';
+      return [action, isUsers && isSet ? allowed[action].map(withoutPowers) : allowed[action]];
+    }),
+  ) as unknown as Rights;
+}
+
+/** In the admin area, levels for all users and the rules of the API's methods do not apply. */
+function rightsOfUser(access: Access, definition: Resource, model: Model, settings: AccessSettings): Rights {
   const { roles = {} } = settings;
   const isArea = access.surface === 'admin';
   const all = isArea ? adminColumns(definition, model) : recordColumns(model);

@@ -1,4 +1,4 @@
-// The resources of Vitrine's system tables: the history of changes, the sessions of the admin area, and secrets.
+// The resources of Vitrine's system tables: the history of changes, the sessions of the admin area, secrets, and tokens of the API.
 import type { Resource } from './resource.ts';
 
 /** Names with this prefix are reserved for system tables. */
@@ -62,5 +62,25 @@ export const SECRET = {
   admin: { hidden: true },
 } satisfies Resource;
 
+/** Tokens of the API: see users/tokens.ts. The table only has the SHA-256 of a token's secret. */
+export const TOKEN = {
+  model: 'vitrine_token',
+  primaryKey: { type: 'bigint' },
+  columns: {
+    user_key: { type: 'text', index: true },
+    secret_hash: { type: 'string', maxLength: 64, unique: true },
+    label: { type: 'text', default: '' },
+    // The scope: names separated by commas, NULL for all of them.
+    models: { type: 'text', null: true },
+    methods: { type: 'text', null: true },
+    created: { type: 'datetime', default: 'now' },
+    expires: { type: 'datetime', null: true },
+    // The day of the last use, so that not every request writes to the database.
+    used: { type: 'date', null: true },
+  },
+  history: false,
+  admin: { hidden: true },
+} satisfies Resource;
+
 /** All system tables. They are created and compared like those of the registry. */
-export const SYSTEM_TABLES: readonly Resource[] = [HISTORY, SESSION, SECRET];
+export const SYSTEM_TABLES: readonly Resource[] = [HISTORY, SESSION, SECRET, TOKEN];

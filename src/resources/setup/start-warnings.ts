@@ -7,7 +7,7 @@ import { ENGINE, engineWarnings } from '../../db/schema/engine.ts';
 import { unknownConstraintsStatement } from '../../db/schema/relations.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import { missingIndexes } from '../../db/schema/missing-schema.ts';
-import { HISTORY, SECRET, SESSION } from '../definition/system-tables.ts';
+import { HISTORY, SECRET, SESSION, TOKEN } from '../definition/system-tables.ts';
 import type { Resource } from '../definition/resource.ts';
 import type { Schema } from './schema-setup.ts';
 import type { ResourceView, ResourceViews } from '../access/resource-view.ts';
@@ -15,10 +15,11 @@ import type { ResourceView, ResourceViews } from '../access/resource-view.ts';
 /** @param names the system tables that are missing or that the database role may not use */
 export function missingTablesWarning(names: readonly string[]): string {
   const effects = [
-    names.some((name) => name !== SECRET.model) &&
+    [HISTORY.model, SESSION.model].some((name) => names.includes(name)) &&
       `The admin area needs ${HISTORY.model} and ${SESSION.model}; without ${HISTORY.model}, changes are not recorded`,
     names.includes(SECRET.model) &&
       `Without ${SECRET.model}, the key of cursors and digests is derived from the identity of the database cluster, which its other users can read`,
+    names.includes(TOKEN.model) && `Without ${TOKEN.model}, the API takes no tokens`,
   ];
   return [
     `missing, or not usable by the database role: ${names.join(' and ')}`,
