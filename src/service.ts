@@ -10,6 +10,7 @@ import { missingSchema, renameWarnings, summarizeChanges } from './db/schema/mis
 import { addressHint, databaseFault, isTemporarilyUnavailable } from './db/connection/database-errors.ts';
 import { startError } from './errors.ts';
 import { createApi } from './http/api/api.ts';
+import { createAccount } from './http/api/api-account.ts';
 import { createAuthentication } from './http/auth/authentication.ts';
 import { createSharedCounts } from './http/auth/shared-counts.ts';
 import { createHandler, type Handler } from './http/server/request-handler.ts';
@@ -256,8 +257,11 @@ export function createService(
         listing: (reader) => createListing(reader, listings),
         pages,
         hasAdmin,
+        hasUsers,
         settings,
       }),
+      account:
+        authentication && createAccount({ views, authentication, tokens, databaseFor, operations, settings }),
       pages,
       authentication,
       admin:

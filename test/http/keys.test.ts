@@ -425,7 +425,7 @@ describe('keys of several columns', () => {
 
     test('make credentials count where they lead to a resource for users', async () => {
       const { json } = await service.request('/api/openapi.json');
-      assert.deepEqual(json.paths['/api/deep'].get.security, [{}, { user: [] }]);
+      assert.deepEqual(json.paths['/api/deep'].get.security, [{}, { user: [] }, { token: [] }]);
       assert.deepEqual(json.paths['/api/award'].get.security, []);
     });
 

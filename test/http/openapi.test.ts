@@ -100,11 +100,11 @@ describe('the OpenAPI document of a service', () => {
 
   for (const [model, security, statuses] of [
     ['note', [], []],
-    ['costly', [{}, { user: [] }], ['401', '429']],
-    ['costliest', [{}, { user: [] }], ['401', '403', '429']],
-    ['counted', [{}, { user: [] }], ['401', '429']],
-    ['member', [{}, { user: [] }], ['401', '429']],
-    ['task', [{}, { user: [] }], ['401', '429']],
+    ['costly', [{}, { user: [] }, { token: [] }], ['401', '429']],
+    ['costliest', [{}, { user: [] }, { token: [] }], ['401', '403', '429']],
+    ['counted', [{}, { user: [] }, { token: [] }], ['401', '429']],
+    ['member', [{}, { user: [] }, { token: [] }], ['401', '429']],
+    ['task', [{}, { user: [] }, { token: [] }], ['401', '429']],
   ] as const)
     test(`has a login for a list that credentials change, also where it does not need them: ${model}`, () => {
       const { get } = open.paths[`/api/${model}`];
@@ -190,7 +190,7 @@ const REGISTRIES: Readonly<Record<string, readonly Model[]>> = { shipped, chinoo
 
 function documentOf(resources: readonly Model[], access: Access): any {
   const settings = { access: 'default', read: 'default', userModel: 'user' } as const;
-  const document = openApiDocument(createViews(resources, buildModels(resources), settings)(access));
+  const document = openApiDocument(createViews(resources, buildModels(resources), settings)(access), true);
   return JSON.parse(JSON.stringify(document));
 }
 
@@ -281,7 +281,11 @@ describe('the OpenAPI document', () => {
   });
 
   test('excluded columns appear only for callers who may write them', () => {
-    const text = (access: Access): string => JSON.stringify(documentOf(shipped, access));
+    // The body that changes one's own password is the same for everyone.
+    const text = (access: Access): string =>
+      JSON.stringify(documentOf(shipped, access), (key, value) =>
+        key === 'NewPassword' ? undefined : value,
+      );
     for (const access of [ANYONE, USER]) {
       assert.doesNotMatch(text(access), /email|"password"|__password/);
     }

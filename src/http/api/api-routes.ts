@@ -15,9 +15,23 @@ export type ResourceRoute =
   | { readonly kind: 'collection'; readonly resource: ResourceView }
   | { readonly kind: 'record'; readonly resource: ResourceView; readonly id: string };
 
+/** A path of the caller's own account. */
+export type AccountRoute =
+  { readonly kind: 'me' | 'password' | 'tokens' } | { readonly kind: 'token'; readonly id: string };
+
 /** What a path of the API, or of a health check, names. */
 export type Route =
-  ResourceRoute | { readonly kind: 'home' | 'index' | 'openapi' | 'asset' | 'health' | 'ready' };
+  | ResourceRoute
+  | AccountRoute
+  | { readonly kind: 'home' | 'index' | 'openapi' | 'asset' | 'health' | 'ready' };
+
+const ACCOUNT_KINDS: readonly string[] = [
+  'me',
+  'password',
+  'tokens',
+  'token',
+] satisfies AccountRoute['kind'][];
+export const isAccountRoute = (route: Route): route is AccountRoute => ACCOUNT_KINDS.includes(route.kind);
 
 export const OPENAPI_PATH = '/api/openapi.json';
 
@@ -31,6 +45,10 @@ export const ROUTE_PATTERNS: Readonly<Record<Route['kind'], string>> = {
   collection: '/api/{model}/',
   record: '/api/{model}/{id}/',
   asset: '/api/-/{file}',
+  me: '/api/-/me/',
+  password: '/api/-/password/',
+  tokens: '/api/-/tokens/',
+  token: '/api/-/tokens/{id}/',
 };
 /** The label `route` of unknown paths, and of pages while the service starts. */
 export const OTHER_ROUTE = 'other';
@@ -45,6 +63,10 @@ const METHODS: Record<Route['kind'], readonly Method[]> = {
   asset: ['GET'],
   collection: ['GET', 'POST'],
   record: ['GET', 'PUT', 'DELETE'],
+  me: ['GET'],
+  password: ['POST'],
+  tokens: ['GET', 'POST'],
+  token: ['DELETE'],
 };
 
 /** Methods with the meaning of another one. A JSON merge patch (RFC 7396) of flat records is what PUT does. */
@@ -85,12 +107,17 @@ export function findRoute(path: string, resources: ResourceViews | undefined): R
     return { kind: 'home' };
   }
   const segments = bare.split('/');
-  if (segments[0] !== '' || segments[1] !== 'api' || segments.length > 4) throw notFound();
+  const isToken = segments.length === 5 && bare.startsWith('/api/-/tokens/');
+  if (segments[0] !== '' || segments[1] !== 'api' || (segments.length > 4 && !isToken)) throw notFound();
   if (!resources) throw STARTING;
+  if (isToken) return { kind: 'token', id: segments[4] ?? '' };
   if (segments[2] === undefined) return { kind: 'index' };
   // Model names have no dot and no hyphen, so these paths are free.
   if (bare === OPENAPI_PATH) return { kind: 'openapi' };
-  if (segments[2] === '-' && segments[3]) return { kind: 'asset' };
+  const [, , , name = ''] = segments;
+  if (segments[2] === '-' && (name === 'me' || name === 'password' || name === 'tokens'))
+    return { kind: name };
+  if (segments[2] === '-' && name) return { kind: 'asset' };
   const resource = resources.get(decodeSegment(segments[2]));
   if (!resource) throw notFound();
   if (segments[3] === undefined) return { kind: 'collection', resource };

@@ -20,13 +20,15 @@ export interface Api {
 
 export interface ApiOptions extends ApiReadOptions, ApiWriteOptions {
   readonly views: Views;
+  /** Whether the registry has a user model. */
+  readonly hasUsers: boolean;
 }
 
 /** Copying a document of more bytes to the system would delay other clients. */
 const LARGE_DOCUMENT = 65_536;
 
-function createOpenApiReply(views: Views): Api['openapi'] {
-  const documents = createOpenApi(views);
+function createOpenApiReply({ views, hasUsers }: ApiOptions): Api['openapi'] {
+  const documents = createOpenApi(views, hasUsers);
   return async (request) => {
     const { headers, query } = request;
     const isAnonymous = headers.authorization === undefined;
@@ -84,7 +86,7 @@ export function createApi(options: ApiOptions): Api {
   return {
     home: (request) => reads.home(request),
     index: (request) => reads.index(request),
-    openapi: createOpenApiReply(options.views),
+    openapi: createOpenApiReply(options),
     answer: (request, route) => {
       const { resource } = route;
       const method = effectiveMethod(request.method);

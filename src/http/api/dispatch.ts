@@ -2,11 +2,20 @@
 import { notFound, unavailable } from '../../errors.ts';
 import { json, type ApiRequest, type Reply, type Area } from '../message/message.ts';
 import { isHealthCheck } from '../message/request-head.ts';
-import { allowOf, assertAllowed, findRoute, OTHER_ROUTE, ROUTE_PATTERNS, STARTING } from './api-routes.ts';
+import {
+  allowOf,
+  assertAllowed,
+  findRoute,
+  isAccountRoute,
+  OTHER_ROUTE,
+  ROUTE_PATTERNS,
+  STARTING,
+} from './api-routes.ts';
 import { messageOf } from '../../messages.ts';
 import type { Replicas } from '../../db/replicas/replicas.ts';
 import type { ResourceViews } from '../../resources/access/resource-view.ts';
 import type { Api } from './api.ts';
+import type { Account } from './api-account.ts';
 import type { Authentication } from '../auth/authentication.ts';
 import type { ApiPages } from './api-reads.ts';
 
@@ -15,6 +24,8 @@ export interface Site {
   /** As a caller without credentials sees them. */
   readonly resources: ResourceViews;
   readonly api: Api;
+  /** Undefined if the registry has no user model. */
+  readonly account: Account | undefined;
   /** HTML pages of the API. */
   readonly pages: ApiPages;
   /** Undefined if the registry has no user model. */
@@ -52,6 +63,8 @@ export function dispatch(request: RoutedRequest, current: Site | undefined): Rep
     return current.admin.answer(request);
   }
   const found = findRoute(path, current?.resources);
+  const ofAccount = isAccountRoute(found) ? found : undefined;
+  if (ofAccount && !current?.account) throw notFound();
   request.pattern = ROUTE_PATTERNS[found.kind];
   if (method === 'OPTIONS') return { status: 204, headers: { Allow: allowOf(found) }, body: '' };
   assertAllowed(method, found);
@@ -61,6 +74,7 @@ export function dispatch(request: RoutedRequest, current: Site | undefined): Rep
   if (found.kind === 'asset') return current.pages.asset(path);
   if (found.kind === 'openapi') return current.api.openapi(request);
   if (found.kind === 'home') return current.api.home(request);
+  if (ofAccount && current.account) return current.account.answer(request, ofAccount);
   return 'resource' in found ? current.api.answer(request, found) : current.api.index(request);
 }
 

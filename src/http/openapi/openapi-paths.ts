@@ -23,9 +23,12 @@ const ok = (description: string, name: string, ...headers: readonly string[]): J
 
 /** @param acceptsLogin whether credentials, though not required, change the result */
 const security = (level: Level, acceptsLogin = false): JsonSchema[] => {
-  if (!isOpen(level)) return [{ [levelOf(level)]: [] }];
-  return acceptsLogin ? [{}, { user: [] }] : [];
+  if (!isOpen(level)) return [{ [levelOf(level)]: [] }, { token: [] }];
+  return acceptsLogin ? [{}, ...LOGINS] : [];
 };
+
+/** Ways to log in as any user. */
+const LOGINS: readonly JsonSchema[] = [{ user: [] }, { token: [] }];
 
 const LOGIN = ['Unauthorized', 'Throttled'];
 /** The errors that a read at this level can get. */
@@ -243,7 +246,7 @@ export const SITE_PATHS: JsonSchema = {
     get: {
       operationId: 'openapi',
       summary: 'Get this document',
-      security: [{}, { user: [] }],
+      security: [{}, ...LOGINS],
       responses: {
         200: {
           description: 'The OpenAPI document of what the caller may see.',
@@ -257,4 +260,67 @@ export const SITE_PATHS: JsonSchema = {
   },
   '/healthz': publicPath('health', 'Check that the process runs', 'Status'),
   '/readyz': publicPath('ready', 'Check that the service can handle requests', 'Status'),
+};
+
+const WITH_PASSWORD: readonly JsonSchema[] = [{ user: [] }];
+
+/** The paths of the caller's own account, in a service with users. */
+export const ACCOUNT_PATHS: JsonSchema = {
+  '/api/-/me': {
+    get: {
+      operationId: 'me',
+      summary: 'Get who you are and what you may do',
+      security: LOGINS,
+      responses: {
+        200: ok('Your record as you may read it, your roles, and what you may do.', 'Me'),
+        ...errorResponses('BadQuery', 'NotAcceptable', ...LOGIN),
+      },
+    },
+  },
+  '/api/-/password': {
+    post: {
+      operationId: 'change_password',
+      summary: 'Change your password, which ends your sessions of the admin area',
+      security: WITH_PASSWORD,
+      requestBody: requestBody(refTo('schemas', 'NewPassword')),
+      responses: {
+        204: { description: 'The password was changed.', headers: header(POSITION_HEADER) },
+        ...errorResponses(...LOGIN, 'NotAcceptable', 'Forbidden', 'BadBody', 'TooLarge', 'Unsupported'),
+      },
+    },
+  },
+  '/api/-/tokens': {
+    get: {
+      operationId: 'list_tokens',
+      summary: 'List your tokens, or as an admin the latest 1,000 of all users',
+      security: WITH_PASSWORD,
+      responses: {
+        200: ok('The tokens, the latest first. Their texts are not shown.', 'Tokens'),
+        ...errorResponses('BadQuery', 'NotAcceptable', 'Forbidden', ...LOGIN),
+      },
+    },
+    post: {
+      operationId: 'create_token',
+      summary: 'Make a token',
+      description: 'The response shows the token. It cannot be shown again.',
+      security: WITH_PASSWORD,
+      requestBody: requestBody(refTo('schemas', 'NewToken')),
+      responses: {
+        201: ok('The new token.', 'MadeToken', 'Location', POSITION_HEADER),
+        ...errorResponses(...WRITE_ERRORS, 'NotAcceptable', 'TooLarge', 'Unsupported'),
+      },
+    },
+  },
+  '/api/-/tokens/{id}': {
+    parameters: [{ name: 'id', in: 'path', required: true, schema: { type: 'integer' } }],
+    delete: {
+      operationId: 'revoke_token',
+      summary: 'Revoke a token of yours, or as an admin of any user',
+      security: WITH_PASSWORD,
+      responses: {
+        200: ok('The token was revoked.', 'Deleted', POSITION_HEADER),
+        ...errorResponses(...LOGIN, 'BadQuery', 'NotAcceptable', 'Forbidden', 'NotFound'),
+      },
+    },
+  },
 };

@@ -114,6 +114,24 @@ const objectOf = (properties: JsonSchema, more: JsonSchema = {}): JsonSchema => 
   ...more,
 });
 
+const NAMES: JsonSchema = { type: 'array', items: { type: 'string' } };
+
+/** What a token may do of what its user may do. */
+const SCOPE: JsonSchema = {
+  resources: {
+    type: ['array', 'null'],
+    minItems: 1,
+    items: { type: 'string' },
+    description: 'The names of resources; `null` for all of them.',
+  },
+  methods: {
+    type: ['array', 'null'],
+    minItems: 1,
+    items: { enum: ['GET', 'POST', 'PUT', 'DELETE'] },
+    description: '`null` for all of them.',
+  },
+};
+
 export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   Problem: {
     description: 'A problem document (RFC 9457).',
@@ -153,5 +171,58 @@ export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
     },
   }),
   Level: { type: 'string', enum: ACCESS_LEVELS },
+  Me: objectOf({
+    id: { type: ['integer', 'string'] },
+    username: { type: 'string' },
+    roles: { type: 'array', items: { type: 'string' }, description: 'Also the built-in `user` and `admin`.' },
+    record: { type: ['object', 'null'], description: 'Your record as you may read it, if you may.' },
+    resources: {
+      description:
+        'What you may do by resource: the fields that you see and set, and whether you may delete.',
+      type: 'object',
+      additionalProperties: {
+        type: 'object',
+        properties: { read: NAMES, create: NAMES, update: NAMES, delete: { const: true } },
+      },
+    },
+  }),
+  NewPassword: objectOf({
+    current: { type: 'string', description: 'The current password.' },
+    password: { type: 'string', description: 'The new password.' },
+  }),
+  NewToken: {
+    type: 'object',
+    properties: {
+      label: { type: 'string', maxLength: 255 },
+      ...SCOPE,
+      expires: {
+        type: ['string', 'null'],
+        description: 'In 90 days if it is left out; `null` for a token that does not expire.',
+      },
+    },
+    examples: [{ label: 'nightly', resources: null, methods: ['GET'], expires: null }],
+  },
+  MadeToken: objectOf({
+    id: { type: 'integer' },
+    token: { type: 'string', pattern: '^vt_\\d+_[0-9a-f]{72}$' },
+    label: { type: 'string' },
+    ...SCOPE,
+    expires: { type: ['string', 'null'] },
+  }),
+  Tokens: objectOf({
+    tokens: {
+      type: 'array',
+      items: objectOf({
+        id: { type: 'integer' },
+        user: { type: ['string', 'null'], description: 'The user name; `null` for a deleted user.' },
+        label: { type: 'string' },
+        ...SCOPE,
+        created: { type: 'string' },
+        expires: { type: ['string', 'null'] },
+        used: { type: ['string', 'null'], description: 'The day of the last use (UTC).' },
+        valid: { type: 'boolean' },
+      }),
+    },
+  }),
   Status: objectOf({ status: { type: 'string' } }, { examples: [{ status: 'ok' }] }),
 };

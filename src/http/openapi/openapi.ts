@@ -18,16 +18,21 @@ import {
   type Views,
 } from '../../resources/access/resource-view.ts';
 import { FILTER_SCHEMAS, PARAMETERS } from './openapi-parameters.ts';
-import { describeResource, resourcePaths, SITE_PATHS } from './openapi-paths.ts';
+import { ACCOUNT_PATHS, describeResource, resourcePaths, SITE_PATHS } from './openapi-paths.ts';
 import { resourceSchemas } from './openapi-schemas.ts';
 import { HEADERS, RESPONSES, SHARED_SCHEMAS } from './openapi-shared.ts';
 
-const SECURITY_SCHEMES: Readonly<Record<Exclude<AccessLevel, 'default'>, JsonSchema>> = {
+const SECURITY_SCHEMES: Readonly<Record<Exclude<AccessLevel, 'default'> | 'token', JsonSchema>> = {
   user: { type: 'http', scheme: 'basic', description: 'Name and password of an active user.' },
   admin: {
     type: 'http',
     scheme: 'basic',
     description: 'Name and password of an active user whose `admin` is true.',
+  },
+  token: {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'A token of an active user. It may do what its user may, within its scope.',
   },
 };
 
@@ -70,11 +75,12 @@ const usedIn = (text: string, kind: string, components: JsonSchema): JsonSchema 
     Object.entries(components).filter(([name]) => text.includes(`"#/components/${kind}/${name}"`)),
   );
 
-/** The OpenAPI document of the resources as one access sees them. */
-export function openApiDocument(resources: ResourceViews): JsonSchema {
+/** The OpenAPI document of the resources as one access sees them. @param hasUsers whether the service has users */
+export function openApiDocument(resources: ResourceViews, hasUsers: boolean): JsonSchema {
   const shown = [...resources.values()].filter(isShown);
   const paths = {
     ...SITE_PATHS,
+    ...(hasUsers && ACCOUNT_PATHS),
     ...Object.fromEntries(shown.flatMap(resourcePaths)),
   };
   const own = Object.fromEntries(shown.flatMap((resource) => resourceSchemas(resource, mayWrite(resource))));
@@ -103,8 +109,11 @@ export function openApiDocument(resources: ResourceViews): JsonSchema {
   };
 }
 
+/** Documents that are kept: one has megabytes if there are hundreds of resources, and users choose the scopes of their tokens. */
+const MAX_DOCUMENTS = 50;
+
 /** Builds the documents of a service, one for each access, on demand, and caches them. */
-export function createOpenApi(views: Views) {
+export function createOpenApi(views: Views, hasUsers: boolean) {
   const cache = new Map<string, { readonly body: Buffer; readonly version: string }>();
   return {
     /** The encoded document and its version, which is a hash of the text. */
@@ -112,9 +121,11 @@ export function createOpenApi(views: Views) {
       const access = accessOf(caller);
       const cached = cache.get(access.key);
       if (cached) return cached;
-      const body = Buffer.from(JSON.stringify(openApiDocument(views(access))));
+      const body = Buffer.from(JSON.stringify(openApiDocument(views(access), hasUsers)));
       const version = createHash('sha256').update(body).digest('base64url').slice(0, 16);
       const text = { body, version };
+      const [oldest] = cache.keys();
+      if (cache.size >= MAX_DOCUMENTS && oldest !== undefined) cache.delete(oldest);
       cache.set(access.key, text);
       return text;
     },
