@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Resource, Roles } from '../../src/index.ts';
 import { user as sampleUser } from '../../src/resources/registry.ts';
 import { logIn, readable, runBulk } from '../admin/support.ts';
-import { sendAs, startService, useService, type Answer } from '../support.ts';
+import { lockedOut, sendAs, startService, useService, type Answer } from '../support.ts';
 import { describe, test } from 'node:test';
 
 const user = {
@@ -47,6 +47,17 @@ const page = {
   read: 'admin',
 } satisfies Resource;
 
+/** Its rule binds the users of its level. */
+const ticket = {
+  model: 'ticket',
+  columns: { zone: { type: 'string' }, text: { type: 'string', default: '' } },
+  access: 'user',
+  rows: { write: 'zone=$me.zone' },
+} satisfies Resource;
+
+/** The built-in role of all users may read it. */
+const notice = { model: 'notice', columns: { text: { type: 'string' } }, read: 'admin' } satisfies Resource;
+
 /** Everyone may write it, and only admins may read it. */
 const box = {
   model: 'box',
@@ -61,6 +72,8 @@ const box = {
 } satisfies Resource;
 
 const roles = {
+  user: { grants: { notice: { read: true } } },
+  hr: { grants: { user: { read: true, create: true, update: true } } },
   free: { grants: { paper: { read: true, update: true, delete: true } } },
   pager: { grants: { page: { read: { rows: 'zone=$me.zone' } } } },
   open: { grants: { paper: { read: true, update: { rows: 'approved__is=null' } } } },
@@ -86,30 +99,36 @@ const roles = {
 } satisfies Roles;
 
 describe('grants and rules about rows', () => {
-  const service = useService([user, vault, seat, booking, paper, page, box], { roles }, async () => {
-    for (const [name, role, zone] of [
-      ['flo', ['free'], null],
-      ['fay', ['free', 'pager'], 'north'],
-      ['oli', ['open'], null],
-      ['zoe', ['zoned'], null],
-      ['kim', ['zoned'], 'north'],
-      ['sid', ['zoned'], 'south'],
-      ['mix', ['titles', 'local', 'filer'], 'north'],
-      ['usha', ['usher'], 'north'],
-      ['bea', ['blind'], 'north'],
-      ['paul', [], null],
-    ] as const)
-      await service.addUser(name, { role, zone });
-    await service.addUser('ada', { admin: true });
-    await service.sql.unsafe(`
+  const service = useService(
+    [user, vault, seat, booking, paper, page, ticket, notice, box],
+    { roles },
+    async () => {
+      for (const [name, role, zone] of [
+        ['flo', ['free'], null],
+        ['fay', ['free', 'pager'], 'north'],
+        ['oli', ['open'], null],
+        ['zoe', ['zoned'], null],
+        ['kim', ['zoned'], 'north'],
+        ['sid', ['zoned'], 'south'],
+        ['mix', ['titles', 'local', 'filer'], 'north'],
+        ['usha', ['usher'], 'north'],
+        ['bea', ['blind'], 'north'],
+        ['hal', ['hr'], null],
+        ['paul', [], null],
+      ] as const)
+        await service.addUser(name, { role, zone });
+      await service.addUser('ada', { admin: true });
+      await service.sql.unsafe(`
       insert into vault (name) values ('one'), ('two');
       insert into paper (title, zone, approved, vault_id) values
         ('first', 'north', null, 1), ('second', 'south', 5, 1), ('third', 'south', 6, 2), ('fourth', 'south', null, null);
       insert into page (paper_id, zone) values (1, 'north'), (2, 'south');
       insert into seat (room, no, zone) values (1, 1, 'north'), (1, 2, 'south');
       insert into booking (room, no) values (1, 1);
+      insert into ticket (zone) values ('north'), ('south');
       insert into box (name) values ('box')`);
-  });
+    },
+  );
   const as =
     (name: string) =>
     (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer> =>
@@ -174,6 +193,54 @@ describe('grants and rules about rows', () => {
     );
     assert.match(details[0], /page/);
     assert.doesNotMatch(details[1], /page/);
+  });
+
+  test('bind writes at the level of a resource, but not those of admins', async () => {
+    const statuses = async (name: string): Promise<number[]> => {
+      const answers = [
+        await as(name)('POST', '/api/ticket/', { zone: 'north' }),
+        await as(name)('POST', '/api/ticket/', { zone: 'south' }),
+        await as(name)('PUT', '/api/ticket/1/', { text: 'x' }),
+        await as(name)('PUT', '/api/ticket/1/', { zone: 'west' }),
+        await as(name)('PUT', '/api/ticket/2/', { text: 'x' }),
+        await as(name)('DELETE', '/api/ticket/2/'),
+      ];
+      return answers.map(({ status }) => status);
+    };
+    assert.deepEqual(await statuses('kim'), [201, 403, 200, 403, 403, 403]);
+    assert.deepEqual(await statuses('paul'), [403, 403, 403, 403, 403, 403]);
+    assert.deepEqual(await statuses('ada'), [201, 201, 200, 200, 200, 200]);
+  });
+
+  test('let no one who may change users give rights without a grant that says so', async () => {
+    const statuses = await Promise.all(
+      [{ role: ['free'] }, { admin: true }, { password: 'another long one' }, { zone: 'west' }].map(
+        async (fields) => (await as('hal')('PUT', '/api/user/1/', fields)).status,
+      ),
+    );
+    assert.deepEqual(statuses, [400, 400, 400, 200]);
+  });
+
+  test('end a change of many records if the roles of its author change meanwhile', async () => {
+    const browser = await logIn(service, 'mix');
+    const { sql } = service;
+    let changing: ReturnType<typeof runBulk> | undefined;
+    await sql.begin(async (transaction) => {
+      await transaction`select from paper where id = 1 for update`;
+      changing = runBulk(browser, 'paper', { _action: 'set', _column: 'note', note: 'late', _id: '1' });
+      await lockedOut(service);
+      await sql`update "user" set role = '{titles}' where username = 'mix'`;
+    });
+    assert.equal((await changing)?.status, 403);
+    await sql`update "user" set role = '{titles,local,filer}' where username = 'mix'`;
+    assert.equal((await sql`select from paper where note = 'late'`).count, 0);
+  });
+
+  test('of built-in roles count in the API, and not in the admin area', async () => {
+    assert.equal((await as('mix')('GET', '/api/notice/')).status, 200);
+    const browser = await logIn(service, 'mix');
+    assert.equal((await browser.get('/admin/notice/')).status, 404);
+    assert.equal((await browser.get('/admin/paper/')).status, 200);
   });
 
   test('bind a cursor to the caller', async () => {

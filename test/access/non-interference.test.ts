@@ -6,8 +6,8 @@ import { basic, request } from '../support.ts';
 import { CASES, requestsOf, startPair, type Asked, type Case, type Pair } from './clubhouse.ts';
 import { after, before, describe, test } from 'node:test';
 
-/** How many requests of each kind of caller: `NON_INTERFERENCE=200000` sends as many in total. */
-const TOTAL = Number(process.env['NON_INTERFERENCE'] ?? '2800');
+/** How many requests are compared in total. A long run has 200,000, with a seed that no run has had. */
+const TOTAL = Number(process.env['NON_INTERFERENCE'] ?? '1400');
 const PER_CASE = Math.ceil(TOTAL / CASES.length);
 /** The requests with the same two databases. */
 const PER_ROUND = 50;
@@ -67,7 +67,8 @@ describe('what a caller may not see', () => {
     return ofArea([await logIn({ base: one }, name), await logIn({ base: other }, name)]);
   }
 
-  async function compare(ask: Ask, asked: Asked): Promise<void> {
+  /** @returns whether the request succeeds */
+  async function compare(ask: Ask, asked: Asked): Promise<boolean> {
     const [one, other] = await Promise.all([ask(asked, 0), ask(asked, 1)]);
     const context = `${asked.method} ${decodeURIComponent(asked.path)} ${JSON.stringify(asked.headers)}`;
     const { body: wanted, ...first } = visible(one, pair.bases[0]);
@@ -97,6 +98,7 @@ describe('what a caller may not see', () => {
         context,
       );
     }
+    return one.status === 200;
   }
 
   for (const [number, one] of CASES.entries())
@@ -109,8 +111,12 @@ describe('what a caller may not see', () => {
         const list = fc.sample(requestsOf(one.surface), { numRuns: PER_ROUND, seed });
         // One after the other in the admin area, because a browser sends the token of its last page.
         const atOnce = one.surface === 'api' ? 5 : 1;
+        const succeeded: boolean[] = [];
         for (let from = 0; from < list.length; from += atOnce)
-          await Promise.all(list.slice(from, from + atOnce).map((asked) => compare(ask, asked)));
+          succeeded.push(
+            ...(await Promise.all(list.slice(from, from + atOnce).map((asked) => compare(ask, asked)))),
+          );
+        assert.ok(succeeded.some(Boolean), 'no request succeeds');
       }
     });
 });

@@ -5,11 +5,13 @@ import type { AdminContext } from '../web/admin-context.ts';
 
 /**
  * Checks the session again before a transaction commits, because the transaction can take minutes.
- * @throws Problem 403 if the session has ended
+ * @throws Problem 403 if the session has ended, or if the user has other roles now
  */
-export async function assertSession({ sessions, token }: AdminContext): Promise<void> {
-  if (!(await sessions.find(token)))
-    throw new Problem(403, 'Your session ended before this was finished. Nothing was changed.');
+export async function assertSession({ sessions, token, caller }: AdminContext): Promise<void> {
+  const now = await sessions.find(token);
+  if (!now) throw new Problem(403, 'Your session ended before this was finished. Nothing was changed.');
+  if (now.admin !== caller.admin || now.facts !== caller.facts)
+    throw new Problem(403, 'What you may do changed before this was finished. Nothing was changed.');
 }
 
 /**

@@ -30,6 +30,8 @@ export interface Caller extends Author {
   readonly values?: ReadonlyMap<string, string | null> | undefined;
   /** Undefined for a caller who has sent a password, and in the admin area, which no token opens. */
   readonly scope?: Scope | undefined;
+  /** Both as they are stored. */
+  readonly facts?: string | undefined;
 }
 
 /** The caller's row has changed since the authentication, so the statement wrote nothing. */
