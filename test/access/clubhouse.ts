@@ -482,6 +482,10 @@ async function change(sql: Sql, seed: number, { caller, sees, surface }: Case): 
       await one.unsafe(insertParts(101, 101 + SIZES.hidden));
       await one.unsafe(`delete from part t where item_id > 100 and ${isSeen('part')}`);
     }
+    const parents = sees['part']?.columns['up_item'] ?? 'false';
+    await one.unsafe(
+      `update part t set up_item = null, up_pos = null where not ${parents} and random() < 0.7`,
+    );
     await one.unsafe(insertRandom('note', 101, 20));
     await one.unsafe(`delete from note t where id > 100 and ${isSeen('note')}`);
     for (const [table, values] of Object.entries(VALUES)) {

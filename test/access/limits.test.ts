@@ -39,6 +39,7 @@ const paper = {
     vault: { type: 'foreignKey', references: 'vault', null: true },
   },
   read: 'admin',
+  ordering: '-approved,id',
 } satisfies Resource;
 
 const page = {
@@ -112,7 +113,8 @@ describe('grants and rules about rows', () => {
         ['sid', ['zoned'], 'south'],
         ['mix', ['titles', 'local', 'filer'], 'north'],
         ['usha', ['usher'], 'north'],
-        ['bea', ['blind'], 'north'],
+        ['bea', ['blind', 'pager'], 'north'],
+        ['tia', ['titles'], null],
         ['hal', ['hr'], null],
         ['paul', [], null],
       ] as const)
@@ -241,6 +243,16 @@ describe('grants and rules about rows', () => {
     const browser = await logIn(service, 'mix');
     assert.equal((await browser.get('/admin/notice/')).status, 404);
     assert.equal((await browser.get('/admin/paper/')).status, 200);
+  });
+
+  test('leave out of the default ordering what the caller does not see', async () => {
+    const { status, json } = await as('tia')('GET', '/api/paper/');
+    assert.deepEqual([status, json.objects.map(({ id }: { id: number }) => id)], [200, [1, 2, 3, 4]]);
+  });
+
+  test('let no path lead into records that the caller may write and not read', async () => {
+    assert.equal((await as('bea')('GET', '/api/page/?paper__note=x')).status, 400);
+    assert.equal((await as('bea')('GET', '/api/page/?paper=1')).status, 200);
   });
 
   test('bind a cursor to the caller', async () => {
