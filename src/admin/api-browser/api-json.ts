@@ -38,7 +38,7 @@ function reference(column: Column, fields: JsonFields, { foreignKeys }: Model): 
  * them.
  */
 export const isLinked = ({ isReadable, methods, seenBy }: ResourceView): boolean =>
-  isReadable || (seenBy === ANYONE && methods.has('GET'));
+  isReadable || (seenBy.key === ANYONE.key && methods.has('GET'));
 
 /** The link of a field's value: to the record itself, or to the record that a foreign key refers to. */
 function targetOf(
