@@ -7,7 +7,7 @@ const { parseEnv } = require('node:util');
 const ROOT = realpathSync(join(__dirname, '..'));
 /** The settings of the service (src/config.ts) that name a file with the value of another one. */
 const FILE_SETTING =
-  /^(DATABASE_URL|DATABASE_READ_URL|MAX_LAG|RESOURCES|HOST|PORT|ACCESS|USER_MODEL|SCHEMA|MAX_BODY|SLOW_TIMEOUT|MAX_PAGE|DATETIME_FORMAT|LOG_LEVEL|LOG_FORMAT|CORS_ORIGINS|PUBLIC_URL|BASE_PATH|TRUST_PROXY|MIN_PASSWORD|METRICS|RATE_LIMIT|WORKERS)_FILE$/;
+  /^(DATABASE_URL|DATABASE_READ_URL|MAX_LAG|RESOURCES|HOST|PORT|ACCESS|USER_MODEL|SCHEMA|MAX_BODY|SLOW_TIMEOUT|MAX_PAGE|DATETIME_FORMAT|LOG_LEVEL|LOG_FORMAT|CORS_ORIGINS|PUBLIC_URL|BASE_PATH|TRUST_PROXY|MIN_PASSWORD|METRICS|RATE_LIMIT|READ|WORKERS)_FILE$/;
 
 /** The values of WORKERS with which `vitrine serve` starts further processes. These do not get the right to do so. */
 const SEVERAL_WORKERS = /^(auto|[2-9]|\d{2,})$/;

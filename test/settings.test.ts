@@ -178,6 +178,7 @@ describe('settings from the environment', () => {
       metrics: 'off',
       minPassword: 12,
       rateLimit: 'off',
+      read: 'default',
       workers: 1,
     });
   });
@@ -207,6 +208,7 @@ describe('settings from the environment', () => {
         METRICS: '[::1]:9464',
         MIN_PASSWORD: '8',
         RATE_LIMIT: '50, 200',
+        READ: 'user',
         WORKERS: '3',
       }),
       {
@@ -232,6 +234,7 @@ describe('settings from the environment', () => {
         metrics: '[::1]:9464',
         minPassword: 8,
         rateLimit: '50,200',
+        read: 'user',
         workers: 3,
       },
     );

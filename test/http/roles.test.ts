@@ -69,6 +69,7 @@ const roles = {
   nurse: { grants: { patient: { read: { columns: ['name', 'phone', 'ward'], rows: 'ward=$me.ward' } } } },
   head: { grants: { patient: { read: { rows: 'ward__head=$me' } } } },
   admin: { grants: { visit: { update: true } } },
+  clerk: { grants: { user: { update: true } } },
 } satisfies Roles;
 
 describe('roles', () => {
@@ -240,22 +241,35 @@ describe('roles', () => {
       exclude: ['secret'],
       readonly: ['made'],
     } satisfies Resource;
-    const clerk = { grants: { task: { update: { columns: ['text', 'secret'] } } } };
-    const beside = await startService([sampleUser, task], { roles: { user: clerk } });
-    try {
-      const id = await beside.addUser('bob');
-      const created = await beside.request('/api/task/', {
-        method: 'POST',
-        user: 'bob',
-        body: { text: 'a' },
-      });
-      const whole = { id: 1, boss_id: id, text: 'a', made: '2026-01-15' };
-      assert.deepEqual(created.json, whole, created.text);
-      const body = { text: 'b', secret: 'c' };
-      const changed = await beside.request('/api/task/1/', { method: 'PUT', user: 'bob', body });
-      assert.deepEqual(changed.json, { ...whole, text: 'b' }, changed.text);
-    } finally {
-      await beside.close();
+    for (const [grants, shown] of [
+      [{}, ['id', 'boss_id', 'text', 'made']],
+      [{ task: { update: { columns: ['text', 'secret'] } } }, ['id', 'text']],
+    ] as const) {
+      const beside = await startService([sampleUser, task], { roles: { user: { grants } } });
+      try {
+        await beside.addUser('bob');
+        const body = { text: 'a' };
+        const created = await beside.request('/api/task/', { method: 'POST', user: 'bob', body });
+        assert.deepEqual(Object.keys(created.json as object), shown, created.text);
+        const changed = await beside.request('/api/task/1/', { method: 'PUT', user: 'bob', body });
+        if (changed.status === 200) assert.deepEqual(Object.keys(changed.json as object), shown);
+        assert.equal(changed.status, 'task' in grants ? 200 : 401);
+      } finally {
+        await beside.close();
+      }
+    }
+  });
+
+  test('do not let a grant of all columns of the users set what gives rights', async () => {
+    await service.addUser('carl', { role: ['clerk'] });
+    const path = `/api/user/${idOf('paul')}/`;
+    assert.equal((await as('carl', path, 'PUT', { email: 'p@example.org' })).status, 200);
+    for (const field of ['role', 'admin', 'password', 'ward_id']) {
+      const { status, json } = await as('carl', path, 'PUT', { [field]: null });
+      assert.deepEqual(
+        [status, (json as { errors: unknown }).errors],
+        [400, { [field]: ['may not be set'] }],
+      );
     }
   });
 

@@ -208,7 +208,7 @@ const registry: readonly Resource[] = [
   },
 ];
 const models = buildModels(registry);
-const measure = createViews(registry, models, { access: 'default', read: 'default', userModel: 'user' })(
+const measure = createViews(registry, models, { access: 'admin', read: 'default', userModel: 'user' })(
   ADMIN,
 ).get('measure');
 

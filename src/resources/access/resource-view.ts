@@ -37,6 +37,7 @@ import {
   readRuleOf,
   rightsOf,
   shownColumns,
+  userFactsOf,
   writeLevelOf,
   type AccessSettings,
   type Permissions,
@@ -247,6 +248,7 @@ export function createViews(
   const { roles = {} } = settings;
   const history = models.get(HISTORY.model);
   const sample = sampleOfMe(definitions, models, settings);
+  const ofRules = userFactsOf(definitions, roles).columns;
   const identified = modelsWithIdentity(definitions, models);
   const personal = new Set(definitions.map(({ model }) => model).filter((name) => identified.has(name)));
   for (const one of definitions) if (isPersonal(one, roles)) personal.add(one.model);
@@ -330,7 +332,7 @@ export function createViews(
       const rights =
         surface === 'admin' && isForAdmins(access.level)
           ? allRights(model, adminColumns(definition, model))
-          : rightsOf(access, definition, model, settings);
+          : rightsOf(access, definition, model, { ...settings, ofRules });
       hasRules ||= Object.values(rights).some((grants) => grants.some(({ rules }) => rules.length > 0));
       const { read, create, update } = rights;
       // The answer to a write shows the record also to those who may not read others.
@@ -339,7 +341,8 @@ export function createViews(
       const visible = isReader ? columns : shownColumns(access, definition, columns);
       const grants = isReader ? [read] : [create, update].filter(({ length }) => length > 0);
       const isGranted = (column: Column): boolean =>
-        grants.length > 0 && grants.every((some) => some.some((grant) => grant.columns.has(column)));
+        grants.length > 0 &&
+        grants.every((some) => some.some(({ columns: own, shown = own }) => shown.has(column)));
       const output = columns.filter(
         (column) => column === model.primaryKey || (visible.includes(column) && isGranted(column)),
       );

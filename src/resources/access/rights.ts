@@ -20,6 +20,8 @@ import { ANYONE, isForAdmins, isInScope, isOpen, meets, rolesOf, type Access, ty
 export interface Grant {
   /** Of `read`: the columns that exist for the caller. Of `create` and `update`: those that may be set. */
   readonly columns: ReadonlySet<Column>;
+  /** Of the rules of a resource for writes: the columns in the answer, which they do not limit. Otherwise those of `columns`. */
+  readonly shown?: ReadonlySet<Column>;
   /** The records match one text of each rule; all of them without rules. */
   readonly rules: readonly (readonly string[])[];
 }
@@ -29,6 +31,8 @@ export type Rights = Readonly<Record<Action, readonly Grant[]>>;
 
 /** What decides who may do what, besides the resources. */
 export interface AccessSettings extends Pick<Settings, 'access' | 'read' | 'userModel'> {
+  /** The columns of the user model that rules about rows name: whoever sets them decides which rows a user sees. */
+  readonly ofRules?: readonly string[];
   readonly roles?: Roles | undefined;
 }
 
@@ -168,6 +172,7 @@ function rightsOfUser(access: Access, definition: Resource, model: Model, settin
     if (!methods.includes(method) || isOpen(level) || !meetsOf(level)) continue;
     rightsByAction[action].push({
       columns: new Set(settable.filter((column) => column.name !== owner)),
+      shown: new Set(read),
       rules: [
         ...(owner !== undefined && action !== 'create' ? [[`${owner}=$me`]] : []),
         ...(isBound && rows.write !== undefined ? [listOf(rows.write)] : []),
@@ -197,10 +202,11 @@ function grantOf(
     readonly settable: readonly Column[];
   },
   { model }: Resource,
-  { userModel }: AccessSettings,
+  { userModel, ofRules = [] }: AccessSettings,
 ): Grant {
   const isSet = action === 'create' || action === 'update';
-  const isImplied = ({ name }: Column): boolean => !isSet || model !== userModel || !POWERFUL.includes(name);
+  const isImplied = ({ name, key }: Column): boolean =>
+    !isSet || model !== userModel || ![...POWERFUL, ...ofRules].some((one) => one === name || one === key);
   const chosen = columns
     ? own.all.filter((column) => columns.includes(column.name))
     : (isSet ? own.settable : own.read).filter(isImplied);
