@@ -11,6 +11,7 @@ import type { Panel, Registry, Resource } from '../../src/index.ts';
 /** Without `access`, the level is `default`: no one writes through the API, but admins may in the admin area. */
 const genre = {
   model: 'genre',
+  read: 'default',
   primaryKey: { type: 'integer', column: 'genre_id' },
   columns: { name: { type: 'string', null: true } },
   admin: {
@@ -21,6 +22,7 @@ const genre = {
 
 const mediaType = {
   model: 'media_type',
+  read: 'default',
   primaryKey: { type: 'integer', column: 'media_type_id' },
   columns: { name: { type: 'string', null: true } },
   admin: {
@@ -33,6 +35,7 @@ const artist = {
   model: 'artist',
   primaryKey: { type: 'integer', column: 'artist_id' },
   columns: { name: { type: 'string', null: true } },
+  read: 'default',
   access: 'user',
   admin: {
     title: 'Artists',
@@ -47,6 +50,7 @@ const album = {
     title: { type: 'string' },
     artist: { type: 'foreignKey', references: 'artist' },
   },
+  read: 'default',
   access: 'user',
   admin: {
     title: 'Albums',
@@ -71,6 +75,7 @@ const track = {
     bytes: { type: 'integer', null: true, min: 1 },
     unit_price: { type: 'decimal', min: 0 },
   },
+  read: 'default',
   access: 'user',
   admin: {
     title: 'Tracks',
@@ -96,6 +101,7 @@ const playlist = {
   model: 'playlist',
   primaryKey: { type: 'integer', column: 'playlist_id' },
   columns: { name: { type: 'string', null: true } },
+  read: 'default',
   access: 'user',
   admin: {
     title: 'Playlists',

@@ -188,7 +188,7 @@ describe('the OpenAPI document', () => {
     const document = await documentFor('root');
     for (const [path, { get: operation }] of Object.entries<any>(document.paths)) {
       if (!operation?.operationId.startsWith('list_')) continue;
-      for (const part of operation.parameters) {
+      for (const part of operation.parameters ?? []) {
         const { name, in: where, schema, example } = resolve(document, part);
         // A cursor comes from a link.
         if (where !== 'query' || name === '_filters' || name === 'cursor') continue;

@@ -28,10 +28,10 @@ export interface Caller extends Author {
   readonly roles: readonly string[];
   /** The columns that the rules of rows name. */
   readonly values?: ReadonlyMap<string, string | null> | undefined;
+  /** The roles and these columns as they are stored. */
+  readonly facts?: string | undefined;
   /** Undefined for a caller who has sent a password, and in the admin area, which no token opens. */
   readonly scope?: Scope | undefined;
-  /** Both as they are stored. */
-  readonly facts?: string | undefined;
 }
 
 /** The caller's row has changed since the authentication, so the statement wrote nothing. */

@@ -129,9 +129,9 @@ export function rightsOf(
   if (!scope) return rights;
   const ofAnyone = rightsOfUser(ANYONE, definition, model, settings);
   const isUsers = definition.model === settings.userModel;
-  const withoutPowers = ({ columns, rules }: Grant): Grant => ({
-    columns: new Set([...columns].filter(({ name }) => !POWERFUL.includes(name))),
-    rules,
+  const withoutPowers = (grant: Grant): Grant => ({
+    ...grant,
+    columns: new Set([...grant.columns].filter(({ name }) => !POWERFUL.includes(name))),
   });
   return Object.fromEntries(
     GRANTED.map((action) => {
