@@ -196,7 +196,7 @@ const isPersonal = ({ model, rows, columns }: Resource, roles: Roles): boolean =
   );
 
 /** Sees all columns: those that a rule may name are checked at the start. */
-const ALL_COLUMNS: Visibility = { ...EVERY_ROW, find: findColumn, joinable: () => true };
+export const ALL_COLUMNS: Visibility = { ...EVERY_ROW, find: findColumn, joinable: () => true };
 
 /** The models from which foreign keys lead to a resource with `identity`, and these models themselves. */
 function modelsWithIdentity(

@@ -65,7 +65,8 @@ export function writeLevelOf(
 export const methodsOf = ({ methods }: Resource, { isTable }: Model): readonly Method[] =>
   methods ?? (isTable ? METHODS : ['GET']);
 
-const listOf = (rows: string | readonly string[]): readonly string[] =>
+/** The texts of a rule about rows. */
+export const listOf = (rows: string | readonly string[] = []): readonly string[] =>
   typeof rows === 'string' ? [rows] : rows;
 
 /**
@@ -74,7 +75,8 @@ const listOf = (rows: string | readonly string[]): readonly string[] =>
  */
 export const POWERFUL: readonly string[] = ['password', 'admin', 'role'];
 
-const limitsOf = (grant: boolean | GrantLimits | undefined): GrantLimits | undefined =>
+/** Where a grant ends; undefined if it allows nothing. */
+export const limitsOf = (grant: boolean | GrantLimits | undefined): GrantLimits | undefined =>
   grant === undefined || grant === false ? undefined : grant === true ? {} : grant;
 
 /** What the roles of the registry grant for a model. */
@@ -342,12 +344,10 @@ export function permissionsOf(
 
 /** All texts of rules about rows. */
 const ruleTexts = (resources: readonly Resource[], roles: Roles): string[] => [
-  ...resources.flatMap(({ rows = {} }) => [...listOf(rows.read ?? []), ...listOf(rows.write ?? [])]),
+  ...resources.flatMap(({ rows = {} }) => [...listOf(rows.read), ...listOf(rows.write)]),
   ...Object.values(roles).flatMap((role) =>
     Object.values(role?.grants ?? {}).flatMap((grants) =>
-      Object.values(grants ?? {}).flatMap((grant) =>
-        typeof grant === 'object' ? listOf(grant.rows ?? []) : [],
-      ),
+      Object.values(grants ?? {}).flatMap((grant) => (typeof grant === 'object' ? listOf(grant.rows) : [])),
     ),
   ),
 ];

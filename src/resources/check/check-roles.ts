@@ -5,8 +5,8 @@ import { faultIf, type Fault, type FieldErrors, type KeyFault } from '../../erro
 import { parseRule } from '../../query/row-rules.ts';
 import type { Visibility } from '../../query/plan.ts';
 import { ofRole } from '../access/access.ts';
-import { sampleOfMe, type Views } from '../access/resource-view.ts';
-import type { AccessSettings } from '../access/rights.ts';
+import { ALL_COLUMNS, sampleOfMe, type Views } from '../access/resource-view.ts';
+import { limitsOf, listOf, type AccessSettings } from '../access/rights.ts';
 import type { Resource } from '../definition/resource.ts';
 import { isIn, isObject } from '../definition/validators.ts';
 import {
@@ -86,9 +86,6 @@ function checkGrant(
   return [...ofRows, ...ofColumns];
 }
 
-const limitsOf = (grant: boolean | GrantLimits | undefined): GrantLimits | undefined =>
-  grant === undefined || grant === false ? undefined : grant === true ? {} : grant;
-
 /** The faults of roles that need only the definitions. */
 export function checkRoles(
   resources: readonly Resource[],
@@ -135,9 +132,6 @@ export function checkRoles(
   ];
 }
 
-const listOf = (rows: string | readonly string[] | undefined): readonly string[] =>
-  rows === undefined ? [] : typeof rows === 'string' ? [rows] : rows;
-
 /** The faults of rules about rows. A rule of a role may name only what the role may read. */
 export function checkRules(
   resources: readonly Resource[],
@@ -154,15 +148,10 @@ export function checkRules(
       texts.map((one) => `${JSON.stringify(text)}: ${name === '' ? '' : `${name} `}${one}`),
     );
   };
-  const everything: Visibility = {
-    find: (model, name) => [model.primaryKey, ...model.columns, ...model.foreignKeys].find((column) => name === (column === model.primaryKey ? 'id' : column.name) || name === column.key), // prettier-ignore
-    joinable: () => true,
-    rows: () => undefined,
-  };
   const ofResources = resources.flatMap(({ model, rows = {} }) =>
     (['read', 'write'] as const).flatMap((action) =>
       listOf(rows[action]).flatMap((text) =>
-        faultsOf(text, model, everything).map((fault) => ({ model, key: `rows.${action}`, text: fault })),
+        faultsOf(text, model, ALL_COLUMNS).map((fault) => ({ model, key: `rows.${action}`, text: fault })),
       ),
     ),
   );
