@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Resource, Roles } from '../../src/index.ts';
 import { user as sampleUser } from '../../src/resources/registry.ts';
-import { logIn, readable, runBulk } from '../admin/support.ts';
+import { logIn, readable, runBulk, save } from '../admin/support.ts';
 import { lockedOut, sendAs, startService, useService, type Answer } from '../support.ts';
 import { describe, test } from 'node:test';
 
@@ -237,6 +237,22 @@ describe('grants and rules about rows', () => {
     assert.equal((await changing)?.status, 403);
     await sql`update "user" set role = '{titles,local,filer}' where username = 'mix'`;
     assert.equal((await sql`select from paper where note = 'late'`).count, 0);
+  });
+
+  test('end the session of a change that waits while the roles of its author change', async () => {
+    const browser = await logIn(service, 'mix');
+    const { sql } = service;
+    let changing: ReturnType<typeof save> | undefined;
+    await sql.begin(async (transaction) => {
+      await transaction`lock table paper in share mode`;
+      changing = save(browser, '/admin/paper/1/', { note: 'late' });
+      await lockedOut(service);
+      await sql`update "user" set role = '{titles}' where username = 'mix'`;
+    });
+    assert.equal((await changing)?.status, 401);
+    await sql`update "user" set role = '{titles,local,filer}' where username = 'mix'`;
+    assert.equal((await sql`select from paper where note = 'late'`).count, 0);
+    assert.equal((await browser.get('/admin/paper/')).status, 303);
   });
 
   test('of built-in roles count in the API, and not in the admin area', async () => {

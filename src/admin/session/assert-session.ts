@@ -15,10 +15,10 @@ export async function assertSession({ sessions, token, caller }: AdminContext): 
 }
 
 /**
- * The caller for a statement that writes one record. It writes nothing if the session has ended by then, for instance while a
- * password waited to be hashed.
+ * The caller for a statement that writes one record. It writes nothing if by then the session has ended or the user has
+ * other roles, for instance while a password waited to be hashed.
  */
 export const sessionCaller = ({ caller, sessions, token }: AdminContext): Caller => ({
   ...caller,
-  precondition: sessions.precondition(token),
+  precondition: sessions.precondition(token, caller),
 });

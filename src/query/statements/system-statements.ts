@@ -1,5 +1,5 @@
 // Statements on the service's own tables: the login sessions of the admin area, and the secret.
-import { EMPTY, identifier, raw, sql, value, type Fragment } from '../../db/fragment.ts';
+import { EMPTY, identifier, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell, text, type RawRow, type Statement } from '../../db/rows.ts';
 import { reference, requiredColumn, type Model } from '../../db/schema/model.ts';
 import { allRows, writtenTable } from '../source.ts';
@@ -196,9 +196,17 @@ export function sessionStatements(sessions: Model, users: Model, facts: UserFact
           })),
       );
     },
-    /** The condition that the session is valid. */
-    precondition: (hash: string): Fragment =>
-      sql`exists (select from ${sessionsWithUsers} where ${isOne(hash)} and ${isValid})`,
+    /** The condition that the session is valid, and that its user may still do the same. */
+    precondition(
+      hash: string,
+      user: { readonly admin: boolean; readonly facts?: string | undefined },
+    ): Fragment {
+      const isSame = [
+        sql`coalesce(${column('admin')}, false) = ${raw(String(user.admin))}`,
+        ...further.isSame(user.facts),
+      ];
+      return sql`exists (select from ${sessionsWithUsers} where ${join([isOne(hash), isValid, ...isSame], ' and ')})`;
+    },
     /** The key of the user whose session this was. */
     endedUser: (hash: string): Statement<string | null> =>
       read(

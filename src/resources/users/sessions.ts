@@ -139,8 +139,9 @@ export function createSessions(database: Database, sessions: Model, users: Model
     /** The valid sessions of a user: the current one first, then by last use. Times are in UTC. */
     list: ({ id }: Caller, token: string) => read(statements.list(id, digest(token))),
 
-    /** An SQL condition: the session is valid. */
-    precondition: (token: string): Fragment => statements.precondition(digest(token)),
+    /** An SQL condition: the session is valid, and its user may still do the same. */
+    precondition: (token: string, caller: Caller): Fragment =>
+      statements.precondition(digest(token), caller),
 
     end,
     prune,
