@@ -104,6 +104,23 @@ describe('vitrine check', () => {
     assert.equal(stdout, 'the registry (2 resources) fits the database\n');
   });
 
+  test('a table whose policies do not know the caller is a warning, unless the resource says that they need not', async () => {
+    const { sql } = database;
+    await sql`alter table book enable row level security, force row level security`.simple();
+    try {
+      const found = async (identity?: boolean): Promise<string[]> => {
+        const { stdout } = await check([USER, { ...BOOK, identity }], { words: ['check', '--json'] });
+        const { warnings } = JSON.parse(stdout) as { warnings: Warned[] };
+        return warnings.filter(({ kind }) => kind === 'policies-without-identity').map(({ text }) => text);
+      };
+      const text =
+        'book: the policies of book do not know the caller: set identity: true, or false if they do not ask for it';
+      assert.deepEqual([await found(), await found(true), await found(false)], [[text], [], []]);
+    } finally {
+      await sql`alter table book disable row level security, no force row level security`.simple();
+    }
+  });
+
   test('what anyone can read is a warning, which --strict does not count where the registry says so itself', async () => {
     const words = ['check', '--strict', '--json'];
     const unsaid = { ...BOOK, read: undefined };

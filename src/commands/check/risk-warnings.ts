@@ -35,6 +35,7 @@ export interface Warning {
     | 'own-tables'
     | 'default-access'
     | 'open-read'
+    | 'policies-without-identity'
     | 'password-output'
     | 'write-shows'
     | 'self-promotion'
@@ -235,6 +236,16 @@ function openWarnings({ settings, resources, served }: RiskInput): Warning[] {
   ];
 }
 
+/** The tables whose policies see only the service's role, although they may ask for the caller. */
+const policyWarnings = ({ resources, schema }: RiskInput): Warning[] =>
+  resources.flatMap((resource) =>
+    warnIf(
+      resource.identity === undefined && schema.catalog.get(tableOf(resource))?.hasPolicies === true,
+      'policies-without-identity',
+      `${resource.model}: the policies of ${tableOf(resource)} do not know the caller: set identity: true, or false if they do not ask for it`,
+    ),
+  );
+
 /** The tables to which admins cannot add records, although `admin.allow` does not say so. */
 const additionWarnings = ({ resources, served, adminResources }: RiskInput): Warning[] =>
   resources.flatMap(({ model: name, methods, admin }) => {
@@ -326,6 +337,7 @@ export const warningsOf = (input: RiskInput): Warning[] => [
   ...databaseRisks(input),
   ...accessWarnings(input),
   ...openWarnings(input),
+  ...policyWarnings(input),
   ...identityWarnings(input),
   ...additionWarnings(input),
   ...comparisonWarnings(input),
