@@ -19,9 +19,15 @@ create table vitrine_history (
   model text not null,
   record text not null,
   before text,
-  after text
+  after text,
+  roles text,
+  address text,
+  request text,
+  batch text,
+  cause text
 );
 create index on vitrine_history (record);
+create index on vitrine_history (batch);
 -- The service can add to the history, but not change or delete entries.
 revoke update, delete, truncate on vitrine_history from current_user;
 

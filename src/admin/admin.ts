@@ -2,7 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import { asProblem, DatabaseFault } from '../db/connection/database-errors.ts';
 import { Problem } from '../errors.ts';
-import type { ApiRequest, Area, Reply } from '../http/message/message.ts';
+import { authorOf, type ApiRequest, type Area, type Reply } from '../http/message/message.ts';
 import { findAsset, isAsset } from './web/assets.ts';
 import { readCookie, setCookie } from './web/cookies.ts';
 import { assertOrigin } from '../http/auth/request-origin.ts';
@@ -65,7 +65,15 @@ function contextOf(
     text: title,
     href: links.list(name),
   }));
-  return { ...services, request, caller, token, csrf: csrfOf(token), flash: readFlash(request, token), menu };
+  return {
+    ...services,
+    request,
+    caller: authorOf(caller, request),
+    token,
+    csrf: csrfOf(token),
+    flash: readFlash(request, token),
+    menu,
+  };
 }
 
 /** Redirects to the login, which leads back to the page. A change is not repeated after the login. */

@@ -81,7 +81,7 @@ export function createServices({
       history,
       statements: createLabelStatements(resources, settings),
       historyOf: (resource) => {
-        const known = histories.get(resource) ?? historyOf(history, resource);
+        const known = histories.get(resource) ?? historyOf(history, resource, [...resources.values()]);
         histories.set(resource, known);
         return known;
       },

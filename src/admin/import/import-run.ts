@@ -12,6 +12,7 @@ import { createImporter, faulty } from './import-rows.ts';
 import { createTally, type CondensedOutcome, type ImportOutcome } from './import-tally.ts';
 import { assertSession } from '../session/assert-session.ts';
 import { isOwnUser } from '../session/lock-out.ts';
+import { inBatch } from '../../resources/access/access.ts';
 
 /** Thrown to roll the transaction back. */
 class Rollback extends Error {}
@@ -43,7 +44,8 @@ export async function runImportFile(
   isWanted: (outcome: ImportOutcome) => boolean,
   submission: string | undefined,
 ): Promise<ImportOutcome | 'alreadyDone'> {
-  const { resource, inTransaction, sessions, caller, token } = context;
+  const { resource, inTransaction, sessions, token } = context;
+  const caller = inBatch(context.caller);
   const tally = createTally(resource, file);
   let outcome: ImportOutcome | 'alreadyDone' | undefined;
   try {

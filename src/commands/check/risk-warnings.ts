@@ -19,6 +19,7 @@ import {
   type ResourceViews,
 } from '../../resources/access/resource-view.ts';
 import {
+  historyWarning,
   missingTablesWarning,
   passwordOutputWarning,
   writeShowsWarning,
@@ -91,6 +92,7 @@ function databaseRisks({ settings, resources, schema, databaseInfo, isEmbedded }
   const isOpen = tables.some(({ name, isChangeable }) => name === HISTORY.model && isChangeable);
   // When tables of the registry are missing as well, the database is new and the start creates all tables.
   const lacksTables = schema.missing.length > 0 && withoutTable(resources, schema).length === 0;
+  const lacksColumns = historyWarning(schema);
   return [
     ...warnIf(
       isSuperuser && !isEmbedded,
@@ -103,6 +105,7 @@ function databaseRisks({ settings, resources, schema, databaseInfo, isEmbedded }
       `the database role may change or delete entries of ${HISTORY.model}`,
     ),
     ...warnIf(hasUsers && lacksTables, 'own-tables', missingTablesWarning(schema.missing)),
+    ...warnIf(lacksColumns !== undefined, 'own-tables', lacksColumns ?? ''),
   ];
 }
 

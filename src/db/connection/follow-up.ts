@@ -35,16 +35,17 @@ export interface TransactionEvents {
   readonly onLeftOpen: () => void;
 }
 
-/** Sends a statement; with an identity or a follow-up, all in one transaction. */
+/** Sends a statement; with an identity, a follow-up or a snapshot, all in one transaction. */
 export function sendAll(
   sql: postgres.Sql,
   statement: SentStatement,
   prepare: boolean,
   events: TransactionEvents,
 ): Sent {
-  const { followUp, identity } = statement;
-  const isAlone = followUp === undefined && identity === undefined;
-  const begun = !isAlone && isDone(sql.unsafe(identity === undefined ? 'begin' : `begin; ${identity}`));
+  const { followUp, identity, isSnapshot } = statement;
+  const isAlone = followUp === undefined && identity === undefined && isSnapshot !== true;
+  const begin = isSnapshot ? 'begin isolation level repeatable read' : 'begin';
+  const begun = !isAlone && isDone(sql.unsafe(identity === undefined ? begin : `${begin}; ${identity}`));
   const query = sendStatement(sql, statement, prepare);
   if (!begun) return { query, answer: query };
   const answer = followUp

@@ -1,14 +1,36 @@
-// Checks in PostgreSQL's catalog whether a deletion can cascade to a table in a way that the registry does not show.
+// The foreign keys that a deletion follows: those of the registry, and what only PostgreSQL's catalog shows of them.
 import { quotedTable, sql, value, valueList, type Fragment } from '../fragment.ts';
 import { createStatement, isTrue, oneCell, type Statement } from '../rows.ts';
 import { IS_ENFORCED, ORIGINS } from './catalog-sql.ts';
-import type { Column, Model } from './model.ts';
+import { foreignKeysOf, type Column, type Model } from './model.ts';
 
 /** A foreign key and the models that it connects. */
 export interface Edge {
   readonly model: Model;
   readonly column: Column;
   readonly target: Model;
+}
+
+/** The foreign keys of all models that refer to this one. Views have none: nothing in the database follows those of the registry. */
+export const edgesTo = (target: Model, models: readonly Model[]): Edge[] =>
+  models
+    .filter(({ isTable }) => isTable && target.isTable)
+    .flatMap((model) =>
+      foreignKeysOf(model).flatMap((column) =>
+        column.references === target ? [{ model, column, target }] : [],
+      ),
+    );
+
+/** The foreign keys that refer to a model, directly or through any number of cascading ones. */
+export function edgesBelow(model: Model, models: readonly Model[]): Edge[] {
+  const edges = edgesTo(model, models);
+  const seen = new Set([model]);
+  for (const { model: next, column } of edges) {
+    if (column.onDelete !== 'cascade' || seen.has(next)) continue;
+    seen.add(next);
+    edges.push(...edgesTo(next, models)); // The loop visits these, too.
+  }
+  return edges;
 }
 
 const relation = (model: Model): Fragment => sql`to_regclass(${value(quotedTable(model.table))})`;

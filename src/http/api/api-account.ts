@@ -32,7 +32,7 @@ import { expiryAfter, MAX_TOKENS, readScope, type Tokens } from '../../resources
 import type { Authentication } from '../auth/authentication.ts';
 import { assertOrigin } from '../auth/request-origin.ts';
 import { withBasePath } from '../message/base-path.ts';
-import { json, Unauthorized, type ApiRequest, type Reply } from '../message/message.ts';
+import { authorOf, json, Unauthorized, type ApiRequest, type Reply } from '../message/message.ts';
 import { readJsonText } from '../message/request-body.ts';
 import { assertNoParameters, effectiveMethod, type AccountRoute } from './api-routes.ts';
 import { negotiate, notAcceptable } from './negotiation.ts';
@@ -171,7 +171,7 @@ export function createAccount(options: AccountOptions): Account {
     const body = parseJsonFields(JSON.stringify({ [password.key]: wanted }));
     await options
       .operations(request, own)
-      .update(own, caller.id, body, { ...caller, precondition }, undefined, true)
+      .update(own, caller.id, body, { ...authorOf(caller, request), precondition }, undefined, true)
       .catch((error: unknown) => {
         throw error instanceof CallerChanged ? unavailable(messageOf('userChanged')) : error;
       });

@@ -20,7 +20,7 @@ import { assertOrigin } from '../auth/request-origin.ts';
 import { entityTag, noneMatchLists, parseIfMatch } from '../message/entity-tag.ts';
 import { withBasePath } from '../message/base-path.ts';
 import { keySegment } from '../message/key-segment.ts';
-import { json, type ApiRequest, type Reply } from '../message/message.ts';
+import { authorOf, json, type ApiRequest, type Reply } from '../message/message.ts';
 import { preference } from '../message/preferences.ts';
 import { assertNoParameters, effectiveMethod } from './api-routes.ts';
 import { readJsonText } from '../message/request-body.ts';
@@ -169,7 +169,7 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
     resource: ResourceView,
     run: (resource: ResourceView, caller: Caller) => Promise<T>,
   ): Promise<T> {
-    const write = ({ seen, caller }: Writer): Promise<T> => run(seen, caller);
+    const write = ({ seen, caller }: Writer): Promise<T> => run(seen, authorOf(caller, request));
     const remembered = request.recall();
     const known = remembered && writerOf(request, resource, remembered);
     const presumed = known ?? withPrecondition(request, await requireWriter(request, resource));

@@ -58,6 +58,12 @@ export interface ApiRequest {
   readonly recognize: (caller: Caller) => void;
 }
 
+/** The caller as the author of the changes of a request. */
+export const authorOf = (caller: Caller, request: ApiRequest): Caller => ({
+  ...caller,
+  origin: { address: request.client().network, request: request.id },
+});
+
 /** Whether requests with this method change nothing. */
 export const isRead = (method: string): boolean => method === 'GET' || method === 'HEAD';
 

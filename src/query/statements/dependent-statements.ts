@@ -105,14 +105,21 @@ and (select bool_and(has_column_privilege(f.confrelid, k, 'SELECT')) from unnest
 const KEYS = raw('"vitrine keys"');
 
 /** The CTE of all records that would be deleted, at any distance: positions of models in the list, and keys. */
-const DELETED = raw('"vitrine deleted"');
+export const DELETED = raw('"vitrine deleted"');
 
 /** The key of a row `g` of `DELETED` as text, if it is a record of this model. The case keeps other keys out of the cast. */
 const deletedKey = (modelIndex: number): Fragment =>
   sql`case when g.model_index = ${raw(String(modelIndex))} then g.key end`;
 
-const typedDeletedKey = ({ primaryKey }: Model, modelIndex: number): Fragment =>
+export const typedDeletedKey = ({ primaryKey }: Model, modelIndex: number): Fragment =>
   cast(deletedKey(modelIndex), primaryKey);
+
+/** The key of a row as the text that `typedDeletedKey` casts. */
+export const deletedKeyOf = (alias: string, { primaryKey }: Model): Fragment =>
+  storedKey(
+    primaryKey,
+    partsOf(primaryKey).map((part) => sql`${reference(alias, part)}::text`),
+  );
 
 /** The columns of a key as those of a `select`. */
 const keyList = (alias: string, { primaryKey }: Model): Fragment =>
@@ -134,10 +141,7 @@ function deletionClosure(plan: ListPlan, cascades: readonly Edge[], models: read
   const modelIndex = (model: Model): Fragment => raw(String(models.indexOf(model)));
   const steps = cascades.map(
     ({ model, column, target }) =>
-      sql`select ${modelIndex(model)} as model_index, ${storedKey(
-        model.primaryKey,
-        partsOf(model.primaryKey).map((part) => sql`${reference('d', part)}::text`),
-      )} as key from ${allRows(model, 'd')} where ${foreignReference('d', column)} = ${typedDeletedKey(target, models.indexOf(target))}`,
+      sql`select ${modelIndex(model)} as model_index, ${deletedKeyOf('d', model)} as key from ${allRows(model, 'd')} where ${foreignReference('d', column)} = ${typedDeletedKey(target, models.indexOf(target))}`,
   );
   const texts = matchedNames(plan.model).map((name) => sql`${name}::text`);
   const first = sql`select ${modelIndex(plan.model)}, ${storedKey(plan.model.primaryKey, texts)} from ${KEYS}`;

@@ -1,8 +1,38 @@
 // The part of a writing statement that records the change in the history.
-import { exactText, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
-import { output, reference, type Column, type Model } from '../../db/schema/model.ts';
-import { writtenTable } from '../source.ts';
+import { EMPTY, exactText, join, literal, raw, sql, value, type Fragment } from '../../db/fragment.ts';
+import type { Edge } from '../../db/schema/cascades.ts';
+import {
+  foreignReference,
+  output,
+  partsOf,
+  reference,
+  type Column,
+  type Model,
+} from '../../db/schema/model.ts';
+import { allRows, writtenTable } from '../source.ts';
+import { DELETED, deletedKeyOf, typedDeletedKey } from './dependent-statements.ts';
 import { jsonField, recordJson } from './record-json.ts';
+
+/** Where a change comes from, for the history. */
+export interface Origin {
+  /** The network of the client. */
+  readonly address?: string;
+  /** The id of the request, as in the log. */
+  readonly request?: string;
+  /** The same in all changes of one operation. */
+  readonly batch?: string;
+}
+
+/** Who writes. */
+export interface Author {
+  readonly id: string;
+  readonly name: string;
+  readonly admin?: boolean;
+  readonly roles?: readonly string[];
+  readonly origin?: Origin;
+  /** SQL condition: the user has not changed since an earlier request. Undefined if this request has read the user. */
+  readonly precondition?: Fragment;
+}
 
 /** What a writing statement records in the history. */
 export interface Recording {
@@ -16,9 +46,40 @@ export interface Recording {
   readonly source: string;
 }
 
-/** The user who makes a change, for the history; null for a command. */
-export const authorSql = (author: { readonly id: string; readonly name: string } | null): Fragment =>
-  sql`${value(author?.id ?? null)}, ${value(author?.name ?? null)}`;
+/**
+ * A foreign key along which the database changes rows when it deletes those that they refer to: it deletes them (`cascade`), or sets
+ * the key to NULL (`setNull`).
+ */
+export interface Cascade extends Edge {
+  /** What is recorded of the changed rows; undefined for nothing. */
+  readonly recording: Recording | undefined;
+}
+
+/** The columns of the history about the author of a change, who is null for a command. */
+const AUTHOR: Readonly<Record<string, (author: Author | null) => string | null | undefined>> = {
+  user_key: (author) => author?.id,
+  user_name: (author) => author?.name,
+  roles: (author) => [...(author?.admin ? ['admin'] : []), ...(author?.roles ?? [])].join() || null,
+  address: (author) => author?.origin?.address,
+  request: (author) => author?.origin?.request,
+  batch: (author) => author?.origin?.batch,
+};
+
+const hasColumn = ({ columns }: Model, name: string): boolean => columns.some((one) => one.name === name);
+
+/** The names of those that the history has. */
+const authorColumns = (history: Model): string[] =>
+  Object.keys(AUTHOR).filter((name) => hasColumn(history, name));
+
+/** The values of `authorColumns`. */
+export const authorSql = (history: Model, author: Author | null): Fragment =>
+  join(
+    authorColumns(history).map((name) => value(AUTHOR[name]?.(author) ?? null)),
+    ', ',
+  );
+
+/** Whether the history can say that a change comes from a cascade. One from an earlier version cannot. */
+export const recordsCascades = (history: Model): boolean => hasColumn(history, 'cause');
 
 export type Action = 'create' | 'update' | 'delete';
 
@@ -65,8 +126,13 @@ export function changedValues(
   return object(fields);
 }
 
-/** The columns of the history. `Recording.source` is in the column `door`. */
-const NAMES = raw('user_key, user_name, door, action, model, record, before, after');
+/** `insert into` the history. `Recording.source` is in the column `door`. */
+const intoHistory = (history: Model, more = ''): Fragment =>
+  sql`insert into ${writtenTable(history)} (${raw(authorColumns(history).join(', '))}, door, action, model, record, before, after${raw(more)})`;
+
+/** What an entry says of the change, as literals: constants, and a model name that the registry's check limits to letters, digits and underscores. */
+const whatSql = ({ source, model }: Recording, action: Action): Fragment =>
+  raw(`'${source}', '${action}', '${model}'`);
 
 /**
  * `, logged as (insert …)`: one entry of the history for each row of a CTE.
@@ -74,16 +140,102 @@ const NAMES = raw('user_key, user_name, door, action, model, record, before, aft
  * @param rows the name of the CTE
  * @param after the column of the CTE that replaces "vitrine after"
  */
-export function historyInsert(
-  { history, model, source }: Recording,
+export const historyInsert = (
+  recording: Recording,
   author: Fragment,
   action: Action,
   rows: string,
   after: Fragment = AFTER,
+): Fragment =>
+  sql`, logged as (${intoHistory(recording.history)} select ${author}, ${whatSql(recording, action)}, ${KEY}, ${BEFORE}, ${after} from ${raw(rows)})`;
+
+/** Maximum rows of cascades that are recorded for one deletion, and of each foreign key that is set to NULL. */
+const MAX_CASCADED = raw('10000');
+
+/** The key of a deleted row, see `deletedKeyOf`. */
+const DELETED_KEY = raw('"vitrine deleted key"');
+/** The CTE of the deleted rows, with those that the database deletes with them. */
+const GONE = raw('"vitrine gone"');
+
+/** What is deleted, and what the history records of it. */
+export interface RecordedDeletion {
+  readonly model: Model;
+  readonly recording: Recording | undefined;
+  readonly cascades: readonly Cascade[];
+}
+
+/** The history's part of the `returning` clause of a deletion. */
+export function returningDeleted(alias: string, { model, recording, cascades }: RecordedDeletion): Fragment {
+  const own = recording
+    ? returningHistory(alias, model.primaryKey, wholeRow(alias, recording), raw('null'))
+    : EMPTY;
+  if (cascades.length === 0) return own;
+  const key = recording ? EMPTY : sql`, ${output(alias, model.primaryKey)}::text as ${KEY}`;
+  return sql`${own}${key}, ${deletedKeyOf(alias, model)} as ${DELETED_KEY}`;
+}
+
+/**
+ * The CTEs that record the rows of the CTE `deleted`, and those that the database changes because of them, as it finds them at the
+ * beginning of the statement. They are a part of `with recursive` where there are cascades.
+ */
+export function deletionHistory(
+  { model, recording, cascades }: RecordedDeletion,
+  author: Fragment,
 ): Fragment {
-  // Safe as literals: constants, and a model name that the registry's check limits to letters, digits and underscores.
-  const what = raw(`'${source}', '${action}', '${model}'`);
-  return sql`, logged as (insert into ${writtenTable(history)} (${NAMES}) select ${author}, ${what}, ${KEY}, ${BEFORE}, ${after} from ${raw(rows)})`;
+  if (cascades.length === 0) return recording ? historyInsert(recording, author, 'delete', 'deleted') : EMPTY;
+  const deleting = cascades.filter(({ column }) => column.onDelete === 'cascade');
+  const nulling = cascades.filter(({ column }) => column.onDelete === 'setNull');
+  const models = [...new Set([model, ...deleting.map((one) => one.model)])];
+  const indexOf = (one: Model): Fragment => raw(String(models.indexOf(one)));
+  const keyOf = (one: Model): Fragment => sql`${output('d', one.primaryKey)}::text`;
+  /** The deleted record that a row `d` refers to, as `model/key`. */
+  const causeOf = (target: Model): Fragment => sql`concat(${literal(`${target.name}/`)}, g.record)`;
+  const refersToDeleted = ({ column, target }: Cascade): Fragment =>
+    sql`${foreignReference('d', column)} = ${typedDeletedKey(target, models.indexOf(target))}`;
+  const steps = deleting.map(
+    (one) =>
+      sql`select ${indexOf(one.model)}, ${deletedKeyOf('d', one.model)}, ${keyOf(one.model)}, ${causeOf(one.target)} from ${allRows(one.model, 'd')} where ${refersToDeleted(one)}`,
+  );
+  const further =
+    steps.length > 0
+      ? sql` union select e.* from ${DELETED} g cross join lateral (${join(steps, ' union all ')}) e`
+      : EMPTY;
+  const all = sql`${DELETED} (model_index, key, record, cause) as (select ${indexOf(model)}, ${DELETED_KEY}, ${KEY}, null::text from deleted${further})`;
+  // The limit ends the recursion, which finds the deleted rows themselves first.
+  const first = sql`select * from ${DELETED} limit (select count(*) + ${MAX_CASCADED} from deleted)`;
+  const gone = sql`${GONE} as materialized (select distinct on (model_index, key) * from (${first}) g order by model_index, key, cause nulls first)`;
+
+  const ofDeleted = models.flatMap((one): Fragment[] => {
+    const own = deleting.find((cascade) => cascade.model === one)?.recording;
+    if (!own) return [];
+    const isRow = sql`${reference('d', one.primaryKey)} = ${typedDeletedKey(one, models.indexOf(one))}`;
+    return [
+      sql`select ${author}, ${whatSql(own, 'delete')}, g.record, ${wholeRow('d', own)}, null, g.cause from ${GONE} g join ${allRows(one, 'd')} on ${isRow} where g.model_index = ${indexOf(one)} and g.cause is not null`,
+    ];
+  });
+  const ofNulled = nulling.flatMap((one): Fragment[] => {
+    const { recording: own, model: changed, column, target } = one;
+    if (!own) return [];
+    const parts = partsOf(column).filter((part) => part.nullable && own.columns.includes(part));
+    const [before, after] = [
+      object(parts.map((part) => jsonField('d', part))),
+      object(parts.map((part) => literal(`"${part.key}":null`))),
+    ];
+    // PostgreSQL hashes the list, and would compare each row with each other one for `not exists`.
+    const isKept = models.includes(changed)
+      ? sql` and ${deletedKeyOf('d', changed)} not in (select o.key from ${GONE} o where o.model_index = ${indexOf(changed)})`
+      : EMPTY;
+    return [
+      sql`(select ${author}, ${whatSql(own, 'update')}, ${keyOf(changed)}, ${before}, ${after}, ${causeOf(target)} from ${GONE} g join ${allRows(changed, 'd')} on ${refersToDeleted(one)} where g.model_index = ${indexOf(target)}${isKept} limit ${MAX_CASCADED})`,
+    ];
+  });
+  const ofOwn = recording
+    ? [sql`select ${author}, ${whatSql(recording, 'delete')}, ${KEY}, ${BEFORE}, null, null from deleted`]
+    : [];
+  const history = recording?.history ?? cascades.find((one) => one.recording)?.recording?.history;
+  // In this order the entries of records come after those of the records that they refer to.
+  const entries = join([...ofOwn, ...ofDeleted, ...ofNulled], ' union all ');
+  return history ? sql`, ${all}, ${gone}, logged as (${intoHistory(history, ', cause')} ${entries})` : EMPTY;
 }
 
 /** Whether the history records the same columns as the output has, so that it can reuse the output's JSON. */

@@ -1,5 +1,5 @@
 // The history with only what the admin area shows now, as a relation that reads use instead of the table.
-import { EMPTY, identifier, join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
+import { arrayText, EMPTY, identifier, join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { output, type Column, type Model } from '../../db/schema/model.ts';
 import type { RowVisibility } from '../plan.ts';
 import { allRows, source } from '../source.ts';
@@ -91,11 +91,13 @@ function maskedObject(field: Fragment, passwordPlaceholder: Fragment, shownValue
  * and exports cannot reach anything else.
  * @param shown the visible keys by model; for other models the record's key is hidden too
  * @param only restricts the relation to these models: to one, so that an index finds the changes of a record
+ * @param causes the models whose records a cause may name
  */
 function maskedHistory(
   history: Model,
   shown: ReadonlyMap<string, ShownModel>,
   only: readonly string[] | 'all',
+  causes: readonly string[],
 ): Fragment {
   const keys = Object.fromEntries([...shown].map(([name, one]) => [name, one.keys]));
   const fieldOf = (field: string): Fragment => sql`${raw(ROW)}.${identifier(field)}`;
@@ -111,6 +113,8 @@ function maskedHistory(
       // PostgreSQL computes only the columns that a statement uses.
       return [sql`${whole} as ${identifier(field)}`, sql`${cut} as ${cutField}`];
     }
+    if (name === 'cause')
+      return sql`case when ${bare} is null or split_part(${bare}, '/', 1) = any(${literal(arrayText(causes))}::text[]) then ${bare} else '' end as ${identifier(field)}`;
     if (name === 'record' && only === 'all')
       return sql`case when ${KEYS} is null then '' else ${bare} end as ${identifier(field)}`;
     return bare;
@@ -179,12 +183,25 @@ export function maskHistory<T extends ShownResource>(
       .filter(({ allows }) => allows.has('history'))
       .map((resource) => [resource.name, shownOf(resource)] as const),
   ]);
-  return withRelation(history, maskedHistory(history.model, shown, hidden ? 'all' : [...shown.keys()]));
+  const only = hidden ? 'all' : [...shown.keys()];
+  return withRelation(history, maskedHistory(history.model, shown, only, causesOf(resources)));
 }
 
-/** The history of one resource, with only the values that the admin area shows now. */
-export const historyOf = <T extends ShownResource>(history: T, resource: ShownResource): T =>
-  withRelation(
-    history,
-    maskedHistory(history.model, new Map([[resource.name, shownOf(resource)]]), [resource.name]),
-  );
+/** The models whose deleted records an access may know: all of their records exist for it. */
+const causesOf = (resources: readonly ShownResource[]): string[] =>
+  resources
+    .filter(({ allows, model, visibility }) => allows.has('history') && !visibility.rows(model))
+    .map(({ name }) => name);
+
+/**
+ * The history of one resource, with only the values that the admin area shows now.
+ * @param resources all resources
+ */
+export const historyOf = <T extends ShownResource>(
+  history: T,
+  resource: ShownResource,
+  resources: readonly ShownResource[],
+): T => {
+  const shown = new Map([[resource.name, shownOf(resource)]]);
+  return withRelation(history, maskedHistory(history.model, shown, [resource.name], causesOf(resources)));
+};

@@ -4,7 +4,7 @@ import type { Column, Model } from '../../db/schema/model.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 import type { ListPlan, RowVisibility } from '../plan.ts';
 import type { Check, WantedKeys } from './check-statements.ts';
-import type { Recording } from './history-sql.ts';
+import type { Author, Cascade, Recording } from './history-sql.ts';
 import type { ReadBack } from './read-back.ts';
 
 export interface Change {
@@ -18,14 +18,6 @@ export interface Change {
   readonly hash?: string;
 }
 
-/** Who writes. */
-export interface Author {
-  readonly id: string;
-  readonly name: string;
-  /** SQL condition: the user has not changed since an earlier request. Undefined if this request has read the user. */
-  readonly precondition?: Fragment;
-}
-
 /** What writes know of their resource. */
 export interface WriteTarget {
   readonly model: Model;
@@ -34,6 +26,8 @@ export interface WriteTarget {
   readonly visibility: RowVisibility;
   /** What the history records; undefined for nothing. */
   readonly recording: Recording | undefined;
+  /** What the database changes when it deletes records; empty if the history records nothing of it. */
+  readonly cascades: readonly Cascade[];
   /** The SQL of its writes. */
   readonly sql: SqlCache;
   /** Reads written records again; undefined where a statement returns what is stored. */

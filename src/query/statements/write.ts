@@ -44,17 +44,19 @@ import {
 import {
   authorSql,
   changedValues,
+  deletionHistory,
   historyInsert,
   recordsSameColumns,
+  returningDeleted,
   returningHistory,
   wholeRow,
+  type Author,
   type Recording,
 } from './history-sql.ts';
 import { recordJson, rowVersion } from './record-json.ts';
 import { readBackOf, type WrittenCells } from './read-back.ts';
 import { cellAlias, cellOf, valueRows } from './value-rows.ts';
 import type {
-  Author,
   Change,
   Counts,
   Deleted,
@@ -291,7 +293,7 @@ function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserte
     precondition: author?.precondition && parameters.take(author.precondition),
     // No count is -1, so what returns nothing ends with the error.
     expected: parameters.add(returning === 'nothing' ? '-1' : String(size)),
-    author: target.recording ? parameters.take(authorSql(author)) : EMPTY,
+    author: target.recording ? parameters.take(authorSql(target.recording.history, author)) : EMPTY,
     required: required && parameters.take(required),
     masked: masked && parameters.take(masked),
   };
@@ -453,18 +455,17 @@ const readDeleted = ([row]: readonly RawRow[]): Deleted => ({
 
 /** Finds and locks the rows, and deletes them: a single row only if `If-Match` matches. */
 function deleteSql(target: WriteTarget, { rows, author }: BoundWrite): Fragment {
-  const { model, recording } = target;
+  const { model, cascades } = target;
   const found = foundSql(target, rows, 'update');
-  const forHistory = recording
-    ? returningHistory(ROOT, model.primaryKey, wholeRow(ROOT, recording), raw('null'))
-    : EMPTY;
-  const intoHistory = recording ? historyInsert(recording, author, 'delete', 'deleted') : EMPTY;
+  const forHistory = returningDeleted(ROOT, target);
+  const intoHistory = deletionHistory(target, author);
+  const start = raw(cascades.length > 0 ? 'with recursive' : 'with');
   const deleted = (using: Fragment, touches: Fragment): Fragment =>
     sql`deleted as (delete from ${writtenTable(model)} ${raw(ROOT)} using ${using} where ${isSameRow(model)}${touches} returning true${forHistory})${intoHistory}`;
   if ('from' in rows)
-    return sql`with ${found}, ${givenOnce([])}, ${deleted(FOUND_ROWS, EMPTY)} select ${countsSql(raw('from "vitrine found"'), 'deleted')}`;
+    return sql`${start} ${found}, ${givenOnce([])}, ${deleted(FOUND_ROWS, EMPTY)} select ${countsSql(raw('from "vitrine found"'), 'deleted')}`;
   const row = deleted(raw('"vitrine found" f'), sql` and ${MATCHES}${isOnlyRow(model, rows.id)}`);
-  return sql`with ${found}, ${row} select ${FOUND_COLUMNS}, exists (select from deleted) from (select) one left join "vitrine found" f on true`;
+  return sql`${start} ${found}, ${row} select ${FOUND_COLUMNS}, exists (select from deleted) from (select) one left join "vitrine found" f on true`;
 }
 
 /** What the SQL of the write of one record depends on. JSON keys have no spaces or punctuation, which separate the parts. */
@@ -511,8 +512,10 @@ function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Stat
   const isUpdate = plan.kind === 'update';
   const { changes, checks } = isUpdate ? plan : { changes: [], checks: [] };
   const rows = bindRows(target, plan.rows, plan.author, parameters);
+  const recordings = isUpdate ? [target] : [target, ...target.cascades];
+  const recorded = recordings.find(({ recording }) => recording)?.recording;
   // An update without changes records nothing.
-  const isRecorded = target.recording !== undefined && !(isUpdate && changes.length === 0);
+  const isRecorded = recorded && !(isUpdate && changes.length === 0);
   const isChange = isUpdate && changes.length > 0;
   const { required } = plan;
   const masks = 'id' in rows;
@@ -521,7 +524,7 @@ function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Stat
     rows,
     changes: changes.map((change) => bindChange(change, parameters.add)),
     checks: checks.map((check) => bindCheck(check, parameters, target.visibility)),
-    author: isRecorded ? parameters.take(authorSql(plan.author)) : EMPTY,
+    author: isRecorded ? parameters.take(authorSql(recorded.history, plan.author)) : EMPTY,
     required: isChange && required ? parameters.take(required) : undefined,
     record: masks && isChange ? takeIfAny(maskedRecord(target, ROOT)) : undefined,
     present: masks && isUpdate ? takeIfAny(maskedRecord(target, FOUND)) : undefined,
@@ -537,6 +540,8 @@ function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Stat
     values,
     decode: isUpdate ? readUpdated : readDeleted,
     record: `${model.table} ${id}`,
+    // So that the history has every row that the database changes: another transaction's change since the snapshot is an error.
+    isSnapshot: !isUpdate && target.cascades.length > 0,
     followUp: isUpdate && readBack ? (written) => readBack(written, UPDATED_CELLS, id) : undefined,
   };
 }

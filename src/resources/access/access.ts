@@ -1,9 +1,10 @@
 // Who asks. The only place that compares access levels, roles and scopes.
+import { randomBytes } from 'node:crypto';
 import { ACCESS_LEVELS, type AccessLevel, type Level } from '../../config.ts';
 import type { Identity } from '../../db/session-state.ts';
 import { Problem } from '../../errors.ts';
 import { messageOf } from '../../messages.ts';
-import type { Author } from '../../query/statements/write-plan.ts';
+import type { Author } from '../../query/statements/history-sql.ts';
 import type { Method } from '../definition/resource.ts';
 
 /** The caller's own record, for `$me` in the rules of rows: the key, or with a name the value of a column. */
@@ -33,6 +34,12 @@ export interface Caller extends Author {
   /** Undefined for a caller who has sent a password, and in the admin area, which no token opens. */
   readonly scope?: Scope | undefined;
 }
+
+/** The caller with one batch for all changes of an operation. */
+export const inBatch = (caller: Caller): Caller => ({
+  ...caller,
+  origin: { ...caller.origin, batch: caller.origin?.batch ?? randomBytes(9).toString('base64url') },
+});
 
 /** The caller's row has changed since the authentication, so the statement wrote nothing. */
 export class CallerChanged extends Error {}

@@ -199,7 +199,9 @@ export function serveForAdmin(
         ? named(admin.list, withForeignKeys)
         : [...output.filter(isPlain).slice(0, MAX_LISTED), ...several.slice(0, MAX_LISTED_KEYS)],
       search: splitPaths(admin.search ?? defaultSearch(label, output)),
-      filters: splitPaths(admin.filters ?? defaultFilters(withForeignKeys)),
+      filters: splitPaths(admin.filters ?? defaultFilters(withForeignKeys)).filter((parts) =>
+        findPath(parts, model, visible),
+      ),
       dates: admin.dates ? named([admin.dates])[0] : output.find(isDate),
       may: new Set(
         allowedActions(definition, model).filter(

@@ -19,7 +19,8 @@ import { parseRule, visibleRows, type ReadRule, type RowRule } from '../../query
 import { EVERY_ROW } from '../../query/source.ts';
 import { recordStatement, type MakeRecordStatement } from '../../query/statements/records-by-key.ts';
 import { plainRecord } from '../../query/statements/record-json.ts';
-import type { Recording } from '../../query/statements/history-sql.ts';
+import { edgesBelow } from '../../db/schema/cascades.ts';
+import { recordsCascades, type Cascade, type Recording } from '../../query/statements/history-sql.ts';
 import { createWriteTarget } from '../../query/statements/write.ts';
 import type { WriteTarget } from '../../query/statements/write-plan.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
@@ -262,6 +263,25 @@ export function createViews(
       return rule;
     };
 
+  function recordingOf(source: Access['surface'], definition: Resource, model: Model) {
+    const recorded =
+      definition.history === false || !model.isTable ? undefined : adminColumns(definition, model);
+    const recording = history && recorded && { history, columns: recorded, model: model.name, source };
+    return { recorded, recording };
+  }
+
+  /** What the database changes when it deletes records of the model. */
+  function cascadesOf(surface: Access['surface'], model: Model): readonly Cascade[] {
+    if (!history || !recordsCascades(history)) return [];
+    const cascades = edgesBelow(model, [...models.values()])
+      .filter(({ column }) => column.onDelete !== 'restrict')
+      .map((edge) => {
+        const definition = definitions.find((one) => one.model === edge.model.name);
+        return { ...edge, recording: definition && recordingOf(surface, definition, edge.model).recording };
+      });
+    return cascades.some(({ recording }) => recording) ? cascades : [];
+  }
+
   function baseOf(
     surface: Access['surface'],
     definition: Resource,
@@ -275,10 +295,7 @@ export function createViews(
       model.columns.filter((column) => names.includes(column.name));
     const formatted = !isArea && settings.datetimeFormat === 'iso' ? output.map(withIsoDates) : output;
     const plain = plainRecord(formatted);
-    const recorded =
-      definition.history === false || !model.isTable ? undefined : adminColumns(definition, model);
-    const recording = history &&
-      recorded && { history, columns: recorded, model: model.name, source: surface };
+    const { recorded, recording } = recordingOf(surface, definition, model);
     const maxLimit = definition.maxLimit ?? 1000;
     return {
       ...rules,
@@ -300,7 +317,13 @@ export function createViews(
       maxLimit: isArea ? Math.max(rules.limit, 200) : maxLimit,
       recorded,
       recording,
-      writes: createWriteTarget({ model, formatted, visibility: EVERY_ROW, recording }),
+      writes: createWriteTarget({
+        model,
+        formatted,
+        visibility: EVERY_ROW,
+        recording,
+        cascades: cascadesOf(surface, model),
+      }),
       sqlKey: `${model.name} ${surface} ${bases.size}`,
     };
   }

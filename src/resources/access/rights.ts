@@ -182,7 +182,7 @@ function rightsOfUser(access: Access, definition: Resource, model: Model, settin
     });
   }
   if (definition.model === HISTORY.model && seesHistory(access, roles))
-    rightsByAction.read.push({ columns: new Set(all), rules: [] });
+    rightsByAction.read.push({ columns: new Set(read), rules: [] });
   for (const role of rolesOf(access))
     for (const [action, limits] of grantsFor(role, definition.model, roles)) {
       const method = METHOD_OF[action];

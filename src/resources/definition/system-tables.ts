@@ -19,6 +19,14 @@ export const HISTORY = {
     // JSON as text, because a json column may hold values that jsonb refuses.
     before: { type: 'text', null: true },
     after: { type: 'text', null: true },
+    // About the request, for admins only.
+    roles: { type: 'text', null: true, read: 'admin' },
+    address: { type: 'text', null: true, read: 'admin' },
+    request: { type: 'text', null: true, read: 'admin' },
+    // The same text in all entries of one operation on several records.
+    batch: { type: 'text', null: true, index: true },
+    // Of a change that the database made: the deleted record that led to it, as `model/key`.
+    cause: { type: 'text', null: true },
   },
   history: false,
   ordering: '-id',
@@ -26,10 +34,13 @@ export const HISTORY = {
     title: 'History',
     list: ['at', 'user_name', 'door', 'action', 'model', 'record'],
     search: ['user_name', 'model', 'record', 'before', 'after'],
-    filters: ['at', 'user_name', 'door', 'action', 'model', 'record'],
+    filters: ['at', 'user_name', 'door', 'action', 'model', 'record', 'batch', 'address'],
     allow: [],
   },
 } satisfies Resource;
+
+/** The columns that the history of a database from an earlier version may lack. */
+export const ADDED_COLUMNS: readonly string[] = ['roles', 'address', 'request', 'batch', 'cause'];
 
 /** The history's column for the change source: where a change came from. */
 export const SOURCE_COLUMN = 'door';

@@ -21,7 +21,7 @@ import {
 import { compileWrite } from '../../query/statements/write.ts';
 import type { Change, DeletePlan, UpdatePlan } from '../../query/statements/write-plan.ts';
 import type { AdminView, AdminViews } from '../access/admin-view.ts';
-import { isForAdmins, type Caller } from '../access/access.ts';
+import { inBatch, isForAdmins, type Caller } from '../access/access.ts';
 import type { Browsing } from './admin-listing.ts';
 import { checkBody } from './checked-body.ts';
 import { countDependents, isDependent, mayReach, mayReachFlagged, type Dependents } from './dependents.ts';
@@ -232,7 +232,7 @@ export function createBulk(
       terms: BulkTerms,
     ): Promise<number> {
       const plan = browsing.plan(resource, selection);
-      await apply(resource, { kind: 'delete', rows: plan, author: caller }, terms);
+      await apply(resource, { kind: 'delete', rows: plan, author: inBatch(caller) }, terms);
       return terms.expected;
     },
 
@@ -257,7 +257,8 @@ export function createBulk(
         'update',
         changes.map(({ column }) => column),
       );
-      const write = { kind: 'update', rows: plan, changes, checks: later, author: caller, required } as const;
+      const author = inBatch(caller);
+      const write = { kind: 'update', rows: plan, changes, checks: later, author, required } as const;
       return apply(resource, write, terms);
     },
   };

@@ -20,7 +20,7 @@ import type {
 import type { Passwords } from '../users/password-hashing.ts';
 import { ReferencesOfMany } from './reference-checks.ts';
 import type { ResourceView } from '../access/resource-view.ts';
-import { CallerChanged, type Caller } from '../access/access.ts';
+import { CallerChanged, inBatch, type Caller } from '../access/access.ts';
 import { checkBody, type CheckedBody } from './checked-body.ts';
 import { explain, nameOf } from './explain.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
@@ -156,6 +156,7 @@ export async function createRecords(
 ): Promise<readonly WrittenRecord[]> {
   const { isArray, preferences, database, outside, passwords, requester } = options;
   const { model, writes } = resource;
+  const author = sentBodies.length > 1 ? inBatch(caller) : caller;
   const yieldIfDue = requester.workInTurns();
   const named: NameField = (position, key) => (isArray ? nameOf(position, key) : key);
   const errors: FieldErrors = {};
@@ -189,7 +190,7 @@ export async function createRecords(
     returning: InsertPlan['returning'] = result,
   ) => {
     const required = resource.required('create', rows.columns);
-    return compileWrite(writes, { kind: 'insert', rows, references, author: caller, returning, required });
+    return compileWrite(writes, { kind: 'insert', rows, references, author, returning, required });
   };
   const rows = await rowsOf(records, model, yieldIfDue);
   const isOneStatement = rows.groups.length <= MAX_SETS;

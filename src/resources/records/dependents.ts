@@ -1,7 +1,7 @@
 // Finds and counts the records that a deletion would affect.
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
-import { reachesTableStatement, type Edge } from '../../db/schema/cascades.ts';
+import { edgesBelow, edgesTo, reachesTableStatement, type Edge } from '../../db/schema/cascades.ts';
 import { sameFields } from '../../db/schema/catalog-keys.ts';
 import { foreignKeysOf, partsOf, type Column, type Model, type OnDelete } from '../../db/schema/model.ts';
 import {
@@ -41,28 +41,6 @@ const MAX_PATHS = 100;
 const MAX_COUNTED = 1000;
 
 const isCascade = ({ steps }: DependentPath): boolean => steps.at(-1)?.column.onDelete === 'cascade';
-
-/** The foreign keys of all models that refer to this one. Views have none: nothing in the database follows those of the registry. */
-const edgesTo = (target: Model, models: readonly Model[]): Edge[] =>
-  models
-    .filter(({ isTable }) => isTable && target.isTable)
-    .flatMap((model) =>
-      foreignKeysOf(model).flatMap((column) =>
-        column.references === target ? [{ model, column, target }] : [],
-      ),
-    );
-
-/** The foreign keys that refer to a model, directly or through any number of cascading ones. */
-function edgesBelow(model: Model, models: readonly Model[]): Edge[] {
-  const edges = edgesTo(model, models);
-  const seen = new Set([model]);
-  for (const { model: next, column } of edges) {
-    if (column.onDelete !== 'cascade' || seen.has(next)) continue;
-    seen.add(next);
-    edges.push(...edgesTo(next, models)); // The loop visits these, too.
-  }
-  return edges;
-}
 
 interface FoundPaths {
   readonly paths: readonly DependentPath[];

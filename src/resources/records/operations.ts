@@ -11,7 +11,7 @@ import type { FoundRow, WrittenRecord, RecordRow } from '../../query/statements/
 import type { Passwords } from '../users/password-hashing.ts';
 import { readsExcluded } from './reference-checks.ts';
 import type { ResourceView } from '../access/resource-view.ts';
-import { CallerChanged, type Caller } from '../access/access.ts';
+import { CallerChanged, inBatch, type Caller } from '../access/access.ts';
 import { checkBody, parseField, type CheckedBody, type Writing } from './checked-body.ts';
 import { createRecords, type CreatePreferences, type Writer } from './create-records.ts';
 import { explain, suppressed, UNIQUE_VIOLATION, type Attempt } from './explain.ts';
@@ -250,7 +250,8 @@ export function createOperations(
     async remove(resource: ResourceView, idText: string, caller: Caller, versions: Versions): Promise<void> {
       const id = requireId(resource, idText);
       const rows = { id, versions: rowVersions(resource, versions), allowed: resource.allowed('delete') };
-      const statement = compileWrite(resource.writes, { kind: 'delete', rows, author: caller });
+      const author = resource.writes.cascades.length > 0 ? inBatch(caller) : caller;
+      const statement = compileWrite(resource.writes, { kind: 'delete', rows, author });
       // The foreign key of a view is only in the registry, so it blocks no deletion.
       const referring = () => [...resource.all.values()].filter((one) => one.model.isTable && one.isReadable);
       const attempt = { resource, kind: 'delete', records: [], id, referring } as const;

@@ -50,6 +50,7 @@ export function createUserManagement(
     formatted: [model.primaryKey],
     visibility: EVERY_ROW,
     recording,
+    cascades: [],
   });
   const notForSet = new Map([
     [username, 'the NAME argument sets the user name'],

@@ -23,7 +23,7 @@ import {
 } from '../../db/connection/database-errors.ts';
 import { SAVEPOINT } from '../../db/connection/transactions.ts';
 import { StartError, startError, type Fault } from '../../errors.ts';
-import { SYSTEM_TABLES } from '../definition/system-tables.ts';
+import { ADDED_COLUMNS, HISTORY, SYSTEM_TABLES } from '../definition/system-tables.ts';
 import {
   allowedActions,
   apiPrivileges,
@@ -201,6 +201,20 @@ function mayUse(definition: Resource, catalog: Catalog): boolean {
   return found !== undefined && systemPrivileges(definition).every((one) => found.privileges.includes(one));
 }
 
+/** The columns of the history that the database lacks, because an earlier version created the table. */
+export function missingHistoryColumns(catalog: Catalog): string[] {
+  const found = catalog.get(tableOf(HISTORY));
+  return found ? ADDED_COLUMNS.filter((name) => !found.columns.some(({ field }) => field === name)) : [];
+}
+
+/** A system table as the database has it. */
+function asStored(definition: Resource, catalog: Catalog): Resource {
+  if (definition !== HISTORY) return definition;
+  const missing = missingHistoryColumns(catalog);
+  const columns = Object.entries(definition.columns).filter(([name]) => !missing.includes(name));
+  return { ...definition, columns: Object.fromEntries(columns) };
+}
+
 /** The registry as the database can serve it, and every difference between the two. */
 export interface SchemaComparison {
   readonly schema: Schema;
@@ -218,7 +232,8 @@ export function compareSchema(
   // A service without logins has no system tables. Tables with these names then belong to another application.
   const hasUsers = hasLogins(resources, settings);
   const needed = hasUsers ? SYSTEM_TABLES : [];
-  const usable = needed.filter((definition) => mayUse(definition, catalog));
+  const present = needed.filter((definition) => mayUse(definition, catalog));
+  const usable = present.map((definition) => asStored(definition, catalog));
   const definitions = [...resources, ...usable];
   const models = buildModels(definitions, catalog);
   const views = createViews(resources, models, settings);
@@ -227,7 +242,7 @@ export function compareSchema(
     ...[...served.values()].map((resource) => [resource.name, apiPrivileges(resource)] as const),
     ...usable.map((definition) => [definition.model, systemPrivileges(definition)] as const),
   ]);
-  const missing = needed.filter((definition) => !usable.includes(definition)).map(tableOf);
+  const missing = needed.filter((definition) => !present.includes(definition)).map(tableOf);
   const addable = resources.filter(
     (resource) =>
       hasUsers && mayAdminsAdd(resource, served.get(resource.model), catalog.get(tableOf(resource))),

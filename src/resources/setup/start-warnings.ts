@@ -9,7 +9,7 @@ import { tableOf } from '../../db/schema/model-definition.ts';
 import { missingIndexes } from '../../db/schema/missing-schema.ts';
 import { HISTORY, SECRET, SESSION, TOKEN } from '../definition/system-tables.ts';
 import type { Resource } from '../definition/resource.ts';
-import type { Schema } from './schema-setup.ts';
+import { missingHistoryColumns, type Schema } from './schema-setup.ts';
 import type { ResourceView, ResourceViews } from '../access/resource-view.ts';
 
 /** @param names the system tables that are missing or that the database role may not use */
@@ -25,6 +25,13 @@ export function missingTablesWarning(names: readonly string[]): string {
     `missing, or not usable by the database role: ${names.join(' and ')}`,
     ...effects.filter((effect) => effect !== false),
   ].join('. ');
+}
+
+/** Warns of a history that an earlier version created, and that the start could not complete. */
+export function historyWarning({ catalog, models }: Schema): string | undefined {
+  const lacking = models.has(HISTORY.model) ? missingHistoryColumns(catalog) : [];
+  if (lacking.length === 0) return undefined;
+  return `${HISTORY.model} has no ${lacking.join(', ')}: changes are recorded without, and those by cascades not at all if cause is missing. \`npx vitrine schema --diff\` prints the SQL that adds them`;
 }
 
 /** Warns when a resource outputs password hashes to anyone. */
@@ -105,12 +112,16 @@ export const databaseWarnings = async (
 export function startWarnings(
   resources: readonly Resource[],
   served: ResourceViews,
-  { catalog, missing }: Schema,
+  schema: Schema,
 ): string[] {
-  const warnings = [...served.values()].flatMap((resource) => [
-    writeShowsWarning(resource),
-    passwordOutputWarning(resource),
-  ]);
+  const { catalog, missing } = schema;
+  const warnings = [
+    historyWarning(schema),
+    ...[...served.values()].flatMap((resource) => [
+      writeShowsWarning(resource),
+      passwordOutputWarning(resource),
+    ]),
+  ];
   // Without the secret, everything works; `vitrine check` says what differs.
   const needed = missing.filter((name) => name !== SECRET.model);
   return [
