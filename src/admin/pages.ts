@@ -5,6 +5,7 @@ import type { Reply } from '../http/message/message.ts';
 import type { AdminAction } from '../resources/definition/resource.ts';
 import { changePassword, endOtherSessions, showAccount } from './session/account-page.ts';
 import { runBulk } from './bulk/bulk-actions.ts';
+import { runUndo, showUndo } from './bulk/undo.ts';
 import { showDashboard } from './dashboard/dashboard.ts';
 import { confirmDelete, showDelete } from './form/delete-page.ts';
 import type { AdminContext, RecordContext, ResourceContext } from './web/admin-context.ts';
@@ -33,7 +34,7 @@ export interface Page<Context extends AdminContext> {
 export type GeneralPageName = 'dashboard' | 'login' | 'logout' | 'account' | 'sessions' | 'keys';
 export type ListPageName =
   'list' | 'filter' | 'add' | 'bulk' | 'lookup' | 'import' | `export.${ExportFormat}`;
-export type RecordPageName = 'record' | 'delete' | 'history' | 'password';
+export type RecordPageName = 'record' | 'delete' | 'history' | 'password' | 'undo';
 
 /** Refuses what the resource does not allow the caller, as if the page did not exist. @throws Problem 404 */
 const ifAllowed =
@@ -48,6 +49,14 @@ const ifAllowed =
         ? allows.has(action)
         : may.has(action);
     if (!isAllowed) throw notFound('There is no such page.');
+    return page(context, ...rest);
+  };
+
+/** A page of the entries of the history alone. @throws Problem 404 for other records */
+const ifHistory =
+  <Rest extends readonly unknown[]>(page: (context: RecordContext, ...rest: Rest) => Answer): typeof page =>
+  (context, ...rest) => {
+    if (context.resource !== context.history) throw notFound('There is no such page.');
     return page(context, ...rest);
   };
 
@@ -88,4 +97,5 @@ export const RECORD_PAGES: Readonly<Record<RecordPageName, Page<RecordContext>>>
   delete: { show: ifAllowed('delete', showDelete), change: ifAllowed('delete', confirmDelete) },
   history: { show: ifAllowed('history', showHistory) },
   password: { show: ifAllowed('change', showPassword), change: ifAllowed('change', setPassword) },
+  undo: { show: ifHistory(showUndo), change: ifHistory(runUndo) },
 };

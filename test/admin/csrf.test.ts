@@ -102,6 +102,13 @@ const FORMS: Readonly<Record<string, (browser: Browser) => Promise<Form>>> = {
       fields: { _password: 'a new password', _repeat: 'a new password' },
     };
   },
+  undo: async (browser) => {
+    const deleted = `/admin/note/${await note()}/delete/`;
+    await browser.post(deleted, hiddenFields(await browser.get(deleted), 'confirm'));
+    const [entry] = await service.sql`select max(id)::text as id from vitrine_history`;
+    const path = `/admin/vitrine_history/${String(entry?.['id'])}/undo/`;
+    return { path, fields: hiddenFields(await browser.get(path), 'confirm') };
+  },
 };
 
 /** Forged forms: a wrong token, or headers of a foreign page. */
@@ -153,7 +160,7 @@ describe('a forged form returns 403 and changes nothing', () => {
       const browser = await logIn(service, 'ada');
       const { path, fields } = await form(browser);
       const token = csrfIn((await browser.get(page === 'login' ? LOGIN : '/admin/-/account/')).text);
-      assert.equal(findAdminRoute(path, served(resources)).page, page);
+      assert.equal(findAdminRoute(path, served([...resources, HISTORY])).page, page);
       for (const { name, token: wrong, headers } of FORGERIES) {
         const _csrf = wrong ? await wrong(token) : token;
         const before = await snapshot(service.sql);
@@ -196,7 +203,7 @@ describe('a GET changes nothing', () => {
     '/admin/note/', '/admin/note/?_filter=message', '/admin/note/-/filter/?_path=message&_how=eq&_value=x', '/admin/note/-/add/',
     '/admin/note/-/lookup/?_search=x', '/admin/note/-/import/', '/admin/note/-/export.csv',
     '/admin/note/-/export.excel.csv', '/admin/note/-/export.json',
-    '/admin/note/1/', '/admin/note/1/delete/', '/admin/note/1/history/', '/admin/user/1/password/',
+    '/admin/note/1/', '/admin/note/1/delete/', '/admin/note/1/history/', '/admin/user/1/password/', '/admin/vitrine_history/1/undo/',
     // Addresses of forms:
     '/admin/-/logout/', '/admin/-/sessions/', '/admin/note/-/bulk/?_action=delete&_all=1&_confirm=1&_expected=2',
     '/admin/note/1/delete/?_confirm=1', '/admin/note/-/add/?message=new&_save=stay', '/admin/user/1/password/?_password=a&_repeat=a',

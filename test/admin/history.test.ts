@@ -341,7 +341,7 @@ describe('the history', () => {
     const page = await ada.get(`/admin/item/${json.id}/history/`);
     assert.match(
       readable(page),
-      /^History of Back & again Add it again This record no longer exists\. Deleted by ada/,
+      /^History of Back & again Undo Add it again This record no longer exists\. Deleted by ada/,
     );
     const again =
       /href="(\/admin\/item\/-\/add\/[^"]*)"/.exec(page.text)?.[1]?.replaceAll('&amp;', '&') ?? '';

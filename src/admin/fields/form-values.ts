@@ -121,7 +121,10 @@ export const columnsIn = (form: Form, columns: readonly Column[]): readonly Colu
   columns.filter((column) => !isLongColumn(column) || form.get(column.key) !== undefined);
 
 /** The values of a stored record. Those that are too long for a form are left out. */
-export function storedValues({ fields }: LabeledRecord, columns: readonly Column[]): TypedValues {
+export function storedValues(
+  { fields }: Pick<LabeledRecord, 'fields'>,
+  columns: readonly Column[],
+): TypedValues {
   const fitting = columns.filter((column) => !fields.has(sizeKey(column)));
   return new Map(
     fitting.map((column) => {

@@ -1,7 +1,7 @@
 // The forms that add, change and copy a record: from the request to the saved record or the form with its errors.
 import type { Column } from '../../db/schema/model.ts';
 import { splitKey } from '../../db/schema/composite-key.ts';
-import { Problem } from '../../errors.ts';
+import { notFound, Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { LabeledRecord, StoredRecord } from '../../resources/records/labeled-record.ts';
@@ -32,6 +32,7 @@ import {
 import { html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
+import { changeOf, valuesToPutBack } from '../history/history-entry.ts';
 import { addLockOut, isOwnUser } from '../session/lock-out.ts';
 import { addOnce } from '../fields/submit-once.ts';
 import { showLookup, withKeys } from '../fields/references.ts';
@@ -75,10 +76,27 @@ export async function showAdd(context: ResourceContext): Promise<Reply> {
 }
 
 export async function showRecord(context: RecordContext): Promise<Reply> {
-  const { resource, id } = context;
-  const stored = await context.browsing.read(resource, id);
-  const typed = storedValues(stored, editableColumns(resource, false));
-  return formPage(context, { stored, typed });
+  const { resource, id, browsing, request } = context;
+  const stored = await browsing.read(resource, id);
+  const columns = editableColumns(resource, false);
+  const typed = storedValues(stored, columns);
+  const entry = new URLSearchParams(request.query).get('_entry');
+  if (entry === null || !resource.may.has('change')) return formPage(context, { stored, typed });
+  if (!resource.allows.has('history')) throw notFound('There is no such page.');
+  const change = changeOf(await browsing.preview(context.historyOf(resource), entry), context);
+  if (change.record !== stored.id) throw notFound('There is no such change of this record.');
+  const fields = valuesToPutBack(change);
+  const known = columns.filter(({ key }) => fields.has(key));
+  const earlier = storedValues({ fields }, known);
+  const put = new Map([...typed].map(([column, value]) => [column, earlier.get(column) ?? value]));
+  const left = known.filter((column) => !earlier.has(column) || !typed.has(column));
+  const notice = `These are the values ${change.action === 'create' ? 'as added' : 'before the change'} on ${change.at} UTC. Check them: nothing is changed until you save.`;
+  const tooLong = left.map(({ title }) => title).join(', ');
+  return formPage(context, {
+    stored,
+    typed: put,
+    notice: tooLong === '' ? notice : `${notice} Not put back, because the value is too long: ${tooLong}.`,
+  });
 }
 
 /**

@@ -22,13 +22,26 @@ export interface HistoryChange {
   readonly resource: AdminView | undefined;
   readonly before: JsonFields;
   readonly after: JsonFields;
+  /** The same in all changes of one operation; null for a change alone. */
+  readonly batch: string | null;
+  /** The deleted record that led to this change of the database. Its key is empty where it is hidden. */
+  readonly cause: { readonly model: string; readonly record: string } | undefined;
+  /** About the request; null for what is hidden, or was not recorded. */
+  readonly roles: string | null;
+  readonly address: string | null;
+  readonly request: string | null;
 }
 
 /** Reads an entry of the history. */
-export function changeOf({ id, fields }: LabeledRecord, { resources }: AdminContext): HistoryChange {
+export function changeOf(
+  { id, fields }: Pick<LabeledRecord, 'id' | 'fields'>,
+  { resources }: AdminContext,
+): HistoryChange {
   const text = (key: string): string => textOfField(fields, key) ?? '';
   const name = textOfField(fields, 'user_name');
   const values = (key: string): JsonFields => parseJsonFields(textOfField(fields, key) ?? '{}');
+  const cause = textOfField(fields, 'cause');
+  const [causeModel = '', ...causeKey] = cause?.split('/') ?? [];
   return {
     id,
     at: text('at'),
@@ -40,8 +53,17 @@ export function changeOf({ id, fields }: LabeledRecord, { resources }: AdminCont
     resource: resources.get(text('model')),
     before: values('before'),
     after: values('after'),
+    batch: textOfField(fields, 'batch'),
+    cause: cause === null ? undefined : { model: causeModel, record: causeKey.join('/') },
+    roles: textOfField(fields, 'roles'),
+    address: textOfField(fields, 'address'),
+    request: textOfField(fields, 'request'),
   };
 }
+
+/** The values that `Put these values back` fills in: those before the change, or those of an added record. */
+export const valuesToPutBack = ({ action, before, after }: HistoryChange): JsonFields =>
+  action === 'create' ? after : before;
 
 /** The visible columns that the entry has values for, in the order of the record. */
 export function columnsOf({ resource, before, after }: HistoryChange): readonly Column[] {

@@ -10,7 +10,7 @@ import type { RecordContext } from '../web/admin-context.ts';
 import { editableColumns } from '../fields/form-page.ts';
 import { NO_VALUES } from '../fields/form-values.ts';
 import { sizeKey } from '../../query/labels/preview-sql.ts';
-import { actionTitle, changeLine, changeView } from './history-view.ts';
+import { actionTitle, changeLine, changeView, requestLine, undoButton } from './history-view.ts';
 import { changeOf, formerLabel, formerName, loadRecordLabels, type HistoryChange } from './history-entry.ts';
 import { html, type Html, nextTurn } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
@@ -105,7 +105,11 @@ export async function showHistory(context: RecordContext): Promise<Reply> {
       { text: 'History' },
     ],
     kind: 'history',
-    actions: !record && newest && list.query.page === 1n && addAgain(resource, newest),
+    actions:
+      !record &&
+      newest &&
+      list.query.page === 1n &&
+      html`${undoButton(newest, context)} ${addAgain(resource, newest)}`,
     body,
   });
 }
@@ -117,7 +121,7 @@ export async function showChange(context: RecordContext): Promise<Reply> {
   const { resource, model, record } = change;
   const label = labels(resource, record);
   const recordName = `${resource?.title ?? model} ${label ?? formerName(change)}`.trim();
-  const body = html`${changeView(change, context, labels)}
+  const body = html`${changeView(change, context, labels)} ${requestLine(change, context.history.name)}
   ${
     resource &&
     parseId(resource, record) !== undefined &&
@@ -133,6 +137,7 @@ export async function showChange(context: RecordContext): Promise<Reply> {
       { text: `#${change.id}` },
     ],
     kind: 'history',
+    actions: undoButton(change, context),
     body,
   });
 }

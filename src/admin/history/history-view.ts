@@ -3,12 +3,14 @@ import type { Column } from '../../db/schema/model.ts';
 import { textOfColumn, textOfField } from '../../resources/records/labeled-record.ts';
 import { HISTORY } from '../../resources/definition/system-tables.ts';
 import { sizeKey } from '../../query/labels/preview-sql.ts';
+import type { AdminAction } from '../../resources/definition/resource.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
 import type { AdminContext } from '../web/admin-context.ts';
-import { columnsOf, type HistoryChange } from './history-entry.ts';
+import { editableColumns } from '../fields/form-page.ts';
+import { columnsOf, valuesToPutBack, type HistoryChange } from './history-entry.ts';
 import type { RecordLabels } from '../web/record-labels.ts';
 import { html, type Content, type Html } from '../web/html.ts';
-import { links } from '../web/admin-links.ts';
+import { links, LinkParameters } from '../web/admin-links.ts';
 import {
   actionLabel,
   capitalized,
@@ -122,13 +124,62 @@ export function summary(change: HistoryChange, context: AdminContext, labels: Re
   ${moment(change.at)} UTC`;
 }
 
+/** Why the database itself made a change. */
+function causeText({ cause }: HistoryChange, { resources }: AdminContext): Html | false {
+  if (!cause) return false;
+  const { model, record } = cause;
+  const resource = resources.get(model);
+  const name = record === '' ? 'another record' : `${resource?.title ?? model} #${record}`;
+  const isLinked = resource && record !== '';
+  const named = isLinked ? html`<a href="${links.part(model, record, 'history')}">${name}</a>` : name;
+  return html`<p class="hint">The database made this change because ${named} was deleted.</p>`;
+}
+
+/** What an entry says of its request, and a link to the other changes of the operation. */
+export function requestLine({ batch, roles, address, request }: HistoryChange, history: string): Html {
+  const facts = { address, roles, request };
+  const texts = Object.entries(facts).flatMap(([name, text]) => (text === null ? [] : [`${name} ${text}`]));
+  const all = links.list(history, new LinkParameters([{ name: 'batch', value: batch ?? '' }]));
+  return html`<p class="hint">
+    ${capitalized(texts.join(', '))}${texts.length > 0 && '.'}
+    ${batch !== null && html`<a href="${all}">All changes of this operation</a>`}
+  </p>`;
+}
+
+/** The right that reversing an action needs. */
+export const REVERSE: Readonly<Record<string, AdminAction>> = {
+  create: 'delete',
+  update: 'change',
+  delete: 'add',
+};
+
+/** Whether the entry offers an undo: of a deletion, or of an operation on several records. */
+export const mayUndo = ({ resource, action, batch }: HistoryChange): boolean =>
+  (batch !== null || action === 'delete') && resource?.may.has(REVERSE[action] ?? 'change') === true;
+
+export const undoButton = (change: HistoryChange, { history }: AdminContext): Html | false =>
+  mayUndo(change) && html`<a class="button" href="${links.part(history.name, change.id, 'undo')}">Undo</a>`;
+
+/** A link to the form of the record, filled in with the values of the change. */
+function putBackLink(change: HistoryChange, labels: RecordLabels): Html | false {
+  const { resource, action, record, id } = change;
+  if (!resource?.may.has('change') || action === 'delete') return false;
+  if (labels(resource, record) === undefined) return false;
+  const values = valuesToPutBack(change);
+  if (!editableColumns(resource, false).some(({ key }) => values.has(key))) return false;
+  const which = action === 'update' && html` <span class="hint">those before the change</span>`;
+  return html`<p>
+    <a href="${links.record(resource.name, record)}?_entry=${id}">Put these values back</a>${which}
+  </p>`;
+}
+
 const section = (change: HistoryChange, context: AdminContext, labels: RecordLabels, content: Html): Html =>
   html`<section class="change">
     <h2>
       ${summary(change, context, labels)}
       <a href="${links.record(context.history.name, change.id)}" class="hint">#${change.id}</a>
     </h2>
-    ${content}
+    ${causeText(change, context)} ${content} ${putBackLink(change, labels)}
   </section>`;
 
 /** One change with its values. */

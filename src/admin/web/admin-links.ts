@@ -42,7 +42,7 @@ export const links = {
   download: (model: string, id: string): string =>
     links.action(model, 'export.json', new LinkParameters([{ name: 'id', value: id }])),
   record: (model: string, id: string): string => `${root()}${model}/${segment(id)}/`,
-  /** `delete`, `history`, `password`. */
+  /** `delete`, `history`, `password`, `undo`. */
   part: (model: string, id: string, part: string): string => `${root()}${model}/${segment(id)}/${part}/`,
   /** Adds `_list`, the query of the list that the user came from, for the way back. */
   from: (list: string | undefined, href: string): string =>

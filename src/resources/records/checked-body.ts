@@ -29,6 +29,8 @@ export interface Writing {
   readonly caller: Caller;
   /** Whether read-only columns are faults; otherwise they are ignored. */
   readonly isStrict?: boolean | undefined;
+  /** Whether a new record gets the `id` of the body although the database makes such keys, as it had it before it was deleted. */
+  readonly keepsKey?: boolean | undefined;
   /** Shared by all records of a request. */
   readonly digits?: DigitBudget;
 }
@@ -150,10 +152,15 @@ function checkField(
   }
 }
 
-function checkId(field: JsonField, { model }: ResourceView, { id }: Writing, body: CheckedBody): void {
+/** Whether the body of a new record has its key. */
+const takesKey = (model: Model, { id, keepsKey }: Writing): boolean =>
+  id === undefined && (hasNaturalKey(model) || (keepsKey === true && !model.primaryKey.parts));
+
+function checkId(field: JsonField, { model }: ResourceView, writing: Writing, body: CheckedBody): void {
   const { primaryKey: column } = model;
+  const { id } = writing;
   if (id === undefined) {
-    if (hasNaturalKey(model)) return;
+    if (takesKey(model, writing)) return;
     const names = column.parts?.map(({ key }) => key).join(', ');
     addError(
       body.errors,
@@ -194,7 +201,7 @@ export async function checkBody(
   const known = new Set(['id']);
   const id = fields.get('id');
   if (id) checkId(id, resource, writing, body);
-  if (!isUpdate && hasNaturalKey(model)) {
+  if (takesKey(model, writing)) {
     // The client must send a natural key.
     if (id) checkField(model.primaryKey, ['id', id], resource, false, body);
     else addError(body.errors, 'id', messageOf('required'));

@@ -39,6 +39,8 @@ const MAX_SETS = 32;
 /** What the request's `Prefer` asks for. */
 export interface CreatePreferences {
   readonly isStrict?: boolean | undefined;
+  /** See `Writing`. */
+  readonly keepsKey?: boolean;
   /** Whether only the keys are returned. */
   readonly isMinimal?: boolean;
 }
@@ -238,12 +240,12 @@ async function checkBodies(
   resource: ResourceView,
   bodies: readonly (JsonFields | undefined)[],
   caller: Caller,
-  { preferences: { isStrict }, requester }: CreateOptions,
+  { preferences: { isStrict, keepsKey }, requester }: CreateOptions,
   errors: FieldErrors,
   named: NameField,
 ): Promise<PlacedBody[]> {
   const yieldIfDue = requester.workInTurns();
-  const writing = { id: undefined, caller, isStrict, digits: new DigitBudget('body') };
+  const writing = { id: undefined, caller, isStrict, keepsKey, digits: new DigitBudget('body') };
   const checked: PlacedBody[] = [];
   let faulty = 0;
   for (const [position, fields] of bodies.entries()) {

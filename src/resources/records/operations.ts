@@ -208,6 +208,10 @@ export function createOperations(
       }
     },
 
+    /** Creates a record that was deleted, under its key: the `id` of the fields. */
+    restore: (resource: ResourceView, fields: JsonFields, caller: Caller): Promise<unknown> =>
+      createAll(resource, [fields], caller, { keepsKey: true }, false),
+
     /** Creates the records of an array. */
     createMany: (
       resource: ResourceView,

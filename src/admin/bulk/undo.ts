@@ -1,0 +1,356 @@
+// Undoes a deletion, or all changes of one operation, as far as the records have not changed since.
+import { createHash, randomBytes } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
+import { asProblem } from '../../db/connection/database-errors.ts';
+import { CHECK_AT_ONCE, SAVEPOINT } from '../../db/connection/transactions.ts';
+import { notFound, Problem } from '../../errors.ts';
+import type { Reply } from '../../http/message/message.ts';
+import { undoEntriesStatement, undoSizeStatement } from '../../query/statements/undo-statements.ts';
+import { inBatch } from '../../resources/access/access.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
+import type { TransactionGuard } from '../../resources/records/bulk-operations.ts';
+import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
+import { textOfField } from '../../resources/records/labeled-record.ts';
+import type { Operations } from '../../resources/records/operations.ts';
+import { effectsOf, type Effects } from '../form/deletion-effects.ts';
+import { changeOf, formerName, loadRecordLabels, type HistoryChange } from '../history/history-entry.ts';
+import { mayUndo, REVERSE } from '../history/history-view.ts';
+import { assertSession } from '../session/assert-session.ts';
+import { isOwnUser } from '../session/lock-out.ts';
+import {
+  confirmationField,
+  confirmCaller,
+  hasPrivilegeColumn,
+  type ConfirmationRefusal,
+} from '../session/password-confirmation.ts';
+import type { RecordContext } from '../web/admin-context.ts';
+import { links, LinkParameters } from '../web/admin-links.ts';
+import { redirectDone } from '../web/admin-request.ts';
+import { counted, shortened } from '../web/display-text.ts';
+import type { Form } from '../web/form-data.ts';
+import { html, type Html } from '../web/html.ts';
+import { pageReply } from '../web/layout.ts';
+import { errorSummary, PASSWORD_LABELS, sentence, table } from '../web/widgets.ts';
+
+/** Maximum entries and bytes of an operation that can be undone. */
+const MAX_ENTRIES = 5_000;
+const MAX_BYTES = 32 * 1024 * 1024;
+/** Maximum lines of each table. */
+const MAX_LISTED = 200;
+/** How often records that refer to others of the operation are tried again. */
+const MAX_ROUNDS = 10;
+
+/** What an operation did with one record, all its changes of it together. */
+interface Step extends HistoryChange {
+  readonly isOutdated: boolean;
+  /** Why it cannot be undone; undefined if it can. */
+  reason?: string | undefined;
+  /** The version of the row that was compared with the history. */
+  version?: string | undefined;
+}
+
+/** The changes of one record as one. @returns undefined where the record was added and deleted again */
+function merged(earlier: Step, later: Step): Step | undefined {
+  const [isNew, isGone] = [earlier.action === 'create', later.action === 'delete'];
+  if (isNew && isGone) return undefined;
+  return {
+    ...later,
+    action: isNew ? 'create' : isGone ? 'delete' : 'update',
+    before: new Map([...later.before, ...earlier.before]),
+    after: new Map([...earlier.after, ...later.after]),
+  };
+}
+
+/** Reads what the entry's operation did, as far as the caller sees it. @throws Problem 404, 413 */
+async function readSteps(context: RecordContext): Promise<readonly Step[]> {
+  const { history, browsing, database } = context;
+  const change = changeOf(await browsing.preview(history, context.id), context);
+  if (!mayUndo(change)) throw notFound('This change cannot be undone here.');
+  const target = change.batch === null ? { id: change.id } : { batch: change.batch };
+  const { entries, bytes } = await database.run(undoSizeStatement(history.model, target), 'read');
+  if (entries > MAX_ENTRIES || bytes > MAX_BYTES)
+    throw new Problem(
+      413,
+      `This operation has ${counted(entries, 'change')}, which are too many to undo here.`,
+    );
+  const steps = new Map<string, Step | undefined>();
+  for (const { json, isOutdated } of await database.run(
+    undoEntriesStatement(history.model, target),
+    'read',
+  )) {
+    const fields = parseJsonFields(json);
+    const step = { ...changeOf({ id: textOfField(fields, 'id') ?? '', fields }, context), isOutdated };
+    const key = step.record === '' ? step.id : `${step.model} ${step.record}`;
+    const earlier = steps.get(key);
+    steps.set(key, earlier ? merged(earlier, step) : step);
+    if (json.length > 1024 || steps.size % 100 === 0) await setImmediate();
+  }
+  return [...steps.values()].filter((step) => step !== undefined);
+}
+
+/** As it writes what was stored: also columns that forms only show. */
+const restoring = (resource: AdminView): AdminView => ({
+  ...resource,
+  readonly: new Set(resource.model.columns.filter(({ generated }) => generated)),
+});
+
+/** A side of a change as the body of a write. Passwords are not in the history. */
+function bodyOf({ model, output }: AdminView, values: JsonFields): JsonFields {
+  const columns = output.filter(
+    (column) => column !== model.primaryKey && !column.generated && !column.isPassword,
+  );
+  return new Map(
+    columns.flatMap(({ key }) => {
+      const field = values.get(key);
+      return field ? [[key, field] as const] : [];
+    }),
+  );
+}
+
+/** Why a step cannot be undone, as far as reading can tell. Notes the version of the row. */
+async function refusalOf(context: RecordContext, step: Step): Promise<string | undefined> {
+  const { resource, action, record, before, after } = step;
+  const { operations, browsing, caller } = context;
+  if (!resource || record === '') return 'The admin area does not show the record.';
+  if (!resource.may.has(REVERSE[action] ?? 'change')) return 'You may not make the reverse change.';
+  if (step.isOutdated) return 'It has newer changes.';
+  if (isOwnUser({ ...context, resource }, record)) return 'It is your own user.';
+  if (action === 'delete')
+    return resource.model.primaryKey.generated ? 'The database alone makes its key.' : undefined;
+  if (action === 'update' && bodyOf(resource, before).size === 0)
+    return 'The history has no value to put back.';
+  step.version = await operations.version(resource, record);
+  const isSame = await browsing.hasValues(restoring(resource), record, bodyOf(resource, after), caller);
+  return isSame ? undefined : 'It has changed since, or no longer exists.';
+}
+
+/** @throws Problem 412 for a record that has changed since its comparison */
+async function reverse(
+  operations: Operations,
+  { action, before, record, version = '' }: Step,
+  shown: AdminView,
+  caller: RecordContext['caller'],
+): Promise<unknown> {
+  const resource = restoring(shown);
+  const { model } = resource;
+  if (action === 'create') return operations.remove(resource, record, caller, [version]);
+  const fields = new Map(bodyOf(resource, before));
+  if (action === 'update') return operations.update(resource, record, fields, caller, [version]);
+  const id = before.get('id');
+  if (id && !model.primaryKey.parts) fields.set('id', id);
+  // Where a password is required, it is one that nobody knows.
+  const secret = randomBytes(32).toString('hex');
+  for (const { key, isPassword, nullable, hasDefault } of model.columns)
+    if (isPassword && !nullable && !hasDefault) fields.set(key, { value: secret, source: `"${secret}"` });
+  return operations.restore(resource, fields, caller);
+}
+
+/** The text of a problem, for a table. @throws an error that is no fault of the record */
+function reasonOf(error: unknown): string {
+  const problem = asProblem(error);
+  if (!problem || problem.status >= 500) throw error;
+  const faults = Object.entries(problem.errors ?? {}).map(([key, texts]) => `${key}: ${texts.join(', ')}`);
+  return faults.length > 0 ? faults.join('; ') : problem.message;
+}
+
+/** Thrown to roll the transaction back. */
+class Rollback extends Error {}
+
+/** What would be deleted with the records that are deleted again. */
+interface Deletions {
+  readonly resource: AdminView;
+  readonly effects: Effects;
+  readonly needsPassword: boolean;
+  readonly guard: TransactionGuard | undefined;
+}
+
+/** What an undo does, and what it asks for. */
+interface Plan {
+  readonly steps: readonly Step[];
+  readonly deletions: readonly Deletions[];
+  readonly needsPassword: boolean;
+}
+
+/** The steps that the database has refused, by id, and why. */
+type Refused = ReadonlyMap<string, string>;
+
+async function planOf(context: RecordContext, refused: Refused = new Map()): Promise<Plan> {
+  const { bulk, settings, caller } = context;
+  const steps = await readSteps(context);
+  for (const step of steps) step.reason = refused.get(step.id) ?? (await refusalOf(context, step));
+  const possible = steps.filter(({ reason }) => reason === undefined);
+  const added = possible.filter(({ action }) => action === 'create');
+  const deletions: Deletions[] = [];
+  for (const resource of new Set(added.map((step) => step.resource))) {
+    if (!resource) continue;
+    const of = { ...context, resource };
+    const ofResource = added.filter((step) => step.resource === resource);
+    const selection = { query: '', search: '', ids: ofResource.map(({ record }) => record) };
+    if (await bulk.deletes(resource, selection, settings.userModel, caller.id))
+      for (const step of ofResource) step.reason = 'This would also delete your own user.';
+    else
+      deletions.push({
+        resource,
+        effects: await effectsOf(of, selection, ofResource.length),
+        needsPassword: await bulk.deletesAdmin(resource, selection, settings.userModel),
+        guard: bulk.adminGuard(resource, selection, settings.userModel),
+      });
+  }
+  const isOfUsers = ({ resource }: Step): boolean =>
+    resource !== undefined && hasPrivilegeColumn({ ...context, resource }, resource.model.columns, false);
+  const needsPassword = possible.some(isOfUsers) || deletions.some((one) => one.needsPassword);
+  return { steps, deletions, needsPassword };
+}
+
+/** Identifies what the page shows, so that nothing else is done than what was confirmed. */
+const digestOf = ({ steps, deletions }: Plan): string =>
+  createHash('sha256')
+    .update(steps.map(({ id, reason }) => `${id} ${reason === undefined},`).join(''))
+    .update(deletions.map(({ effects }) => effects.digest).join())
+    .digest('base64url')
+    .slice(0, 16);
+
+const DONE: Readonly<Record<string, string>> = {
+  create: 'deleted again',
+  update: 'changed back',
+  delete: 'added again',
+};
+
+/** Why the page is shown again. */
+interface Notice extends Partial<ConfirmationRefusal> {
+  readonly refused?: Refused;
+  readonly text?: string;
+}
+
+async function undoPage(
+  context: RecordContext,
+  plan: Plan,
+  { refused = new Map(), status = 200, text, errors = {}, headers }: Notice = {},
+): Promise<Reply> {
+  const { history, id } = context;
+  const { steps, deletions, needsPassword } = plan;
+  const [done, skipped] = [true, false].map((isDone) =>
+    steps.filter(({ reason }) => (reason === undefined) === isDone),
+  ) as [Step[], Step[]];
+  const listed = [done, skipped].map((some) => some.slice(0, MAX_LISTED)).flat();
+  const labels = await loadRecordLabels(context, listed, false);
+  const row = (step: Step): (Html | string)[] => {
+    const { resource, record, action, reason, model } = step;
+    const name = shortened(labels(resource, record) ?? formerName(step));
+    return [`${resource?.title ?? model} ${name}`.trim(), reason ?? sentence(DONE[action] ?? action)];
+  };
+  const part = (title: string, head: string, some: readonly Step[]): Html | false =>
+    some.length > 0 &&
+    html`<section>
+      <h2>${title}</h2>
+      ${table(['Record', head], some.slice(0, MAX_LISTED).map(row))}
+      ${some.length > MAX_LISTED && html`<p class="hint">and ${some.length - MAX_LISTED} more</p>`}
+    </section>`;
+  const back = links.record(history.name, id);
+  const losesPasswords = done.some(
+    ({ action, resource }) => action === 'delete' && resource?.model.columns.some((one) => one.isPassword),
+  );
+  const body = html`${text !== undefined && html`<p class="error-summary" role="alert">${text}</p>`}
+  ${errorSummary(errors, PASSWORD_LABELS)}
+  ${
+    done.length === 0
+      ? html`<p class="lead">Nothing can be undone.</p>`
+      : html`<form method="post" action="${links.part(history.name, id, 'undo')}" class="confirm">
+          <input type="hidden" name="_csrf" value="${context.csrf}" />
+          <input type="hidden" name="_plan" value="${digestOf(plan)}" />
+          <input type="hidden" name="_refused" value="${[...refused.keys()].join(' ')}" />
+          <p class="lead">
+            ${counted(done.length, 'record')} will be set back as before the
+            operation${skipped.length > 0 && `, and ${skipped.length} will be skipped`}.
+          </p>
+          ${losesPasswords && html`<p>Passwords are not in the history: records that are added again have none that works until somebody sets one.</p>`}
+          ${needsPassword && confirmationField(context, errors, 'Required to change users.', true)}
+          <div class="buttons">
+            <button class="danger">Undo</button> <a class="button" href="${back}">Cancel</a>
+          </div>
+        </form>`
+  }
+  ${part('Skipped', 'Why', skipped)} ${part('Undone', 'What happens', done)}
+  ${deletions.map(
+    ({ resource, effects }) =>
+      html`<h2>${resource.title}</h2>
+        ${effects.view}`,
+  )}`;
+  return pageReply(
+    context,
+    {
+      title: done.length === 1 ? 'Undo this change?' : `Undo ${counted(done.length, 'change')}?`,
+      crumbs: [
+        { text: history.title, href: links.list(history.name) },
+        { text: `#${id}`, href: back },
+        { text: 'Undo' },
+      ],
+      kind: 'delete',
+      status,
+      body,
+    },
+    headers,
+  );
+}
+
+/** Shows what an undo would do. */
+export const showUndo = async (context: RecordContext): Promise<Reply> =>
+  undoPage(context, await planOf(context));
+
+/** Undoes in one transaction what the page has shown. What the database refuses is shown first. */
+export async function runUndo(context: RecordContext, form: Form): Promise<Reply> {
+  const { history, inTransaction } = context;
+  const ids = form.get('_refused')?.split(' ') ?? [];
+  const refused = new Map(ids.map((id) => [id, 'The database refuses it.']));
+  const plan = await planOf(context, refused);
+  const changed = 'What can be undone has changed since this page was shown. Nothing was changed.';
+  if (form.get('_plan') !== digestOf(plan))
+    return undoPage(context, plan, { refused, status: 409, text: changed });
+  const refusal = plan.needsPassword ? await confirmCaller(context, form) : undefined;
+  if (refusal) return undoPage(context, plan, { refused, ...refusal });
+  const caller = inBatch(context.caller);
+  const possible = plan.steps.filter(({ reason }) => reason === undefined);
+  try {
+    await inTransaction(async (operations, transaction) => {
+      const { send } = transaction;
+      if (!plan.needsPassword) for (const { guard } of plan.deletions) await guard?.(transaction);
+      await send(CHECK_AT_ONCE);
+      const of = (action: string): Step[] => possible.filter((step) => step.action === action);
+      // What was deleted comes first, in its order, so that others can refer to it; what was added last, from the end.
+      for (const group of [of('delete'), of('update'), of('create').reverse()]) {
+        let pending = group;
+        for (let rounds = 0; pending.length > 0 && rounds < MAX_ROUNDS; rounds += 1) {
+          const failed: Step[] = [];
+          for (const step of pending) {
+            if (!step.resource) continue;
+            await send(SAVEPOINT.set);
+            try {
+              await reverse(operations, step, step.resource, caller);
+              step.reason = undefined;
+            } catch (error) {
+              step.reason = reasonOf(error);
+              await send(SAVEPOINT.rollBack);
+              failed.push(step);
+            }
+            await send(SAVEPOINT.release);
+          }
+          if (failed.length === pending.length) break;
+          pending = failed;
+        }
+      }
+      if (possible.some(({ reason }) => reason !== undefined)) throw new Rollback();
+      await assertSession(context);
+    });
+  } catch (error) {
+    if (!(error instanceof Rollback)) throw error;
+    const text = 'The database refuses some of it, as listed. Nothing was changed yet.';
+    for (const { id, reason } of possible) if (reason !== undefined) refused.set(id, reason);
+    return undoPage(context, await planOf(context, refused), { refused, status: 409, text });
+  }
+  const batch = new LinkParameters([{ name: 'batch', value: caller.origin?.batch ?? '' }]);
+  return redirectDone(
+    context,
+    links.list(history.name, batch),
+    `Undone: ${counted(possible.length, 'change')}.`,
+  );
+}

@@ -1,0 +1,40 @@
+// Reads the entries of the history that an undo reverses.
+import { EMPTY, raw, sql, value, type Fragment } from '../../db/fragment.ts';
+import { createStatement, isTrue, number, text, type Statement } from '../../db/rows.ts';
+import { recordColumns, type Model } from '../../db/schema/model.ts';
+import { allRows, EVERY_ROW, source } from '../source.ts';
+import { recordJson } from './record-json.ts';
+
+/** All entries of one operation, or a single entry. */
+export type UndoTarget = { readonly batch: string } | { readonly id: string };
+
+const isMeant = (target: UndoTarget): Fragment =>
+  'batch' in target ? sql`h.batch = ${value(target.batch)}` : sql`h.id = ${value(target.id)}::int8`;
+
+/** How many entries an undo has to read, and their bytes. */
+export const undoSizeStatement = (
+  history: Model,
+  target: UndoTarget,
+): Statement<{ readonly entries: number; readonly bytes: number }> =>
+  createStatement(
+    sql`select count(*), coalesce(sum(coalesce(octet_length(h.before), 0) + coalesce(octet_length(h.after), 0)), 0) from ${allRows(history, 'h')} where ${isMeant(target)}`,
+    ([row]) => ({ entries: number(row?.[0]), bytes: number(row?.[1]) }),
+  );
+
+/** An entry as the caller sees it. */
+export interface UndoEntry {
+  readonly json: string;
+  /** Whether the record has a newer entry that is not of the same operation. */
+  readonly isOutdated: boolean;
+}
+
+/** The entries that the caller sees, the oldest first. @param history its model, with what it shows of the table */
+export function undoEntriesStatement(history: Model, target: UndoTarget): Statement<UndoEntry[]> {
+  const isOther = 'batch' in target ? raw(' and n.batch is distinct from h.batch') : EMPTY;
+  const isNewer = sql`exists (select from ${allRows(history, 'n')} where n.record = h.record and n.model = h.model and n.id > h.id${isOther})`;
+  return createStatement(
+    sql`select ${recordJson('h', recordColumns(history))}, ${isNewer} from ${source(history, 'h', EVERY_ROW)} where ${isMeant(target)} order by h.id`,
+    (rows) =>
+      rows.map(([json, isOutdated]) => ({ json: text(json) ?? '{}', isOutdated: isTrue(isOutdated) })),
+  );
+}

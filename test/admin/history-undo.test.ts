@@ -1,0 +1,498 @@
+// Puts values of the history back, and undoes deletions and operations on several records.
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import type { Resource, Roles } from '../../src/index.ts';
+import { user as sampleUser } from '../../src/resources/registry.ts';
+import { lockedOut, startService, type Answer, type TestService } from '../support.ts';
+import {
+  attemptLogin,
+  confirmImport,
+  fieldsOf,
+  hiddenFields,
+  invalidFields,
+  logIn,
+  readable,
+  remove,
+  runBulk,
+  uploadFile,
+  type AdminAnswer,
+  type Browser,
+  type Fields,
+} from './support.ts';
+
+const user = {
+  ...sampleUser,
+  columns: { ...sampleUser.columns, role: { type: 'string', null: true } },
+} satisfies Resource;
+const name = { type: 'string' } as const;
+const access = 'user';
+
+const resources: Resource[] = [
+  user,
+  { model: 'team', columns: { name }, access },
+  {
+    model: 'task',
+    columns: {
+      name,
+      state: { type: 'string', default: 'new', choices: ['new', 'done'] },
+      details: { type: 'json', null: true },
+      size: { type: 'decimal', precision: 8, scale: 2, null: true },
+      made: { type: 'datetime', default: 'now' },
+      team: { type: 'foreignKey', references: 'team', null: true, onDelete: 'cascade' },
+      after: { type: 'foreignKey', references: 'task', null: true, onDelete: 'cascade' },
+      hidden: { type: 'string', null: true },
+    },
+    access,
+    admin: { readonly: ['made'], exclude: ['hidden'] },
+  },
+  {
+    model: 'remark',
+    columns: {
+      text: { type: 'text' },
+      task: { type: 'foreignKey', references: 'task', null: true, onDelete: 'setNull' },
+    },
+    access,
+  },
+  {
+    model: 'page',
+    primaryKey: { columns: ['book', 'number'] },
+    columns: { book: { type: 'integer' }, number: { type: 'integer' }, text: { type: 'text' } },
+    access,
+  },
+  { model: 'strict', columns: { team: { type: 'foreignKey', references: 'team' } }, access },
+  { model: 'coded', primaryKey: { type: 'string' }, columns: { name }, access },
+];
+
+const roles = {
+  support: {
+    admin: true,
+    grants: {
+      task: {
+        read: { exclude: ['details'], rows: 'state=new' },
+        update: { columns: ['name'], rows: 'state=new' },
+        history: true,
+      },
+    },
+  },
+  clerk: {
+    admin: true,
+    grants: { coded: { read: true, create: true, history: true }, team: { read: true, history: true } },
+  },
+} satisfies Roles;
+
+let service: TestService;
+let ada: Browser;
+before(async () => {
+  service = await startService(resources, { roles, trustProxy: 1 });
+  await service.addUser('ada', { admin: true });
+  await service.addUser('sue', { role: 'support' });
+  await service.addUser('cleo', { role: 'clerk' });
+  ada = await logIn(service, 'ada');
+});
+after(() => service.close());
+beforeEach(async () => {
+  await service.sql`truncate vitrine_history, team, task, remark, page, strict, coded restart identity cascade`;
+  await service.sql`delete from "user" where username not in ('ada', 'sue', 'cleo')`;
+});
+
+const send = (method: string, path: string, body?: unknown): Promise<Answer> =>
+  service.request(path, { method, user: 'ada', body });
+async function add(model: string, values: object): Promise<number> {
+  const { status, json, text } = await send('POST', `/api/${model}/`, values);
+  assert.equal(status, 201, text);
+  return (json as { id: number }).id;
+}
+const HISTORY = '/admin/vitrine_history/';
+/** The address of the undo of the last entry that meets a condition. */
+async function undoPath(model: string, action: string): Promise<string> {
+  const [row] = await service.sql<{ id: string }[]>`
+    select id::text from vitrine_history where model = ${model} and action = ${action} order by id desc limit 1`;
+  assert.ok(row, `${action} ${model}`);
+  return `${HISTORY}${row.id}/undo/`;
+}
+const confirm = async (
+  browser: Browser,
+  path: string,
+  page?: AdminAnswer,
+  more: Fields = {},
+): Promise<AdminAnswer> =>
+  browser.post(path, { ...hiddenFields(page ?? (await browser.get(path)), 'confirm'), ...more });
+async function undo(model: string, action: string, more?: Fields): Promise<AdminAnswer> {
+  const path = await undoPath(model, action);
+  const answer = await confirm(ada, path, undefined, more);
+  assert.equal(answer.status, 303, readable(answer));
+  return ada.follow(answer);
+}
+const rows = async (table: string): Promise<Record<string, unknown>[]> => [
+  ...(await service.sql`select * from ${service.sql(table)} order by 1, 2`),
+];
+const lastBatch = async (): Promise<Record<string, unknown>[]> => [
+  ...(await service.sql`select action, model, record, door, user_name from vitrine_history
+    where batch = (select batch from vitrine_history order by id desc limit 1) order by id`),
+];
+
+describe('Put these values back', () => {
+  test('fills in the form with the values before a change, and writes nothing until it is saved', async () => {
+    const id = await add('task', { name: 'first', size: '1.50', details: { a: 1 } });
+    await send('PUT', `/api/task/${id}/`, { name: 'second', size: null, details: null });
+    const page = await ada.get(`/admin/task/${id}/history/`);
+    const [newest = ''] = [...page.text.matchAll(/href="(\/admin\/task\/\d+\/\?_entry=\d+)"/g)].map(
+      ([, href]) => href,
+    );
+    const form = await ada.get(newest);
+    assert.match(
+      readable(form),
+      /These are the values before the change on .* nothing is changed until you save\./,
+    );
+    const fields = fieldsOf(form);
+    assert.deepEqual([fields['name'], fields['size'], fields['details']], ['first', '1.50', '{"a": 1}']);
+    assert.equal((await rows('task'))[0]?.['name'], 'second');
+    assert.equal((await ada.post(`/admin/task/${id}/`, fields)).status, 303);
+    const [stored] = await rows('task');
+    assert.deepEqual([stored?.['name'], stored?.['size']], ['first', '1.50']);
+  });
+
+  test('fills in the values of an added record', async () => {
+    const id = await add('task', { name: 'first' });
+    await send('PUT', `/api/task/${id}/`, { name: 'second', state: 'done' });
+    const page = await ada.get(`/admin/task/${id}/history/`);
+    const links = [...page.text.matchAll(/href="(\/admin\/task\/\d+\/\?_entry=\d+)"/g)].map(
+      ([, href = '']) => href,
+    );
+    const fields = fieldsOf(await ada.get(links.at(-1) ?? ''));
+    assert.deepEqual([fields['name'], fields['state']], ['first', 'new']);
+  });
+
+  test('shows the page of a conflict if the record has changed since', async () => {
+    const id = await add('task', { name: 'first' });
+    await send('PUT', `/api/task/${id}/`, { name: 'second' });
+    const [, href = ''] = /href="(\/admin\/task\/\d+\/\?_entry=\d+)"/.exec((await ada.get(`/admin/task/${id}/history/`)).text) ?? []; // prettier-ignore
+    const form = await ada.get(href);
+    await send('PUT', `/api/task/${id}/`, { name: 'third' });
+    const answer = await ada.post(`/admin/task/${id}/`, fieldsOf(form));
+    assert.equal(answer.status, 409);
+    assert.match(readable(answer), /first.*third/);
+  });
+
+  test('is not found for an entry of another record, or none', async () => {
+    const [one, two] = [await add('task', { name: 'one' }), await add('task', { name: 'two' })];
+    const [entry] = await service.sql`select id from vitrine_history where record = ${String(two)}`;
+    for (const wanted of [String(entry?.['id']), '999999', 'x', ''])
+      assert.equal((await ada.get(`/admin/task/${one}/?_entry=${wanted}`)).status, 404, wanted);
+  });
+
+  test('gives a role no value that it may not see, and no record', async () => {
+    const sue = await logIn(service, 'sue');
+    const id = await add('task', { name: 'first', details: 'PRIVATE' });
+    await send('PUT', `/api/task/${id}/`, { name: 'second', details: 'PRIVATE too' });
+    const page = await sue.get(`/admin/task/${id}/history/`);
+    const [, href = ''] = /href="(\/admin\/task\/\d+\/\?_entry=\d+)"/.exec(page.text) ?? [];
+    const form = await sue.get(href);
+    assert.equal(fieldsOf(form)['name'], 'first');
+    assert.doesNotMatch(form.text + page.text, /PRIVATE/);
+    await send('PUT', `/api/task/${id}/`, { state: 'done' });
+    assert.equal((await sue.get(href)).status, 404);
+  });
+});
+
+describe('Undo of a deletion', () => {
+  test('adds the record again under its key, with what the cascade took', async () => {
+    const team = await add('team', { name: 'T' });
+    const first = await add('task', { name: 'first', team_id: team, size: '2.50', details: { a: [1] }, made: '2020-02-02 02:02:02' }); // prettier-ignore
+    await add('task', { name: 'second', after_id: first });
+    await add('remark', { text: 'kept', task_id: first });
+    const before = [await rows('team'), await rows('task'), await rows('remark')];
+    assert.equal((await send('DELETE', `/api/team/${team}/`)).status, 200);
+    assert.deepEqual(await rows('task'), []);
+    const page = await ada.get(await undoPath('team', 'delete'));
+    assert.match(
+      readable(page),
+      /^Undo 4 changes\?.*4 records will be set back.*Team T Added again\..*Remark .* Changed back\./,
+    );
+    assert.deepEqual(await rows('team'), [], 'the preview writes nothing');
+    const done = await undo('team', 'delete');
+    assert.match(done.text, /Undone: 4 changes\./);
+    assert.deepEqual([await rows('team'), await rows('task'), await rows('remark')], before);
+    const batch = await lastBatch();
+    assert.deepEqual(
+      batch.map(({ action, model }) => `${action as string} ${model as string}`),
+      ['create team', 'create task', 'create task', 'update remark'],
+    );
+    assert.ok(batch.every(({ door, user_name: author }) => door === 'admin' && author === 'ada'));
+    const again = await ada.get(await undoPath('team', 'delete'));
+    assert.match(readable(again), /Nothing can be undone\. Skipped .*It has newer changes\./);
+    assert.match((await send('POST', '/api/team/', { name: 'next' })).text, /"id": ?2/);
+  });
+
+  test('can be undone itself', async () => {
+    const team = await add('team', { name: 'T' });
+    await add('task', { name: 'first', team_id: team });
+    await send('DELETE', `/api/team/${team}/`);
+    await undo('team', 'delete');
+    const page = await ada.get(await undoPath('team', 'create'));
+    assert.match(readable(page), /2 records will be set back.*Deleted again\./);
+    await undo('team', 'create');
+    assert.deepEqual([await rows('team'), await rows('task')], [[], []]);
+  });
+
+  test('works from the page of the deleted record, with a key of several columns, and a text', async () => {
+    for (const [path, values] of [
+      ['page/3,4', { book: 3, number: 4, text: 'x' }],
+      ['coded/a%20b', { id: 'a b', name: 'n' }],
+    ] as const) {
+      const [model = ''] = path.split('/');
+      await send('POST', `/api/${model}/`, values);
+      assert.equal((await send('DELETE', `/api/${path}/`)).status, 200);
+      const page = await ada.get(`/admin/${path}/history/`);
+      const [, href = ''] = /href="(\/admin\/vitrine_history\/\d+\/undo\/)"/.exec(page.text) ?? [];
+      assert.equal((await confirm(ada, href)).status, 303);
+      assert.equal((await rows(model)).length, 1, path);
+    }
+  });
+
+  test('lists what the database refuses, and undoes the rest when asked again', async () => {
+    const team = await add('team', { name: 'T' });
+    await add('task', { name: 'first', team_id: team });
+    await add('task', { name: 'second', team_id: team });
+    await send('DELETE', `/api/team/${team}/`);
+    await service.sql`alter table task add constraint no_first check (name <> 'first')`;
+    try {
+      const path = await undoPath('team', 'delete');
+      const refused = await confirm(ada, path);
+      assert.equal(refused.status, 409);
+      assert.match(
+        readable(refused),
+        /The database refuses some of it.*Skipped .*Task first.*Undone .*Team T/,
+      );
+      assert.deepEqual(await rows('team'), []);
+      assert.equal((await confirm(ada, path, refused)).status, 303);
+      assert.deepEqual(
+        (await rows('task')).map((row) => row['name']),
+        ['second'],
+      );
+    } finally {
+      await service.sql`alter table task drop constraint no_first`;
+    }
+  });
+
+  test('gives a deleted user no password that works, and needs the own password', async () => {
+    const eve = await service.addUser('eve');
+    const deleted = await remove(ada, `/admin/user/${eve}/delete/`);
+    assert.equal(deleted.status, 303, readable(deleted));
+    const path = await undoPath('user', 'delete');
+    const page = await ada.get(path);
+    assert.match(readable(page), /Passwords are not in the history/);
+    const unconfirmed = await confirm(ada, path, page);
+    assert.deepEqual([unconfirmed.status, invalidFields(unconfirmed)], [400, ['_current']]);
+    assert.equal((await confirm(ada, path, page, { _current: 'pw-ada' })).status, 303);
+    const [stored] = await service.sql`select id, username, password from "user" where username = 'eve'`;
+    assert.equal(stored?.['id'], eve);
+    assert.equal((await attemptLogin(service, 'eve', 'pw-eve')).status, 401);
+    assert.doesNotMatch(JSON.stringify(await rows('vitrine_history')), /argon2/);
+  });
+
+  test('brings nothing back that the admin area hides', async () => {
+    const id = await add('task', { name: 'first', hidden: 'PRIVATE' });
+    await send('DELETE', `/api/task/${id}/`);
+    await undo('task', 'delete');
+    assert.deepEqual(
+      (await rows('task')).map((row) => row['hidden']),
+      [null],
+    );
+  });
+});
+
+describe('Undo of an operation', () => {
+  const three = async (): Promise<void> =>
+    void (await send(
+      'POST',
+      '/api/task/',
+      ['a', 'b', 'c'].map((text) => ({ name: text })),
+    ));
+
+  test('sets a bulk change back, and skips and lists records that have newer changes', async () => {
+    await three();
+    await runBulk(ada, 'task', { _action: 'set', _all: '1', _column: 'state', state: 'done' });
+    await send('PUT', '/api/task/2/', { name: 'newer' });
+    await service.sql`update task set state = 'new' where id = 3`;
+    const page = await ada.get(await undoPath('task', 'update'));
+    assert.equal(page.status, 404, 'the last change is alone, and is not of several records');
+    const [entry] =
+      await service.sql`select id from vitrine_history where after = '{"state":"done"}' limit 1`;
+    const path = `${HISTORY}${String(entry?.['id'])}/undo/`;
+    const preview = readable(await ada.get(path));
+    assert.match(preview, /1 record will be set back as before the operation, and 2 will be skipped/);
+    assert.match(preview, /Task newer It has newer changes\. Task c It has changed since/);
+    assert.equal((await confirm(ada, path)).status, 303);
+    assert.deepEqual(
+      (await rows('task')).map((row) => row['state']),
+      ['new', 'done', 'new'],
+    );
+  });
+
+  test('deletes what an import has added, and sets back what it has changed', async () => {
+    await three();
+    const path = '/admin/task/-/import/';
+    const preview = await uploadFile(ada, path, 'id,name\n1,one\n,new\n');
+    const imported = await confirmImport(ada, path, preview);
+    assert.equal(imported.status, 303, readable(imported));
+    await undo('task', 'create');
+    assert.deepEqual(
+      (await rows('task')).map((row) => row['name']),
+      ['a', 'b', 'c'],
+    );
+  });
+
+  test('shows what else it would delete, and leaves records that others need', async () => {
+    await send('POST', '/api/team/', [{ name: 'free' }, { name: 'needed' }, { name: 'with task' }]);
+    await add('strict', { team_id: 2 });
+    await add('task', { name: 'more', team_id: 3 });
+    const path = await undoPath('team', 'create');
+    const page = await ada.get(path);
+    assert.match(readable(page), /Deleted with them 1 record of Task/);
+    const refused = await confirm(ada, path, page);
+    assert.equal(refused.status, 409);
+    assert.equal((await rows('team')).length, 3);
+    assert.equal((await confirm(ada, path, refused)).status, 303);
+    assert.deepEqual(
+      (await rows('team')).map((row) => row['name']),
+      ['needed'],
+    );
+  });
+
+  test('does nothing if what can be undone has changed since the preview', async () => {
+    await three();
+    const path = await undoPath('task', 'create');
+    const page = await ada.get(path);
+    await send('PUT', '/api/task/2/', { name: 'newer' });
+    const answer = await confirm(ada, path, page);
+    assert.equal(answer.status, 409);
+    assert.match(
+      readable(answer),
+      /What can be undone has changed since this page was shown\. Nothing was changed\./,
+    );
+    assert.equal((await rows('task')).length, 3);
+  });
+
+  test('overwrites no change that is made at the same moment', async () => {
+    await three();
+    await runBulk(ada, 'task', { _action: 'set', _all: '1', _column: 'state', state: 'done' });
+    const path = await undoPath('task', 'update');
+    const page = await ada.get(path);
+    let sent: Promise<AdminAnswer> | undefined;
+    await service.sql.begin(async (sql) => {
+      await sql`update task set name = 'theirs' where id = 2`;
+      sent = confirm(ada, path, page);
+      await lockedOut(service);
+    });
+    const answer = await sent;
+    assert.equal(answer?.status, 409);
+    assert.match(readable(answer), /Skipped Record Why Task theirs/);
+    const stored = await rows('task');
+    assert.deepEqual(
+      stored.map((row) => [row['name'], row['state']]),
+      [
+        ['a', 'done'],
+        ['theirs', 'done'],
+        ['c', 'done'],
+      ],
+    );
+  });
+
+  test('never changes the own user', async () => {
+    await service.sql`insert into "user" (username, password, email) values ('two', 'x', '')`;
+    await runBulk(ada, 'user', {
+      _action: 'set',
+      _all: '1',
+      _column: 'email',
+      email: 'a@example.org',
+      _current: 'pw-ada',
+    });
+    const page = await ada.get(await undoPath('user', 'update'));
+    assert.match(readable(page), /ada It is your own user\./);
+  });
+
+  test('is linked from its entries, and its batch filters the list', async () => {
+    await three();
+    const [entry] = await service.sql`select id, batch from vitrine_history limit 1`;
+    const page = await ada.get(`${HISTORY}${String(entry?.['id'])}/`);
+    assert.match(
+      readable(page),
+      /Undo.*Address 127\.0\.0\.1, roles admin, request \S+\. All changes of this operation/,
+    );
+    const list = await ada.get(`${HISTORY}?batch=${String(entry?.['batch'])}`);
+    assert.match(readable(list), /3 records/);
+  });
+
+  test('is refused for large operations, and unknown or other pages', async () => {
+    await service.sql`insert into vitrine_history (door, action, model, record, after, batch)
+      select 'api', 'create', 'team', n, '{}', 'large' from generate_series(1, 5001) n`;
+    const answer = await ada.get(await undoPath('team', 'create'));
+    assert.equal(answer.status, 413);
+    assert.match(readable(answer), /This operation has 5,001 changes, which are too many to undo here\./);
+    for (const path of [`${HISTORY}999999/undo/`, `${HISTORY}x/undo/`, '/admin/team/1/undo/'])
+      for (const answer of [await ada.get(path), await ada.post(path, {})])
+        assert.equal(answer.status, 404, path);
+  });
+});
+
+describe('the history of a role', () => {
+  test('has the batch, but not the address, the request and the roles of others', async () => {
+    const cleo = await logIn(service, 'cleo');
+    await send('POST', '/api/team/', [{ name: 'a' }, { name: 'b' }]);
+    const [entry] = await service.sql`select id, batch from vitrine_history limit 1`;
+    const page = await cleo.get(`${HISTORY}${String(entry?.['id'])}/`);
+    assert.match(readable(page), /All changes of this operation/);
+    assert.doesNotMatch(readable(page), /127|[Rr]equest|[Rr]oles|Undo/);
+    assert.match(readable(await cleo.get(`${HISTORY}?batch=${String(entry?.['batch'])}`)), /2 records/);
+    for (const query of ['address=127.0.0.1', 'roles=admin', 'request__gt=0', 'ordering=address'])
+      assert.equal((await cleo.get(`${HISTORY}?${query}`)).status, 400, query);
+    assert.equal((await cleo.get(`${HISTORY}?_filter=batch`)).status, 200);
+  });
+
+  test('undoes only what the role may do in reverse', async () => {
+    const cleo = await logIn(service, 'cleo');
+    await send('POST', '/api/coded/', { id: 'mine', name: 'n' });
+    await send('DELETE', '/api/coded/mine/');
+    const path = await undoPath('coded', 'delete');
+    assert.equal((await confirm(cleo, path)).status, 303);
+    assert.equal((await rows('coded')).length, 1);
+    const team = await add('team', { name: 'T' });
+    await send('DELETE', `/api/team/${team}/`);
+    const ofTeam = await undoPath('team', 'delete');
+    for (const answer of [await cleo.get(ofTeam), await cleo.post(ofTeam, {})])
+      assert.equal(answer.status, 404);
+    await send('POST', '/api/coded/', [
+      { id: 'x', name: 'n' },
+      { id: 'y', name: 'n' },
+    ]);
+    assert.equal((await cleo.get(await undoPath('coded', 'create'))).status, 404, 'it may not delete');
+  });
+
+  test('shows and undoes no change of a record that the role may not see', async () => {
+    const sue = await logIn(service, 'sue');
+    await send('POST', '/api/task/', [{ name: 'seen' }, { name: 'UNSEEN', state: 'done' }]);
+    await runBulk(ada, 'task', { _action: 'set', _all: '1', _column: 'name', name: 'other' });
+    const [seen] = await service.sql`select id from vitrine_history where record = '1' and action = 'update'`;
+    const own = `${HISTORY}${String(seen?.['id'])}/undo/`;
+    const page = await sue.get(own);
+    assert.match(readable(page), /1 record will be set back/);
+    assert.doesNotMatch(page.text, /UNSEEN/);
+    assert.equal((await confirm(sue, own, page)).status, 303);
+    assert.deepEqual(
+      (await rows('task')).map((row) => row['name']),
+      ['seen', 'other'],
+    );
+  });
+
+  test('hides the key of a deleted record that the role cannot see in what came of it', async () => {
+    const cleo = await logIn(service, 'cleo');
+    const team = await add('team', { name: 'T' });
+    const task = await add('task', { name: 'first', team_id: team });
+    await send('DELETE', `/api/team/${team}/`);
+    const [entry] =
+      await service.sql`select id from vitrine_history where record = ${String(task)} and cause is not null`;
+    assert.match(readable(await ada.get(`${HISTORY}${String(entry?.['id'])}/`)), new RegExp(`The database made this change because Team #${team} was deleted\\.`)); // prettier-ignore
+    assert.equal((await cleo.get(`${HISTORY}${String(entry?.['id'])}/`)).status, 404);
+  });
+});
