@@ -1,0 +1,127 @@
+// docs/reacting-to-changes.md: its recipes run as the page has them.
+import assert from 'node:assert/strict';
+import { execFile, type ChildProcess } from 'node:child_process';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { HISTORY } from '../../src/resources/definition/system-tables.ts';
+import { user as sampleUser, message } from '../../src/resources/registry.ts';
+import { temporaryFolder } from '../process/support.ts';
+import { eventually, startService, type TestService } from '../support.ts';
+import { codeBlocks, readPage, ROOT } from './pages.ts';
+
+const PAGE = 'docs/reacting-to-changes.md';
+const [announce = '', outbox = '', refuse = ''] = codeBlocks(PAGE, 'sql');
+const [worker = ''] = codeBlocks(PAGE, 'js');
+
+const user = {
+  ...sampleUser,
+  columns: { ...sampleUser.columns, role: { type: 'string', null: true } },
+} as const;
+
+describe(PAGE, () => {
+  let service: TestService;
+  before(async () => {
+    const roles = { moderator: { grants: { message: { delete: true } } } } as const;
+    service = await startService([user, message], { roles });
+    await service.addUser('ada', { admin: true });
+    await service.addUser('mo', { role: 'moderator' });
+    await service.addUser('bob');
+    for (const recipe of [announce, outbox, refuse]) await service.sql.unsafe(recipe).simple();
+  });
+  after(() => service.close());
+  beforeEach(() => service.sql`truncate outbox, message restart identity cascade`);
+
+  const send = async (name: string, method: string, path: string, body?: unknown) =>
+    service.request(path, { user: name, method, body });
+  const add = async (name: string): Promise<string> =>
+    `/api/message/${String((await send(name, 'POST', '/api/message/', { content: 'Hi' })).json.id)}/`;
+
+  test('describes every column of the history, and no other', () => {
+    const named = [...readPage(PAGE).matchAll(/^\| ((?:`\w+`(?:, )?)+) \|/gm)].flatMap(([, cell = '']) =>
+      [...cell.matchAll(/`(\w+)`/g)].map(([, column]) => column),
+    );
+    assert.deepEqual(named.toSorted(), ['id', ...Object.keys(HISTORY.columns)].toSorted());
+  });
+
+  test('announces each change once it is committed', async () => {
+    const heard: unknown[] = [];
+    const listening = await service.sql.listen('changes', (payload) => heard.push(JSON.parse(payload)));
+    try {
+      await add('bob');
+      await eventually(() => heard.length > 0, 'a notification');
+      const [{ id, ...first }] = heard as [Record<string, unknown>];
+      assert.equal(typeof id, 'number');
+      assert.deepEqual(first, { action: 'create', model: 'message', record: '1' });
+    } finally {
+      await listening.unlisten();
+    }
+  });
+
+  test('delivers each change to the webhook, again after a failure, and in order', async () => {
+    const received: { record: string; action: string; after: { content: string } | null }[] = [];
+    const keys = new Set<unknown>();
+    let failures = 1;
+    const receiver = createServer((request, response) => {
+      let text = '';
+      request.on('data', (chunk: Buffer) => (text += chunk.toString()));
+      request.on('end', () => {
+        keys.add(request.headers['idempotency-key']);
+        response.statusCode = failures > 0 ? 503 : 200;
+        failures -= 1;
+        if (response.statusCode === 200) received.push(JSON.parse(text) as (typeof received)[number]);
+        response.end();
+      });
+    });
+    await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
+    const folder = await temporaryFolder();
+    await writeFile(join(folder, 'worker.mjs'), worker);
+    await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+    const { port } = receiver.address() as AddressInfo;
+    let child: ChildProcess | undefined;
+    try {
+      await add('ada');
+      assert.equal((await send('ada', 'DELETE', await add('ada'))).status, 200);
+      child = execFile(process.execPath, [join(folder, 'worker.mjs')], {
+        env: { ...process.env, DATABASE_URL: service.url, WEBHOOK_URL: `http://127.0.0.1:${port}/` },
+      });
+      await eventually(() => received.length >= 3, 'three deliveries');
+      assert.deepEqual(
+        received.map(({ record, action }) => [record, action]),
+        [
+          ['1', 'create'],
+          ['2', 'create'],
+          ['2', 'delete'],
+        ],
+      );
+      assert.equal(received[0]?.after?.content, 'Hi');
+      assert.equal(keys.size, 3);
+      await eventually(async () => (await service.sql`select from outbox`).length === 0, 'an empty outbox');
+    } finally {
+      child?.kill();
+      receiver.close();
+    }
+  });
+
+  test('keeps no outbox of a change that is not made', async () => {
+    const path = await add('bob');
+    await service.sql`truncate outbox`;
+    assert.equal((await send('bob', 'DELETE', path)).status, 400);
+    assert.deepEqual([...(await service.sql`select from outbox`)], []);
+  });
+
+  test('refuses deletions by others than moderators and admins', async () => {
+    for (const [name, status] of [
+      ['bob', 400],
+      ['mo', 200],
+      ['ada', 200],
+    ] as const) {
+      const path = await add(name);
+      const answer = await send(name, 'DELETE', path);
+      assert.equal(answer.status, status, `${name}: ${answer.text}`);
+      assert.equal((await service.request(path)).status, status === 200 ? 404 : 200);
+    }
+  });
+});
