@@ -1,5 +1,6 @@
 // What is measured. Every server gets the very same requests: the two that do not authenticate ignore the credentials,
 // and Vitrine ignores `X-User-Id`.
+import { randomUUID } from 'node:crypto';
 import type { Shape } from './client.ts';
 import { MESSAGES, OWNED, USERS } from './messages.ts';
 import { message, user } from '../src/resources/registry.ts';
@@ -121,6 +122,17 @@ const readingAs = (name: string, paths: (connection: number) => readonly string[
     paths(connection).map((path) => ({ path, as: `user${1 + connection}`, headers: {} })),
 });
 
+/** POSTs with a header that differs in each of them. */
+const postWith = (name: string, header: string): Row => ({
+  ...POST,
+  name,
+  requests: (connection) => {
+    // Each run starts from other numbers.
+    const value = `${randomUUID()}-{n}`;
+    return post(connection).map((shape) => ({ ...shape, headers: { ...shape.headers, [header]: value } }));
+  },
+});
+
 export const PAIRS: readonly Pair[] = [
   {
     base: readingAs("a user's first page by filter", (connection) => [
@@ -165,6 +177,12 @@ export const PAIRS: readonly Pair[] = [
     row: reading('the same with count=estimated', () => ['/api/large/'], { Prefer: 'count=estimated' }),
     work: 1,
     goal: 'PostgreSQL: under 5,000 µs',
+  },
+  {
+    base: postWith('POST without a key', 'X-Request-Id'),
+    row: postWith('POST with an Idempotency-Key', 'Idempotency-Key'),
+    work: 1,
+    goal: 'at least 0.85',
   },
   {
     base: { ...POST, name: 'POST of one record' },

@@ -1,4 +1,5 @@
 // Clients that write through the service, and note each answer in a ledger.
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { headerOf, openConnection, type NoAnswer } from './client.ts';
 import { AUTHORIZATION, COUNTERS, payloadOf, type Ledger, type Operation, type Values } from './ledger.ts';
@@ -16,6 +17,7 @@ export interface Reach {
   readonly writers?: number;
   readonly incrementers?: number;
   readonly leavers?: number;
+  readonly repeaters?: number;
   /** What one further client each reads over and over. */
   readonly paths?: readonly string[];
   /** How long the service may take until every client can write again (45 seconds). */
@@ -36,6 +38,8 @@ interface Sending {
   readonly method: string;
   readonly path: string;
   readonly ifMatch?: string | undefined;
+  /** The Idempotency-Key. */
+  readonly key?: string | undefined;
   readonly body?: Values | undefined;
   readonly leaveAfter?: number | undefined;
 }
@@ -50,13 +54,14 @@ export class Session {
     this.#connections = ports.map(openConnection);
   }
 
-  async send({ method, path, ifMatch, body, leaveAfter }: Sending): Promise<Reply> {
+  async send({ method, path, ifMatch, key, body, leaveAfter }: Sending): Promise<Reply> {
     const connection = this.#connections[(this.#turn += 1) % this.#connections.length]!;
     const headers = {
       Authorization: AUTHORIZATION,
       ...(body && { 'Content-Type': 'application/json' }),
       ...(this.#position && { 'Vitrine-Position': this.#position }),
       ...(ifMatch !== undefined && { 'If-Match': ifMatch }),
+      ...(key !== undefined && { 'Idempotency-Key': key }),
     };
     const request = { method, path, headers, ...(body && { body: JSON.stringify(body) }) };
     try {
@@ -107,7 +112,10 @@ class Client {
   }
 
   /** Sends a write, and notes it in the ledger. */
-  async write(operation: Operation, more: Pick<Sending, 'ifMatch' | 'leaveAfter'> = {}): Promise<Reply> {
+  async write(
+    operation: Operation,
+    more: Pick<Sending, 'ifMatch' | 'key' | 'leaveAfter'> = {},
+  ): Promise<Reply> {
     const { model, action, record, values } = operation;
     const started = performance.now();
     const reply = await this.session.send({
@@ -241,6 +249,37 @@ async function leaveEntry(client: Client, isOver: () => boolean): Promise<void> 
   } while (record !== undefined && Math.random() > 0.3 && !isOver());
 }
 
+/**
+ * Creates a record, changes it and deletes it, and sends each of these writes with one Idempotency-Key until it succeeds. So there is
+ * no conflict, not even after an unknown outcome.
+ */
+async function repeatEntry(client: Client, isOver: () => boolean): Promise<void> {
+  const { ledger } = client;
+  let record: string | undefined;
+  let ifMatch: string | undefined;
+  for (const action of ['create', 'update', 'delete'] as const) {
+    const values =
+      action === 'create' ? newEntry : action === 'update' ? entryValues(true) : (): Values => ({});
+    const operation = ledger.begin({ model: 'entry', action, record, values });
+    const key = randomUUID();
+    let isUnknown = false;
+    let etag: string;
+    do {
+      ({ etag } = await client.write(operation, { key, ifMatch }));
+      isUnknown ||= operation.belief === 'unknown';
+    } while (operation.belief !== 'made' && !isFinal(operation) && !isOver());
+    if (operation.failure === 'conflict') ledger.mixups.push(`${operation.token} met a conflict`);
+    if (operation.belief !== 'made') {
+      if (isUnknown) operation.belief = 'unknown';
+      return;
+    }
+    record = operation.record;
+    ifMatch = etag;
+  }
+}
+
+const isFinal = ({ failure }: Operation): boolean => failure === 'conflict' || failure === 'unexpected';
+
 export interface Load {
   /**
    * Waits until every client that stays has a success for a write that it sent from now on.
@@ -253,7 +292,15 @@ export interface Load {
 
 /** Starts clients, which work until they are stopped. */
 export function startLoad(reach: Reach, ledger: Ledger): Load {
-  const { ports, writers = 8, incrementers = 4, leavers = 3, paths = [], patience = 45 } = reach;
+  const {
+    ports,
+    writers = 8,
+    incrementers = 4,
+    leavers = 3,
+    repeaters = 4,
+    paths = [],
+    patience = 45,
+  } = reach;
   let isOver = false;
   const running: Promise<void>[] = [];
   const start = (
@@ -269,7 +316,11 @@ export function startLoad(reach: Reach, ledger: Ledger): Load {
       running.push(work());
       return client;
     });
-  const staying = [...start(writers, writeEntry), ...start(incrementers, increment)];
+  const staying = [
+    ...start(writers, writeEntry),
+    ...start(incrementers, increment),
+    ...start(repeaters, repeatEntry),
+  ];
   start(leavers, leaveEntry);
   for (const path of paths)
     start(1, async (client) => {

@@ -25,9 +25,17 @@ import type { Site } from './http/api/dispatch.ts';
 import { createSqlCache } from './db/sql-cache.ts';
 import { checkRegistry } from './resources/check/check-registry.ts';
 import { createCursorTokens } from './query/cursor.ts';
+import { pruneKeysStatement } from './query/statements/request-keys.ts';
 import { createListing, type ListingSite } from './resources/records/api-listing.ts';
 import { createOperations, type Operations } from './resources/records/operations.ts';
-import { HISTORY, SECRET, SYSTEM_TABLES, SESSION, TOKEN } from './resources/definition/system-tables.ts';
+import {
+  HISTORY,
+  REQUEST_KEY,
+  SECRET,
+  SESSION,
+  SYSTEM_TABLES,
+  TOKEN,
+} from './resources/definition/system-tables.ts';
 import { checkPanels } from './resources/check/check-panels.ts';
 import type { Panel } from './resources/definition/panel.ts';
 import { createPasswords } from './resources/users/password-hashing.ts';
@@ -224,9 +232,15 @@ export function createService(
       logger.warn({ message: `tokens allow resources that are not there: ${unknown.join(', ')}` });
     const authentication = users && createAuthentication(users, passwords, throttle, familiars, tokens);
     const logins = userResource && sessions && createSessions(database, sessions, userResource.model, facts);
+    const requestKeys = models.get(REQUEST_KEY.model);
+    const pruneKeys = (): void => {
+      if (requestKeys) void database.run(pruneKeysStatement(requestKeys), 'write').catch(() => undefined);
+    };
     const prune = (): void => {
       for (const stored of [logins, tokens]) void stored?.prune().catch(() => undefined);
+      pruneKeys();
     };
+    if (waits) pruneKeys(); // commands do not serve
     if (userResource) pruning = setInterval(prune, 60_000).unref();
     const hasAdmin = authentication !== undefined && sessions !== undefined && history !== undefined;
     const pages = createApiPages(served, hasAdmin);
@@ -254,6 +268,7 @@ export function createService(
         resources: served,
         databaseFor,
         operations,
+        requestKeys,
         listing: (reader) => createListing(reader, listings),
         pages,
         hasAdmin,

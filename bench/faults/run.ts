@@ -103,7 +103,7 @@ ${text}
 | unexpected | answers that the fault does not explain, or that belong to another request |
 | first success, all clients | seconds from the end of the fault until the first write succeeds, and until each of the clients that stay has had a success; the longest of the rounds |
 
-- Eight clients create, change, read back and delete records of their own. Four clients increment two shared counters with \`If-Match\`. Three clients close their connections in the middle of their writes, in every round.
+- Eight clients create, change, read back and delete records of their own. Four clients increment two shared counters with \`If-Match\`. Four clients create, change and delete records, and send each write with an \`Idempotency-Key\` until it succeeds. Three clients close their connections in the middle of their writes, in every round.
 - After an unknown outcome of a write with \`If-Match\`, the client sends it again and relies on the 412, as [Writing](../docs/writing.md#when-the-answer-is-lost) says.
 - A trigger makes each write last some milliseconds, so that faults strike in the middle of it.
 - A fault lasts ${seconds} s where its name does not say otherwise. Packets get lost in a ${network}.

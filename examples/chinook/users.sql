@@ -60,3 +60,13 @@ create table vitrine_token (
   used date
 );
 create index on vitrine_token (user_key);
+
+create table vitrine_idempotency (
+  key_hash varchar(255) primary key,
+  request varchar(64) not null,
+  created timestamp(0) default date_trunc('second', now() at time zone 'UTC') not null,
+  shown text not null,
+  action varchar(16) not null,
+  records text not null
+);
+create index on vitrine_idempotency (created);

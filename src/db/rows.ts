@@ -9,6 +9,8 @@ export interface FollowUp {
   readonly statement: BoundSql;
   /** The rows of the first statement, with what the second one has read. */
   readonly merge: (read: readonly RawRow[]) => RawRow[];
+  /** The last statement of the transaction, made of the merged rows. */
+  readonly last?: (rows: readonly RawRow[]) => BoundSql | undefined;
 }
 
 /** SQL that is ready to run, and how to read its answer. */

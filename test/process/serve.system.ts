@@ -62,6 +62,7 @@ describe('vitrine serve', { concurrency: 2 }, () => {
       'relationship',
       'user',
       'vitrine_history',
+      'vitrine_idempotency',
       'vitrine_secret',
       'vitrine_session',
       'vitrine_token',

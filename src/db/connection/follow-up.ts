@@ -119,6 +119,13 @@ async function complete(
       const [, read] = await Promise.all([settled.then(() => onNext(second)), second]);
       if (!isAnswer(read)) return read;
       all = Object.assign(next.merge(withoutGaps(read)), { command: commandOf(rows) });
+      const last = next.last?.(all);
+      if (last) {
+        const third = sendStatement(sql, last, prepare);
+        onNext(third);
+        const done = await third;
+        if (!isAnswer(done)) return done;
+      }
     }
     const ended = await sendCommand('commit');
     if (commandOf(ended) !== 'COMMIT') throw unknownOutcome();

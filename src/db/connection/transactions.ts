@@ -167,7 +167,11 @@ export function createTransactions(open: OpenClient, isDirect: boolean): Transac
       run: async ({ decode, followUp, ...statement }) => {
         const rows = await sendNext(statement);
         const next = followUp?.(rows);
-        return decode(next ? next.merge(await sendNext(next.statement)) : rows);
+        if (!next) return decode(rows);
+        const merged = next.merge(await sendNext(next.statement));
+        const last = next.last?.(merged);
+        if (last) await sendNext(last);
+        return decode(merged);
       },
       send,
     };

@@ -1,7 +1,9 @@
 // POST, PUT and DELETE of the JSON API: decides who writes, and answers.
+import { hash } from 'node:crypto';
 import type { Settings } from '../../config.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { ClientGone } from '../../db/lanes/requester.ts';
+import type { Model } from '../../db/schema/model.ts';
 import { Problem, unavailable } from '../../errors.ts';
 import { MAX_RECORDS } from '../../resources/records/create-records.ts';
 import {
@@ -9,8 +11,10 @@ import {
   parseJsonFieldsInTurns,
   type JsonFields,
 } from '../../resources/records/json-fields.ts';
+import type { RequestKey } from '../../query/statements/request-keys.ts';
 import type { WrittenRecord } from '../../query/statements/write-plan.ts';
 import type { CreatedRecord, Operations } from '../../resources/records/operations.ts';
+import { shownBy, type RepeatedRequest } from '../../resources/records/repeated-request.ts';
 import type { Versions } from '../../resources/records/read-record.ts';
 import { accessOf, forbidden, CallerChanged, type Caller } from '../../resources/access/access.ts';
 import { hasChosenKey, type ResourceView } from '../../resources/access/resource-view.ts';
@@ -19,6 +23,7 @@ import type { Action } from '../../resources/definition/roles.ts';
 import { assertOrigin } from '../auth/request-origin.ts';
 import { entityTag, noneMatchLists, parseIfMatch } from '../message/entity-tag.ts';
 import { withBasePath } from '../message/base-path.ts';
+import { idempotencyKeyOf } from '../message/idempotency-key.ts';
 import { keySegment } from '../message/key-segment.ts';
 import { authorOf, json, type ApiRequest, type Reply } from '../message/message.ts';
 import { preference } from '../message/preferences.ts';
@@ -29,6 +34,8 @@ import { messageOf } from '../../messages.ts';
 export interface ApiWriteOptions {
   readonly operations: (request: ApiRequest, resource: ResourceView) => Operations;
   readonly settings: Settings;
+  /** The table of keys of requests; undefined if the database has none. */
+  readonly requestKeys: Model | undefined;
 }
 
 const ACTIONS: Readonly<Record<string, Action>> = { POST: 'create', PUT: 'update', DELETE: 'delete' };
@@ -69,10 +76,26 @@ const isStrict = ({ headers }: ApiRequest): boolean => preference(headers, 'hand
 const handling = (request: ApiRequest): Record<string, string> =>
   isStrict(request) ? { 'Preference-Applied': 'handling=strict' } : {};
 
+const digest = (text: string): string => hash('sha256', text, 'hex');
+
+/** A body, and for an Idempotency-Key the digest of its text. */
+interface ReadBody<T> {
+  readonly parsed: T;
+  readonly bodyDigest: string;
+}
+
 /** Parses the body on the first call only: a write that runs twice must not read it twice. */
-function parseBodyOnce<T>(request: ApiRequest, parse: (text: string) => T | Promise<T>): () => Promise<T> {
-  let body: Promise<T> | undefined;
-  return () => (body ??= readJsonText(request).then(parse));
+function parseBodyOnce<T>(
+  request: ApiRequest,
+  parse: (text: string) => T | Promise<T>,
+): () => Promise<ReadBody<T>> {
+  let body: Promise<ReadBody<T>> | undefined;
+  const hasKey = request.headers['idempotency-key'] !== undefined;
+  const read = async (): Promise<ReadBody<T>> => {
+    const text = await readJsonText(request);
+    return { bodyDigest: hasKey ? digest(text) : '', parsed: await parse(text) };
+  };
+  return () => (body ??= read());
 }
 
 /** Reads a body that the method ignores. If the body is malformed, the request fails before it changes anything. */
@@ -135,7 +158,16 @@ interface Writer {
   readonly seen: ResourceView;
 }
 
-export function createApiWrites({ operations, settings }: ApiWriteOptions) {
+/** A write by its caller, and its answer. */
+interface Attempt {
+  readonly run: Operations;
+  readonly bodyDigest: string;
+  readonly write: (caller: Caller) => Promise<Reply>;
+  /** The answer to the same write by an earlier request. */
+  readonly repeat: (made: RepeatedRequest) => Reply;
+}
+
+export function createApiWrites({ operations, settings, requestKeys }: ApiWriteOptions) {
   /** The caller as a writer; undefined if the caller's rights do not allow the request. */
   function writerOf(request: ApiRequest, resource: ResourceView, caller: Caller): Writer | undefined {
     const seen = resource.for(accessOf(caller));
@@ -188,6 +220,58 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
     }
   }
 
+  /** The key of a request; undefined without an Idempotency-Key. @throws Problem 400, 501 */
+  function keyOf(
+    { method, path, headers }: ApiRequest,
+    resource: ResourceView,
+    caller: Caller,
+    bodyDigest: string,
+  ): RequestKey | undefined {
+    const key = idempotencyKeyOf(headers);
+    if (key === undefined) return undefined;
+    if (!requestKeys) throw new Problem(501, messageOf('noIdempotencyKeys'));
+    return {
+      table: requestKeys,
+      hash: digest(JSON.stringify([caller.id, key])),
+      // `Prefer` decides what the answer is.
+      request: digest(JSON.stringify([method, path, headers['prefer'], bodyDigest])),
+      shown: shownBy(resource),
+    };
+  }
+
+  /**
+   * Makes a write once, whatever the number of requests with its Idempotency-Key. The statement that writes stores the key, and
+   * waits for another one that is about to do so. Only then the key is looked up: a repeated write fails.
+   */
+  async function once(
+    request: ApiRequest,
+    resource: ResourceView,
+    caller: Caller,
+    { run, bodyDigest, write, repeat }: Attempt,
+  ): Promise<Reply> {
+    const key = keyOf(request, resource, caller, bodyDigest);
+    if (!key) return write(caller);
+    try {
+      return await write({ ...caller, key });
+    } catch (error) {
+      if (error instanceof CallerChanged || isUnavailable(error)) throw error;
+      const made = await run.repeated(resource, key, caller);
+      if (!made) throw error;
+      const reply = repeat(made);
+      return { ...reply, headers: { ...reply.headers, 'Idempotency-Replayed': 'true' } };
+    }
+  }
+
+  /** The response to a change. */
+  const changedReply = (request: ApiRequest, { json: record, version }: Omit<CreatedRecord, 'id'>): Reply =>
+    json(200, record, { ETag: entityTag(version), ...handling(request) });
+
+  /** The only record that an earlier request has written. */
+  function recordOf({ records: [record] }: RepeatedRequest): CreatedRecord {
+    if (!record) throw new Error('the earlier request has written no record');
+    return record;
+  }
+
   return {
     async create(request: ApiRequest, named: ResourceView): Promise<Reply> {
       const body = parseBodyOnce(request, (text) =>
@@ -195,18 +279,26 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       );
       return asWriter(request, named, async (resource, caller) => {
         assertNoParameters(request.query);
-        const { record, records } = await body();
+        const { parsed, bodyDigest } = await body();
+        const { record, records } = parsed;
         const run = operations(request, resource);
-        return record
-          ? createdReply(request, resource, await run.create(resource, record, caller, isStrict(request)))
-          : createdManyReply(
-              request,
-              resource,
-              await run.createMany(resource, records, caller, {
-                isStrict: isStrict(request),
-                isMinimal: isMinimal(request),
-              }),
-            );
+        const preferences = { isStrict: isStrict(request), isMinimal: isMinimal(request) };
+        return once(request, resource, caller, {
+          run,
+          bodyDigest,
+          write: async (author) =>
+            record
+              ? createdReply(request, resource, await run.create(resource, record, author, isStrict(request)))
+              : createdManyReply(
+                  request,
+                  resource,
+                  await run.createMany(resource, records, author, preferences),
+                ),
+          repeat: (made) =>
+            record
+              ? createdReply(request, resource, recordOf(made))
+              : createdManyReply(request, resource, made.records),
+        });
       });
     },
 
@@ -216,42 +308,58 @@ export function createApiWrites({ operations, settings }: ApiWriteOptions) {
       );
       return asWriter(request, named, async (resource, caller) => {
         assertNoParameters(request.query);
-        let fields: JsonFields = await body();
-        let isPresent = false;
+        const { parsed, bodyDigest } = await body();
         const run = operations(request, resource);
-        if (mayCreate(request, resource)) {
-          const created = await run
-            .createAt(resource, id, fields, caller, isStrict(request))
-            .catch(undefinedIfExists);
-          if (created) return createdReply(request, resource, created);
-          // The record exists, so the write below fails, too, because of `If-None-Match: *`. It is made only for its error, and
-          // needs no fields: an error such as another owner takes precedence over 412.
-          fields = new Map();
-          isPresent = true;
-        }
-        const current = () => run.version(resource, id);
-        const record = await writeIfMatching(request, current, (versions) =>
-          run.update(resource, id, fields, caller, versions, isStrict(request)),
-        ).catch((error: unknown) => {
-          // It was deleted meanwhile.
-          throw isPresent && error instanceof Problem && error.status === 404
-            ? new Problem(412, messageOf('exists'))
-            : error;
+        const write = async (author: Caller): Promise<Reply> => {
+          let fields: JsonFields = parsed;
+          let isPresent = false;
+          if (mayCreate(request, resource)) {
+            const created = await run
+              .createAt(resource, id, fields, author, isStrict(request))
+              .catch(undefinedIfExists);
+            if (created) return createdReply(request, resource, created);
+            // The record exists, so the write below fails, too, because of `If-None-Match: *`. It is made only for its error, and
+            // needs no fields: an error such as another owner takes precedence over 412.
+            fields = new Map();
+            isPresent = true;
+          }
+          const current = () => run.version(resource, id);
+          const record = await writeIfMatching(request, current, (versions) =>
+            run.update(resource, id, fields, author, versions, isStrict(request)),
+          ).catch((error: unknown) => {
+            // It was deleted meanwhile.
+            throw isPresent && error instanceof Problem && error.status === 404
+              ? new Problem(412, messageOf('exists'))
+              : error;
+          });
+          return changedReply(request, record);
+        };
+        return once(request, resource, caller, {
+          run,
+          bodyDigest,
+          write,
+          repeat: (made) =>
+            made.action === 'create'
+              ? createdReply(request, resource, recordOf(made))
+              : changedReply(request, recordOf(made)),
         });
-        return json(200, record.json, { ETag: entityTag(record.version), ...handling(request) });
       });
     },
 
     async remove(request: ApiRequest, named: ResourceView, id: string): Promise<Reply> {
       let body: Promise<void> | undefined;
-      await asWriter(request, named, async (resource, caller) => {
+      return asWriter(request, named, async (resource, caller) => {
         assertNoParameters(request.query);
         await (body ??= ignoreBody(request));
         const run = operations(request, resource);
         const current = () => run.version(resource, id);
-        await writeIfMatching(request, current, (versions) => run.remove(resource, id, caller, versions));
+        const repeat = (): Reply => json(200, '{"deleted": 1}');
+        const write = async (author: Caller): Promise<Reply> => {
+          await writeIfMatching(request, current, (versions) => run.remove(resource, id, author, versions));
+          return repeat();
+        };
+        return once(request, resource, caller, { run, bodyDigest: '', write, repeat });
       });
-      return json(200, '{"deleted": 1}');
     },
   };
 }

@@ -106,7 +106,8 @@ export function assertOrigin(
   if (site === 'cross-site' || site === 'same-site') throw new Problem(403, messageOf('otherSite', { site }));
 }
 
-const ALLOWED_HEADERS = 'Authorization, Content-Type, If-Match, If-None-Match, Prefer, Vitrine-Position';
+const ALLOWED_HEADERS =
+  'Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Prefer, Vitrine-Position';
 /** Names of headers, as browsers ask for them. */
 const HEADER_NAMES = /^[\w!#$%&'*+.^`|~-]+(?: *, *[\w!#$%&'*+.^`|~-]+)*$/;
 
@@ -123,7 +124,7 @@ export function corsHeaders(
     return {
       ...allowed,
       'Access-Control-Expose-Headers':
-        'ETag, Link, Location, Preference-Applied, Retry-After, Vitrine-Position, X-Total-Count',
+        'ETag, Idempotency-Replayed, Link, Location, Preference-Applied, Retry-After, Vitrine-Position, X-Total-Count',
     };
   }
   // Scripts for tracing and the like add headers. The service ignores those that it does not know.

@@ -149,6 +149,13 @@ export const PARAMETERS: Readonly<Record<string, JsonSchema>> = {
     description: 'The `ETag` of an earlier response. If the record has changed since, the response is 412.',
     schema: { type: 'string' },
   },
+  IdempotencyKey: {
+    name: 'Idempotency-Key',
+    in: 'header',
+    description:
+      'A key that you choose for this request. If you repeat the request with it within 24 hours, nothing is written again, and the response is the same.',
+    schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[ -~]+$' },
+  },
   Position: {
     name: POSITION_HEADER,
     in: 'header',

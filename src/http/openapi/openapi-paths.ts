@@ -37,6 +37,8 @@ const readErrors = (level: Level): string[] => [
   ...(isForAdmins(level) || typeof level !== 'string' ? ['Forbidden'] : []),
 ];
 const WRITE_ERRORS = [...LOGIN, 'Forbidden', 'BadBody', 'Conflict'];
+/** The headers of the response to a write of records. */
+const WRITE_HEADERS = [POSITION_HEADER, 'Idempotency-Replayed'];
 
 /** The body as JSON, also as one of these media types, or as JSON text in the field `data` of a form. */
 function requestBody(schema: JsonSchema, ...mediaTypes: readonly string[]): JsonSchema {
@@ -159,15 +161,15 @@ export function resourcePaths(resource: ResourceView): [path: string, item: Json
   if (hasCallers('POST')) {
     collection['post'] = operation('create', `Create a record of ${name}`, write('POST'), {
       description: 'An array of records creates all of them, or none.',
-      parameters: [refTo('parameters', 'PreferReturn')],
+      parameters: [refTo('parameters', 'PreferReturn'), refTo('parameters', 'IdempotencyKey')],
       requestBody: requestBody(oneOrArray(refTo('schemas', `${name}.New`))),
       responses: {
         201: {
           description: 'The new record, or an array of the new records.',
-          headers: header('Location', 'ETag', 'Preference-Applied', POSITION_HEADER),
+          headers: header('Location', 'ETag', 'Preference-Applied', ...WRITE_HEADERS),
           content: { 'application/json': { schema: oneOrArray(refTo('schemas', name), key) } },
         },
-        ...errorResponses(...WRITE_ERRORS, 'TooLarge', 'Unsupported'),
+        ...errorResponses(...WRITE_ERRORS, 'OtherRequest', 'TooLarge', 'Unsupported'),
       },
     });
   }
@@ -178,10 +180,11 @@ export function resourcePaths(resource: ResourceView): [path: string, item: Json
         refTo('parameters', 'IfMatch'),
         refTo('parameters', 'PreferHandling'),
         ...(mayCreate ? [refTo('parameters', 'IfNoneMatchAny')] : []),
+        refTo('parameters', 'IdempotencyKey'),
       ],
       requestBody: requestBody(refTo('schemas', `${name}.Change`), ...mediaTypes),
       responses: {
-        200: ok('The changed record.', name, 'ETag', 'Preference-Applied', POSITION_HEADER),
+        200: ok('The changed record.', name, 'ETag', 'Preference-Applied', ...WRITE_HEADERS),
         ...(mayCreate
           ? {
               201: ok(
@@ -190,11 +193,11 @@ export function resourcePaths(resource: ResourceView): [path: string, item: Json
                 'Location',
                 'ETag',
                 'Preference-Applied',
-                POSITION_HEADER,
+                ...WRITE_HEADERS,
               ),
             }
           : {}),
-        ...errorResponses(...WRITE_ERRORS, 'NotFound', 'Changed', 'TooLarge', 'Unsupported'),
+        ...errorResponses(...WRITE_ERRORS, 'OtherRequest', 'NotFound', 'Changed', 'TooLarge', 'Unsupported'),
       },
     });
     const summary = `Change a record of ${name}`;
@@ -207,10 +210,18 @@ export function resourcePaths(resource: ResourceView): [path: string, item: Json
   }
   if (hasCallers('DELETE')) {
     record['delete'] = operation('delete', `Delete a record of ${name}`, write('DELETE'), {
-      parameters: [refTo('parameters', 'IfMatch')],
+      parameters: [refTo('parameters', 'IfMatch'), refTo('parameters', 'IdempotencyKey')],
       responses: {
-        200: ok('The record was deleted.', 'Deleted', POSITION_HEADER),
-        ...errorResponses(...LOGIN, 'BadQuery', 'Forbidden', 'Conflict', 'NotFound', 'Changed'),
+        200: ok('The record was deleted.', 'Deleted', ...WRITE_HEADERS),
+        ...errorResponses(
+          ...LOGIN,
+          'BadQuery',
+          'Forbidden',
+          'Conflict',
+          'NotFound',
+          'Changed',
+          'OtherRequest',
+        ),
       },
     });
   }

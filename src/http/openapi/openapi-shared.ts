@@ -30,6 +30,7 @@ const PROBLEMS: Readonly<Record<string, readonly [status: number, description: s
   TooLarge: [413, 'The body is too large.'],
   TooLong: [414, `The query string is longer than ${MAX_QUERY_BYTES.toLocaleString('en-US')} bytes.`],
   Unsupported: [415, 'The body is not in a supported format.'],
+  OtherRequest: [422, 'Another request had this `Idempotency-Key`.'],
   Throttled: [429, 'Too many failed logins or requests.'],
   HeadersTooLarge: [
     431,
@@ -100,6 +101,10 @@ export const HEADERS: JsonSchema = {
   [POSITION_HEADER]: text(
     'Only with replicas: the position of this write, for the same header of later reads. Refused writes may have it, too.',
     'q3Vb0yJm7tGx1cKfU5hZ2wRkPnA8sLdE4oTiXvYgHj6MzCqWuBNrFaS9eQpDl-_I',
+  ),
+  'Idempotency-Replayed': text(
+    'Only of a repeated request, whose `Idempotency-Key` an earlier one had: nothing was written again.',
+    'true',
   ),
   'Preference-Applied': text('The preferences of `Prefer` that the response follows.', 'count=exact'),
 };

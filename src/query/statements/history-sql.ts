@@ -12,6 +12,7 @@ import {
 import { allRows, writtenTable } from '../source.ts';
 import { DELETED, deletedKeyOf, typedDeletedKey } from './dependent-statements.ts';
 import { jsonField, recordJson } from './record-json.ts';
+import type { RequestKey } from './request-keys.ts';
 
 /** Where a change comes from, for the history. */
 export interface Origin {
@@ -32,6 +33,8 @@ export interface Author {
   readonly origin?: Origin;
   /** SQL condition: the user has not changed since an earlier request. Undefined if this request has read the user. */
   readonly precondition?: Fragment;
+  /** What keeps the request from being carried out twice: a write of records by their keys stores it. */
+  readonly key?: RequestKey | undefined;
 }
 
 /** What a writing statement records in the history. */

@@ -6,6 +6,7 @@ import type { ListPlan, RowVisibility } from '../plan.ts';
 import type { Check, WantedKeys } from './check-statements.ts';
 import type { Author, Cascade, Recording } from './history-sql.ts';
 import type { ReadBack } from './read-back.ts';
+import type { KeptRecord } from './request-keys.ts';
 
 export interface Change {
   readonly column: Column;
@@ -92,14 +93,8 @@ export interface DeletePlan<Rows = RecordRow | ListPlan> extends Write {
 
 export type WritePlan = InsertPlan | UpdatePlan | DeletePlan;
 
-/** A record as it is stored. */
-export interface WrittenRecord {
-  /** Empty where only the keys are returned. */
-  readonly json: Buffer;
-  readonly version: string;
-  /** The key as text. */
-  readonly id: string;
-}
+/** A record as it is stored. Its JSON is empty where only the keys are returned. */
+export type WrittenRecord = KeptRecord;
 
 /** Outcome of an INSERT. */
 export interface Inserted {

@@ -50,11 +50,13 @@ import {
   returningDeleted,
   returningHistory,
   wholeRow,
+  type Action,
   type Author,
   type Recording,
 } from './history-sql.ts';
 import { recordJson, rowVersion } from './record-json.ts';
-import { readBackOf, type WrittenCells } from './read-back.ts';
+import { readBackOf, type ReadBack, type WrittenCells } from './read-back.ts';
+import { keyInsert, keyStatement, keyValues, type KeptRecord, type RequestKey } from './request-keys.ts';
 import { cellAlias, cellOf, valueRows } from './value-rows.ts';
 import type {
   Change,
@@ -90,6 +92,49 @@ const FOUND_COLUMNS = sql`${VERSION}, ${MATCHES}`;
 const FOUND_ROWS = raw(`"vitrine found" ${FOUND}, given`);
 
 const newValueAlias = (index: number): Fragment => raw(`"vitrine new ${index}"`);
+
+/** The key of a request, with its values as parameters. */
+interface BoundKey extends Pick<RequestKey, 'table'> {
+  readonly values: Fragment;
+}
+
+const bindKey = (key: RequestKey | undefined, parameters: Parameters): BoundKey | undefined =>
+  key && { table: key.table, values: parameters.take(keyValues(key)) };
+
+/**
+ * The end of a writing statement: what it answers, which a key of the request keeps.
+ * @param kept the names of the first columns of the answer `a`, the JSON of its records, and from where and when they are kept
+ */
+function answering(
+  answer: Fragment,
+  key: BoundKey | undefined,
+  action: Action,
+  kept: { readonly names: string; readonly records: Fragment; readonly from: Fragment },
+): Fragment {
+  if (!key) return sql` ${answer}`;
+  const { names, records, from } = kept;
+  const insert = keyInsert(key, key.values, action, [records, sql` from ${from}`]);
+  return sql`, ${ANSWER} (${raw(names)}) as materialized (${answer}), kept as (${insert}) select * from ${ANSWER}`;
+}
+
+const ANSWER = raw('"vitrine answer"');
+
+/** Reads the records again, and then stores the key of the request, so that it keeps what was sent. */
+const keepingReadBack = (
+  next: ReturnType<ReadBack>,
+  key: RequestKey | undefined,
+  action: Action,
+  keptOf: (rows: readonly RawRow[]) => readonly KeptRecord[] | undefined,
+): ReturnType<ReadBack> =>
+  key && next
+    ? {
+        ...next,
+        last: (rows) => {
+          const records = keptOf(rows);
+          return records && keyStatement(key, action, records);
+        },
+      }
+    : next;
 
 /** The version of a row that this statement writes. RETURNING cannot read `xmin` of a partitioned table. */
 const newVersion = ({ model }: WriteTarget): Fragment =>
@@ -141,6 +186,7 @@ interface BoundWrite {
   /** The record after and before the write, see `maskedRecord`. */
   readonly record: Fragment | undefined;
   readonly present: Fragment | undefined;
+  readonly key: BoundKey | undefined;
 }
 
 /** New rows with the types of their columns. A CTE hides tables of its name. */
@@ -176,6 +222,9 @@ interface BoundInsert extends Pick<NewRows, 'columns' | 'groups'> {
   readonly required: Fragment | undefined;
   /** See `maskedRecord`. */
   readonly masked: Fragment | undefined;
+  readonly key: BoundKey | undefined;
+  /** The positions of the records in the order of the groups, for a key. */
+  readonly places: Fragment | undefined;
 }
 
 /** The index of the group of each record. */
@@ -269,7 +318,17 @@ function insertSql(target: WriteTarget, insert: BoundInsert, isWhole: boolean): 
   );
   const shown = isWhole ? raw('i.record') : raw('left(i.record, 0)');
   const answers = wanted.map((_, index) => sql`, c.${resultAlias(index)}`);
-  return sql`with ${checked}${join(inserts, '')}${union}${intoHistory} select ${shown}, i.version, i.key, ${isComplete}${join(answers, '')} from checked c left join inserted i on true`;
+  const answer = sql`select ${shown}, i.version, i.key, ${isComplete}${join(answers, '')} from checked c left join inserted i on true`;
+  const { key, places } = insert;
+  const placed = places
+    ? sql`(select *, (${places}::int4[])[row_number() over ()] as place from ${ANSWER})`
+    : ANSWER;
+  const end = answering(answer, key, 'create', {
+    names: 'json, version, key',
+    records: sql`json_agg(json_build_array(a.json, a.version, a.key)${raw(places ? ' order by a.place' : '')})`,
+    from: sql`${placed} a having bool_and(a.key is not null)`,
+  });
+  return sql`with ${checked}${join(inserts, '')}${union}${intoHistory}${end}`;
 }
 
 function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserted> {
@@ -284,6 +343,8 @@ function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserte
   const hasGroups = !isOneGroup || (size > 1 && columns.length === 0);
   const cells = hasGroups ? [...rows.cells, cellOf(groupsOfRecords(groups))] : rows.cells;
   const masked = isWhole ? maskedRecord(target, ROOT) : undefined;
+  const isReadBack = isWhole && readBack !== undefined;
+  const key = isReadBack || returning === 'nothing' ? undefined : bindKey(author?.key, parameters);
   const insert: BoundInsert = {
     columns,
     groups,
@@ -296,15 +357,29 @@ function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserte
     author: target.recording ? parameters.take(authorSql(target.recording.history, author)) : EMPTY,
     required: required && parameters.take(required),
     masked: masked && parameters.take(masked),
+    key,
+    places:
+      key && !isOneGroup
+        ? parameters.take(valueList(groups.flatMap((group) => group.positions.map(String))))
+        : undefined,
   };
+  const decode = readInserted(plan);
   const build = (): string => parameters.compile(insertSql(target, insert, isWhole));
   // Different sets of fields are too many texts to keep.
   return {
     text: isOneGroup ? target.sql(insertSqlKey(plan, insert), build) : build(),
     values: parameters.values,
-    decode: readInserted(plan),
+    decode,
     rows: size,
-    followUp: isWhole && readBack ? (inserted) => readBack(inserted, INSERTED_CELLS) : undefined,
+    followUp: isReadBack
+      ? (inserted) =>
+          keepingReadBack(
+            readBack(inserted, INSERTED_CELLS),
+            author?.key,
+            'create',
+            (rows) => decode(rows).records,
+          )
+      : undefined,
   };
 }
 
@@ -314,13 +389,13 @@ const rulesKey = (part: Fragment | undefined): string => ` [${part ? boundText(p
 /** What the SQL depends on. JSON keys have no spaces or punctuation, which separate the parts. */
 function insertSqlKey(
   { references, returning }: InsertPlan,
-  { columns, size, precondition, wanted, required, masked }: BoundInsert,
+  { columns, size, precondition, wanted, required, masked, key }: BoundInsert,
 ): string {
   const written = columns.map(({ key }) => key);
   const keys = references.map(
     (one, index) => `${one.foreignKey.key}:${one.keys.length === 1}${rulesKey(wanted[index]?.referred)}`,
   );
-  return `insert ${returning === 'records'} ${size === 1} ${written.join()} ${keys.join()} ${precondition && boundText(precondition)}${rulesKey(required)}${rulesKey(masked)}`;
+  return `insert ${returning === 'records'} ${size === 1} ${written.join()} ${keys.join()} ${precondition && boundText(precondition)}${rulesKey(required)}${rulesKey(masked)} ${key !== undefined}`;
 }
 
 /**
@@ -433,8 +508,14 @@ function updateSql(target: WriteTarget, bound: BoundWrite): Fragment {
   const newValues = changes.map((change, index) => sql`, ${newValueOf(change)} as ${newValueAlias(index)}`);
   const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(newValues, '')} from (select) one left join "vitrine found" f on true)`;
   const present = bound.present ?? recordJson(FOUND, formatted);
+  const end = (answer: Fragment): Fragment =>
+    answering(answer, bound.key, 'update', {
+      names: 'found, matches, checks, json, version',
+      records: sql`json_build_array(json_build_array(a.json, a.version, ${rows.id}))`,
+      from: sql`${ANSWER} a where a.found is not null and a.matches and true = all (a.checks)`,
+    });
   if (changes.length === 0)
-    return sql`with ${found}, ${decided} select ${FOUND_COLUMNS}, ${RESULTS}, ${present}, ${VERSION} from decided f`;
+    return sql`with ${found}, ${decided}${end(sql`select ${FOUND_COLUMNS}, ${RESULTS}, ${present}, ${VERSION} from decided f`)}`;
   const touches = sql`${MATCHES} and true = all (${RESULTS}) and ${differs}`;
   const allowed = required ? sql`, coalesce(${required}, false) as allowed` : EMPTY;
   const returning = sql`${bound.record ?? recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version${allowed}`;
@@ -444,7 +525,8 @@ function updateSql(target: WriteTarget, bound: BoundWrite): Fragment {
     sql`(${touches}) is not true or c.version is not null`,
     required && raw('c.allowed is not false'),
   );
-  return sql`with ${found}, ${decided}, ${row} select ${FOUND_COLUMNS}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${isWritten} from decided f left join changed c on true`;
+  const answer = sql`select ${FOUND_COLUMNS}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${isWritten} from decided f left join changed c on true`;
+  return sql`with ${found}, ${decided}, ${row}${end(answer)}`;
 }
 
 const readDeleted = ([row]: readonly RawRow[]): Deleted => ({
@@ -454,7 +536,7 @@ const readDeleted = ([row]: readonly RawRow[]): Deleted => ({
 });
 
 /** Finds and locks the rows, and deletes them: a single row only if `If-Match` matches. */
-function deleteSql(target: WriteTarget, { rows, author }: BoundWrite): Fragment {
+function deleteSql(target: WriteTarget, { rows, author, key }: BoundWrite): Fragment {
   const { model, cascades } = target;
   const found = foundSql(target, rows, 'update');
   const forHistory = returningDeleted(ROOT, target);
@@ -465,18 +547,24 @@ function deleteSql(target: WriteTarget, { rows, author }: BoundWrite): Fragment 
   if ('from' in rows)
     return sql`${start} ${found}, ${givenOnce([])}, ${deleted(FOUND_ROWS, EMPTY)} select ${countsSql(raw('from "vitrine found"'), 'deleted')}`;
   const row = deleted(raw('"vitrine found" f'), sql` and ${MATCHES}${isOnlyRow(model, rows.id)}`);
-  return sql`${start} ${found}, ${row} select ${FOUND_COLUMNS}, exists (select from deleted) from (select) one left join "vitrine found" f on true`;
+  const answer = sql`select ${FOUND_COLUMNS}, exists (select from deleted) from (select) one left join "vitrine found" f on true`;
+  const kept = {
+    names: 'found, matches, deleted',
+    records: raw("'[]'"),
+    from: sql`${ANSWER} a where a.deleted`,
+  };
+  return sql`${start} ${found}, ${row}${answering(answer, key, 'delete', kept)}`;
 }
 
 /** What the SQL of the write of one record depends on. JSON keys have no spaces or punctuation, which separate the parts. */
 function recordSqlKey(
   plan: UpdatePlan | DeletePlan,
   rows: Exclude<BoundRows, { from: Fragment }>,
-  { checks, required, record, present }: BoundWrite,
+  { checks, required, record, present, key }: BoundWrite,
 ): string {
   const { versions, allowed, precondition, source: read } = rows;
   const rules = [allowed, read, required, record, present, ...checks.map(({ referred }) => referred)];
-  const conditions = `${versions !== undefined} ${precondition && boundText(precondition)}${rules.map(rulesKey).join('')}`;
+  const conditions = `${key !== undefined} ${versions !== undefined} ${precondition && boundText(precondition)}${rules.map(rulesKey).join('')}`;
   if (plan.kind === 'delete') return `delete ${conditions}`;
   const written = plan.changes.map(({ column: { key }, value: given, hash }) =>
     hash === undefined || given === null ? key : `${key}?`,
@@ -517,6 +605,8 @@ function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Stat
   // An update without changes records nothing.
   const isRecorded = recorded && !(isUpdate && changes.length === 0);
   const isChange = isUpdate && changes.length > 0;
+  const { readBack, model } = target;
+  const isReadBack = isUpdate && readBack !== undefined;
   const { required } = plan;
   const masks = 'id' in rows;
   const takeIfAny = (part: Fragment | undefined): Fragment | undefined => part && parameters.take(part);
@@ -528,13 +618,13 @@ function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Stat
     required: isChange && required ? parameters.take(required) : undefined,
     record: masks && isChange ? takeIfAny(maskedRecord(target, ROOT)) : undefined,
     present: masks && isUpdate ? takeIfAny(maskedRecord(target, FOUND)) : undefined,
+    key: masks && !isReadBack ? bindKey(plan.author?.key, parameters) : undefined,
   };
   const build = (): string => parameters.compile((isUpdate ? updateSql : deleteSql)(target, bound));
   const sent = 'from' in rows ? build() : target.sql(recordSqlKey(plan, rows, bound), build);
   const { values } = parameters;
   if ('model' in plan.rows) return { text: sent, values, decode: readCounts };
   const { id } = plan.rows;
-  const { readBack, model } = target;
   return {
     text: sent,
     values,
@@ -542,7 +632,13 @@ function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Stat
     record: `${model.table} ${id}`,
     // So that the history has every row that the database changes: another transaction's change since the snapshot is an error.
     isSnapshot: !isUpdate && target.cascades.length > 0,
-    followUp: isUpdate && readBack ? (written) => readBack(written, UPDATED_CELLS, id) : undefined,
+    followUp: isReadBack
+      ? (written) =>
+          keepingReadBack(readBack(written, UPDATED_CELLS, id), plan.author?.key, 'update', (rows) => {
+            const { isFound, isMatch, checks: results, json, version } = readUpdated(rows);
+            return isFound && isMatch && results.every(Boolean) ? [{ json, version, id }] : undefined;
+          })
+      : undefined,
   };
 }
 

@@ -5,7 +5,7 @@ import { mayChangeStatement, revokeChanges } from '../../db/schema/grants.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Model } from '../../db/schema/model.ts';
 import type { Privilege } from '../../db/schema/missing-privileges.ts';
-import { HISTORY, SESSION, SYSTEM_TABLES, TOKEN } from '../definition/system-tables.ts';
+import { HISTORY, REQUEST_KEY, SESSION, SYSTEM_TABLES, TOKEN } from '../definition/system-tables.ts';
 import { ACTIONS, type AdminAction, type Method, type Resource } from '../definition/resource.ts';
 import { hasLogins, type ResourceView } from './resource-view.ts';
 
@@ -65,7 +65,9 @@ export function apiPrivileges({ hasCallers, methods }: ResourceView): readonly P
 
 /** The privileges on a system table. The history is append-only, and a secret never changes. */
 export const systemPrivileges = ({ model }: Resource): readonly Privilege[] =>
-  model === SESSION.model || model === TOKEN.model ? sorted([...NEEDS.POST, ...NEEDS.DELETE]) : NEEDS.POST;
+  DELETES_FROM.includes(model) ? sorted([...NEEDS.POST, ...NEEDS.DELETE]) : NEEDS.POST;
+
+const DELETES_FROM: readonly string[] = [SESSION.model, TOKEN.model, REQUEST_KEY.model];
 
 const sorted = (privileges: readonly Privilege[]): Privilege[] =>
   ORDER.filter((one) => privileges.includes(one));

@@ -1,4 +1,4 @@
-// The resources of Vitrine's system tables: the history of changes, the sessions of the admin area, secrets, and tokens of the API.
+// The resources of Vitrine's system tables: the history of changes, sessions of the admin area, secrets, tokens and keys of requests.
 import type { Resource } from './resource.ts';
 
 /** Names with this prefix are reserved for system tables. */
@@ -93,5 +93,20 @@ export const TOKEN = {
   admin: { hidden: true },
 } satisfies Resource;
 
+/** The keys with which clients repeat a write (Idempotency-Key), and what its answer was made of: see records/repeated-request.ts. */
+export const REQUEST_KEY = {
+  model: 'vitrine_idempotency',
+  primaryKey: { type: 'string', column: 'key_hash' },
+  columns: {
+    request: { type: 'string', maxLength: 64 },
+    created: { type: 'datetime', default: 'now', index: true },
+    shown: { type: 'text' },
+    action: { type: 'string', maxLength: 16 },
+    records: { type: 'text' },
+  },
+  history: false,
+  admin: { hidden: true },
+} satisfies Resource;
+
 /** All system tables. They are created and compared like those of the registry. */
-export const SYSTEM_TABLES: readonly Resource[] = [HISTORY, SESSION, SECRET, TOKEN];
+export const SYSTEM_TABLES: readonly Resource[] = [HISTORY, SESSION, SECRET, TOKEN, REQUEST_KEY];

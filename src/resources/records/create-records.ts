@@ -9,6 +9,8 @@ import { addError, badBody, MAX_REPORTED, type FieldErrors } from '../../errors.
 import { existingKeysStatement } from '../../query/statements/check-statements.ts';
 import { cellOf } from '../../query/statements/value-rows.ts';
 import { compileWrite } from '../../query/statements/write.ts';
+import type { Author } from '../../query/statements/history-sql.ts';
+import { keyStatement } from '../../query/statements/request-keys.ts';
 import type {
   Change,
   Inserted,
@@ -190,18 +192,21 @@ export async function createRecords(
     rows: NewRows,
     references: InsertPlan['references'] = [],
     returning: InsertPlan['returning'] = result,
+    writer: Author = author,
   ) => {
     const required = resource.required('create', rows.columns);
-    return compileWrite(writes, { kind: 'insert', rows, references, author, returning, required });
+    return compileWrite(writes, { kind: 'insert', rows, references, author: writer, returning, required });
   };
   const rows = await rowsOf(records, model, yieldIfDue);
   const isOneStatement = rows.groups.length <= MAX_SETS;
   const insertLists = async ({ run }: Pick<Transaction, 'run'>): Promise<readonly WrittenRecord[]> => {
+    const { key, ...writer } = author;
     const all: WrittenRecord[] = [];
     for (const [index, list] of splitBySets(records, rows.groups).entries()) {
       const some = await rowsOf(list, model, yieldIfDue);
-      all.push(...created(await run(insertOf(some, index === 0 ? wanted : []))));
+      all.push(...created(await run(insertOf(some, index === 0 ? wanted : [], result, writer))));
     }
+    if (key) await run(keyStatement(key, 'create', all));
     return all;
   };
   const tryFirst = async (count: number): Promise<unknown> =>

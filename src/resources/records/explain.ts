@@ -17,6 +17,7 @@ import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { foreignKeysOf, partsOf, ruleKey, type Column, type Model } from '../../db/schema/model.ts';
 import { sequenceReason } from '../../db/schema/sequences.ts';
 import { addError, MAX_REPORTED, Problem, type FieldErrors } from '../../errors.ts';
+import { REQUEST_KEY } from '../definition/system-tables.ts';
 import { messageOf, type Message, textOf } from '../../messages.ts';
 import {
   existingKeysStatement,
@@ -122,6 +123,8 @@ export async function explain(cause: unknown, attempt: Attempt, database: Run): 
   if (!isDatabaseError(cause)) return cause;
   if (isRolledBack(cause)) return suppressed();
   if (isForbidden(cause)) return new Problem(403, messageOf('outsideOfRules'));
+  if (cause.code === UNIQUE_VIOLATION && cause.table_name === REQUEST_KEY.model)
+    return new Problem(409, messageOf('keyInUse'));
   const error = await locateError(cause, attempt, database);
   if (!isDatabaseError(error)) return error;
   // A rule (CREATE RULE) has rewritten the statement into one without RETURNING.

@@ -8,6 +8,7 @@ import { badBody, notFound, Problem, RECORD_BUSY, type FieldErrors } from '../..
 import { checkStatement, isReferenceCheck } from '../../query/statements/check-statements.ts';
 import { compileWrite, notFoundStatement } from '../../query/statements/write.ts';
 import type { FoundRow, WrittenRecord, RecordRow } from '../../query/statements/write-plan.ts';
+import type { RequestKey } from '../../query/statements/request-keys.ts';
 import type { Passwords } from '../users/password-hashing.ts';
 import { readsExcluded } from './reference-checks.ts';
 import type { ResourceView } from '../access/resource-view.ts';
@@ -27,6 +28,7 @@ import {
   type RecordResult,
   type Versions,
 } from './read-record.ts';
+import { repeatedRequest, type RepeatedRequest } from './repeated-request.ts';
 import { addCheckErrors, runWrite } from './write-result.ts';
 import { messageOf } from '../../messages.ts';
 
@@ -170,6 +172,13 @@ export function createOperations(
     version,
     create,
     faults,
+
+    /** See `repeatedRequest`. */
+    repeated: (
+      resource: ResourceView,
+      key: RequestKey,
+      caller: Caller,
+    ): Promise<RepeatedRequest | undefined> => repeatedRequest(database, resource, key, caller),
 
     /**
      * Creates the record with this key, which the database does not make.

@@ -28,7 +28,7 @@ export type RecordResult = FoundRecord;
 
 export const recordResult = (
   { json, version }: FoundRecord,
-  { outputDigest, versionCipher }: ResourceView,
+  { outputDigest, versionCipher }: Pick<ResourceView, 'outputDigest' | 'versionCipher'>,
 ): RecordResult => ({
   json,
   version: `${versionCipher.encrypt(version)}${outputDigest}`,

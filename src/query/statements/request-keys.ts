@@ -1,0 +1,95 @@
+// The keys with which clients repeat a write (Idempotency-Key): the part of a writing statement that stores one, and statements on them.
+import { raw, sql, value, type Fragment } from '../../db/fragment.ts';
+import { createStatement, isTrue, json, text, type Statement } from '../../db/rows.ts';
+import type { Model } from '../../db/schema/model.ts';
+import { writtenTable } from '../source.ts';
+import type { Action } from './history-sql.ts';
+import { NOW, nothing } from './system-statements.ts';
+
+/** The key of a request. What writes stores it, so that a key is there exactly if its write was made. */
+export interface RequestKey {
+  /** See `REQUEST_KEY` in resources/definition/system-tables.ts. */
+  readonly table: Model;
+  /** The digest of the caller and the key. */
+  readonly hash: string;
+  /** The digest of the request. */
+  readonly request: string;
+  /** What the answer shows of a record: see `shownBy`. */
+  readonly shown: string;
+}
+
+/** A record as the answer had it. */
+export interface KeptRecord {
+  readonly json: Buffer;
+  readonly version: string;
+  /** The key as text. */
+  readonly id: string;
+}
+
+/** The values of a key, as SQL. */
+export const keyValues = ({ hash, request, shown }: RequestKey): Fragment =>
+  sql`${value(hash)}, ${value(request)}, ${value(shown)}`;
+
+/**
+ * Stores a key, unless another request has done so: then the statement ends with the error of a duplicate.
+ * @param values see `keyValues`
+ * @param records JSON of the records of the answer, each an array of its JSON, version and key
+ * @param from the rows of the answer, and a condition that it is a success
+ */
+export const keyInsert = (
+  { table }: Pick<RequestKey, 'table'>,
+  values: Fragment,
+  action: Action,
+  [records, from]: readonly [records: Fragment, from: Fragment],
+): Fragment =>
+  sql`insert into ${writtenTable(table)} (key_hash, request, shown, action, records) select ${values}, ${raw(`'${action}'`)}, (${records})::text${from}`;
+
+/** Stores a key at the end of the transaction whose statements have written the records. */
+export function keyStatement(
+  key: RequestKey,
+  action: Action,
+  records: readonly KeptRecord[],
+): Statement<void> {
+  const cells = records.map(({ json: record, version, id }) => [record.toString(), version, id]);
+  return createStatement(
+    keyInsert(key, keyValues(key), action, [value(JSON.stringify(cells)), raw('')]),
+    nothing,
+  );
+}
+
+/** What an earlier request with the same key has stored. */
+export interface KeptAnswer extends Pick<RequestKey, 'request' | 'shown'> {
+  readonly action: Action;
+  readonly records: readonly KeptRecord[];
+}
+
+/** Looks up a key. @param precondition of the caller: without it, nothing is shown */
+export const keptStatement = (
+  { table, hash }: RequestKey,
+  precondition = raw('true'),
+): Statement<{ readonly holds: boolean; readonly answer: KeptAnswer | undefined }> =>
+  createStatement(
+    sql`select ${precondition}, k.request, k.shown, k.action, k.records from (select) one left join ${writtenTable(table)} k on k.key_hash = ${value(hash)}`,
+    ([row]) => ({
+      holds: isTrue(row?.[0]),
+      answer: row?.[1]
+        ? {
+            request: text(row[1]) ?? '',
+            shown: text(row[2]) ?? '',
+            action: text(row[3]) as Action,
+            records: json<[string, string | null, string][]>(row[4]).map(([record, version, id]) => ({
+              json: Buffer.from(record),
+              version: version ?? '', // of one whose key alone is returned
+              id,
+            })),
+          }
+        : undefined,
+    }),
+  );
+
+/** Deletes the keys of more than 24 hours ago. A statement deletes only so many that it takes no long time. */
+export const pruneKeysStatement = (table: Model): Statement<void> =>
+  createStatement(
+    sql`delete from ${writtenTable(table)} where key_hash in (select key_hash from ${writtenTable(table)} where created < ${NOW} - interval '24 hours' limit 20000 for update skip locked)`,
+    nothing,
+  );
