@@ -29,10 +29,12 @@ import { pruneKeysStatement } from './query/statements/request-keys.ts';
 import { createListing, type ListingSite } from './resources/records/api-listing.ts';
 import { createOperations, type Operations } from './resources/records/operations.ts';
 import {
+  EVENT,
   HISTORY,
   REQUEST_KEY,
   SECRET,
   SESSION,
+  SHOWN_SYSTEM_TABLES,
   SYSTEM_TABLES,
   TOKEN,
 } from './resources/definition/system-tables.ts';
@@ -59,6 +61,7 @@ import { createVersionCipher } from './resources/access/version-cipher.ts';
 import { addressWarnings, databaseWarnings, startWarnings } from './resources/setup/start-warnings.ts';
 import { createUserManagement, type UserManagement } from './resources/records/user-management.ts';
 import { createSessions } from './resources/users/sessions.ts';
+import { createEvents, type RecordEvent } from './resources/users/events.ts';
 import { createTokens, type Tokens } from './resources/users/tokens.ts';
 import { createUsers } from './resources/users/users.ts';
 import type { Sharing } from './workers/worker-link.ts';
@@ -69,6 +72,7 @@ export interface Prepared extends Site {
   readonly users: UserManagement | undefined;
   /** Undefined without a user model, and if the database has no table for tokens. */
   readonly tokens: Tokens | undefined;
+  readonly recordEvent: RecordEvent;
 }
 
 export interface Service {
@@ -225,12 +229,19 @@ export function createService(
     const sessions = models.get(SESSION.model);
     const users = userResource && createUsers(database, userResource.model, sessions, facts);
     const tokenModel = models.get(TOKEN.model);
+    // What a command does, its output says.
+    const logEvent = logger[waits ? 'info' : 'debug'];
+    const events = createEvents(database, models.get(EVENT.model), logEvent);
+    const { recordEvent } = events;
     const tokens =
-      userResource && tokenModel && createTokens(database, tokenModel, userResource.model, facts);
+      userResource &&
+      tokenModel &&
+      createTokens(database, tokenModel, userResource.model, facts, recordEvent);
     const unknown = (warns && (await tokens?.unknownModels(served.keys()))) || [];
     if (unknown.length > 0)
       logger.warn({ message: `tokens allow resources that are not there: ${unknown.join(', ')}` });
-    const authentication = users && createAuthentication(users, passwords, throttle, familiars, tokens);
+    const authentication =
+      users && createAuthentication(users, passwords, throttle, familiars, tokens, events);
     const logins = userResource && sessions && createSessions(database, sessions, userResource.model, facts);
     const requestKeys = models.get(REQUEST_KEY.model);
     const pruneKeys = (): void => {
@@ -257,6 +268,7 @@ export function createService(
       resources: served,
       operations: operationsOn(database),
       tokens,
+      recordEvent,
       users:
         users &&
         createUserManagement(database, users, userResource.model, passwords, {
@@ -276,7 +288,8 @@ export function createService(
         settings,
       }),
       account:
-        authentication && createAccount({ views, authentication, tokens, databaseFor, operations, settings }),
+        authentication &&
+        createAccount({ views, authentication, tokens, databaseFor, operations, settings, recordEvent }),
       pages,
       authentication,
       admin:
@@ -284,7 +297,7 @@ export function createService(
           ? createAdmin({
               settings,
               replicas: routing,
-              definitions: [...resources, HISTORY],
+              definitions: [...resources, ...SHOWN_SYSTEM_TABLES],
               schema,
               views,
               panels,
@@ -294,6 +307,7 @@ export function createService(
               sessions: logins,
               secret,
               logger,
+              recordEvent,
             })
           : undefined,
       positionAfter: routing.positionAfter,

@@ -31,7 +31,7 @@ import { createUnsavedForms } from './web/unsaved-form.ts';
 /** What the composition root hands to the admin area. */
 export interface AdminOptions extends Pick<
   Services,
-  'settings' | 'authentication' | 'passwords' | 'sessions' | 'logger' | 'admitted'
+  'settings' | 'authentication' | 'passwords' | 'sessions' | 'logger' | 'admitted' | 'recordEvent'
 > {
   readonly replicas: Replicas;
   readonly definitions: readonly Resource[];

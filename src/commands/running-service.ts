@@ -72,9 +72,13 @@ export async function loadDefinitions(settings: Settings, io: Io): Promise<Defin
 export const refusal = (error: unknown): unknown =>
   isDatabaseError(error) ? new StartError(`The database refused the change: ${reasonOf(error)}`) : error;
 
-/** Runs a command with a prepared service, and closes it afterwards. */
+/**
+ * Runs a command with a prepared service, and closes it afterwards.
+ * @param command for its event; undefined if it only reads
+ */
 export async function withService(
   settings: Settings,
+  command: string | undefined,
   work: (prepared: Prepared) => Promise<void>,
 ): Promise<void> {
   const running = await open(settings);
@@ -82,6 +86,7 @@ export async function withService(
     const prepared = await running.service.prepare({ waits: false });
     running.logger.flush(); // so that schema changes are logged before the command prompts
     await work(prepared);
+    if (command !== undefined) await prepared.recordEvent('command', { detail: { command } });
   } catch (error) {
     throw refusal(error);
   } finally {

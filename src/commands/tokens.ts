@@ -87,13 +87,15 @@ export async function tokens(args: readonly string[], io: Io): Promise<void> {
     throw new UsageError('--label must have at most 255 characters, and no NUL character');
   const settings = readSettings(io.env);
   // Only `add` may create tables.
-  const schema = action === 'add' ? settings.schema : 'check';
-  await withService({ ...settings, schema }, async ({ users, tokens: stored, resources }) => {
+  const wanted = { ...settings, schema: action === 'add' ? settings.schema : ('check' as const) };
+  const command = action === 'list' ? undefined : `token ${action} ${name}`;
+  await withService(wanted, command, async ({ users, tokens: stored, resources, recordEvent }) => {
     if (!users) throw new StartError('The registry has no user model.');
     if (!stored)
       throw new StartError('The table vitrine_token is missing, or the database role may not use it.');
     if (action === 'revoke') {
       if (!(await stored.revoke(name ?? ''))) throw new StartError(`There is no token ${name}.`);
+      await recordEvent('token.revoked', { detail: { token: name } });
       return print(io, `revoked the token ${name}`);
     }
     const user = name === undefined ? undefined : await users.find(name);
@@ -121,6 +123,7 @@ export async function tokens(args: readonly string[], io: Io): Promise<void> {
           ? `${shown(user.name)} has ${MAX_TOKENS} tokens, which is the maximum. Revoke one first.`
           : `The user ${shown(name ?? '')} is not active.`,
       );
+    await recordEvent('token.made', { detail: { token: made.id, of: user?.name } });
     printMessage(
       io,
       `made the token ${made.id} of ${shown(user?.name ?? '')}, which ${expires === null ? 'never expires' : `expires ${expires} UTC`}. It cannot be shown again.`,

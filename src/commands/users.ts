@@ -80,7 +80,8 @@ export async function users(args: readonly string[], io: Io): Promise<void> {
   const values = parseSets(sets);
   // Only `add` may create tables: it is the first command for a new database.
   const schema = action === 'add' ? settings.schema : 'check';
-  await withService({ ...settings, schema }, async ({ users: stored }) => {
+  const command = action === 'list' ? undefined : `user ${action} ${name}`;
+  await withService({ ...settings, schema }, command, async ({ users: stored }) => {
     if (!stored) throw new StartError('The registry has no user model.');
     if (action === 'list') {
       for (const { name: found, active, admin: isAdmin } of await stored.list()) {

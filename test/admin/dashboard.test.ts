@@ -113,11 +113,11 @@ describe('the start page of the admin area', () => {
     ]); // prettier-ignore
   });
 
-  test('links to the users and to the history', async () => {
+  test('links to the users, to the history and to the events', async () => {
     const [, actions = ''] = /<div class="actions">([^]*?)<\/div>/.exec(await open()) ?? [];
     assert.deepEqual(
       [...actions.matchAll(/href="([^"]*)"/g)].map(([, href]) => href),
-      ['/admin/user/', '/admin/vitrine_history/'],
+      ['/admin/user/', '/admin/vitrine_history/', '/admin/vitrine_event/'],
     );
   });
 

@@ -57,6 +57,23 @@ describe('vitrine token', () => {
     assert.equal((await token('revoke', id)).code, 1);
   });
 
+  test('commands that change something are events, without options and passwords', async () => {
+    const rows = await database.sql`select event, detail from vitrine_event order by id`;
+    const { stdout } = await token('add', 'ada', '--label', 'confidential');
+    const [, id = ''] = /^vt_(\d+)_/.exec(stdout) ?? [];
+    await token('list');
+    await run(['user', 'password', 'eve'], { env: env(), input: 'another long password' });
+    const all = await database.sql`select event, detail from vitrine_event order by id`;
+    assert.deepEqual(
+      all.slice(rows.length).map(({ event, detail }) => [event, JSON.parse(String(detail))]),
+      [
+        ['token.made', { token: id, of: 'ada' }],
+        ['command', { command: 'token add ada' }],
+        ['command', { command: 'user password eve' }],
+      ],
+    );
+  });
+
   const refused: [what: string, words: string[], code: number, said: RegExp][] = [
     ['no action', [], 2, /Expected add, list or revoke/],
     ['no user', ['add'], 2, /"token add" takes one USER/],

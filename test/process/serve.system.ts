@@ -61,6 +61,7 @@ describe('vitrine serve', { concurrency: 2 }, () => {
       'note',
       'relationship',
       'user',
+      'vitrine_event',
       'vitrine_history',
       'vitrine_idempotency',
       'vitrine_secret',

@@ -1,10 +1,14 @@
 // The records that an admin has selected on a list, for the pages of an action on them.
 import { Problem } from '../../errors.ts';
 import type { Selection } from '../../query/selection.ts';
+import type { Column } from '../../db/schema/model.ts';
+import type { BulkTerms } from '../../resources/records/bulk-operations.ts';
+import { factsOf } from '../../resources/users/events.ts';
+import { assertSession } from '../session/assert-session.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { fieldOfKey, keyOfField, type Form } from '../web/form-data.ts';
 import { hiddenInputs, html, type Html } from '../web/html.ts';
-import { links, LinkParameters, selectionOf } from '../web/admin-links.ts';
+import { links, LinkParameters, selectionFacts, selectionOf } from '../web/admin-links.ts';
 import { counted, grouped } from '../web/display-text.ts';
 import { isUserModel } from '../session/lock-out.ts';
 
@@ -27,6 +31,17 @@ const MAX_LABELS = 10;
 
 /** Maximum characters of the keys of the selected records: each page repeats them. */
 const LONGEST_IDS = 1024 * 1024;
+
+/** The end of the transaction of an action: the session is still valid, and the event is recorded. */
+export const endOf =
+  (context: BulkContext, name: 'bulk.change' | 'bulk.delete', column?: Column): BulkTerms['end'] =>
+  async (transaction, records) => {
+    await assertSession(context);
+    const { request, caller, resource, choice, recordEvent } = context;
+    const what = { resource: resource.name, records, ...selectionFacts(choice.selection) };
+    const detail = column ? { ...what, column: column.key } : what;
+    await recordEvent(name, factsOf(request, caller, detail), transaction);
+  };
 
 /** Reads the selection from the form of a list or of a confirmation page. @throws Problem 400, 413, 414 */
 export function readChoice(form: Form): Choice {

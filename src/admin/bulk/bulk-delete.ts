@@ -1,8 +1,14 @@
 // Deletes the selected records of a list.
 import type { Reply } from '../../http/message/message.ts';
-import { selectedRecords, hiddenChoice, listUrl, selectionChange, type BulkContext } from './bulk-choice.ts';
+import {
+  endOf,
+  selectedRecords,
+  hiddenChoice,
+  listUrl,
+  selectionChange,
+  type BulkContext,
+} from './bulk-choice.ts';
 import { askDeletion, runDeletion, type Deletion } from '../form/confirmed-deletion.ts';
-import { assertSession } from '../session/assert-session.ts';
 import type { Form } from '../web/form-data.ts';
 import { html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
@@ -43,7 +49,7 @@ export function bulkDelete(context: BulkContext, form: Form): Promise<Reply> {
 
     async remove(sent, begin) {
       const expected = Number(sent.get('_expected'));
-      const end = (): Promise<void> => assertSession(context);
+      const end = endOf(context, 'bulk.delete');
       const count = await bulk.remove(resource, selection, caller, { expected, begin, end });
       const text = `${counted(count, 'record')} deleted.`;
       return redirectDone(context, links.list(name, choice.state.without('page')), text);

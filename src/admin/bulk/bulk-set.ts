@@ -5,6 +5,7 @@ import type { Reply } from '../../http/message/message.ts';
 import { BrokenRule } from '../../resources/records/explain.ts';
 import type { JsonField } from '../../resources/records/json-fields.ts';
 import {
+  endOf,
   selectedRecords,
   hiddenChoice,
   includesCaller,
@@ -34,7 +35,6 @@ import {
 import { hiddenInputs, html, type Content, type Html } from '../web/html.ts';
 import { pageReply, type Crumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { assertSession } from '../session/assert-session.ts';
 import { addLockOut } from '../session/lock-out.ts';
 import { labelIn, referencesOf, showLookup, withKeys } from '../fields/references.ts';
 import { counted, grouped, shortened, shownValue } from '../web/display-text.ts';
@@ -173,7 +173,7 @@ async function apply(
 ): Promise<Reply> {
   const { bulk, resource, choice, caller } = context;
   const fields = new Map([[column.key, field]]);
-  const end = (): Promise<void> => assertSession(context);
+  const end = endOf(context, 'bulk.change', column);
   const changed = await bulk.set(resource, choice.selection, fields, caller, { expected, end });
   const unchanged = expected - changed;
   const same = unchanged === 0 ? '' : ` ${grouped(unchanged)} had this value already.`;

@@ -1,7 +1,7 @@
 // The start page: all lists with their counts, the panels of the registry, and the latest changes.
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import { SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
+import { EVENT, SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
 import { textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { changeOf, formerName } from '../history/history-entry.ts';
@@ -23,7 +23,7 @@ const LATEST = 10;
 function groupsOf(context: AdminContext): [group: string, resources: AdminView[]][] {
   const groups = new Map<string, AdminView[]>();
   for (const resource of context.resources.values()) {
-    if (resource === context.history) continue;
+    if (resource === context.history || resource.name === EVENT.model) continue;
     groups.set(resource.group, [...(groups.get(resource.group) ?? []), resource]);
   }
   return [...groups];
@@ -166,7 +166,8 @@ export async function showDashboard(context: AdminContext): Promise<Reply> {
     title: 'Start',
     kind: 'dashboard',
     actions: html`${users && html`<a class="button" href="${links.list(users.name)}">Users</a>`}
-    ${resources.has(history.name) && html`<a class="button" href="${links.list(history.name)}">History</a>`}`,
+    ${resources.has(history.name) && html`<a class="button" href="${links.list(history.name)}">History</a>`}
+    ${resources.has(EVENT.model) && html`<a class="button" href="${links.list(EVENT.model)}">Events</a>`}`,
     body: html`${groups}${panels}${latest}`,
   });
 }

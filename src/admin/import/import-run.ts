@@ -4,6 +4,7 @@ import { asProblem } from '../../db/connection/database-errors.ts';
 import { CHECK_AT_ONCE, SAVEPOINT } from '../../db/connection/transactions.ts';
 import type { FieldErrors } from '../../errors.ts';
 import { BrokenRule } from '../../resources/records/explain.ts';
+import { factsOf } from '../../resources/users/events.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { PIECE } from '../web/html.ts';
 import type { ImportFile } from './import-file.ts';
@@ -44,7 +45,7 @@ export async function runImportFile(
   isWanted: (outcome: ImportOutcome) => boolean,
   submission: string | undefined,
 ): Promise<ImportOutcome | 'alreadyDone'> {
-  const { resource, inTransaction, sessions, token } = context;
+  const { resource, inTransaction, sessions, token, request, recordEvent } = context;
   const caller = inBatch(context.caller);
   const tally = createTally(resource, file);
   let outcome: ImportOutcome | 'alreadyDone' | undefined;
@@ -91,6 +92,8 @@ export async function runImportFile(
       outcome = tally.outcome();
       if (!isWanted(outcome)) throw new Rollback();
       await assertSession(context);
+      const detail = { resource: resource.name, ...outcome.counts };
+      await recordEvent('import', factsOf(request, caller, detail), transaction);
       if (submission !== undefined) await sessions.noteResult(transaction, token, submission, 'imported');
     });
   } catch (error) {

@@ -7,9 +7,10 @@ import { recordJson } from '../../query/statements/record-json.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { Selection } from '../../query/selection.ts';
 import { NO_CHUNKS, openExport, type Frame } from '../../resources/records/record-export.ts';
+import { factsOf } from '../../resources/users/events.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { SAFE_HEADERS } from '../web/layout.ts';
-import { selectionOf, LinkParameters } from '../web/admin-links.ts';
+import { selectionFacts, selectionOf, LinkParameters } from '../web/admin-links.ts';
 
 /** CSV for Excel begins with a byte order mark; without it, Excel reads the file in an old encoding of the system. */
 export type ExportFormat = 'csv' | 'excel.csv' | 'json';
@@ -26,7 +27,7 @@ const frameOf = ({ output }: AdminView, format: ExportFormat): Frame => {
  * @throws Problem 400 before the response starts
  */
 export async function exportRecords(
-  { browsing, database, resource }: ResourceContext,
+  { browsing, database, resource, request, caller, recordEvent }: ResourceContext,
   selection: Selection,
   format: ExportFormat,
   isHead = false,
@@ -35,6 +36,16 @@ export async function exportRecords(
   const query = LinkParameters.parse(selection.query).without('limit', 'page').toString();
   const plan = browsing.plan(resource, { ...selection, query });
   const statement = streamStatement(plan, (format === 'json' ? recordJson : csvRow)(ROOT, output));
+  const recordExport = (rows: number, isWhole: boolean): void => {
+    const detail = {
+      resource: name,
+      format,
+      ...selectionFacts({ ...selection, query }),
+      rows,
+      whole: isWhole,
+    };
+    void recordEvent('export', factsOf(request, caller, detail));
+  };
   return {
     status: 200,
     headers: {
@@ -43,7 +54,7 @@ export async function exportRecords(
       'Content-Disposition': `attachment; filename="${name}.${format === 'json' ? 'json' : 'csv'}"`,
       ...SAFE_HEADERS,
     },
-    body: isHead ? NO_CHUNKS : await openExport(database, statement, frameOf(resource, format)),
+    body: isHead ? NO_CHUNKS : await openExport(database, statement, frameOf(resource, format), recordExport),
   };
 }
 

@@ -6,6 +6,7 @@ import { Unauthorized, type Reply } from '../../http/message/message.ts';
 import { parseJsonFields } from '../../resources/records/json-fields.ts';
 import { byFormField, passwordHint, typedPassword, verifyCaller } from './password-confirmation.ts';
 import { CallerChanged } from '../../resources/access/access.ts';
+import { factsOf } from '../../resources/users/events.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
@@ -123,7 +124,9 @@ export async function changePassword(context: AdminContext, form: Form): Promise
 }
 
 export async function endOtherSessions(context: AdminContext): Promise<Reply> {
-  const count = await context.sessions.endOthers(context.caller, context.token);
+  const { caller, request, recordEvent } = context;
+  const count = await context.sessions.endOthers(caller, context.token);
+  void recordEvent('session.ended', factsOf(request, caller, { sessions: count }));
   const text = count === 1 ? 'One other session was ended.' : `${count} other sessions were ended.`;
   return redirectDone(context, links.account, text);
 }

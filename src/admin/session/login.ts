@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { Problem } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';
 import { mayEnter, type Caller } from '../../resources/access/access.ts';
+import { factsOf } from '../../resources/users/events.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
@@ -199,7 +200,9 @@ async function verifyAndOpen(
   for (let tries = 0; tries < 2; tries += 1) {
     const login = await verify(services, request, form);
     const opened = await openSession(services, request, login);
-    if (opened) return { ...opened, caller: login.caller };
+    if (!opened) continue;
+    void services.recordEvent('login', factsOf(request, login.caller, { door: 'admin' }));
+    return { ...opened, caller: login.caller };
   }
   throw new Problem(401, REFUSED);
 }
@@ -239,8 +242,15 @@ export async function logIn(
   }
 }
 
-export async function logOut({ sessions, request, token }: AdminContext): Promise<Reply> {
+export async function logOut({
+  sessions,
+  request,
+  token,
+  caller,
+  recordEvent,
+}: AdminContext): Promise<Reply> {
   await sessions.end(token);
+  void recordEvent('logout', factsOf(request, caller));
   return redirect(`${links.login}?_because=out`, [
     setCookie(request, 'session', '', 0),
     setCookie(request, 'flash', '', 0),

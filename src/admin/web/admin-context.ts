@@ -14,6 +14,7 @@ import type { Operations } from '../../resources/records/operations.ts';
 import type { Panels } from './panel-data.ts';
 import type { Passwords } from '../../resources/users/password-hashing.ts';
 import type { Caller } from '../../resources/access/access.ts';
+import type { RecordEvent } from '../../resources/users/events.ts';
 import type { Sessions } from '../../resources/users/sessions.ts';
 import type { UnsavedForms } from './unsaved-form.ts';
 
@@ -49,12 +50,13 @@ export interface Services {
   /** For cursors, which the operations do not cover. */
   readonly database: Database;
   readonly logger: Logger;
+  readonly recordEvent: RecordEvent;
 }
 
 /** What a request without a session needs: to log in, and to show a form again after that. */
 export type LoginServices = Pick<
   Services,
-  'settings' | 'authentication' | 'sessions' | 'admitted' | 'unsavedForms'
+  'settings' | 'authentication' | 'sessions' | 'admitted' | 'unsavedForms' | 'recordEvent'
 >;
 
 /** A message about the last action, shown once on the next page. */

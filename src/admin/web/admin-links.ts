@@ -184,3 +184,10 @@ export const selectionOf = (parameters: LinkParameters): Selection => ({
   query: parameters.query.toString(),
   search: parameters.get('_search') ?? '',
 });
+
+/** What a selection is, for an event. */
+export const selectionFacts = ({ query, search, ids }: Selection) => ({
+  filter: query,
+  ...(search !== '' && { search }),
+  ...(ids && { selected: ids.length }),
+});

@@ -28,6 +28,7 @@ import { parseJsonFields, parseJsonFieldsInTurns } from '../../resources/records
 import type { Operations } from '../../resources/records/operations.ts';
 import { findRecord } from '../../resources/records/read-record.ts';
 import { passwordFault } from '../../resources/users/password-rules.ts';
+import { factsOf, type RecordEvent } from '../../resources/users/events.ts';
 import { expiryAfter, MAX_TOKENS, readScope, type Tokens } from '../../resources/users/tokens.ts';
 import type { Authentication } from '../auth/authentication.ts';
 import { assertOrigin } from '../auth/request-origin.ts';
@@ -45,6 +46,7 @@ export interface AccountOptions {
   readonly databaseFor: (request: ApiRequest, resource: ResourceView) => Pick<Database, 'run'>;
   readonly operations: (request: ApiRequest, resource: ResourceView) => Operations;
   readonly settings: Settings;
+  readonly recordEvent: RecordEvent;
 }
 
 export interface Account {
@@ -82,7 +84,7 @@ async function readFields(request: ApiRequest, names: readonly string[]): Promis
 }
 
 export function createAccount(options: AccountOptions): Account {
-  const { views, authentication, settings } = options;
+  const { views, authentication, settings, recordEvent } = options;
   const userView = (): ResourceView => {
     const view = views(ADMIN).get(settings.userModel);
     if (!view) throw new Error('there is no user model');
@@ -217,6 +219,7 @@ export function createAccount(options: AccountOptions): Account {
     if (Object.keys(errors).length > 0) throw badBody(errors);
     const made = await requireTokens().add(caller.id, { label: label.value ?? '', scope, expires });
     if (!made) throw new Problem(409, messageOf('tooManyTokens', { max: MAX_TOKENS }));
+    void recordEvent('token.made', factsOf(request, caller, { token: made.id }));
     const shown = {
       id: Number(made.id),
       token: made.token,
@@ -233,6 +236,7 @@ export function createAccount(options: AccountOptions): Account {
     const isAny = isForAdmins(accessOf(caller).level);
     const isRevoked = await requireTokens().revoke(id, isAny ? undefined : caller.id);
     if (!isRevoked) throw notFound(messageOf('noRecord'));
+    void recordEvent('token.revoked', factsOf(request, caller, { token: id }));
     return json(200, '{"deleted": 1}');
   }
 

@@ -6,6 +6,7 @@ import { isClientGone, type Requester } from '../../db/lanes/requester.ts';
 import { Problem } from '../../errors.ts';
 import type { HashTurn, Passwords } from '../../resources/users/password-hashing.ts';
 import type { User } from '../../query/statements/user-statements.ts';
+import type { EventFacts, Events } from '../../resources/users/events.ts';
 import type { FoundToken, Tokens } from '../../resources/users/tokens.ts';
 import type { Users } from '../../resources/users/users.ts';
 import type { Caller } from '../../resources/access/access.ts';
@@ -52,6 +53,7 @@ export function createAuthentication(
   throttle: Throttle,
   familiars = createFamiliarClients(),
   tokens?: Tokens,
+  events?: Events,
 ) {
   // The cache holds no passwords, only digests keyed with a secret of this process. They never leave the process, so a plain
   // hash is as safe as an HMAC. It takes a fifth of the time.
@@ -133,17 +135,29 @@ export function createAuthentication(
     return { caller, precondition };
   }
 
+  /** Checks the throttle, and counts what it refuses as an event. */
+  function noting(facts: EventFacts, check: () => void): void {
+    try {
+      check();
+    } catch (error) {
+      events?.countEvent('login.throttled', facts);
+      throw error;
+    }
+  }
+
   /**
    * Reads the user of a token from the database. A token needs no hash to verify and cannot be guessed, so all that the throttle does
    * is to count bad ones.
    */
   async function authenticateToken(token: string, network: string): Promise<Caller> {
     const key = tokenKeyOf(token, network);
-    if (!tokenCache.get(key)) throttle.checkToken(network, token);
+    const facts = { address: network, detail: { token: true } };
+    if (!tokenCache.get(key)) noting(facts, () => throttle.checkToken(network, token));
     const found = await tokens?.find(token);
     if (!found) {
       tokenCache.delete(key);
       throttle.countToken(network, token);
+      events?.countEvent('login.failed', facts);
       throw new Unauthorized();
     }
     tokenCache.set(key, found.caller.id, found);
@@ -187,24 +201,31 @@ export function createAuthentication(
     }
   }
 
-  /** Like `authenticate`, for credentials from a form. */
+  /** Like `authenticate`, for credentials from a form. @param isOfApi whether a verified password is a login to the API */
   async function logIn(
     credentials: Credentials,
     network: string,
     onGone?: Requester['onGone'],
+    isOfApi = false,
   ): Promise<Login> {
     const key = cacheKeyOf(credentials, network);
     const cached = cache.get(key);
     // Only the typed name is known here, not the user. So the outcome cannot depend on whether the user exists.
-    if (!cached) throttle.check(network, credentials.name, familiars.hasSimilar(network, credentials.name));
+    const check = (isFamiliar: boolean, user?: User): void =>
+      noting({ user, address: network }, () => throttle.check(network, credentials.name, isFamiliar));
+    if (!cached) check(familiars.hasSimilar(network, credentials.name));
     const user = isPossible(credentials) ? await users.find(credentials.name) : undefined;
     const isUnchanged = user?.id === cached?.caller.id && user?.password === cached?.storedHash;
     if (cached && user?.active && isUnchanged) return remember(key, user, cached);
     // `recall` would go on renewing the outdated entry.
     if (cached) cache.delete(key);
-    throttle.check(network, credentials.name, isFamiliar(network, user));
+    check(isFamiliar(network, user), user);
     const storedHash = await verifyShared(key, credentials, user, network, onGone);
-    if (storedHash === undefined || !user) throw new Unauthorized();
+    if (storedHash === undefined || !user) {
+      events?.countEvent('login.failed', { user, address: network });
+      throw new Unauthorized();
+    }
+    if (isOfApi) void events?.recordEvent('login', { user, address: network, detail: { door: 'api' } });
     const familiar = familiars.add(network, credentials.name, user.id);
     return remember(key, { ...user, password: storedHash }, { storedHash, familiar });
   }
@@ -250,7 +271,7 @@ export function createAuthentication(
       if (token !== undefined) return authenticateToken(token, network);
       const credentials = header === undefined ? undefined : parseBasic(header);
       if (!credentials) throw new Unauthorized();
-      return (await logIn(credentials, network, onGone)).caller;
+      return (await logIn(credentials, network, onGone, true)).caller;
     },
   };
 }

@@ -1,4 +1,4 @@
-// Statements on the service's own tables: the login sessions of the admin area, and the secret.
+// Statements on the service's own tables: the login sessions of the admin area, the secret, and events.
 import { EMPTY, identifier, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, oneCell, text, type RawRow, type Statement } from '../../db/rows.ts';
 import { reference, requiredColumn, type Model } from '../../db/schema/model.ts';
@@ -20,6 +20,15 @@ export const addSecretStatement = (table: string, name: string, secret: string):
     sql`insert into ${writtenTable({ table })} (name, value) values (${value(name)}, ${value(secret)}) on conflict do nothing`,
     nothing,
   );
+
+/** Stores an event. @param values of `event`, `user_key`, `user_name`, `address`, `request` and `detail` */
+export const eventStatement = (events: Model, values: readonly (string | null)[]): Statement<void> => ({
+  ...createStatement(
+    sql`insert into ${writtenTable(events)} (event, user_key, user_name, address, request, detail) values (${join(values.map(value), ', ')})`,
+    nothing,
+  ),
+  fixed: true,
+});
 
 /** A session expires after this time without a request, and after this time since the login. */
 const IDLE_TIMEOUT = "interval '12 hours'";

@@ -106,11 +106,11 @@ export function tokenStatements(tokens: Model, users: Model, facts: UserFacts) {
       return sql`exists (select from ${withUsers} where ${join(conditions, ' and ')})`;
     },
 
-    /** Records the day of the last use, unless another request or process has recorded it meanwhile. */
-    recordUse: (hash: string): Statement<void> =>
+    /** Records the day of the last use. It returns false if another request or process has recorded it meanwhile. */
+    recordUse: (hash: string): Statement<boolean> =>
       fixed(
-        sql`update ${table} set used = ${TODAY} where id in (select s.id from ${table} s where s.secret_hash = ${value(hash)} and s.used is distinct from ${TODAY} for update skip locked)`,
-        nothing,
+        sql`update ${table} set used = ${TODAY} where id in (select s.id from ${table} s where s.secret_hash = ${value(hash)} and s.used is distinct from ${TODAY} for update skip locked) returning true`,
+        (rows) => rows.length > 0,
       ),
 
     /** Adds a token of an active user, who may have at most so many. It returns its key. */

@@ -25,7 +25,7 @@ import { createWriteTarget } from '../../query/statements/write.ts';
 import type { WriteTarget } from '../../query/statements/write-plan.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
 import { BUILT_IN_ROLES, namedRoles, type Roles } from '../definition/roles.ts';
-import { HISTORY } from '../definition/system-tables.ts';
+import { HISTORY, SHOWN_SYSTEM_TABLES } from '../definition/system-tables.ts';
 import { ADMIN, isForAdmins, isOpen, lowestOf, NO_ONE, type Access, type Me } from './access.ts';
 import {
   adminColumns,
@@ -344,7 +344,8 @@ export function createViews(
 
   function seenBy(access: Access): SeenByAll {
     const { surface, key } = access;
-    const all: readonly Resource[] = surface === 'api' ? definitions : [...definitions, HISTORY];
+    const all: readonly Resource[] =
+      surface === 'api' ? definitions : [...definitions, ...SHOWN_SYSTEM_TABLES];
     const shown = all.filter(({ admin }) => surface === 'api' || admin?.hidden !== true);
     const readRules = new Map<Model, ReadRule>();
     const resources = new Map<string, Seen>();

@@ -13,7 +13,7 @@ import {
   type Roles,
 } from '../definition/roles.ts';
 import type { UserFacts } from '../../query/statements/user-statements.ts';
-import { HISTORY } from '../definition/system-tables.ts';
+import { HISTORY, SHOWN_SYSTEM_TABLES } from '../definition/system-tables.ts';
 import { ANYONE, isForAdmins, isInScope, isOpen, meets, rolesOf, type Access, type Me } from './access.ts';
 
 /** One action on some records of a resource. */
@@ -85,14 +85,16 @@ export function grantsFor(
   model: string,
   roles: Roles,
 ): readonly (readonly [Action, GrantLimits])[] {
-  // The history has no grants of its own: it shows what is granted of the other models.
-  return (model === HISTORY.model ? [] : [ALL_MODELS, model]).flatMap((name) => {
-    const grants = roles[role]?.grants?.[name] ?? {};
-    return GRANTED.flatMap((action) => {
-      const limits = limitsOf(grants[action]);
-      return limits ? [[action, limits] as const] : [];
-    });
-  });
+  // The history has no grants of its own: it shows what is granted of the other models. Events are for admins.
+  return (SHOWN_SYSTEM_TABLES.some((one) => one.model === model) ? [] : [ALL_MODELS, model]).flatMap(
+    (name) => {
+      const grants = roles[role]?.grants?.[name] ?? {};
+      return GRANTED.flatMap((action) => {
+        const limits = limitsOf(grants[action]);
+        return limits ? [[action, limits] as const] : [];
+      });
+    },
+  );
 }
 
 /** The columns that the admin area shows: all but passwords and `admin.exclude`; none of a hidden resource. */

@@ -1,4 +1,4 @@
-// The resources of Vitrine's system tables: the history of changes, sessions of the admin area, secrets, tokens and keys of requests.
+// The resources of Vitrine's system tables: the history of changes, sessions of the admin area, secrets, tokens, keys of requests and events.
 import type { Resource } from './resource.ts';
 
 /** Names with this prefix are reserved for system tables. */
@@ -108,5 +108,33 @@ export const REQUEST_KEY = {
   admin: { hidden: true },
 } satisfies Resource;
 
+/** What happened besides changes of records: see users/events.ts. */
+export const EVENT = {
+  model: 'vitrine_event',
+  primaryKey: { type: 'bigint' },
+  columns: {
+    at: { type: 'datetime', default: 'now', label: 'When' },
+    event: { type: 'string', maxLength: 64 },
+    user_key: { type: 'text', null: true, label: 'User id' },
+    user_name: { type: 'text', null: true, label: 'User' },
+    address: { type: 'text', null: true },
+    request: { type: 'text', null: true },
+    // JSON as text.
+    detail: { type: 'text', null: true },
+  },
+  history: false,
+  ordering: '-id',
+  admin: {
+    title: 'Events',
+    list: ['at', 'event', 'user_name', 'address', 'detail'],
+    search: ['event', 'user_name', 'address', 'request', 'detail'],
+    filters: ['at', 'event', 'user_name', 'address'],
+    allow: [],
+  },
+} satisfies Resource;
+
+/** The system tables that the admin area shows. */
+export const SHOWN_SYSTEM_TABLES: readonly Resource[] = [HISTORY, EVENT];
+
 /** All system tables. They are created and compared like those of the registry. */
-export const SYSTEM_TABLES: readonly Resource[] = [HISTORY, SESSION, SECRET, TOKEN, REQUEST_KEY];
+export const SYSTEM_TABLES: readonly Resource[] = [HISTORY, SESSION, SECRET, TOKEN, REQUEST_KEY, EVENT];

@@ -64,8 +64,8 @@ export interface BulkTerms {
   readonly expected: number;
   /** Runs first in the transaction. */
   readonly begin?: TransactionGuard | undefined;
-  /** Runs before the commit. */
-  readonly end: () => Promise<void>;
+  /** Runs before the commit, with the number of records that change. */
+  readonly end: (transaction: Transaction, done: number) => Promise<void>;
 }
 
 export type TransactionGuard = (transaction: Transaction) => Promise<void>;
@@ -111,7 +111,7 @@ export function createBulk(
         // A trigger can cancel the change of a row without an error.
         if (done < attempted) throw suppressed();
         if (done > attempted) throw repeatedKey();
-        await end();
+        await end(transaction, done);
         return done;
       }, 'bulk');
     } catch (error) {

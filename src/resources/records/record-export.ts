@@ -27,11 +27,16 @@ export const NO_CHUNKS: AsyncIterable<Buffer> = {
 
 type Batches = AsyncGenerator<readonly RecordPart[], void>;
 
-/** Joins rows into chunks, so that each one is worth sending. @param first batch, which was read already */
+/**
+ * Joins rows into chunks, so that each one is worth sending.
+ * @param first batch, which was read already
+ * @param count counts a row
+ */
 async function* chunksOf(
   first: Awaited<ReturnType<Batches['next']>>,
   batches: Batches,
   frame: Frame,
+  count: () => void,
 ): AsyncGenerator<Buffer> {
   const between = Buffer.from(frame.between);
   let parts: Buffer[] = [Buffer.from(frame.start)];
@@ -41,6 +46,7 @@ async function* chunksOf(
     for (const { bytes, isContinued } of batch.value) {
       if (!isFirst && !isContinued) parts.push(between);
       isFirst = false;
+      if (!isContinued) count();
       parts.push(bytes);
       size += bytes.length + between.length;
       if (size < CHUNK_BYTES) continue;
@@ -55,6 +61,7 @@ async function* chunksOf(
 /**
  * Streams the texts of a statement's rows as chunks of a body. Rows are fetched as the client reads. The cursor closes when
  * the client stops, or reads nothing until the timeout.
+ * @param ended gets the number of rows that were sent, and whether these are all
  * @param timeout milliseconds
  * @throws database errors and Problem 503 for too many open streams, always before the first chunk
  */
@@ -62,14 +69,22 @@ export async function openExport(
   database: Pick<Database, 'cursor'>,
   statement: Statement<readonly RecordPart[]>,
   frame: Frame,
+  ended: (rows: number, isWhole: boolean) => void = () => undefined,
   timeout = CLIENT_TIMEOUT,
 ): Promise<AsyncIterable<Buffer>> {
   const batches = database.cursor(statement, ROWS_AT_ONCE);
-  const chunks = chunksOf(await batches.next(), batches, frame);
+  let rows = 0;
+  let hasEnded = false;
+  const end = (isWhole: boolean): void => {
+    if (!hasEnded) ended(rows, isWhole);
+    hasEnded = true;
+  };
+  const chunks = chunksOf(await batches.next(), batches, frame, () => (rows += 1));
   let hasTimedOut = false;
   let timer: NodeJS.Timeout | undefined;
   const close = async (): Promise<void> => {
     clearTimeout(timer);
+    end(false);
     // A generator that never ran skips its `finally`, so the cursor is closed explicitly.
     await chunks.return(undefined);
     await batches.return();
@@ -87,7 +102,8 @@ export async function openExport(
         clearTimeout(timer);
         if (hasTimedOut) throw new Error(`the client read nothing of its export for ${timeout} ms`);
         const chunk = await chunks.next();
-        if (!chunk.done) wait();
+        if (chunk.done) end(true);
+        else wait();
         return chunk;
       },
       return: async () => {

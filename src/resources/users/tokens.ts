@@ -9,6 +9,7 @@ import type { UserFacts } from '../../query/statements/user-statements.ts';
 import { addError, excerpt, type FieldErrors } from '../../errors.ts';
 import { messageOf, type Message } from '../../messages.ts';
 import type { Caller, Scope } from '../access/access.ts';
+import type { RecordEvent } from './events.ts';
 import { METHODS, type Method } from '../definition/resource.ts';
 import { isIn } from '../definition/validators.ts';
 
@@ -104,17 +105,24 @@ export type Tokens = ReturnType<typeof createTokens>;
  * @param tokens the table of tokens
  * @param users the user model, whose `username`, `active` and `admin` are there
  */
-export function createTokens(database: Database, tokens: Model, users: Model, facts: UserFacts) {
+export function createTokens(
+  database: Database,
+  tokens: Model,
+  users: Model,
+  facts: UserFacts,
+  recordEvent: RecordEvent,
+) {
   const statements = tokenStatements(tokens, users, facts);
 
   /** Digests of the secrets whose use is being recorded. */
   const recorded = new Set<string>();
   /** One write at a time for each token. A later request repeats it if it fails. */
-  async function recordUse(hash: string): Promise<void> {
+  async function recordUse(hash: string, user: TokenUser): Promise<void> {
     if (recorded.has(hash)) return;
     recorded.add(hash);
-    await database.run(statements.recordUse(hash), 'write').catch(() => undefined);
+    const isFirst = await database.run(statements.recordUse(hash), 'write').catch(() => false);
     recorded.delete(hash);
+    if (isFirst) await recordEvent('token.used', { user, detail: { token: user.token } });
   }
 
   function foundToken(hash: string, user: TokenUser): FoundToken {
@@ -128,7 +136,7 @@ export function createTokens(database: Database, tokens: Model, users: Model, fa
       recordUse: () => {
         if (usedOn === today()) return;
         usedOn = today();
-        void recordUse(hash);
+        void recordUse(hash, user);
       },
     };
   }
