@@ -1,6 +1,6 @@
 // The library: `createVitrine` runs the service inside another program.
 import type { IncomingMessage } from 'node:http';
-import { checkSettings, type Settings } from './config.ts';
+import { checkSettings, type Level, type Settings } from './config.ts';
 import { StartError } from './errors.ts';
 import { authenticateRequest } from './http/auth/authenticate-request.ts';
 import { createLogger, type LogWriter } from './http/observability/logger.ts';
@@ -28,6 +28,8 @@ export interface VitrineOptions extends Partial<Omit<Settings, 'resources' | 'da
   readonly panels?: readonly Panel[];
   /** What users may do beyond the rules of the resources. */
   readonly roles?: Roles;
+  /** Who may read the change feed: a level, or a list of roles. By default, admins. */
+  readonly changes?: Level;
   /** Receives the log: lines of JSON unless `logFormat` says otherwise, and their fields. Without it, they go to standard error. */
   readonly log?: LogWriter;
 }
@@ -64,13 +66,13 @@ export interface Vitrine {
  */
 export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
   if (typeof options !== 'object' || options === null) throw new StartError('createVitrine takes an object.');
-  const { log, resources, panels, roles, ...given } = options;
+  const { log, resources, panels, roles, changes, ...given } = options;
   const settings = checkSettings(given, [
     ...(log === undefined || typeof log === 'function' ? [] : ['log must be a function']),
     ...(Array.isArray(resources) ? [] : ['resources must be an array']),
   ]);
   const logger = createLogger(settings.logLevel, log, settings.logFormat);
-  const definitions = requireRegistry({ registry: resources, panels, roles }, settings);
+  const definitions = requireRegistry({ registry: resources, panels, roles, changes }, settings);
   const service = createService(settings, definitions, settings.databaseUrl, logger);
   let starting: Promise<Listener> | undefined;
   let isClosed = false;

@@ -1,5 +1,5 @@
 // Builds the service from its parts: database, registry, API, admin area and metrics.
-import type { Settings } from './config.ts';
+import type { Level, Settings } from './config.ts';
 import { createAdmin } from './admin/admin.ts';
 import { createApiPages } from './admin/api-browser/api-browser.ts';
 import { openDatabase, withIdentity, type Database } from './db/connection/database.ts';
@@ -11,6 +11,7 @@ import { addressHint, databaseFault, isTemporarilyUnavailable } from './db/conne
 import { startError } from './errors.ts';
 import { createApi } from './http/api/api.ts';
 import { createAccount } from './http/api/api-account.ts';
+import { createChangeFeed } from './http/api/api-changes.ts';
 import { createAuthentication } from './http/auth/authentication.ts';
 import { createSharedCounts } from './http/auth/shared-counts.ts';
 import { createHandler, type Handler } from './http/server/request-handler.ts';
@@ -24,9 +25,12 @@ import { createLoadLimits } from './http/load/load-limits.ts';
 import type { Site } from './http/api/dispatch.ts';
 import { createSqlCache } from './db/sql-cache.ts';
 import { checkRegistry } from './resources/check/check-registry.ts';
+import { checkChanges } from './resources/check/check-roles.ts';
 import { createCursorTokens } from './query/cursor.ts';
 import { pruneKeysStatement } from './query/statements/request-keys.ts';
 import { createListing, type ListingSite } from './resources/records/api-listing.ts';
+import { createChanges } from './resources/history/changes.ts';
+import { createWatermark } from './resources/history/watermark.ts';
 import { createOperations, type Operations } from './resources/records/operations.ts';
 import {
   EVENT,
@@ -101,6 +105,8 @@ export interface Definitions {
   readonly resources: readonly Resource[];
   readonly panels?: readonly Panel[];
   readonly roles?: Roles;
+  /** Who may read the change feed. */
+  readonly changes?: Level;
 }
 
 /**
@@ -108,15 +114,25 @@ export interface Definitions {
  * @throws StartError that lists every fault with its resource, panel or role and its key
  */
 export function requireRegistry(
-  { registry, panels = [], roles = {} }: Pick<RegistryFile, 'registry'> & Partial<RegistryFile>,
+  {
+    registry,
+    panels = [],
+    roles = {},
+    changes = 'admin',
+  }: Pick<RegistryFile, 'registry'> & Partial<RegistryFile>,
   settings: Settings,
 ): Definitions {
-  const faults = [...checkRegistry(registry, roles, settings), ...checkPanels(panels)];
+  const faults = [
+    ...checkRegistry(registry, roles, settings),
+    ...checkPanels(panels),
+    ...checkChanges(changes, roles),
+  ];
   if (faults.length > 0) throw startError('The registry cannot be used', faults);
   return {
     resources: registry as readonly Resource[],
     panels: panels as readonly Panel[],
     roles: roles as Roles,
+    changes: changes as Level,
   };
 }
 
@@ -153,7 +169,7 @@ const identified = (
 /** Creates the service. It does nothing before `prepare`, and the handler answers 503 until that is done. */
 export function createService(
   given: Settings,
-  { resources, panels = [], roles = {} }: Definitions,
+  { resources, panels = [], roles = {}, changes: feedLevel = 'admin' }: Definitions,
   databaseUrl: string,
   logger: Logger,
   {
@@ -172,7 +188,7 @@ export function createService(
   const loadLimits = createLoadLimits(settings, inFlight.count, processes);
   const passwords = createPasswords();
   const metrics = createMetrics({
-    lanes: () => ({ ...database.lanes(), ...passwords.lanes() }),
+    lanes: () => ({ ...database.lanes(), ...passwords.lanes(), ...site?.changes?.lanes() }),
     replicas: () => replicas.states(),
     logins: throttle.counts,
     loadLimits,
@@ -255,11 +271,8 @@ export function createService(
     if (userResource) pruning = setInterval(prune, 60_000).unref();
     const hasAdmin = authentication !== undefined && sessions !== undefined && history !== undefined;
     const pages = createApiPages(served, hasAdmin);
-    const listings: ListingSite = {
-      maxPage: settings.maxPage,
-      pageSql: createSqlCache(),
-      cursors: createCursorTokens(secret),
-    };
+    const cursors = createCursorTokens(secret);
+    const listings: ListingSite = { maxPage: settings.maxPage, pageSql: createSqlCache(), cursors };
     const databaseFor = (request: ApiRequest, resource: ResourceView): Database =>
       identified(routing.reading(request.requester, sentPosition(request)), resource, request);
     const operations = (request: ApiRequest, resource: ResourceView): Operations =>
@@ -290,6 +303,18 @@ export function createService(
       account:
         authentication &&
         createAccount({ views, authentication, tokens, databaseFor, operations, settings, recordEvent }),
+      changes:
+        authentication &&
+        history &&
+        createChangeFeed({
+          views,
+          level: feedLevel,
+          changes: createChanges(history, cursors, settings),
+          watermark: createWatermark(database, [history]),
+          databaseFor: (request, seenBy, hasIdentity) =>
+            identified(routing.primary.for(request.requester), { hasIdentity, seenBy }, request),
+          isClosing: () => isClosing,
+        }),
       pages,
       authentication,
       admin:

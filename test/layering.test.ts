@@ -33,6 +33,7 @@ const ROOMS = [
   'resources/check',
   'resources/users',
   'resources/records',
+  'resources/history',
   'resources',
   'http/message',
   'http/load',

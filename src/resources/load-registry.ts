@@ -14,6 +14,8 @@ export interface RegistryFile {
   readonly panels: unknown;
   /** The export `roles`; no roles when absent. */
   readonly roles: unknown;
+  /** The export `changes`: who may read the change feed. Undefined when absent. */
+  readonly changes?: unknown;
 }
 
 /** The names of registry files that are suggested when they are in the current folder. */
@@ -95,6 +97,7 @@ interface Exports {
   readonly default?: unknown;
   readonly panels?: unknown;
   readonly roles?: unknown;
+  readonly changes?: unknown;
 }
 
 /** Importing a CommonJS file puts its exports under the default export. */
@@ -102,6 +105,6 @@ function exportsOf(module: Exports): RegistryFile {
   const { default: registry } = module;
   const isCommonJs = typeof registry === 'object' && registry !== null && 'default' in registry;
   const exported: Exports = isCommonJs ? registry : module;
-  const { default: found, panels = [], roles = {} } = exported;
-  return { registry: found, panels, roles };
+  const { default: found, panels = [], roles = {}, changes } = exported;
+  return { registry: found, panels, roles, ...(changes !== undefined && { changes }) };
 }

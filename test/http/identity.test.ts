@@ -107,6 +107,7 @@ describe('identity', () => {
     const beside = await startBeside(addressOf(service, role), [user, diary, page, plain], {
       roles,
       schema: 'check',
+      changes: 'user',
     });
     t.after(() => beside.close());
     const see = async (name: string | undefined, path: string): Promise<unknown> => {
@@ -135,6 +136,10 @@ describe('identity', () => {
       headers: { authorization: basic('bob'), accept: 'application/x-ndjson' },
     });
     assert.ok(stream.text.includes('"2/"') && !stream.text.includes('admin'), stream.text);
+    const changed = (await see('bob', '/api/-/changes/')) as { model: string; record: number }[];
+    const inFeed = changed.flatMap(({ model, record }) => (model === 'diary' ? [record] : []));
+    const ofBob = (await sql`select id from diary where writer = '2/'`).map(({ id }) => Number(id));
+    assert.deepEqual([...new Set(inFeed)].sort(), ofBob.sort());
     const byKey = await Promise.all(
       Array.from({ length: 50 }, (_, index) =>
         beside.request(`/api/diary/${own?.['id']}/`, {

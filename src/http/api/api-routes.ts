@@ -23,7 +23,7 @@ export type AccountRoute =
 export type Route =
   | ResourceRoute
   | AccountRoute
-  | { readonly kind: 'home' | 'index' | 'openapi' | 'asset' | 'health' | 'ready' };
+  | { readonly kind: 'home' | 'index' | 'openapi' | 'changes' | 'asset' | 'health' | 'ready' };
 
 const ACCOUNT_KINDS: readonly string[] = [
   'me',
@@ -45,6 +45,7 @@ export const ROUTE_PATTERNS: Readonly<Record<Route['kind'], string>> = {
   collection: '/api/{model}/',
   record: '/api/{model}/{id}/',
   asset: '/api/-/{file}',
+  changes: '/api/-/changes/',
   me: '/api/-/me/',
   password: '/api/-/password/',
   tokens: '/api/-/tokens/',
@@ -61,6 +62,7 @@ const METHODS: Record<Route['kind'], readonly Method[]> = {
   index: ['GET'],
   openapi: ['GET'],
   asset: ['GET'],
+  changes: ['GET'],
   collection: ['GET', 'POST'],
   record: ['GET', 'PUT', 'DELETE'],
   me: ['GET'],
@@ -117,6 +119,7 @@ export function findRoute(path: string, resources: ResourceViews | undefined): R
   const [, , , name = ''] = segments;
   if (segments[2] === '-' && (name === 'me' || name === 'password' || name === 'tokens'))
     return { kind: name };
+  if (segments[2] === '-' && name === 'changes') return { kind: 'changes' };
   if (segments[2] === '-' && name) return { kind: 'asset' };
   const resource = resources.get(decodeSegment(segments[2]));
   if (!resource) throw notFound();

@@ -16,6 +16,7 @@ import type { Replicas } from '../../db/replicas/replicas.ts';
 import type { ResourceViews } from '../../resources/access/resource-view.ts';
 import type { Api } from './api.ts';
 import type { Account } from './api-account.ts';
+import type { ChangeFeed } from './api-changes.ts';
 import type { Authentication } from '../auth/authentication.ts';
 import type { ApiPages } from './api-reads.ts';
 
@@ -26,6 +27,8 @@ export interface Site {
   readonly api: Api;
   /** Undefined if the registry has no user model. */
   readonly account: Account | undefined;
+  /** Undefined without a history. */
+  readonly changes: ChangeFeed | undefined;
   /** HTML pages of the API. */
   readonly pages: ApiPages;
   /** Undefined if the registry has no user model. */
@@ -65,6 +68,7 @@ export function dispatch(request: RoutedRequest, current: Site | undefined): Rep
   const found = findRoute(path, current?.resources);
   const ofAccount = isAccountRoute(found) ? found : undefined;
   if (ofAccount && !current?.account) throw notFound();
+  if (found.kind === 'changes' && !current?.changes) throw notFound();
   request.pattern = ROUTE_PATTERNS[found.kind];
   if (method === 'OPTIONS') return { status: 204, headers: { Allow: allowOf(found) }, body: '' };
   assertAllowed(method, found);
@@ -74,6 +78,7 @@ export function dispatch(request: RoutedRequest, current: Site | undefined): Rep
   if (found.kind === 'asset') return current.pages.asset(path);
   if (found.kind === 'openapi') return current.api.openapi(request);
   if (found.kind === 'home') return current.api.home(request);
+  if (found.kind === 'changes' && current.changes) return current.changes.answer(request);
   if (ofAccount && current.account) return current.account.answer(request, ofAccount);
   return 'resource' in found ? current.api.answer(request, found) : current.api.index(request);
 }

@@ -4,14 +4,17 @@ import type { ApiRequest } from '../message/message.ts';
 import { isAdminPath, isHealthCheck } from '../message/request-head.ts';
 import { messageOf } from '../../messages.ts';
 
-/** The representations of a response, chosen by the `Accept` header (RFC 9110, section 12.5.1). */
+/** The representations of records, chosen by the `Accept` header (RFC 9110, section 12.5.1). */
 export type Format = 'json' | 'html' | 'csv' | 'ndjson';
+/** Those of the change feed. */
+export type FeedFormat = 'json' | 'ndjson' | 'events';
 
-export const MEDIA_TYPES: Readonly<Record<Format, string>> = {
+export const MEDIA_TYPES: Readonly<Record<Format | FeedFormat, string>> = {
   json: 'application/json',
   html: 'text/html',
   csv: 'text/csv',
   ndjson: 'application/x-ndjson',
+  events: 'text/event-stream',
 };
 
 export const COLLECTION_FORMATS: readonly Format[] = ['json', 'html', 'csv', 'ndjson'];
@@ -80,11 +83,14 @@ const wantsJson = (accept: string | undefined): boolean =>
  * @param offers the first of several with equal quality wins
  * @returns undefined if the header accepts none of them
  */
-export function negotiate(accept: string | undefined, offers: readonly Format[]): Format | undefined {
+export function negotiate<F extends Format | FeedFormat>(
+  accept: string | undefined,
+  offers: readonly (F | 'json')[],
+): F | 'json' | undefined {
   if (wantsJson(accept)) return 'json';
   const ranges = parseAccept(accept ?? '');
   if (ranges.length === 0) return 'json';
-  let best: Format | undefined;
+  let best: F | 'json' | undefined;
   let highest = 0;
   for (const offer of offers) {
     const quality = qualityOf(MEDIA_TYPES[offer], ranges);
@@ -104,7 +110,7 @@ export const isNegotiated = ({ method, path }: Pick<ApiRequest, 'method' | 'path
 export const wantsHtml = (request: Pick<ApiRequest, 'method' | 'path' | 'headers'>): boolean =>
   isNegotiated(request) && negotiate(request.headers.accept, COLLECTION_FORMATS) === 'html';
 
-export const notAcceptable = (offers: readonly Format[]): Problem =>
+export const notAcceptable = (offers: readonly (Format | FeedFormat)[]): Problem =>
   new Problem(
     406,
     messageOf('notAcceptable', { formats: offers.map((format) => MEDIA_TYPES[format]).join(', ') }),

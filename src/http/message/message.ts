@@ -50,8 +50,11 @@ export interface ApiRequest {
   readonly requester: WebRequester;
   /** The caller, once known. */
   readonly caller: Caller | undefined;
-  /** The caller, read from the database. Throws Unauthorized if credentials are missing or wrong. */
-  readonly authenticate: () => Promise<Caller>;
+  /**
+   * The caller, read from the database. Throws Unauthorized if credentials are missing or wrong.
+   * @param again also if the request has read it before: a stream may outlive the rights of its caller
+   */
+  readonly authenticate: (again?: boolean) => Promise<Caller>;
   /** The caller from the cache of verified credentials, if any. The next statement must check the caller's precondition. */
   readonly recall: () => Caller | undefined;
   /** Sets the caller that the log names, for requests authenticated in another way, such as by a session. */

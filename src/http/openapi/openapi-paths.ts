@@ -275,8 +275,41 @@ export const SITE_PATHS: JsonSchema = {
 
 const WITH_PASSWORD: readonly JsonSchema[] = [{ user: [] }];
 
-/** The paths of the caller's own account, in a service with users. */
+/** The change feed, and the paths of the caller's own account, in a service with users. */
 export const ACCOUNT_PATHS: JsonSchema = {
+  '/api/-/changes': {
+    get: {
+      operationId: 'list_changes',
+      summary: 'List the changes that you may see, the oldest first',
+      security: [{}, ...LOGINS],
+      parameters: [
+        {
+          name: 'after',
+          in: 'query',
+          description: 'The `id` of a change, `meta.after` of a page, or `now`. Without it, all changes.',
+          schema: { type: 'string' },
+        },
+        {
+          name: 'Last-Event-ID',
+          in: 'header',
+          description: 'The same for `text/event-stream`. It takes precedence.',
+          schema: { type: 'string' },
+        },
+      ],
+      responses: {
+        200: {
+          description:
+            'A page. As `application/x-ndjson`, all changes until now; as `text/event-stream`, also those to come.',
+          content: {
+            ...content('Changes'),
+            'application/x-ndjson': { schema: { type: 'string' } },
+            'text/event-stream': { schema: { type: 'string' } },
+          },
+        },
+        ...errorResponses('BadQuery', 'NotAcceptable', 'Forbidden', ...LOGIN),
+      },
+    },
+  },
   '/api/-/me': {
     get: {
       operationId: 'me',

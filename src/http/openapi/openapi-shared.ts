@@ -176,6 +176,26 @@ export const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
     },
   }),
   Level: { type: 'string', enum: ACCESS_LEVELS },
+  Changes: objectOf({
+    meta: objectOf({
+      after: { type: 'string', description: 'The cursor for the next page.' },
+      more: { type: 'boolean', description: 'Whether the next page may have changes already.' },
+    }),
+    objects: {
+      type: 'array',
+      items: objectOf({
+        id: { type: 'string', description: 'The cursor after this change.' },
+        at: { type: 'string' },
+        model: { type: 'string' },
+        record: { type: ['integer', 'string'], description: 'The `id` of the record.' },
+        action: { enum: ['create', 'update', 'delete'] },
+        source: { enum: ['api', 'admin', 'command'] },
+        user: { type: ['object', 'null'], description: 'Who made the change, if you may see that.' },
+        before: { type: ['object', 'null'], description: 'Of an update, only what it changed.' },
+        after: { type: ['object', 'null'] },
+      }),
+    },
+  }),
   Me: objectOf({
     id: { type: ['integer', 'string'] },
     username: { type: 'string' },

@@ -150,11 +150,11 @@ export class Exchange implements ApiRequest, WebRequester {
     await loopTurns.start(this);
   }
 
-  async authenticate(): Promise<Caller> {
+  async authenticate(again = false): Promise<Caller> {
     const authentication = this.#services.authentication();
     if (!authentication) throw new Unauthorized();
     if (this.#refusal) throw this.#refusal;
-    if (!this.caller || this.caller.precondition) {
+    if (again || !this.caller || this.caller.precondition) {
       this.caller = undefined; // The log must not name a recalled user whose credentials are wrong now.
       this.caller = await authentication
         .authenticate(this.headers.authorization, this.network, (callback) => this.onGone(callback))

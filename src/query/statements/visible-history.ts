@@ -1,8 +1,10 @@
 // The history with only what the admin area shows now, as a relation that reads use instead of the table.
 import { arrayText, EMPTY, identifier, join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
-import { output, type Column, type Model } from '../../db/schema/model.ts';
+import { createStatement, text, type Statement } from '../../db/rows.ts';
+import { output, requiredColumn, type Column, type Model } from '../../db/schema/model.ts';
 import type { RowVisibility } from '../plan.ts';
 import { allRows, source } from '../source.ts';
+import { isInSpan, type Span } from './watermark-statements.ts';
 
 /** What the history shows of one model's changes, by JSON key: the value, or only that a password changed. */
 type ShownKeys = Readonly<Record<string, 'value' | 'password'>>;
@@ -134,18 +136,21 @@ function maskedHistory(
   return sql`(select ${join(columns, ', ')}, ${raw(`${ROW}.xmin`)} from ${allRows(history, ROW)} cross join (select ${literal(JSON.stringify(keys))}::jsonb as shown) v${where})`;
 }
 
-/** The parts of an admin resource that decide what its history shows. */
+/** The parts of a resource that decide what its history shows. */
 interface ShownResource {
   readonly name: string;
   readonly model: Model;
   readonly output: readonly Column[];
-  readonly passwords: readonly Column[];
+  readonly passwords?: readonly Column[];
   readonly visibility: RowVisibility;
   readonly allows: ReadonlySet<string>;
 }
 
-/** What the history shows of a resource: the columns that the admin area shows now, of the records that exist for the access. */
-function shownOf({ model, output, passwords, visibility }: ShownResource): ShownModel {
+/** What the history shows of a resource: the columns that the access sees now, of the records that exist for it. */
+function shownOf(
+  { model, output, passwords = [], visibility }: ShownResource,
+  mustExist = false,
+): ShownModel {
   const rows = visibility.rows(model);
   // Whether such a value may be seen depends on the record, which may have changed since.
   const columns = output.filter((column) => rows?.partial.has(column) !== true);
@@ -154,7 +159,7 @@ function shownOf({ model, output, passwords, visibility }: ShownResource): Shown
       ...columns.map(({ key }) => [key, 'value'] as const),
       ...passwords.map(({ key }) => [key, 'password'] as const),
     ]),
-    ...(rows && { existing: { model, visibility } }),
+    ...((rows || mustExist) && { existing: { model, visibility } }),
   };
 }
 
@@ -205,3 +210,44 @@ export const historyOf = <T extends ShownResource>(
   const shown = new Map([[resource.name, shownOf(resource)]]);
   return withRelation(history, maskedHistory(history.model, shown, [resource.name], causesOf(resources)));
 };
+
+/** Maximum entries, and bytes of their values, that a reader of the feed gets at once. */
+const MAX_ENTRIES = raw('1000');
+const MAX_ENTRY_BYTES = raw('1048576');
+
+/** Up to which entry a reader gets them at once, of those in a span: at least the first one. It returns 0 if there is none. */
+export function spanEnd(history: Model, span: Span): Statement<bigint> {
+  const bytes = sql`coalesce(octet_length(${raw(ROW)}.before), 0) + coalesce(octet_length(${raw(ROW)}.after), 0)`;
+  const entries = sql`select ${raw(ROW)}.id, ${bytes} as bytes from ${allRows(history, ROW)} where ${isInSpan(ROW, span)} order by ${raw(ROW)}.id limit ${MAX_ENTRIES}`;
+  const sums = sql`select id, sum(bytes) over (order by id) - bytes as earlier from (${entries}) entry`;
+  return {
+    ...createStatement(
+      sql`select max(id)::text from (${sums}) summed where earlier < ${MAX_ENTRY_BYTES}`,
+      ([row]) => BigInt(text(row?.[0]) ?? 0),
+    ),
+    fixed: true,
+  };
+}
+
+/** The columns that a reader of the feed sees of an entry, and their texts after its id. */
+const FEED_COLUMNS = ['at', 'user_key', 'user_name', 'door', 'action', 'model', 'record', 'before', 'after'];
+export type SeenChange = readonly (string | null)[];
+
+/**
+ * The entries of a span that an access to the API sees. An update of columns that it does not see is left out.
+ * @param resources those that it may read
+ */
+export function seenChanges(
+  history: Model,
+  resources: readonly (ShownResource & { readonly hasIdentity: boolean })[],
+  span: Span,
+): Statement<SeenChange[]> {
+  // Which records exist for a caller with an identity, only PostgreSQL knows.
+  const shown = new Map(resources.map((one) => [one.name, shownOf(one, one.hasIdentity)]));
+  const cells = FEED_COLUMNS.map((name) => sql`(${output('c', requiredColumn(history, name))})::text`);
+  const isEmpty = raw("c.action = 'update' and c.before = '{}' and c.after = '{}'");
+  return createStatement(
+    sql`select c.id::text, ${join(cells, ', ')} from ${maskedHistory(history, shown, [...shown.keys()], [])} c where ${isInSpan('c', span)} and not (${isEmpty}) order by c.id`,
+    (rows) => rows.map((row) => row.map(text)),
+  );
+}

@@ -9,6 +9,7 @@ import { ALL_COLUMNS, sampleOfMe, type Views } from '../access/resource-view.ts'
 import { limitsOf, listOf, type AccessSettings } from '../access/rights.ts';
 import type { Resource } from '../definition/resource.ts';
 import { isIn, isObject } from '../definition/validators.ts';
+import { LEVEL } from './registry-schema.ts';
 import {
   ALL_MODELS,
   BUILT_IN_ROLES,
@@ -57,6 +58,18 @@ const unknownRoles = (resource: Resource, roles: Roles): KeyFault[] =>
         )
       : [],
   );
+
+/** The faults of the export `changes`, which may be anything. */
+export function checkChanges(changes: unknown, roles: unknown): Fault[] {
+  const faults = LEVEL(changes, '');
+  const known = isObject(roles) ? namedRoles(roles as Roles) : [];
+  const listed = faults.length === 0 && typeof changes === 'object' ? (changes as string[]) : [];
+  const unknown = listed.filter((role) => !known.includes(role));
+  return [
+    ...faults.map(({ text }) => text),
+    ...unknown.map((role) => `there is no role ${JSON.stringify(role)}`),
+  ].map((text) => ({ model: 'changes', key: '', text }));
+}
 
 function checkGrant(
   key: string,

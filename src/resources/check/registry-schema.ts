@@ -67,7 +67,7 @@ const noSystemName = such(
 
 const isNames = (value: unknown): boolean =>
   Array.isArray(value) && value.length > 0 && Array.from(value as unknown[]).every(isNonEmpty);
-const LEVEL = such(
+export const LEVEL = such(
   (value) => isIn(ACCESS_LEVELS)(value) || isNames(value),
   `must be one of ${ACCESS_LEVELS.join(', ')}, or an array of roles`,
 );
