@@ -7,7 +7,7 @@ const { parseEnv } = require('node:util');
 const ROOT = realpathSync(join(__dirname, '..'));
 /** The settings of the service (src/config.ts) that name a file with the value of another one. */
 const FILE_SETTING =
-  /^(DATABASE_URL|DATABASE_READ_URL|MAX_LAG|RESOURCES|HOST|PORT|ACCESS|USER_MODEL|SCHEMA|MAX_BODY|SLOW_TIMEOUT|MAX_PAGE|DATETIME_FORMAT|LOG_LEVEL|LOG_FORMAT|CORS_ORIGINS|PUBLIC_URL|BASE_PATH|TRUST_PROXY|MIN_PASSWORD|METRICS|RATE_LIMIT|READ|WORKERS)_FILE$/;
+  /^(DATABASE_URL|DATABASE_READ_URL|MAX_LAG|RESOURCES|HOST|PORT|ACCESS|USER_MODEL|SCHEMA|MAX_BODY|SLOW_TIMEOUT|MAX_PAGE|DATETIME_FORMAT|LOG_LEVEL|LOG_FORMAT|CORS_ORIGINS|PUBLIC_URL|BASE_PATH|TRUST_PROXY|MIN_PASSWORD|METRICS|HISTORY_KEY|HISTORY_WITNESS|RATE_LIMIT|READ|WORKERS)_FILE$/;
 
 /** The values of WORKERS with which `vitrine serve` starts further processes. These do not get the right to do so. */
 const SEVERAL_WORKERS = /^(auto|[2-9]|\d{2,})$/;
@@ -52,13 +52,16 @@ function textOf(file) {
   }
 }
 
-/** The files that the settings of the service name, in the environment or in `.env`. */
+/** The files that the settings of the service name, in the environment or in `.env`: those that it reads, and writes. */
 function namedFiles(cwd) {
   const variables = { ...parseEnv(textOf(join(cwd, '.env'))), ...process.env };
-  const { RESOURCES = '', RESOURCES_FILE = '' } = variables;
+  const { RESOURCES = '', RESOURCES_FILE = '', HISTORY_KEY = '', HISTORY_WITNESS = '' } = variables;
   const named = RESOURCES_FILE === '' ? '' : textOf(resolve(cwd, RESOURCES_FILE)).replace(/\r?\n$/, '');
   const others = Object.keys(variables).filter((name) => FILE_SETTING.test(name));
-  return [RESOURCES, named, ...others.map((name) => variables[name])];
+  return {
+    read: [RESOURCES, named, HISTORY_KEY, HISTORY_WITNESS, ...others.map((name) => variables[name])],
+    write: [HISTORY_WITNESS].filter((path) => path !== ''),
+  };
 }
 
 /**
@@ -78,16 +81,18 @@ function confinement({
   if (permission === undefined) throw new Error(`Node.js ${process.version} has no permission model.`);
   const { CONFINE_READ = '' } = process.env;
   const application = ['bin', 'dist', 'package.json'].map((name) => join(ROOT, name));
-  const wanted = ['.env', ...namedFiles(cwd), ...CONFINE_READ.split(delimiter), ...read].filter(
+  const named = namedFiles(cwd);
+  const wanted = ['.env', ...named.read, ...CONFINE_READ.split(delimiter), ...read].filter(
     (path) => path !== '',
   );
+  const writable = [...named.write, ...write].map((path) => resolve(cwd, path));
   const readable = [...application, ...moduleFolders(), ...wanted.map((path) => resolve(cwd, path))];
   return [
     permission,
     '--allow-addons', // for argon2
     ...(SEVERAL_WORKERS.test(workers) ? ['--allow-child-process'] : []),
     ...outermost(readable.flatMap(withTarget)).map((path) => `--allow-fs-read=${path}`),
-    ...outermost(write.flatMap(withTarget)).map((path) => `--allow-fs-write=${path}`),
+    ...outermost(writable.flatMap(withTarget)).map((path) => `--allow-fs-write=${path}`),
     '--disable-proto=throw',
     '--frozen-intrinsics',
     '--disallow-code-generation-from-strings',

@@ -60,6 +60,10 @@ export interface Settings {
   readonly minPassword: number;
   /** The separate `HOST:PORT` that serves `/metrics`, or `off`. */
   readonly metrics: string;
+  /** The file with the key that signs the checkpoints of the history. */
+  readonly historyKey: string | undefined;
+  /** A file, or a folder, to which the checkpoints are written as well. */
+  readonly historyWitness: string | undefined;
   /** How many requests a client may send: `off`, or requests per second and optionally a burst, such as `50,200`. */
   readonly rateLimit: string;
   /** The number of processes that serve. Only for the command. */
@@ -188,6 +192,18 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     meaning: 'where to serve /metrics: off, or a separate HOST:PORT to listen on',
     fallback: 'off',
     parse: parseMetrics,
+  },
+  HISTORY_KEY: {
+    meaning: 'a file with an Ed25519 private key in PEM, which seals the history',
+    fallback: 'none',
+    absent: undefined,
+    parse: String,
+  },
+  HISTORY_WITNESS: {
+    meaning: 'a file, or a folder, that gets each checkpoint of the sealed history as well',
+    fallback: 'none',
+    absent: undefined,
+    parse: String,
   },
   RATE_LIMIT: {
     meaning: 'requests per second that a client may send, and how many at once, such as 50,200',

@@ -30,12 +30,14 @@ import { createCursorTokens } from './query/cursor.ts';
 import { pruneKeysStatement } from './query/statements/request-keys.ts';
 import { createListing, type ListingSite } from './resources/records/api-listing.ts';
 import { createChanges } from './resources/history/changes.ts';
+import { readKey, SEALED_TABLES, startSealer, type Sealer } from './resources/history/seals.ts';
 import { createWatermark } from './resources/history/watermark.ts';
 import { createOperations, type Operations } from './resources/records/operations.ts';
 import {
   EVENT,
   HISTORY,
   REQUEST_KEY,
+  SEAL,
   SECRET,
   SESSION,
   SHOWN_SYSTEM_TABLES,
@@ -192,8 +194,10 @@ export function createService(
     replicas: () => replicas.states(),
     logins: throttle.counts,
     loadLimits,
+    isHistoryBroken: () => sealer?.isBroken() === true,
     siblings,
   });
+  let sealer: Sealer | undefined;
   const probe = createProbe(database);
   let site: Prepared | undefined;
   let isClosing = false;
@@ -204,6 +208,9 @@ export function createService(
 
   /** May run again after an error: no step needs the database once `openReplicas` has opened connections. */
   async function prepareOnce(waits: boolean, warns: boolean): Promise<Prepared> {
+    // Commands do not seal.
+    const { historyKey, historyWitness: witness } = settings;
+    const sealingKey = waits && historyKey !== undefined ? readKey(historyKey, 'private') : undefined;
     const catalog = await readCatalog(database, resources);
     const hasUsers = hasLogins(resources, settings);
     const definitions = hasUsers ? [...resources, ...SYSTEM_TABLES] : resources;
@@ -269,6 +276,18 @@ export function createService(
     };
     if (waits) pruneKeys(); // commands do not serve
     if (userResource) pruning = setInterval(prune, 60_000).unref();
+    const seals = models.get(SEAL.model);
+    if (sealingKey && history && seals)
+      sealer ??= startSealer({
+        database,
+        tables: SEALED_TABLES.flatMap((name) => models.get(name) ?? []),
+        seals,
+        key: sealingKey,
+        witness,
+        report: (level, fields) => logger[level](fields),
+      });
+    else if (sealingKey && warns)
+      logger.warn({ message: `HISTORY_KEY has no effect without ${HISTORY.model} and ${SEAL.model}` });
     const hasAdmin = authentication !== undefined && sessions !== undefined && history !== undefined;
     const pages = createApiPages(served, hasAdmin);
     const cursors = createCursorTokens(secret);
@@ -383,6 +402,7 @@ export function createService(
       await drain();
       isClosed = true;
       clearInterval(pruning);
+      await sealer?.close();
       metrics.close();
       loadLimits.close();
       leaveBasePath();

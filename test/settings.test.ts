@@ -177,6 +177,8 @@ describe('settings from the environment', () => {
       trustProxy: 0,
       metrics: 'off',
       minPassword: 12,
+      historyKey: undefined,
+      historyWitness: undefined,
       rateLimit: 'off',
       read: 'default',
       workers: 1,
@@ -207,6 +209,8 @@ describe('settings from the environment', () => {
         MAX_LAG: '20',
         METRICS: '[::1]:9464',
         MIN_PASSWORD: '8',
+        HISTORY_KEY: 'history.pem',
+        HISTORY_WITNESS: '/mnt/witness',
         RATE_LIMIT: '50, 200',
         READ: 'user',
         WORKERS: '3',
@@ -233,6 +237,8 @@ describe('settings from the environment', () => {
         trustProxy: 2,
         metrics: '[::1]:9464',
         minPassword: 8,
+        historyKey: 'history.pem',
+        historyWitness: '/mnt/witness',
         rateLimit: '50,200',
         read: 'user',
         workers: 3,
@@ -274,6 +280,18 @@ describe('settings from the environment', () => {
         await writeFile(join(cwd, '.env'), `\uFEFF${line}\n`);
         assert.ok(confinement({ cwd }).includes(`--allow-fs-read=${join(cwd, 'registry.mjs')}`), line);
       }
+    } finally {
+      await rm(cwd, { recursive: true });
+    }
+  });
+
+  test('the confined service may read the key of the history, and write its witness', async () => {
+    const cwd = await mkdtemp(join(tmpdir(), 'vitrine-settings-'));
+    try {
+      await writeFile(join(cwd, '.env'), 'HISTORY_KEY=key.pem\nHISTORY_WITNESS=/mnt/witness\n');
+      const flags = confinement({ cwd });
+      for (const flag of [`read=${join(cwd, 'key.pem')}`, 'read=/mnt/witness', 'write=/mnt/witness'])
+        assert.ok(flags.includes(`--allow-fs-${flag}`), flag);
     } finally {
       await rm(cwd, { recursive: true });
     }

@@ -20,6 +20,8 @@ Commands
                             make a token of the API, and print it
   token list [USER]         list the tokens
   token revoke ID           revoke a token
+  history verify            check the sealed history
+  history export            print it as lines of JSON
 
 Options
   --help                    show this help, or the help of a command (also -h and help)
@@ -51,6 +53,7 @@ const COMMANDS: Readonly<Record<string, (args: readonly string[], io: Io) => Pro
   check: async (args, io) => (await import('./check-command.ts')).checkCommand(args, io),
   schema: async (args, io) => (await import('./schema.ts')).schema(args, io),
   user: async (args, io) => (await import('./users.ts')).users(args, io),
+  history: async (args, io) => (await import('./history.ts')).history(args, io),
   token: async (args, io) => (await import('./tokens.ts')).tokens(args, io),
 };
 

@@ -3,7 +3,7 @@ import { run } from './support.ts';
 import { describe, test } from 'node:test';
 
 describe('every command', { concurrency: 2 }, () => {
-  for (const command of ['serve', 'init', 'introspect', 'check', 'schema', 'user', 'token']) {
+  for (const command of ['serve', 'init', 'introspect', 'check', 'schema', 'user', 'token', 'history']) {
     test(`vitrine ${command} --help tells what it takes, without settings or a database`, async () => {
       const env = { DATABASE_URL: 'no address', PORT: 'none' };
       for (const option of ['--help', '-h']) {

@@ -64,6 +64,7 @@ describe('vitrine serve', { concurrency: 2 }, () => {
       'vitrine_event',
       'vitrine_history',
       'vitrine_idempotency',
+      'vitrine_seal',
       'vitrine_secret',
       'vitrine_session',
       'vitrine_token',

@@ -21,6 +21,7 @@ interface MetricSources {
   readonly replicas: () => readonly ReplicaState[];
   readonly logins: Throttle['counts'];
   readonly loadLimits: LoadLimits;
+  readonly isHistoryBroken: () => boolean;
   /** The other processes of the service, if there are any: then the metrics are those of all processes. */
   readonly siblings?: Siblings | undefined;
 }
@@ -143,7 +144,14 @@ export type Metrics = ReturnType<typeof createMetrics>;
  * Starts counting, and watching the event loop. Call `close` to stop. Counting is cheap: totals and text are computed only on a
  * request for the metrics.
  */
-export function createMetrics({ lanes, replicas, logins, loadLimits, siblings }: MetricSources) {
+export function createMetrics({
+  lanes,
+  replicas,
+  logins,
+  loadLimits,
+  isHistoryBroken,
+  siblings,
+}: MetricSources) {
   const routes = new Map<string, Map<string, RouteCounter>>();
   const unreadable = new Map<number, number>();
   const eventLoop = watchEventLoop();
@@ -200,6 +208,8 @@ export function createMetrics({ lanes, replicas, logins, loadLimits, siblings }:
       ['counter', 'vitrine_logins_failed_total', 'Logins with wrong credentials.', failed],
       ['counter', 'vitrine_logins_throttled_total', 'Logins refused after too many failures.', throttled],
     );
+    const broken = 'Whether a check of the sealed history has failed since the start.';
+    output.add(['gauge', 'vitrine_history_broken', broken, Number(isHistoryBroken())]);
     writeLanes(output, Object.entries(lanes()));
     output.add(...replicaMetrics(replicas()));
     const { quantiles, sum, count } = eventLoop.read();

@@ -1,4 +1,5 @@
-// The resources of Vitrine's system tables: the history of changes, sessions of the admin area, secrets, tokens, keys of requests and events.
+// The resources of Vitrine's system tables: the history of changes, events and their seals, sessions of the admin area, secrets, tokens and keys
+// of requests.
 import type { Resource } from './resource.ts';
 
 /** Names with this prefix are reserved for system tables. */
@@ -108,6 +109,15 @@ export const REQUEST_KEY = {
   admin: { hidden: true },
 } satisfies Resource;
 
+/** The checkpoints of the sealed history: see history/seals.ts. */
+export const SEAL = {
+  model: 'vitrine_seal',
+  primaryKey: { type: 'bigint' },
+  columns: { content: { type: 'text' }, signature: { type: 'text' } },
+  history: false,
+  admin: { hidden: true },
+} satisfies Resource;
+
 /** What happened besides changes of records: see users/events.ts. */
 export const EVENT = {
   model: 'vitrine_event',
@@ -137,4 +147,4 @@ export const EVENT = {
 export const SHOWN_SYSTEM_TABLES: readonly Resource[] = [HISTORY, EVENT];
 
 /** All system tables. They are created and compared like those of the registry. */
-export const SYSTEM_TABLES: readonly Resource[] = [HISTORY, SESSION, SECRET, TOKEN, REQUEST_KEY, EVENT];
+export const SYSTEM_TABLES: readonly Resource[] = [HISTORY, SESSION, SECRET, TOKEN, REQUEST_KEY, EVENT, SEAL];
