@@ -56,7 +56,7 @@ export interface Settings {
   readonly basePath: string;
   /** The number of proxies in front that the service trusts for the client's address. */
   readonly trustProxy: number;
-  /** The minimum length of a password set in the admin area or by a command (characters). */
+  /** The minimum length of a new password that a person sets (characters). */
   readonly minPassword: number;
   /** The separate `HOST:PORT` that serves `/metrics`, or `off`. */
   readonly metrics: string;
@@ -184,7 +184,7 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     parse: wholeNumber(0, 100),
   },
   MIN_PASSWORD: {
-    meaning: 'minimum characters of a password set in the admin area or by a command',
+    meaning: 'minimum characters of a new password: in the admin area, by a command',
     fallback: '12',
     parse: wholeNumber(1, 1024),
   },

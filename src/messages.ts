@@ -200,6 +200,7 @@ const ENGLISH = {
   tooManyPlaces: 'must have at most {max} decimal places of seconds (got {got})',
   notParts: 'must be {count} values separated by commas ({names})',
   userName: 'must not be the user name',
+  commonPassword: 'is one of the most common passwords',
   notPassword: 'is not your password',
   notFuture: 'must be in the future',
   noResourceNamed: 'there is no resource {name}',

@@ -127,6 +127,7 @@ test('a short password and one that equals the user name return 400 on every pag
     [ada, path, 'eleven char', {}, /at least 12 characters \(got 11\)/],
     [ada, path, 'A Very Long NAME', {}, /not be the user name/],
     [ada, add, '🦉'.repeat(11), { ...user, username: 'x' }, /\(got 11\)/],
+    [ada, path, 'Passw0rd1234', {}, /one of the most common passwords/],
     [ada, add, 'twelve chars', { ...user, username: 'Twelve chars' }, /name/],
     [browser, account, 'short', { _current: 'pw-jo and her long name' }, /\(got 5\)/],
     [browser, account, 'Jo and her long name', { _current: 'x' }, /user name/],
@@ -137,7 +138,7 @@ test('a short password and one that equals the user name return 400 on every pag
     assert.match(readable(answer), message);
   }
   const page = await ada.get('/admin/user/-/add/');
-  assert.match(readable(page), /At least 12 characters, and not the user name\./);
+  assert.match(readable(page), /At least 12 characters, not the user name, and not a common password\./);
   const [row] = await service.sql`select username from "user" where id = ${jo}`;
   assert.equal(row?.['username'], 'jo and her long name');
 });

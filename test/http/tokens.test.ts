@@ -502,6 +502,12 @@ describe('one’s own account', () => {
       assert.equal((await service.request('/api/secret/', { user: 'sue' })).status, 200);
     });
 
+  test('a common password is none', async () => {
+    const answer = await change('sue', 'pw-sue', 'Password1234');
+    assertProblem(answer, 400);
+    assert.deepEqual(answer.json.errors, { password: ['is one of the most common passwords'] });
+  });
+
   test('the user name is no password', async () => {
     await service.addUser('a-very-long-name');
     const answer = await change('a-very-long-name', 'pw-a-very-long-name', 'A-Very-Long-Name');

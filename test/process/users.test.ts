@@ -96,26 +96,26 @@ describe('vitrine user', () => {
     ['the name as the password', ['add', 'evelyn'], 'Evelyn', /must not be the user name/],
     ['a password that is only a line break', ['add', 'eve'], '\n', /must be at least 6 characters/],
     ['a password of 1,025 bytes', ['add', 'eve'], `${'x'.repeat(1023)}é`, /1,024/],
-    ['a name that is taken', ['add', 'ada'], 'secret', /username/],
-    ['an empty name', ['add', ''], 'secret', /name/],
-    ['a name that is too long', ['add', 'x'.repeat(256)], 'secret', /username/],
-    ['a column that is not there', ['add', 'eve', '--set', 'shoe=42'], 'secret', /shoe/],
-    ['a key of its own', ['add', 'eve', '--set', 'id=42'], 'secret', /id/],
-    ['a password among the arguments', ['add', 'eve', '--set', 'password=hunter2'], 'secret', /password/],
-    ['an admin by the way', ['add', 'eve', '--set', 'admin=true'], 'secret', /--set admin: .*--admin/],
+    ['a name that is taken', ['add', 'ada'], 'a secret', /username/],
+    ['an empty name', ['add', ''], 'a secret', /name/],
+    ['a name that is too long', ['add', 'x'.repeat(256)], 'a secret', /username/],
+    ['a column that is not there', ['add', 'eve', '--set', 'shoe=42'], 'a secret', /shoe/],
+    ['a key of its own', ['add', 'eve', '--set', 'id=42'], 'a secret', /id/],
+    ['a password among the arguments', ['add', 'eve', '--set', 'password=hunter2'], 'a secret', /password/],
+    ['an admin by the way', ['add', 'eve', '--set', 'admin=true'], 'a secret', /--set admin: .*--admin/],
     [
       'another name than the one given',
       ['add', 'eve', '--set', 'username=bob'],
-      'secret',
+      'a secret',
       /--set username: /,
     ],
-    ['a user who is not active', ['add', 'eve', '--set', 'active=false'], 'secret', /--set active: /],
+    ['a user who is not active', ['add', 'eve', '--set', 'active=false'], 'a secret', /--set active: /],
     ['a password that is not UTF-8', ['add', 'eve'], Buffer.from('s\xe9cret', 'latin1'), /UTF-8/],
     ['a new password that is not UTF-8', ['password', 'ada'], Buffer.from([0xff, 0xfe]), /UTF-8/],
     ['a password with a NUL character', ['add', 'eve'], 'se\0cret', /NUL/],
     ['a new password with a NUL character', ['password', 'ada'], '\0', /NUL/],
-    ['a value not of its type', ['add', 'eve', '--set', 'join_date=soon'], 'secret', /join_date/],
-    ['a new password for nobody', ['password', 'nobody'], 'secret', /nobody/],
+    ['a value not of its type', ['add', 'eve', '--set', 'join_date=soon'], 'a secret', /join_date/],
+    ['a new password for nobody', ['password', 'nobody'], 'a secret', /nobody/],
     ['an empty new password', ['password', 'ada'], '', /must be at least 6 characters \(got 0\)/],
   ];
   test('what cannot be done is said on standard error, and nothing is changed', async () => {
@@ -134,8 +134,8 @@ describe('vitrine user', () => {
 
   test('a name and a password may be given in another form of Unicode', async () => {
     const [composed, decomposed] = ['Ren\u00e9', 'Rene\u0301'];
-    assert.equal((await user(['add', composed], 'secret')).code, 0);
-    const again = await user(['add', decomposed], 'secret');
+    assert.equal((await user(['add', composed], 'a secret')).code, 0);
+    const again = await user(['add', decomposed], 'a secret');
     assert.deepEqual([again.code, again.stderr], [1, 'vitrine: A user with this username already exists.\n']);
     const set = await user(['password', decomposed], `${decomposed} ${decomposed}`);
     assert.deepEqual([set.code, set.stdout], [0, `set the password of ${decomposed}\n`]);
@@ -145,7 +145,7 @@ describe('vitrine user', () => {
 
   test('what the database refuses is printed in one line, without a stack', async () => {
     await database.sql`alter table "user" add constraint short check (length(username) < 20)`;
-    const { code, stderr } = await user(['add', 'a'.repeat(20)], 'secret');
+    const { code, stderr } = await user(['add', 'a'.repeat(20)], 'a secret');
     await database.sql`alter table "user" drop constraint short`;
     assert.equal(code, 1);
     assert.match(stderr, /^vitrine: The database refused the change: .*"short"\n$/);
@@ -290,8 +290,8 @@ describe('vitrine user', () => {
 
   test('a duplicate that no column shows is named by its index', async () => {
     await database.sql`create unique index only_one on "user" ((true)) where length(username) = 17`;
-    assert.equal((await user(['add', 'a'.repeat(17)], 'secret')).code, 0);
-    const { code, stderr } = await user(['add', 'b'.repeat(17)], 'secret');
+    assert.equal((await user(['add', 'a'.repeat(17)], 'a secret')).code, 0);
+    const { code, stderr } = await user(['add', 'b'.repeat(17)], 'a secret');
     assert.equal(code, 1);
     assert.match(stderr, /^vitrine: .*"only_one"\n$/);
     await database.sql`delete from "user" where length(username) = 17`;

@@ -186,5 +186,5 @@ export function passwordHint(context: ResourceContext): string {
   const rules = rulesOf(context);
   const least = column ? minimumLength(column, rules) : 1;
   const isUser = rules.name !== undefined;
-  return `At least ${least} ${least === 1 ? 'character' : 'characters'}${isUser ? ', and not the user name' : ''}.`;
+  return `At least ${least} ${least === 1 ? 'character' : 'characters'}${isUser ? ', not the user name, and not a common password' : ''}.`;
 }

@@ -1,4 +1,5 @@
 // The rules for new passwords that people choose.
+import { readFileSync } from 'node:fs';
 import type { Column } from '../../db/schema/model.ts';
 import { lengthFault, MAX_PASSWORD } from '../../db/types/password-text.ts';
 import { messageOf, type Message } from '../../messages.ts';
@@ -9,6 +10,12 @@ export interface PasswordRules {
   /** The `MIN_PASSWORD` setting, in characters. */
   readonly minPassword: number;
 }
+
+/**
+ * Passwords that are tried first: the most frequent of published leaks, and keyboard rows, repetitions, and words with digits or a
+ * year. In lower case, between blanks.
+ */
+const COMMON = ` ${readFileSync(new URL('common-passwords.txt', import.meta.url), 'latin1').replaceAll('\n', ' ')}`;
 
 /** Makes names and passwords that look alike equal. */
 const comparable = (text: string): string => text.normalize('NFKC').toLowerCase();
@@ -23,7 +30,7 @@ export const minimumLength = (
 ): number => (name === undefined ? (minLength ?? minPassword) : Math.max(minLength ?? 1, minPassword));
 
 /**
- * Checks a new password that a person chose in the admin area or on the command line.
+ * Checks a new password that a person chose: in the admin area, on the command line or by `POST /api/-/password/`.
  * @returns the error message, or undefined
  */
 export function passwordFault(
@@ -33,9 +40,9 @@ export function passwordFault(
 ): Message | undefined {
   const { name } = rules;
   const fault = lengthFault(password, minimumLength(column, rules));
-  if (fault !== undefined) return fault;
+  if (fault !== undefined || name === undefined) return fault;
+  const text = comparable(password);
   // Normalizing long runs of combining marks takes quadratic time.
-  const isComparable = name !== undefined && name.length <= MAX_PASSWORD;
-  if (isComparable && comparable(password) === comparable(name)) return messageOf('userName');
-  return undefined;
+  if (name.length <= MAX_PASSWORD && text === comparable(name)) return messageOf('userName');
+  return /^\S+$/.test(text) && COMMON.includes(` ${text} `) ? messageOf('commonPassword') : undefined;
 }
