@@ -349,6 +349,7 @@ export function createService(
               authentication,
               admitted: facts.admitted,
               sessions: logins,
+              tokens,
               secret,
               logger,
               recordEvent,

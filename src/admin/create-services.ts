@@ -17,9 +17,8 @@ import {
   type AdminViews,
 } from '../resources/access/admin-view.ts';
 import type { Schema } from '../resources/setup/schema-setup.ts';
-import type { Views } from '../resources/access/resource-view.ts';
 import { historyOf, maskHistory } from '../query/statements/visible-history.ts';
-import { identityOf, type Access } from '../resources/access/access.ts';
+import { ADMIN, ADMIN_AREA, identityOf, type Access } from '../resources/access/access.ts';
 import { withIdentity, type Database } from '../db/connection/database.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
 import { Lane } from '../db/lanes/lane.ts';
@@ -31,12 +30,19 @@ import { createUnsavedForms } from './web/unsaved-form.ts';
 /** What the composition root hands to the admin area. */
 export interface AdminOptions extends Pick<
   Services,
-  'settings' | 'authentication' | 'passwords' | 'sessions' | 'logger' | 'admitted' | 'recordEvent'
+  | 'settings'
+  | 'authentication'
+  | 'passwords'
+  | 'sessions'
+  | 'tokens'
+  | 'views'
+  | 'logger'
+  | 'admitted'
+  | 'recordEvent'
 > {
   readonly replicas: Replicas;
   readonly definitions: readonly Resource[];
   readonly schema: Schema;
-  readonly views: Views;
   readonly panels: readonly Panel[];
   /** The secret that all processes on the database share. */
   readonly secret: Buffer;
@@ -60,16 +66,8 @@ const MAX_KEYS = 200;
  * Builds the services that all requests share.
  * @returns the resources that admins see, what a request without a session needs, and a function that returns the services for one request
  */
-export function createServices({
-  definitions,
-  schema,
-  views,
-  panels,
-  secret,
-  replicas,
-  ...parts
-}: AdminOptions) {
-  const { settings, passwords } = parts;
+export function createServices({ definitions, schema, panels, secret, replicas, ...parts }: AdminOptions) {
+  const { settings, passwords, views } = parts;
   const database = replicas.primary;
   const { models } = schema;
 
@@ -111,9 +109,11 @@ export function createServices({
     return areaOf(withMaskedHistory(bound, undefined));
   }
 
+  const users = views(ADMIN_AREA).get(settings.userModel) ?? views(ADMIN).get(settings.userModel);
+  if (!users) throw new Error('the registry has no user model');
   const shared = {
     ...parts,
-    users: everything.get(settings.userModel),
+    users,
     unsavedForms: createUnsavedForms(secret),
     panels: createPanels(database, panels),
     imports: new Lane({

@@ -20,6 +20,7 @@ import { showList } from './list/list-page.ts';
 import { logOut } from './session/login.ts';
 import { lookUp } from './fields/references.ts';
 import { setPassword, showPassword } from './session/password-page.ts';
+import { changeTokens, showNewToken } from './session/token-page.ts';
 
 type Answer = Promise<Reply> | Reply;
 
@@ -31,7 +32,7 @@ export interface Page<Context extends AdminContext> {
   readonly change?: (context: Context, form: Form) => Answer;
 }
 
-export type GeneralPageName = 'dashboard' | 'login' | 'logout' | 'account' | 'sessions' | 'keys';
+export type GeneralPageName = 'dashboard' | 'login' | 'logout' | 'account' | 'sessions' | 'tokens' | 'keys';
 export type ListPageName =
   'list' | 'filter' | 'add' | 'bulk' | 'lookup' | 'import' | `export.${ExportFormat}`;
 export type RecordPageName = 'record' | 'delete' | 'history' | 'password' | 'undo';
@@ -74,6 +75,7 @@ export const GENERAL_PAGES: Readonly<Record<GeneralPageName, Page<AdminContext>>
   logout: { change: logOut },
   account: { show: showAccount, change: changePassword },
   sessions: { change: endOtherSessions },
+  tokens: { show: showNewToken, change: changeTokens },
   keys: { show: showKeyboardHelp },
 };
 

@@ -62,6 +62,12 @@ const FORMS: Readonly<Record<string, (browser: Browser) => Promise<Form>>> = {
     await browser.get(LOGIN);
     return { path: LOGIN, fields: { username: 'ada', password: 'pw-ada' } };
   },
+  tokens: async () => {
+    const [row] = await service.sql`
+      insert into vitrine_token (user_key, secret_hash)
+      select id::text, gen_random_uuid()::text from "user" where username = 'ada' returning id`;
+    return { path: '/admin/-/tokens/', fields: { _revoke: String(row?.['id']) } };
+  },
   logout: () => Promise.resolve({ path: '/admin/-/logout/', fields: {} }),
   account: () =>
     Promise.resolve({
@@ -204,9 +210,11 @@ describe('a GET changes nothing', () => {
     '/admin/note/-/lookup/?_search=x', '/admin/note/-/import/', '/admin/note/-/export.csv',
     '/admin/note/-/export.excel.csv', '/admin/note/-/export.json',
     '/admin/note/1/', '/admin/note/1/delete/', '/admin/note/1/history/', '/admin/user/1/password/', '/admin/vitrine_history/1/undo/',
+    '/admin/-/tokens/',
     // Addresses of forms:
     '/admin/-/logout/', '/admin/-/sessions/', '/admin/note/-/bulk/?_action=delete&_all=1&_confirm=1&_expected=2',
     '/admin/note/1/delete/?_confirm=1', '/admin/note/-/add/?message=new&_save=stay', '/admin/user/1/password/?_password=a&_repeat=a',
+    '/admin/-/tokens/?_revoke=1&label=x',
   ]; // prettier-ignore
 
   test('the test covers every page that accepts a GET', () => {

@@ -53,6 +53,7 @@ test('typed hostile text is escaped in forms with errors and in messages', async
     }
     for (const path of ['/admin/-/account/', '/admin/user/1/password/'])
       assertEscaped(await ada.post(path, { _password: text, _repeat: 'other', username: text }), path);
+    assertEscaped(await ada.post('/admin/-/tokens/', { label: text, resources: text, methods: text }), text);
     for (const fields of [
       { _text: text },
       { _text: `name,${text}\n1,2\n` },

@@ -59,7 +59,7 @@ const PAGES: Record<number, readonly string[]> = {
   200: [
     '/admin/', '/admin//', '/admin/thing', '/admin/thing/', '/admin/thing/1', '/admin/thing/1/', '/admin/thing/-/add',
     '/admin/thing/-/import/', '/admin/thing/1/delete/', '/admin/thing/1/history/', '/admin/user/1/', '/admin/user/',
-    '/admin/user/1/password/', '/admin/-/account/', '/admin/-/keys/', '/admin/-/login/', '/admin/vitrine_history/',
+    '/admin/user/1/password/', '/admin/-/account/', '/admin/-/tokens/', '/admin/-/keys/', '/admin/-/login/', '/admin/vitrine_history/',
     '/admin/fixed/', '/admin/fixed/1/',
   ],
   404: [

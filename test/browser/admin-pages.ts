@@ -172,6 +172,25 @@ export const ADMIN_PAGES: readonly AdminPage[] = [
     name: 'the account page after a wrong password',
     open: (page) => sendWrongPassword(page, '/admin/-/account/', 'Change password'),
   },
+  { name: 'the form for a token', open: at('/admin/-/tokens/') },
+  {
+    name: 'the form for a token with errors',
+    open: async (page) => {
+      await page.goto('/admin/-/tokens/');
+      await page.getByLabel('note', { exact: true }).check();
+      await follow(button(page, 'Add token'));
+    },
+  },
+  {
+    name: 'a new token',
+    open: async (page) => {
+      await page.goto('/admin/-/tokens/');
+      await page.getByLabel('Label').fill('nightly import');
+      await page.getByLabel('Your current password').fill('pw-admin');
+      await follow(button(page, 'Add token'));
+    },
+  },
+  { name: 'the account page with tokens', open: at('/admin/-/account/') },
   { name: 'the keyboard shortcuts', open: at('/admin/-/keys/') },
   { name: 'the password of a user', open: at('/admin/user/2/password/') },
   {

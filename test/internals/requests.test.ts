@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { setImmediate as nextIteration } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import { randomBytes } from 'node:crypto';
-import { submissionDigest } from '../../src/admin/fields/submit-once.ts';
+import { submissionDigest } from '../../src/admin/web/submit-once.ts';
 import { createForm, type Form } from '../../src/admin/web/form-data.ts';
 import { ClientGone } from '../../src/db/lanes/requester.ts';
 import { buildModels } from '../../src/db/schema/build-models.ts';

@@ -7,7 +7,7 @@ import { isDatabaseError } from '../../db/connection/database-errors.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { jsonFieldInTurns, type JsonField } from '../../resources/records/json-fields.ts';
-import { byFormField, typedPassword } from '../session/password-confirmation.ts';
+import { byFormField, rulesOf, typedPassword } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { shownProblem } from '../web/admin-request.ts';
 import { tooLongFault } from './form-bounds.ts';
@@ -74,7 +74,7 @@ export async function bodyOf(typed: TypedValues, stored: LabeledRecord | undefin
 export function addPassword({ fields, errors }: FormBody, context: ResourceContext, form: Form): void {
   const [column] = context.resource.passwords;
   if (!column) return;
-  const { text, errors: found } = typedPassword(context, column, form, fields);
+  const { text, errors: found } = typedPassword(form, column, rulesOf(context, fields));
   if (text !== '' || found['_repeat'] || !column.nullable) Object.assign(errors, found);
   if (text !== '') fields.set(column.key, { value: text, source: JSON.stringify(text) });
 }

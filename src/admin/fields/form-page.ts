@@ -11,6 +11,7 @@ import {
   confirmationField,
   hasPrivilegeColumn,
   passwordHint,
+  rulesOf,
   type ConfirmationRefusal,
 } from '../session/password-confirmation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
@@ -31,7 +32,7 @@ import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { loadOptional } from './optional-part.ts';
-import { submitOnceField } from './submit-once.ts';
+import { submitOnceField } from '../web/submit-once.ts';
 import { referencesOf, relatedOf } from './references.ts';
 import { grouped, shortened, shownColumn } from '../web/display-text.ts';
 import { listQuery } from '../web/admin-request.ts';
@@ -174,6 +175,7 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
   const { resource } = context;
   const { stored, typed, errors = {}, notice } = page;
   const { name, title, output, may } = resource;
+  const [password] = resource.passwords;
   const isNew = stored === undefined;
   const columns = may.has(isNew ? 'add' : 'change') ? editableColumns(resource, isNew) : [];
   const references = await referencesOf(context, typed);
@@ -211,7 +213,7 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
         ${columns.length > 0 && html`<button class="hidden" name="_save" value="list" tabindex="-1" aria-hidden="true">Save</button>`}
         ${columns.some((column) => isRequired(column, isNew, before)) && html`<p class="hint">Fields marked <span class="required">*</span> are required.</p>`}
         ${fields}
-        ${isNew && resource.passwords.length > 0 && passwordFields(['_password', '_repeat'], errors, { isRequired: resource.passwords[0]?.nullable !== true, hint: passwordHint(context) })}
+        ${isNew && password && passwordFields(['_password', '_repeat'], errors, { isRequired: !password.nullable, hint: passwordHint(password, rulesOf(context)) })}
         ${hasPrivilegeColumn(context, columns, isNew) && confirmationField(context, errors, isNew ? 'Required to create an admin.' : 'Required to rename an admin, or to change who is an admin or whether an admin is active.', false)}
         ${columns.length > 0 && saveButtons(resource, isNew)}
       </form>

@@ -34,7 +34,7 @@ import { pageReply } from '../web/layout.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
 import { changeOf, valuesToPutBack } from '../history/history-entry.ts';
 import { addLockOut, isOwnUser } from '../session/lock-out.ts';
-import { addOnce } from '../fields/submit-once.ts';
+import { addOnce } from '../web/submit-once.ts';
 import { showLookup, withKeys } from '../fields/references.ts';
 import { listQuery } from '../web/admin-request.ts';
 import { afterSave } from './after-save.ts';

@@ -19,7 +19,7 @@ import type { ImportOutcome } from './import-tally.ts';
 import { crumbsOf, uploadForm, uploadPage } from './import-upload.ts';
 import { pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { submitOnceField, submissionDigest } from '../fields/submit-once.ts';
+import { submitOnceField, submissionDigest } from '../web/submit-once.ts';
 import { counted, grouped } from '../web/display-text.ts';
 import { redirectDone } from '../web/admin-request.ts';
 import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';

@@ -1,10 +1,11 @@
-// The page of the admin's own account: change the password, see and end sessions.
+// The page of the own account: change the password, see and end sessions and tokens.
 import { asProblem } from '../../db/connection/database-errors.ts';
-import { findColumn } from '../../db/schema/model.ts';
+import { requiredColumn } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { Unauthorized, type Reply } from '../../http/message/message.ts';
-import { parseJsonFields } from '../../resources/records/json-fields.ts';
-import { byFormField, passwordHint, typedPassword, verifyCaller } from './password-confirmation.ts';
+import { setOwnPassword } from '../../resources/records/own-password.ts';
+import { sessionSection, tokenSection } from './account-sections.ts';
+import { passwordHint, typedPassword, verifyCaller } from './password-confirmation.ts';
 import { CallerChanged } from '../../resources/access/access.ts';
 import { factsOf } from '../../resources/users/events.ts';
 import type { AdminContext } from '../web/admin-context.ts';
@@ -13,52 +14,47 @@ import { html, type Html } from '../web/html.ts';
 import { buttonForm, pageReply } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
 import { loginAddress, openSession, verifyPassword } from './login.ts';
-import { moment, shellQuote } from '../web/display-text.ts';
-import { errorSummary, PASSWORD_LABELS, passwordFields, table } from '../web/widgets.ts';
+import { shellQuote } from '../web/display-text.ts';
+import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
 import { redirect, redirectDone, withCookies } from '../web/admin-request.ts';
 
-async function sessionTable({ sessions, caller, token, csrf }: AdminContext): Promise<Html> {
-  const list = await sessions.list(caller, token);
+function passwordSection({ caller, csrf, users, settings }: AdminContext, errors: FieldErrors): Html {
+  const column = requiredColumn(users.model, 'password');
+  const hint = passwordHint(column, { name: caller.name, minPassword: settings.minPassword });
   return html`<section>
-    <h2>Your sessions</h2>
-    ${table(
-      ['Browser', 'Address', 'Since', 'Last used'],
-      list.map(({ agent, address, created, seen, isCurrent }) => [
-        html`${agent || 'unknown'}${isCurrent && html` <span class="badge">this session</span>`}`,
-        address,
-        moment(created),
-        moment(seen),
-      ]),
-    )}
-    ${
-      list.length > 1
-        ? buttonForm(links.sessions, csrf, 'End other sessions', 'secondary')
-        : html`<p class="hint">You have no other sessions.</p>`
-    }
+    <h2>Change your password</h2>
+    <form method="post" action="${links.account}" class="record">
+      <input type="hidden" name="_csrf" value="${csrf}" />
+      <input type="hidden" name="username" value="${caller.name}" autocomplete="username" />
+      ${passwordFields(['_current', '_password', '_repeat'], errors, { hint })}
+      <p class="hint">Changing your password ends all your other sessions.</p>
+      <div class="buttons"><button class="primary">Change password</button></div>
+    </form>
   </section>`;
 }
 
+async function ownSessions({ sessions, caller, token, csrf }: AdminContext): Promise<Html> {
+  const list = await sessions.list(caller, token);
+  const more =
+    list.length > 1
+      ? buttonForm(links.sessions, csrf, 'End other sessions', 'secondary')
+      : html`<p class="hint">You have no other sessions.</p>`;
+  return sessionSection('Your sessions', list, more);
+}
+
+async function ownTokens({ tokens, caller, csrf }: AdminContext): Promise<Html | undefined> {
+  const add = html`<p><a class="button" href="${links.tokens}">Add a token</a></p>`;
+  return tokens && tokenSection('Your tokens', await tokens.list(caller.id), links.tokens, csrf, add);
+}
+
 export async function showAccount(context: AdminContext, errors: FieldErrors = {}): Promise<Reply> {
-  const { caller, csrf, users } = context;
-  const hint = users && passwordHint({ ...context, resource: users });
-  const body = html` ${errorSummary(errors, PASSWORD_LABELS)}
-    <section>
-      <h2>Change your password</h2>
-      <form method="post" action="${links.account}" class="record">
-        <input type="hidden" name="_csrf" value="${csrf}" />
-        <input type="hidden" name="username" value="${caller.name}" autocomplete="username" />
-        ${passwordFields(['_current', '_password', '_repeat'], errors, hint === undefined ? {} : { hint })}
-        <p class="hint">Changing your password ends all your other sessions.</p>
-        <div class="buttons"><button class="primary">Change password</button></div>
-      </form>
-    </section>
-    ${await sessionTable(context)}`;
+  const sections = [passwordSection(context, errors), await ownSessions(context), await ownTokens(context)];
   return pageReply(context, {
-    title: `Your account, ${caller.name}`,
+    title: `Your account, ${context.caller.name}`,
     crumbs: [{ text: 'Your account' }],
     kind: 'form',
     status: Object.keys(errors).length > 0 ? 400 : 200,
-    body,
+    body: html`${errorSummary(errors, PASSWORD_LABELS)} ${sections}`,
   });
 }
 
@@ -90,25 +86,19 @@ export async function redirectReopened(
 /** Changes the admin's own password after checking the current one, and opens a new session. */
 export async function changePassword(context: AdminContext, form: Form): Promise<Reply> {
   const { caller, users, operations, settings } = context;
-  // The name may begin like an option.
-  const separator = caller.name.startsWith('-') ? '-- ' : '';
-  const command = `npx vitrine user password ${separator}${shellQuote(caller.name)}`;
-  if (!users)
-    throw new Problem(
-      409,
-      `Cannot change the password here: the admin area does not show the model ${settings.userModel}. Ask an operator to run: ${command}`,
-    );
-  const column = findColumn(users.model, 'password');
-  if (!column) throw new Error('the user model has no password');
-  if (users.readonly.has(column))
+  const column = requiredColumn(users.model, 'password');
+  if (users.readonly.has(column)) {
+    // The name may begin like an option.
+    const separator = caller.name.startsWith('-') ? '-- ' : '';
+    const command = `npx vitrine user password ${separator}${shellQuote(caller.name)}`;
     throw new Problem(409, `Passwords are read-only in the admin area. Ask an operator to run: ${command}`);
-  const userFields = parseJsonFields(JSON.stringify({ username: caller.name }));
-  const { text: password, errors } = typedPassword({ ...context, resource: users }, column, form, userFields);
+  }
+  const rules = { name: caller.name, minPassword: settings.minPassword };
+  const { text: password, errors } = typedPassword(form, column, rules);
   if (Object.keys(errors).length > 0) return showAccount(context, errors);
   try {
     const { precondition } = await verifyCaller(context, form.get('_current') ?? '');
-    const fields = parseJsonFields(JSON.stringify({ password }));
-    await operations.update(users, caller.id, fields, { ...caller, precondition }, undefined);
+    await setOwnPassword(users, operations, { ...caller, precondition }, password);
   } catch (error) {
     if (error instanceof Unauthorized || error instanceof CallerChanged) {
       // The password may have been changed while this form was processed, for instance because it was sent twice.
@@ -117,7 +107,7 @@ export async function changePassword(context: AdminContext, form: Form): Promise
       return showAccount(context, { _current: ['is not your password'] });
     }
     if (error instanceof Problem && error.status === 400 && error.errors)
-      return showAccount(context, byFormField(error.errors, users));
+      return showAccount(context, { _password: error.errors[column.key] ?? [error.message] });
     throw error;
   }
   return redirectReopened(context, password, links.account);

@@ -23,12 +23,11 @@ interface UserColumns {
 }
 
 /** The columns, for any resource that shows the users' table; undefined for other tables. */
-function userColumns({ settings, users: shown, resource }: ResourceContext): UserColumns | undefined {
+function userColumns({ settings, users, resource }: ResourceContext): UserColumns | undefined {
   const { name, model } = resource;
-  const users = shown?.model;
-  if (name !== settings.userModel && users?.table !== model.table) return undefined;
+  if (name !== settings.userModel && users.model.table !== model.table) return undefined;
   const find = (wanted: string): Column | undefined => {
-    const field = (users && findColumn(users, wanted)?.field) ?? wanted;
+    const field = findColumn(users.model, wanted)?.field ?? wanted;
     return model.columns.find((column) => column.field === field);
   };
   const hasRoles = Object.keys(settings.roles ?? {}).length > 0;
@@ -146,8 +145,8 @@ export const confirmationField = (
     />
     ${passwordFields(['_current'], errors, { isRequired })}`;
 
-/** The rules for a new password. @param fields of the record, for its user name */
-function rulesOf(context: ResourceContext, fields?: JsonFields): PasswordRules {
+/** The rules for a new password of a record. @param fields of the record, for its user name */
+export function rulesOf(context: ResourceContext, fields?: JsonFields): PasswordRules {
   const { minPassword } = context.settings;
   const columns = userColumns(context);
   if (!columns) return { minPassword };
@@ -156,20 +155,17 @@ function rulesOf(context: ResourceContext, fields?: JsonFields): PasswordRules {
 }
 
 /**
- * The new password of a record, which the form has twice.
- * @param fields of the record, for its user name
+ * A new password, which the form has twice.
  * @returns its text, and the errors by form field
  */
 export function typedPassword(
-  context: ResourceContext,
-  column: Column,
   form: Form,
-  fields: JsonFields,
+  column: Column,
+  rules: PasswordRules,
 ): { readonly text: string; readonly errors: FieldErrors } {
   const text = form.get('_password') ?? '';
   if (text !== (form.get('_repeat') ?? ''))
     return { text, errors: { _repeat: ['does not match the new password'] } };
-  const rules = rulesOf(context, fields);
   const fault = text === '' ? 'is required' : passwordFault(text, column, rules);
   return { text, errors: fault === undefined ? {} : errorOf('_password', fault) };
 }
@@ -181,10 +177,8 @@ export const byFormField = (errors: FieldErrors, { passwords: [column] }: AdminV
   );
 
 /** The hint beside the field for a new password. */
-export function passwordHint(context: ResourceContext): string {
-  const [column] = context.resource.passwords;
-  const rules = rulesOf(context);
-  const least = column ? minimumLength(column, rules) : 1;
+export function passwordHint(column: Column, rules: PasswordRules): string {
+  const least = minimumLength(column, rules);
   const isUser = rules.name !== undefined;
   return `At least ${least} ${least === 1 ? 'character' : 'characters'}${isUser ? ', not the user name, and not a common password' : ''}.`;
 }

@@ -8,6 +8,7 @@ import {
   confirmCaller,
   isAdminRecord,
   passwordHint,
+  rulesOf,
   typedPassword,
   type ConfirmationRefusal,
 } from './password-confirmation.ts';
@@ -53,7 +54,7 @@ export async function showPassword(
         value="${isAdmins ? context.caller.name : label}"
         autocomplete="username"
       />
-      ${passwordFields(fields, errors, { hint: passwordHint(context) })}
+      ${passwordFields(fields, errors, { hint: passwordHint(column, rulesOf(context)) })}
       <p class="hint">
         ${isOwnPassword(context, stored, column) ? 'Changing your password ends all your other sessions.' : 'Setting a password ends all sessions of the user.'}
       </p>
@@ -84,7 +85,7 @@ export async function setPassword(context: RecordContext, form: Form): Promise<R
   const refuse = (errors: FieldErrors, status = 400): Promise<Reply> =>
     showPassword(context, { errors, status });
   const stored = await context.browsing.preview(resource, id);
-  const { text, errors } = typedPassword(context, column, form, stored.fields);
+  const { text, errors } = typedPassword(form, column, rulesOf(context, stored.fields));
   if (Object.keys(errors).length > 0) return refuse(errors);
   const isAdmins = isAdminRecord(context, stored);
   const refusal = isAdmins ? await confirmCaller(context, form) : undefined;

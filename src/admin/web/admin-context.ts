@@ -14,8 +14,10 @@ import type { Operations } from '../../resources/records/operations.ts';
 import type { Panels } from './panel-data.ts';
 import type { Passwords } from '../../resources/users/password-hashing.ts';
 import type { Caller } from '../../resources/access/access.ts';
+import type { ResourceView, Views } from '../../resources/access/resource-view.ts';
 import type { RecordEvent } from '../../resources/users/events.ts';
 import type { Sessions } from '../../resources/users/sessions.ts';
+import type { Tokens } from '../../resources/users/tokens.ts';
 import type { UnsavedForms } from './unsaved-form.ts';
 
 /** The services for one request. */
@@ -23,8 +25,8 @@ export interface Services {
   readonly settings: Settings & Pick<AccessSettings, 'roles'>;
   /** What the caller may see. */
   readonly resources: AdminViews;
-  /** The users as admins see them, for everyone's own account; undefined where the admin area does not show them. */
-  readonly users: AdminView | undefined;
+  /** The users as admins see them, in the API if the admin area does not show them: for everyone's own account. */
+  readonly users: ResourceView;
   /** The operations of the API, with the access rules of the admin area. */
   readonly operations: Operations;
   /** Runs operations and other statements in one transaction. */
@@ -36,6 +38,10 @@ export interface Services {
   readonly authentication: Authentication;
   readonly passwords: Passwords;
   readonly sessions: Sessions;
+  /** Undefined if the database has no table for them. */
+  readonly tokens: Tokens | undefined;
+  /** What an access sees in the API. */
+  readonly views: Views;
   /** The roles whose users may enter, besides admins. */
   readonly admitted: readonly string[];
   readonly unsavedForms: UnsavedForms;

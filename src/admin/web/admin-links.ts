@@ -30,6 +30,9 @@ export const links = {
   get sessions(): string {
     return `${root()}-/sessions/`;
   },
+  get tokens(): string {
+    return `${root()}-/tokens/`;
+  },
   get keys(): string {
     return `${root()}-/keys/`;
   },

@@ -53,10 +53,21 @@ export const crumbList = (
     </ol>
   </nav>`;
 
-/** A form that consists of one button. */
-export const buttonForm = (action: string, csrf: string, label: string, className = 'plain'): Html =>
+/** A form that consists of one button. @param field what the button sends */
+export const buttonForm = (
+  action: string,
+  csrf: string,
+  label: Content,
+  className = 'plain',
+  [name, value]: readonly [name?: string, value?: string] = [],
+): Html =>
   html`<form method="post" action="${action}" class="inline">
-    <input type="hidden" name="_csrf" value="${csrf}" /><button class="${className}">${label}</button>
+    <input type="hidden" name="_csrf" value="${csrf}" /><button
+      class="${className}"
+      ${attributes({ name, value })}
+    >
+      ${label}
+    </button>
   </form>`;
 
 const header = ({ request, caller, csrf, menu }: AdminContext): Html =>

@@ -24,12 +24,14 @@ import {
   type Caller,
 } from '../../resources/access/access.ts';
 import type { ResourceView, Views } from '../../resources/access/resource-view.ts';
-import { parseJsonFields, parseJsonFieldsInTurns } from '../../resources/records/json-fields.ts';
+import { allowedIn } from '../../resources/access/who-may.ts';
+import { parseJsonFieldsInTurns } from '../../resources/records/json-fields.ts';
 import type { Operations } from '../../resources/records/operations.ts';
+import { setOwnPassword } from '../../resources/records/own-password.ts';
 import { findRecord } from '../../resources/records/read-record.ts';
 import { passwordFault } from '../../resources/users/password-rules.ts';
 import { factsOf, type RecordEvent } from '../../resources/users/events.ts';
-import { expiryAfter, MAX_TOKENS, readScope, type Tokens } from '../../resources/users/tokens.ts';
+import { expiryAfter, MAX_LABEL, MAX_TOKENS, readScope, type Tokens } from '../../resources/users/tokens.ts';
 import type { Authentication } from '../auth/authentication.ts';
 import { assertOrigin } from '../auth/request-origin.ts';
 import { withBasePath } from '../message/base-path.ts';
@@ -54,25 +56,8 @@ export interface Account {
   readonly answer: (request: ApiRequest, route: AccountRoute) => Promise<Reply>;
 }
 
-const MAX_LABEL = 255;
-
-/** What the access may do with a resource: the fields that it sees and sets, and whether it may delete. Undefined for nothing. */
-function rightsIn({ model, allows, output, settable, readonly }: ResourceView): object | undefined {
-  // Clients choose natural keys of new records.
-  const isKey = (action: 'create' | 'update', column: Column): boolean =>
-    column === model.primaryKey && (action === 'update' || column.hasDefault);
-  const settableIn = (action: 'create' | 'update'): string[] =>
-    [...settable[action]]
-      .filter((column) => !readonly.has(column) && !isKey(action, column))
-      .map(({ key }) => key);
-  const rights = {
-    ...(allows.has('read') && { read: output.map(({ key }) => key) }),
-    ...(allows.has('create') && { create: settableIn('create') }),
-    ...(allows.has('update') && { update: settableIn('update') }),
-    ...(allows.has('delete') && { delete: true }),
-  };
-  return Object.keys(rights).length > 0 ? rights : undefined;
-}
+const keysOf = (columns: readonly Column[] | undefined): string[] | undefined =>
+  columns?.map(({ key }) => key);
 
 /** The fields of a body, of which there may be no others. @throws Problem 400, 413, 415 */
 async function readFields(request: ApiRequest, names: readonly string[]): Promise<Map<string, unknown>> {
@@ -118,8 +103,11 @@ export function createAccount(options: AccountOptions): Account {
       ? await findRecord(options.databaseFor(request, own), own, caller.id)
       : undefined;
     const rights = [...seen].flatMap(([name, view]) => {
-      const some = rightsIn(view);
-      return some ? [[name, some]] : [];
+      const allowed = allowedIn(view);
+      if (!allowed) return [];
+      const { read, create, update, delete: removal } = allowed;
+      const some = { read: keysOf(read), create: keysOf(create), update: keysOf(update) };
+      return [[name, { ...some, ...(removal && { delete: true }) }]];
     });
     const isNumber = model.primaryKey.type.json === 'bare';
     const parts = {
@@ -162,21 +150,13 @@ export function createAccount(options: AccountOptions): Account {
     if (fault) addError(errors, 'password', fault);
     if (Object.keys(errors).length > 0) throw badBody(errors);
     const { precondition } = await confirm(request, caller, current);
-    // Whoever knows the current password may set another one, whatever the access levels of the user model are.
-    const own: ResourceView = {
-      ...userView(),
-      seenBy: accessOf(caller),
-      settable: { create: new Set(), update: new Set([password]) },
-      allowed: () => undefined,
-      required: () => undefined,
-    };
-    const body = parseJsonFields(JSON.stringify({ [password.key]: wanted }));
-    await options
-      .operations(request, own)
-      .update(own, caller.id, body, { ...authorOf(caller, request), precondition }, undefined, true)
-      .catch((error: unknown) => {
+    const view = userView();
+    const operations = options.operations(request, { ...view, seenBy: accessOf(caller) });
+    await setOwnPassword(view, operations, { ...authorOf(caller, request), precondition }, wanted).catch(
+      (error: unknown) => {
         throw error instanceof CallerChanged ? unavailable(messageOf('userChanged')) : error;
-      });
+      },
+    );
     return { status: 204, headers: {}, body: '' };
   }
 

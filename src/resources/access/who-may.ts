@@ -140,3 +140,19 @@ export function settingGrants(
   if (isFixed || (isKey ? !isNaturalKey : readonly.has(column))) return [];
   return rights[action].filter(({ columns }) => columns.has(column));
 }
+
+/** What an access may do with a resource, and the columns that it sees or sets so. Undefined for nothing. */
+export function allowedIn({ model, allows, output, settable, readonly }: ResourceView) {
+  // Clients choose natural keys of new records.
+  const isKey = (action: 'create' | 'update', column: Column): boolean =>
+    column === model.primaryKey && (action === 'update' || column.hasDefault);
+  const settableIn = (action: 'create' | 'update'): readonly Column[] =>
+    [...settable[action]].filter((column) => !readonly.has(column) && !isKey(action, column));
+  const allowed: Partial<Record<'read' | 'create' | 'update' | 'delete', readonly Column[]>> = {
+    ...(allows.has('read') && { read: output }),
+    ...(allows.has('create') && { create: settableIn('create') }),
+    ...(allows.has('update') && { update: settableIn('update') }),
+    ...(allows.has('delete') && { delete: [] }),
+  };
+  return Object.keys(allowed).length > 0 ? allowed : undefined;
+}

@@ -3,6 +3,7 @@ import { hash as digestOf, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { Database } from '../../db/connection/database.ts';
 import type { Fragment } from '../../db/fragment.ts';
+import type { Statement } from '../../db/rows.ts';
 import type { Model } from '../../db/schema/model.ts';
 import { tokenStatements, type NewToken, type TokenUser } from '../../query/statements/token-statements.ts';
 import type { UserFacts } from '../../query/statements/user-statements.ts';
@@ -13,6 +14,8 @@ import type { RecordEvent } from './events.ts';
 import { METHODS, type Method } from '../definition/resource.ts';
 import { isIn } from '../definition/validators.ts';
 
+/** Maximum characters of a label. */
+export const MAX_LABEL = 255;
 /** Maximum tokens of a user. */
 export const MAX_TOKENS = 50;
 /** Maximum tokens in a list. */
@@ -151,11 +154,13 @@ export function createTokens(
 
     /**
      * Makes a token of an active user.
+     * @param run runs the statement, for instance in a transaction
      * @returns its key and its text, which is nowhere stored; undefined for a user who is not active, or has `MAX_TOKENS`
      */
     async add(
       userId: string,
       { label, scope, expires }: TokenRequest,
+      run = <T>(statement: Statement<T>): Promise<T> => database.run(statement, 'write'),
     ): Promise<{ readonly id: string; readonly token: string } | undefined> {
       const secret = randomBytes(32).toString('hex');
       const stored = {
@@ -164,7 +169,7 @@ export function createTokens(
         models: scope.models?.join() ?? null,
         methods: scope.methods?.join() ?? null,
       };
-      const id = await database.run(statements.add(userId, digest(secret), stored, MAX_TOKENS), 'write');
+      const id = await run(statements.add(userId, digest(secret), stored, MAX_TOKENS));
       const start = `vt_${id}_${secret}`;
       return id === undefined ? undefined : { id, token: `${start}${checksum(start)}` };
     },

@@ -1,11 +1,11 @@
 // Processes a form only once, even if it is sent twice, for instance by a double click.
 import { createHash, randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { CHECK_AT_ONCE } from '../../db/connection/transactions.ts';
+import { CHECK_AT_ONCE, type Transaction } from '../../db/connection/transactions.ts';
 import type { Operations } from '../../resources/records/operations.ts';
-import type { AdminContext } from '../web/admin-context.ts';
-import type { Form } from '../web/form-data.ts';
-import { html, PIECE, type Html } from '../web/html.ts';
+import type { AdminContext } from './admin-context.ts';
+import type { Form } from './form-data.ts';
+import { html, PIECE, type Html } from './html.ts';
 
 const FIELD = '_form';
 /** The fixed cost of hashing one text, as a number of characters that take equally long. */
@@ -49,12 +49,12 @@ export async function submissionDigest({ get, entries }: Form): Promise<string |
 
 /**
  * Adds the record of a form once. A form that is sent again returns the record that it added the first time.
- * @param add adds the record with these operations and returns its key
+ * @param add adds the record with these operations, in this transaction if there is one, and returns its key
  */
 export async function addOnce(
   { inTransaction, operations, sessions, token }: AdminContext,
   form: Form,
-  add: (operations: Operations) => Promise<{ readonly id: string }>,
+  add: (operations: Operations, transaction?: Transaction) => Promise<{ readonly id: string }>,
 ): Promise<{ readonly id: string; readonly isRepeated: boolean }> {
   const digest = await submissionDigest(form);
   if (digest === undefined) return { id: (await add(operations)).id, isRepeated: false };
@@ -63,7 +63,7 @@ export async function addOnce(
     if (earlier !== undefined) return { id: earlier, isRepeated: true };
     // The operation explains the error of a deferred constraint, which the commit would throw after it.
     await transaction.send(CHECK_AT_ONCE);
-    const { id } = await add(operationsInTransaction);
+    const { id } = await add(operationsInTransaction, transaction);
     await sessions.noteResult(transaction, token, digest, id);
     return { id, isRepeated: false };
   });
