@@ -184,7 +184,7 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     parse: wholeNumber(0, 100),
   },
   MIN_PASSWORD: {
-    meaning: 'minimum characters of a new password: in the admin area, by a command',
+    meaning: 'minimum characters of a new password: in the admin area, with a link, by a command',
     fallback: '12',
     parse: wholeNumber(1, 1024),
   },

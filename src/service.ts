@@ -47,6 +47,7 @@ import {
 import { checkPanels } from './resources/check/check-panels.ts';
 import type { Panel } from './resources/definition/panel.ts';
 import { createPasswords } from './resources/users/password-hashing.ts';
+import { createPasswordLinks, type PasswordLinks } from './resources/users/password-links.ts';
 import type { Resource } from './resources/definition/resource.ts';
 import type { Roles } from './resources/definition/roles.ts';
 import type { RegistryFile } from './resources/load-registry.ts';
@@ -66,8 +67,8 @@ import { createViews, hasLogins, type ResourceView } from './resources/access/re
 import { createVersionCipher } from './resources/access/version-cipher.ts';
 import { addressWarnings, databaseWarnings, startWarnings } from './resources/setup/start-warnings.ts';
 import { createUserManagement, type UserManagement } from './resources/records/user-management.ts';
-import { createSessions } from './resources/users/sessions.ts';
 import { createEvents, type RecordEvent } from './resources/users/events.ts';
+import { createSessions, type Sessions } from './resources/users/sessions.ts';
 import { createTokens, type Tokens } from './resources/users/tokens.ts';
 import { createUsers } from './resources/users/users.ts';
 import type { Sharing } from './workers/worker-link.ts';
@@ -79,6 +80,10 @@ export interface Prepared extends Site {
   /** Undefined without a user model, and if the database has no table for tokens. */
   readonly tokens: Tokens | undefined;
   readonly recordEvent: RecordEvent;
+  /** Undefined without a user model, and if the database has no secret for them. */
+  readonly passwordLinks: PasswordLinks | undefined;
+  /** Undefined without a user model, and if the database has no table for them. */
+  readonly sessions: Sessions | undefined;
 }
 
 export interface Service {
@@ -228,7 +233,7 @@ export function createService(
       logger.debug({ message: 'schema', statement: REVOKE_HISTORY_CHANGES });
     }
     const { models } = schema;
-    const secret = await readSecret(database, models.has(SECRET.model), sharedSecret);
+    const { secret, isStored } = await readSecret(database, models.has(SECRET.model), sharedSecret);
     const versionCipher = createVersionCipher(secret);
     const views = createViews(resources, models, settings, versionCipher);
     const served = views(ANYONE);
@@ -263,8 +268,9 @@ export function createService(
     const unknown = (warns && (await tokens?.unknownModels(served.keys()))) || [];
     if (unknown.length > 0)
       logger.warn({ message: `tokens allow resources that are not there: ${unknown.join(', ')}` });
+    const passwordLinks = users && isStored ? createPasswordLinks(users, secret) : undefined;
     const authentication =
-      users && createAuthentication(users, passwords, throttle, familiars, tokens, events);
+      users && createAuthentication(users, passwords, throttle, familiars, tokens, events, passwordLinks);
     const logins = userResource && sessions && createSessions(database, sessions, userResource.model, facts);
     const requestKeys = models.get(REQUEST_KEY.model);
     const pruneKeys = (): void => {
@@ -301,6 +307,8 @@ export function createService(
       operations: operationsOn(database),
       tokens,
       recordEvent,
+      passwordLinks,
+      sessions: logins,
       users:
         users &&
         createUserManagement(database, users, userResource.model, passwords, {
@@ -337,7 +345,7 @@ export function createService(
       pages,
       authentication,
       admin:
-        authentication && logins && history
+        users && authentication && logins && history
           ? createAdmin({
               settings,
               replicas: routing,
@@ -350,6 +358,8 @@ export function createService(
               admitted: facts.admitted,
               sessions: logins,
               tokens,
+              passwordLinks,
+              accounts: users,
               secret,
               logger,
               recordEvent,

@@ -31,7 +31,7 @@ export type AdminRoute = AdminResourceRoute | { readonly page: GeneralPageName }
 export const PAGE_METHODS: Readonly<Record<string, readonly ('GET' | 'POST')[]>> = Object.fromEntries(
   Object.entries({ ...GENERAL_PAGES, ...LIST_PAGES, ...RECORD_PAGES }).map(([name, { show, change }]) => [
     name,
-    name === 'login'
+    name === 'login' || name === 'set-password'
       ? ['GET', 'POST']
       : [...(show ? ['GET' as const] : []), ...(change ? ['POST' as const] : [])],
   ]),

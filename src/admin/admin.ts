@@ -10,13 +10,14 @@ import { withBasePath } from '../http/message/base-path.ts';
 import { ADMIN_METHODS } from '../http/api/api-routes.ts';
 import { ADMIN_ASSET } from '../http/observability/metrics.ts';
 import type { AdminViews } from '../resources/access/admin-view.ts';
-import type { AdminContext, LoginServices, Services } from './web/admin-context.ts';
+import type { AdminContext, LoginServices, ServicesFor } from './web/admin-context.ts';
 import { ANONYMOUS_LIMIT, formLimit, readForm, type Form } from './web/form-data.ts';
 import { html, type Html } from './web/html.ts';
 import { IMPORT_LIMIT, showImport } from './import/import-page.ts';
 import { pageReply } from './web/layout.ts';
 import { links } from './web/admin-links.ts';
 import { showUnsaved } from './form/edit-page.ts';
+import { answerPasswordLink } from './session/link-page.ts';
 import { logIn, loginAddress, showLogin, showLoginFor } from './session/login.ts';
 import {
   findAdminRoute,
@@ -37,10 +38,8 @@ import {
   staleForm,
   withCookies,
 } from './web/admin-request.ts';
-import { areaAccessOf, CallerChanged, type Access, type Caller } from '../resources/access/access.ts';
+import { areaAccessOf, CallerChanged, type Caller } from '../resources/access/access.ts';
 import { createServices, type AdminOptions } from './create-services.ts';
-
-type ServicesFor = (request: ApiRequest, access: Access) => Services;
 
 /** The context of a request with a valid session; undefined without one. */
 async function authenticate(
@@ -264,8 +263,10 @@ export function createAdmin(options: AdminOptions): Area {
       if (asset && method !== 'POST') return asset;
       // The cookies have the path `/admin/`, so this path would be without a session.
       if (request.path === '/admin') return redirect(links.dashboard);
+      const address = withBasePath(`${request.path.replace(/\/$/, '')}/`);
+      if (address === links.setPassword) return answerPasswordLink(shared, servicesFor, request);
       const context = await authenticate(shared, servicesFor, request);
-      if (withBasePath(`${request.path.replace(/\/$/, '')}/`) === links.login) {
+      if (address === links.login) {
         if (method !== 'POST') return showLogin(request);
         return logIn(shared, request, context, (caller, token, next, unsaved) =>
           afterLogin(contextOf(servicesFor, request, caller, token), next, unsaved),

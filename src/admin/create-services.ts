@@ -22,8 +22,8 @@ import { ADMIN, ADMIN_AREA, identityOf, type Access } from '../resources/access/
 import { withIdentity, type Database } from '../db/connection/database.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
 import { Lane } from '../db/lanes/lane.ts';
-import { isRead, type ApiRequest } from '../http/message/message.ts';
-import type { Services } from './web/admin-context.ts';
+import { isRead } from '../http/message/message.ts';
+import type { Services, ServicesFor } from './web/admin-context.ts';
 import { readPosition } from './web/cookies.ts';
 import { createUnsavedForms } from './web/unsaved-form.ts';
 
@@ -35,6 +35,8 @@ export interface AdminOptions extends Pick<
   | 'passwords'
   | 'sessions'
   | 'tokens'
+  | 'passwordLinks'
+  | 'accounts'
   | 'views'
   | 'logger'
   | 'admitted'
@@ -114,6 +116,7 @@ export function createServices({ definitions, schema, panels, secret, replicas, 
   const shared = {
     ...parts,
     users,
+    resourcesOf: (access: Access) => areaFor(access).resources,
     unsavedForms: createUnsavedForms(secret),
     panels: createPanels(database, panels),
     imports: new Lane({
@@ -126,7 +129,7 @@ export function createServices({ definitions, schema, panels, secret, replicas, 
   const tables = [...models.values()];
   // A page has statements on many tables.
   const needsIdentity = definitions.some(({ identity }) => identity);
-  const servicesFor = (request: ApiRequest, access: Access): Services => {
+  const servicesFor: ServicesFor = (request, access) => {
     const { requester } = request;
     // A change reads what it needs where it writes.
     const plain = isRead(request.method)

@@ -3,6 +3,7 @@ import { isKeyless } from '../db/schema/model.ts';
 import { notFound } from '../errors.ts';
 import type { Reply } from '../http/message/message.ts';
 import type { AdminAction } from '../resources/definition/resource.ts';
+import { changeAccess, showAccess } from './session/access-page.ts';
 import { changePassword, endOtherSessions, showAccount } from './session/account-page.ts';
 import { runBulk } from './bulk/bulk-actions.ts';
 import { runUndo, showUndo } from './bulk/undo.ts';
@@ -32,10 +33,11 @@ export interface Page<Context extends AdminContext> {
   readonly change?: (context: Context, form: Form) => Answer;
 }
 
-export type GeneralPageName = 'dashboard' | 'login' | 'logout' | 'account' | 'sessions' | 'tokens' | 'keys';
+export type GeneralPageName =
+  'dashboard' | 'login' | 'logout' | 'set-password' | 'account' | 'sessions' | 'tokens' | 'keys';
 export type ListPageName =
   'list' | 'filter' | 'add' | 'bulk' | 'lookup' | 'import' | `export.${ExportFormat}`;
-export type RecordPageName = 'record' | 'delete' | 'history' | 'password' | 'undo';
+export type RecordPageName = 'record' | 'delete' | 'history' | 'password' | 'undo' | 'access';
 
 /** Refuses what the resource does not allow the caller, as if the page did not exist. @throws Problem 404 */
 const ifAllowed =
@@ -71,7 +73,9 @@ const ifKeyed =
 
 export const GENERAL_PAGES: Readonly<Record<GeneralPageName, Page<AdminContext>>> = {
   dashboard: { show: showDashboard },
-  login: {}, // `admin.ts` answers it, because it needs no session.
+  // `admin.ts` answers these two, because they need no session.
+  login: {},
+  'set-password': {},
   logout: { change: logOut },
   account: { show: showAccount, change: changePassword },
   sessions: { change: endOtherSessions },
@@ -100,4 +104,5 @@ export const RECORD_PAGES: Readonly<Record<RecordPageName, Page<RecordContext>>>
   history: { show: ifAllowed('history', showHistory) },
   password: { show: ifAllowed('change', showPassword), change: ifAllowed('change', setPassword) },
   undo: { show: ifHistory(showUndo), change: ifHistory(runUndo) },
+  access: { show: showAccess, change: changeAccess },
 };

@@ -12,9 +12,12 @@ Commands
   introspect                print a registry for the tables of an existing database
   check                     report errors and risky settings without starting the service or changing the database
   schema                    print the SQL that creates the tables, or the grants for a role
-  user add NAME [--admin] [--set COLUMN=VALUE]...
+  user add NAME [--admin] [--set COLUMN=VALUE]... [--link]
                             create a user; the password comes from the terminal or standard input
   user password NAME        set a user's password, read in the same way
+  user link NAME            print a link with which the user sets the password
+  user sessions NAME [--end]
+                            list or end a user's sessions of the admin area
   user list                 list the users
   token add USER [--resources NAME,...] [--methods METHOD,...] [--expires DAYS] [--label TEXT]
                             make a token of the API, and print it

@@ -1,28 +1,55 @@
-// `vitrine user`: adds users, sets passwords and lists users.
+// `vitrine user`: adds and lists users, sets passwords, makes links to set them, and ends sessions.
+import { randomBytes } from 'node:crypto';
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
-import { readSettings } from '../config.ts';
+import { links } from '../admin/web/admin-links.ts';
+import { counted } from '../admin/web/display-text.ts';
+import { readSettings, type Settings } from '../config.ts';
 import { StartError } from '../errors.ts';
 import { shown } from '../http/observability/log-text.ts';
 import { decodeUtf8 } from '../http/message/text-decoding.ts';
-import { parse, print, UsageError, type Io } from './command.ts';
+import { hostAndPort } from '../http/server/listener.ts';
+import type { User } from '../query/statements/user-statements.ts';
+import { LINK_HOURS } from '../resources/users/password-links.ts';
+import type { Prepared } from '../service.ts';
+import { parse, print, printMessage, UsageError, type Io } from './command.ts';
 import { withService } from './running-service.ts';
 
 const HELP = `
-Usage: vitrine user add NAME [--admin] [--set COLUMN=VALUE]...
+Usage: vitrine user add NAME [--admin] [--set COLUMN=VALUE]... [--link]
        vitrine user password NAME
+       vitrine user link NAME
+       vitrine user sessions NAME [--end]
        vitrine user list
 
-Creates a user, sets a user's password, or lists the users of the user model (see USER_MODEL).
+Creates a user, sets a user's password, prints a link with which the user sets it, lists or ends a user's sessions of the
+admin area, or lists the users of the user model (see USER_MODEL).
 Prompts for the password on a terminal, and otherwise reads it from standard input.
+A link works once, within ${LINK_HOURS} hours. It begins with the first origin of PUBLIC_URL, or else with HOST and PORT.
 
 Options
   --admin             make the user an admin
   --set COLUMN=VALUE  set a further column; may be repeated
+  --link              instead of reading a password, print a link to set it
+  --end               end the sessions
   --help              show this help
 `;
 
-const OPTIONS = { admin: { type: 'boolean' }, set: { type: 'string', multiple: true } } as const;
+const OPTIONS = {
+  admin: { type: 'boolean' },
+  set: { type: 'string', multiple: true },
+  link: { type: 'boolean' },
+  end: { type: 'boolean' },
+} as const;
+
+/** The options of each action. */
+const ACTIONS: Readonly<Record<string, readonly (keyof typeof OPTIONS)[]>> = {
+  add: ['admin', 'set', 'link'],
+  password: [],
+  link: [],
+  sessions: ['end'],
+  list: [],
+};
 
 /** Reads a password: on a terminal typed twice without echo, else all of standard input without the final line break. */
 async function readPassword({ stdin, stderr }: Io): Promise<string> {
@@ -63,36 +90,69 @@ function parseSets(sets: readonly string[]): Map<string, string> {
   return values;
 }
 
+/** Prints a link with which the user sets the password. @throws StartError */
+function printLink(io: Io, { passwordLinks }: Prepared, user: User | undefined, settings: Settings): void {
+  if (!passwordLinks)
+    throw new StartError('The table vitrine_secret is missing, or the database role may not use it.');
+  if (!user?.active) throw new StartError(`The user ${shown(user?.name ?? '')} is not active.`);
+  const { publicUrl, host, port } = settings;
+  const [origin] = publicUrl;
+  printMessage(
+    io,
+    `whoever has the link can set the password of ${shown(user.name)}: once, within ${LINK_HOURS} hours.`,
+  );
+  if (origin === undefined) printMessage(io, 'PUBLIC_URL is not set, so the link begins with HOST and PORT.');
+  print(io, links.passwordLink(origin ?? `http://${hostAndPort(host, port)}`, passwordLinks.make(user)));
+}
+
 /** `vitrine user` */
 export async function users(args: readonly string[], io: Io): Promise<void> {
   const parsed = parse(args, OPTIONS, HELP, io);
   if (!parsed) return;
-  const { admin = false, set: sets = [] } = parsed.values;
+  const { values: options } = parsed;
+  const { admin = false, set: sets = [], link = false, end = false } = options;
   const settings = readSettings(io.env);
-  const [action = '', name, ...rest] = parsed.positionals;
-  const takesName = action === 'add' || action === 'password';
-  if (!takesName && action !== 'list') throw new UsageError('Expected add, password or list');
-  if (takesName ? name === undefined || rest.length > 0 : name !== undefined) {
+  const [action = '', name = ''] = parsed.positionals;
+  const allowed = Object.hasOwn(ACTIONS, action) ? ACTIONS[action] : undefined;
+  if (!allowed) throw new UsageError(`Expected ${Object.keys(ACTIONS).join(', ')}`);
+  const takesName = action !== 'list';
+  if (parsed.positionals.length !== (takesName ? 2 : 1))
     throw new UsageError(takesName ? `"user ${action}" takes one NAME` : '"user list" takes no name');
-  }
-  if (action !== 'add' && (admin || sets.length > 0))
-    throw new UsageError('--admin and --set are only for "user add"');
+  for (const option of Object.keys(options) as (keyof typeof OPTIONS)[])
+    if (!allowed.includes(option)) throw new UsageError(`--${option} is not for "user ${action}"`);
   const values = parseSets(sets);
   // Only `add` may create tables: it is the first command for a new database.
   const schema = action === 'add' ? settings.schema : 'check';
   const command = action === 'list' ? undefined : `user ${action} ${name}`;
-  await withService({ ...settings, schema }, command, async ({ users: stored }) => {
+  await withService({ ...settings, schema }, command, async (prepared) => {
+    const { users: stored, sessions } = prepared;
     if (!stored) throw new StartError('The registry has no user model.');
     if (action === 'list') {
       for (const { name: found, active, admin: isAdmin } of await stored.list()) {
         print(io, [shown(found), ...(isAdmin ? ['admin'] : []), ...(active ? [] : ['inactive'])].join(' '));
       }
-    } else if (action === 'add') {
-      await stored.add(name ?? '', await readPassword(io), admin, values);
-      print(io, `added the ${admin ? 'admin' : 'user'} ${shown(name ?? '')}`);
-    } else if (await stored.find(name ?? '')) {
-      await stored.setPassword(name ?? '', await readPassword(io));
-      print(io, `set the password of ${shown(name ?? '')}`);
-    } else throw new StartError(`There is no user ${name}.`);
+      return;
+    }
+    if (action === 'add') {
+      const password = link ? randomBytes(32).toString('base64url') : await readPassword(io);
+      await stored.add(name, password, admin, values);
+      const added = `added the ${admin ? 'admin' : 'user'} ${shown(name)}`;
+      if (!link) return print(io, added);
+      printMessage(io, added);
+      return printLink(io, prepared, await stored.find(name), settings);
+    }
+    const user = await stored.find(name);
+    if (!user) throw new StartError(`There is no user ${name}.`);
+    if (action === 'password') {
+      await stored.setPassword(name, await readPassword(io));
+      return print(io, `set the password of ${shown(name)}`);
+    }
+    if (action === 'link') return printLink(io, prepared, user, settings);
+    if (!sessions)
+      throw new StartError('The table vitrine_session is missing, or the database role may not use it.');
+    if (end)
+      return print(io, `ended ${counted(await sessions.endOthers(user), 'session')} of ${shown(name)}`);
+    for (const { created, seen, address, agent } of await sessions.list(user))
+      print(io, `since ${created} last used ${seen} from ${address} ${shown(agent)}`);
   });
 }

@@ -1,4 +1,4 @@
-// One's own tokens on the account page.
+// One's own tokens on the account page, and what admins see and end of others on the page about a user's access.
 import assert from 'node:assert/strict';
 import type { Resource, Roles } from '../../src/index.ts';
 import { user as sampleUser } from '../../src/resources/registry.ts';
@@ -209,6 +209,83 @@ describe('the account page', () => {
     assert.doesNotMatch(readable(await browser.get(ACCOUNT)), /tokens/);
     assert.equal((await browser.get(TOKENS)).status, 404);
     assert.equal((await browser.post(TOKENS, { _current: 'pw-ada' })).status, 404);
+  });
+});
+
+describe('the page about the access of a user', () => {
+  const access = (name: string): string => `/admin/user/${ids[name]}/access/`;
+
+  test('says what the roles allow, in the admin area and in the API', async () => {
+    const page = await ada.get(access('sue'));
+    assert.match(readable(page), /^Access of sue Roles support Resource Admin area API /);
+    const rows = [...page.text.matchAll(/<tr>\s*<th scope="row"[^>]*>([^<]*)<\/th>([\s\S]*?)<\/tr>/g)].map(
+      ([, name, cells = '']) => [
+        name,
+        ...[...cells.matchAll(/<td[^>]*>([^<]*)<\/td>/g)].map(([, cell]) => cell),
+      ],
+    );
+    const row = (title: string): unknown => rows.find(([name]) => name === title)?.slice(1);
+    assert.deepEqual(row('Ticket'), [
+      'see, change Answer and Status (assignee=$me), history',
+      'see, change Answer and Status (assignee=$me)',
+    ]);
+    assert.deepEqual(row('Customer'), ['see Name', 'see Name']);
+    assert.deepEqual(row('Note'), ['–', 'see, add, change, delete']);
+    assert.equal(row('User'), undefined);
+  });
+
+  test('of a user without a way into the admin area shows the API alone, and of an admin all', async () => {
+    const clerk = readable(await ada.get(access('cal')));
+    assert.match(
+      clerk,
+      /Roles clerk The user may not enter the admin area\. Resource API .*Customer see, add, delete/,
+    );
+    assert.match(readable(await ada.get(access('bob'))), /No roles\. The user may not enter/);
+    const own = readable(await ada.get(access('ada')));
+    assert.match(
+      own,
+      /Roles admin Resource Admin area API .*Customer see, add, change, delete, export, import, history see, add, change, delete/,
+    );
+  });
+
+  test('ends all sessions of the user', async () => {
+    const [here, there] = [await logIn(service, 'sue'), await logIn(service, 'sue')];
+    const page = await ada.get(access('sue'));
+    assert.match(readable(page), /Sessions Browser Address Since Last used .*End all sessions/);
+    const done = await ada.post(access('sue'), { _sessions: 'end' });
+    assert.equal(done.location, access('sue'));
+    assert.match((await ada.follow(done)).text, /class="flash done"[^>]*>\d+ sessions ended\./);
+    for (const browser of [here, there]) assert.match((await browser.get('/admin/')).location ?? '', /login/);
+    sue = await logIn(service, 'sue');
+  });
+
+  test('ends the other sessions of the own user', async () => {
+    const elsewhere = await logIn(service, 'ada');
+    assert.match(readable(await ada.get(access('ada'))), /this session .*End all other sessions/);
+    await ada.post(access('ada'), { _sessions: 'end' });
+    assert.match((await elsewhere.get('/admin/')).location ?? '', /login/);
+    assert.equal((await ada.get('/admin/')).status, 200);
+    assert.match(readable(await ada.get(access('ada'))), /There are no other sessions\./);
+  });
+
+  test('lists the tokens of the user and revokes them, and no others', async () => {
+    const [own, other] = [
+      tokenIn(await makeToken(ada, 'ada')),
+      tokenIn(await makeToken(sue, 'sue', { label: 'hers' })),
+    ];
+    assert.match(readable(await ada.get(access('sue'))), /Tokens .*hers all all/);
+    await ada.post(access('sue'), { _revoke: idOf(own) });
+    assert.equal(await statusWith(own, '/api/customer/'), 200);
+    const done = await ada.follow(await ada.post(access('sue'), { _revoke: idOf(other) }));
+    assert.match(done.text, /The token was revoked\./);
+    assert.equal(await statusWith(other, '/api/customer/'), 401);
+  });
+
+  test('is for admins only', async () => {
+    for (const path of [access('ada'), access('sue')]) {
+      assert.equal((await sue.get(path)).status, 404);
+      assert.equal((await sue.post(path, { _sessions: 'end' })).status, 404);
+    }
   });
 });
 

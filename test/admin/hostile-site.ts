@@ -78,6 +78,6 @@ function addressesOf(ids: readonly string[]): string[] {
       `/admin/vitrine_history/?_search=${value}`, `/admin/${encodeURIComponent(text)}/`, `/admin/thing/${encodeURIComponent(text)}/`,
     ]; // prettier-ignore
   });
-  const pages = ['/admin/', '/admin/thing/', '/admin/named/', '/admin/user/', '/admin/user/1/', '/admin/user/1/password/', '/admin/-/account/', '/admin/-/tokens/', '/admin/vitrine_history/', '/admin/thing/-/import/', '/admin/thing/?_filter=colour', '/admin/thing/?_filter=related']; // prettier-ignore
+  const pages = ['/admin/', '/admin/thing/', '/admin/named/', '/admin/user/', '/admin/user/1/', '/admin/user/1/password/', '/admin/user/1/access/', '/admin/-/account/', '/admin/-/tokens/', '/admin/vitrine_history/', '/admin/thing/-/import/', '/admin/thing/?_filter=colour', '/admin/thing/?_filter=related']; // prettier-ignore
   return [...pages, ...records, ...keys, ...queries];
 }

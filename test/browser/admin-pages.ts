@@ -67,6 +67,12 @@ const sendWrongPassword = async (page: Page, path: string, submit: string): Prom
   await follow(button(page, submit));
 };
 
+async function makeLink(page: Page): Promise<void> {
+  await page.goto('/admin/user/2/access/');
+  await page.getByLabel('Your current password').fill('pw-admin');
+  await follow(button(page, 'Make a link'));
+}
+
 /** Runs in the browser. */
 function invalidate(field: { value: string }): void {
   field.value = 'invalid';
@@ -191,6 +197,26 @@ export const ADMIN_PAGES: readonly AdminPage[] = [
     },
   },
   { name: 'the account page with tokens', open: at('/admin/-/account/') },
+  { name: 'the access of a user', open: at('/admin/user/2/access/') },
+  { name: 'a new link to set a password', open: (page) => makeLink(page) },
+  {
+    name: 'the page that a link leads to',
+    open: async (page, site) => {
+      await makeLink(page);
+      const address = await page.getByLabel('Link', { exact: true }).inputValue();
+      const other = await site.open();
+      await other.goto(address);
+      return other;
+    },
+  },
+  {
+    name: 'the page that a used link leads to',
+    open: async (_page, site) => {
+      const other = await site.open();
+      await other.goto('/admin/-/set-password/?link=used');
+      return other;
+    },
+  },
   { name: 'the keyboard shortcuts', open: at('/admin/-/keys/') },
   { name: 'the password of a user', open: at('/admin/user/2/password/') },
   {

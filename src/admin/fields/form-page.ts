@@ -14,6 +14,7 @@ import {
   rulesOf,
   type ConfirmationRefusal,
 } from '../session/password-confirmation.ts';
+import { mayManageAccess } from '../session/lock-out.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { fieldRow, renderLongTexts, type Field } from './form-fields.ts';
@@ -160,11 +161,13 @@ function originFields(
     <input type="hidden" name="_origin" value="${origin}" />`;
 }
 
-function actionsOf(resource: AdminView, stored: LabeledRecord, list: string | undefined): Content {
+function actionsOf(context: ResourceContext, stored: LabeledRecord, list: string | undefined): Content {
+  const { resource } = context;
   const part = (which: string): string => links.from(list, links.part(resource.name, stored.id, which));
   const { name, may, passwords, inApi } = resource;
   const access = inApi('');
   return html` ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${part('password')}">Set password</a>`}
+  ${mayManageAccess(context) && html`<a class="button" href="${part('access')}">Access</a>`}
   ${resource.recorded && resource.allows.has('history') && html`<a class="button" href="${part('history')}">History</a>`}
   ${access && html`<a class="button" href="${links.api(name, '')}${keySegment(stored.id)}/" ${attributes({ title: access === 'login' && 'requires a separate login' })}>API</a>`}
   ${may.has('delete') && html`<a class="button danger" href="${part('delete')}">Delete</a>`}`;
@@ -227,7 +230,7 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
     ],
     kind: 'form',
     status: page.status ?? (Object.keys(errors).length > 0 ? 400 : 200),
-    actions: stored && actionsOf(resource, stored, back),
+    actions: stored && actionsOf(context, stored, back),
     body,
   } as const;
   return pageReply(context, shown, page.headers);

@@ -14,6 +14,10 @@ export const isUserModel = ({ settings, resource }: ResourceContext): boolean =>
 export const isOwnUser = (context: ResourceContext, id: string | undefined): boolean =>
   isUserModel(context) && id === context.caller.id;
 
+/** Whether the caller may see and end what users have: sessions, tokens. */
+export const mayManageAccess = (context: ResourceContext): boolean =>
+  context.caller.admin && isUserModel(context);
+
 /**
  * Adds an error for each change that would lock admins out of the admin area. If the last admin did this, no admin could undo it.
  * @param reason the second half of the message

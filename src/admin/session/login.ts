@@ -119,6 +119,7 @@ const NOTICES: ReadonlyMap<string, string> = new Map([
   ['account', 'Your session has ended. If you have just changed your password, log in with the new one.'],
   ['out', 'You are logged out.'],
   ['changed', 'Your password was changed. Log in again.'],
+  ['set', 'Your password was set. Log in.'],
 ]);
 
 export function showLogin(request: ApiRequest): Reply {
@@ -130,7 +131,7 @@ export function showLogin(request: ApiRequest): Reply {
 /** The address of the login page. @param page where the login leads @param because a key of `NOTICES` */
 export const loginAddress = (
   page: string,
-  because?: 'ended' | 'undone' | 'account' | 'out' | 'changed',
+  because?: 'ended' | 'undone' | 'account' | 'out' | 'changed' | 'set',
 ): string =>
   `${links.login}?next=${encodeURIComponent(shortAddress(page))}${because === undefined ? '' : `&_because=${because}`}`;
 

@@ -13,11 +13,13 @@ import type { Bulk } from '../../resources/records/bulk-operations.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import type { Panels } from './panel-data.ts';
 import type { Passwords } from '../../resources/users/password-hashing.ts';
-import type { Caller } from '../../resources/access/access.ts';
+import type { Access, Caller } from '../../resources/access/access.ts';
 import type { ResourceView, Views } from '../../resources/access/resource-view.ts';
 import type { RecordEvent } from '../../resources/users/events.ts';
+import type { PasswordLinks } from '../../resources/users/password-links.ts';
 import type { Sessions } from '../../resources/users/sessions.ts';
 import type { Tokens } from '../../resources/users/tokens.ts';
+import type { Users } from '../../resources/users/users.ts';
 import type { UnsavedForms } from './unsaved-form.ts';
 
 /** The services for one request. */
@@ -40,8 +42,14 @@ export interface Services {
   readonly sessions: Sessions;
   /** Undefined if the database has no table for them. */
   readonly tokens: Tokens | undefined;
+  /** Undefined if the database has no secret for them. */
+  readonly passwordLinks: PasswordLinks | undefined;
+  /** The users as authentication finds them. */
+  readonly accounts: Users;
   /** What an access sees in the API. */
   readonly views: Views;
+  /** What an access sees in the admin area. */
+  readonly resourcesOf: (access: Access) => AdminViews;
   /** The roles whose users may enter, besides admins. */
   readonly admitted: readonly string[];
   readonly unsavedForms: UnsavedForms;
@@ -58,6 +66,9 @@ export interface Services {
   readonly logger: Logger;
   readonly recordEvent: RecordEvent;
 }
+
+/** @param access of the caller */
+export type ServicesFor = (request: ApiRequest, access: Access) => Services;
 
 /** What a request without a session needs: to log in, and to show a form again after that. */
 export type LoginServices = Pick<

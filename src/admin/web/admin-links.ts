@@ -33,6 +33,9 @@ export const links = {
   get tokens(): string {
     return `${root()}-/tokens/`;
   },
+  get setPassword(): string {
+    return `${root()}-/set-password/`;
+  },
   get keys(): string {
     return `${root()}-/keys/`;
   },
@@ -45,7 +48,9 @@ export const links = {
   download: (model: string, id: string): string =>
     links.action(model, 'export.json', new LinkParameters([{ name: 'id', value: id }])),
   record: (model: string, id: string): string => `${root()}${model}/${segment(id)}/`,
-  /** `delete`, `history`, `password`, `undo`. */
+  /** The address that a person gets to set a password. The log has no values of parameters. */
+  passwordLink: (origin: string, secret: string): string => `${origin}${links.setPassword}?link=${secret}`,
+  /** `delete`, `history`, `password`, `undo`, `access`. */
   part: (model: string, id: string, part: string): string => `${root()}${model}/${segment(id)}/${part}/`,
   /** Adds `_list`, the query of the list that the user came from, for the way back. */
   from: (list: string | undefined, href: string): string =>

@@ -7,6 +7,7 @@ import { Problem } from '../../errors.ts';
 import type { HashTurn, Passwords } from '../../resources/users/password-hashing.ts';
 import type { User } from '../../query/statements/user-statements.ts';
 import type { EventFacts, Events } from '../../resources/users/events.ts';
+import type { PasswordLinks } from '../../resources/users/password-links.ts';
 import type { FoundToken, Tokens } from '../../resources/users/tokens.ts';
 import type { Users } from '../../resources/users/users.ts';
 import type { Caller } from '../../resources/access/access.ts';
@@ -44,9 +45,11 @@ export interface Login {
 const isPossible = ({ name, password }: Credentials): boolean =>
   name.length <= MAX_NAME_LENGTH && !name.includes('\0') && Buffer.byteLength(password) <= MAX_PASSWORD;
 
+const callerOf = ({ id, name, admin, roles, values }: User): Caller => ({ id, name, admin, roles, values });
+
 export type Authentication = ReturnType<typeof createAuthentication>;
 
-/** @param tokens undefined if the database has no table for them: then none is valid */
+/** @param tokens undefined if the database has no table for them: then none is valid. The same with `links`, which need a secret. */
 export function createAuthentication(
   users: Users,
   passwords: Passwords,
@@ -54,6 +57,7 @@ export function createAuthentication(
   familiars = createFamiliarClients(),
   tokens?: Tokens,
   events?: Events,
+  links?: PasswordLinks,
 ) {
   // The cache holds no passwords, only digests keyed with a secret of this process. They never leave the process, so a plain
   // hash is as safe as an HMAC. It takes a fifth of the time.
@@ -127,8 +131,7 @@ export function createAuthentication(
   }
 
   function remember(key: string, user: User, verified: Omit<Verified, 'caller'>): Login {
-    const { id, name, admin, roles, values } = user;
-    const caller: Caller = { id, name, admin, roles, values };
+    const caller = callerOf(user);
     const precondition = users.precondition(user);
     cache.set(key, caller.id, { ...verified, caller: { ...caller, precondition } });
     familiars.renew(verified.familiar);
@@ -232,6 +235,18 @@ export function createAuthentication(
 
   return {
     logIn,
+
+    /**
+     * The user of a link to set a password. Bad links count like bad tokens.
+     * @throws Unauthorized; Problem 429
+     */
+    async readLink(link: string, network: string): Promise<Login> {
+      throttle.checkToken(network, link);
+      const user = await links?.find(link);
+      if (user) return { caller: callerOf(user), precondition: users.precondition(user) };
+      throttle.countToken(network, link);
+      throw new Unauthorized();
+    },
 
     /**
      * The caller from the cache, if these credentials were verified from this network within minutes. Does not read the

@@ -57,7 +57,7 @@ export function takePassedSocket(environment = process.env): number | undefined 
 export const listensOnceReady = (passed: number | undefined, isInitial = !cluster.isWorker): boolean =>
   passed !== undefined || !isInitial;
 
-const hostAndPort = (host: string, port: number): string =>
+export const hostAndPort = (host: string, port: number): string =>
   `${host.includes(':') ? `[${host}]` : host}:${port}`;
 
 const cannotListen =

@@ -141,6 +141,14 @@ export function userStatements(model: Model, sessions: Model | undefined, facts:
       ...{ fixed: true, isPlain: !model.mayHideRows, decode: readUsers },
     }),
 
+    withKey: (id: string): Statement<User[]> => ({
+      ...createStatement(
+        sql`${selectUsers} where ${reference(ROOT, model.primaryKey)} = ${value(id)}::${raw(model.primaryKey.castType)}`,
+        readUsers,
+      ),
+      fixed: true,
+    }),
+
     all: (): Statement<User[]> => ({
       ...createStatement(sql`${selectUsers} order by ${name}`, readUsers),
       fixed: true,

@@ -156,3 +156,9 @@ export function allowedIn({ model, allows, output, settable, readonly }: Resourc
   };
   return Object.keys(allowed).length > 0 ? allowed : undefined;
 }
+
+/** The rules about rows of some grants of a resource; undefined for all records. */
+export const rowsOfView = (
+  { seenBy }: ResourceView,
+  grants: readonly Grant[],
+): readonly string[] | undefined => rowsOf(grants, { name: '', access: seenBy });

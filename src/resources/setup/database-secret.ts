@@ -32,6 +32,12 @@ function nullIfRefused(error: unknown): null {
   return null;
 }
 
+export interface Secret {
+  readonly secret: Buffer;
+  /** Whether it is from the table, so that other users of the database cluster cannot know it. */
+  readonly isStored: boolean;
+}
+
 /**
  * Reads the secret, and creates it the first time. Without the table, and on a replica without a secret, it is derived from the
  * identity of the database.
@@ -42,8 +48,11 @@ export async function readSecret(
   database: Database,
   hasTable: boolean,
   fallback: Buffer = randomBytes(BYTES),
-): Promise<Buffer> {
+): Promise<Secret> {
   const own = hasTable ? await stored(database).catch(nullIfReadOnly) : null;
   const secret = own ?? (await database.run(IDENTITY, 'read').catch(nullIfRefused));
-  return secret === null ? fallback : createHash('sha256').update(secret).digest();
+  return {
+    secret: secret === null ? fallback : createHash('sha256').update(secret).digest(),
+    isStored: own !== null,
+  };
 }

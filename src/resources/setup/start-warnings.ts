@@ -18,7 +18,7 @@ export function missingTablesWarning(names: readonly string[]): string {
     [HISTORY.model, SESSION.model].some((name) => names.includes(name)) &&
       `The admin area needs ${HISTORY.model} and ${SESSION.model}; without ${HISTORY.model}, changes are not recorded`,
     names.includes(SECRET.model) &&
-      `Without ${SECRET.model}, the key of cursors and digests is derived from the identity of the database cluster, which its other users can read`,
+      `Without ${SECRET.model}, the key of cursors and digests is derived from the identity of the database cluster, which its other users can read, and there are no links to set a password`,
     names.includes(TOKEN.model) && `Without ${TOKEN.model}, the API takes no tokens`,
     names.includes(REQUEST_KEY.model) &&
       `Without ${REQUEST_KEY.model}, requests with an Idempotency-Key are refused`,

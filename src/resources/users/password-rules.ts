@@ -30,7 +30,7 @@ export const minimumLength = (
 ): number => (name === undefined ? (minLength ?? minPassword) : Math.max(minLength ?? 1, minPassword));
 
 /**
- * Checks a new password that a person chose: in the admin area, on the command line or by `POST /api/-/password/`.
+ * Checks a new password that a person chose: in the admin area, with a link, on the command line or by `POST /api/-/password/`.
  * @returns the error message, or undefined
  */
 export function passwordFault(

@@ -136,8 +136,11 @@ export function createSessions(database: Database, sessions: Model, users: Model
       return caller;
     },
 
-    /** The valid sessions of a user: the current one first, then by last use. Times are in UTC. */
-    list: ({ id }: Caller, token: string) => read(statements.list(id, digest(token))),
+    /**
+     * The valid sessions of a user: the current one first, then by last use. Times are in UTC.
+     * @param token of the current session, if there is one
+     */
+    list: ({ id }: Pick<Caller, 'id'>, token = '') => read(statements.list(id, digest(token))),
 
     /** An SQL condition: the session is valid, and its user may still do the same. */
     precondition: (token: string, caller: Caller): Fragment =>
@@ -150,8 +153,8 @@ export function createSessions(database: Database, sessions: Model, users: Model
     endedUser: async (token: string): Promise<string | undefined> =>
       (await read(statements.endedUser(digest(token)))) ?? undefined,
 
-    /** Ends the other sessions of the user. @returns how many of them were valid */
-    endOthers: ({ id }: Caller, token: string): Promise<number> =>
+    /** Ends the other sessions of the user, or all of them. @returns how many of them were valid */
+    endOthers: ({ id }: Pick<Caller, 'id'>, token = ''): Promise<number> =>
       write(statements.endOthers(id, digest(token))),
   };
 }

@@ -38,6 +38,9 @@ export function createUsers(database: Database, model: Model, sessions: Model | 
     /** An SQL condition: the user's row exists and is unchanged. */
     precondition: (user: User): Fragment => statements.precondition(user),
 
+    withKey: async (id: string): Promise<User | undefined> =>
+      (await database.run(statements.withKey(id), 'quick'))[0],
+
     list: (): Promise<User[]> => database.run(statements.all(), 'quick'),
 
     /** Whether any user may open the admin area. */

@@ -1,0 +1,82 @@
+// The page where a person with a link sets a password. It needs no session, and is for users who may not enter the admin area, too.
+import { requiredColumn } from '../../db/schema/model.ts';
+import { Problem, type FieldErrors } from '../../errors.ts';
+import { assertOrigin } from '../../http/auth/request-origin.ts';
+import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
+import { areaAccessOf, CallerChanged, mayEnter } from '../../resources/access/access.ts';
+import { setOwnPassword } from '../../resources/records/own-password.ts';
+import { LINK_HOURS } from '../../resources/users/password-links.ts';
+import type { LoginServices, ServicesFor } from '../web/admin-context.ts';
+import { LinkParameters, links } from '../web/admin-links.ts';
+import { redirect } from '../web/admin-request.ts';
+import { ANONYMOUS_LIMIT, readForm } from '../web/form-data.ts';
+import { html, type Html } from '../web/html.ts';
+import { pageReply } from '../web/layout.ts';
+import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
+import { loginAddress } from './login.ts';
+import { passwordHint, typedPassword } from './password-confirmation.ts';
+
+/** No request names the address of this page. With `no-referrer`, forms would not name their origin either. */
+const HEADERS = { 'Referrer-Policy': 'strict-origin' };
+
+const page = (title: string, body: Html, status = 200): Reply =>
+  pageReply(undefined, { title, kind: 'login', status, body }, HEADERS);
+
+const badLink = (): Reply =>
+  page(
+    'This link does not work',
+    html`<p class="lead">
+        It has been used, it is older than ${LINK_HOURS} hours, or a part of it is missing. The user may also
+        not be active.
+      </p>
+      <p>If you have just set your password, it is the new one. Otherwise ask for another link.</p>`,
+    404,
+  );
+
+/** Answers a request for the page: shows the form, or sets the password. @throws Problem 403, 413, 415, 429, 503 */
+export async function answerPasswordLink(
+  services: LoginServices,
+  servicesFor: ServicesFor,
+  request: ApiRequest,
+): Promise<Reply> {
+  const { settings, authentication, admitted } = services;
+  const form = request.method === 'POST' ? await readForm(request, ANONYMOUS_LIMIT) : undefined;
+  if (form) assertOrigin(request.headers, settings);
+  const link = (form ?? LinkParameters.parseOrEmpty(request.query)).get('link') ?? '';
+  try {
+    const { caller, precondition } = await authentication.readLink(link, request.client().network);
+    const { users, operations } = servicesFor(request, areaAccessOf(caller));
+    const column = requiredColumn(users.model, 'password');
+    const rules = { name: caller.name, minPassword: settings.minPassword };
+    const show = (errors: FieldErrors): Reply =>
+      page(
+        'Set your password',
+        html`${errorSummary(errors, PASSWORD_LABELS)}
+          <form method="post" action="${links.setPassword}" class="login">
+            <p>For the user <b>${caller.name}</b>.</p>
+            <input type="hidden" name="link" value="${link}" />
+            <input type="hidden" name="username" value="${caller.name}" autocomplete="username" />
+            ${passwordFields(['_password', '_repeat'], errors, { hint: passwordHint(column, rules) })}
+            <button class="primary">Set password</button>
+          </form>`,
+        Object.keys(errors).length > 0 ? 400 : 200,
+      );
+    if (!form) return show({});
+    request.recognize(caller);
+    const { text, errors } = typedPassword(form, column, rules);
+    if (Object.keys(errors).length > 0) return show(errors);
+    try {
+      const own = { ...users, readonly: new Set<never>() };
+      await setOwnPassword(own, operations, { ...caller, precondition }, text);
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 400) throw error;
+      return show({ _password: error.errors?.[column.key] ?? [error.message] });
+    }
+    if (mayEnter(caller, admitted)) return redirect(loginAddress(links.dashboard, 'set'));
+    return page('Your password was set', html`<p class="lead">You can use it now.</p>`);
+  } catch (error) {
+    // The link may have been used since it was read.
+    if (error instanceof Unauthorized || error instanceof CallerChanged) return badLink();
+    throw error;
+  }
+}
