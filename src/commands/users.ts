@@ -114,7 +114,7 @@ export async function users(args: readonly string[], io: Io): Promise<void> {
   const settings = readSettings(io.env);
   const [action = '', name = ''] = parsed.positionals;
   const allowed = Object.hasOwn(ACTIONS, action) ? ACTIONS[action] : undefined;
-  if (!allowed) throw new UsageError(`Expected ${Object.keys(ACTIONS).join(', ')}`);
+  if (!allowed) throw new UsageError('Expected add, password, link, sessions or list');
   const takesName = action !== 'list';
   if (parsed.positionals.length !== (takesName ? 2 : 1))
     throw new UsageError(takesName ? `"user ${action}" takes one NAME` : '"user list" takes no name');

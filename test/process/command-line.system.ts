@@ -57,6 +57,8 @@ describe('what the command line says of itself', { concurrency: 2 }, () => {
         'schema',
         'user add',
         'user password',
+        'user link',
+        'user sessions',
         'user list',
       ]) {
         assert.match(stdout, new RegExp(`^ +${command}\\b`, 'm'));
@@ -81,7 +83,7 @@ describe('what the command line says of itself', { concurrency: 2 }, () => {
     ['--bogus', /--bogus/],
     ['serve now', /serve/],
     ['serve --admin', /serve/],
-    ['user remove ada', /add, password or list/],
+    ['user remove ada', /add, password, link, sessions or list/],
     ['user add', /NAME/],
     ['user add ada bob', /NAME/],
     ['user add ada --set email', /--set email/],
