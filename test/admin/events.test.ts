@@ -5,10 +5,12 @@ import { user as sampleUser } from '../../src/resources/registry.ts';
 import { eventually, fromNewAddress, stopClock } from '../http/expect.ts';
 import { createDatabase, startBeside } from '../support.ts';
 import {
+  type AdminAnswer,
   attemptLogin,
   confirmImport,
   crlf,
   logIn,
+  openBrowser,
   readable,
   runBulk,
   uploadFile,
@@ -39,7 +41,7 @@ interface Event {
 
 describe('events', () => {
   const { service, ada } = useAdmin([user, note], { roles, trustProxy: 1 }, async () => {
-    for (const [name, more] of Object.entries({ bob: {}, eve: {}, otto: { role: 'auditor' } }))
+    for (const [name, more] of Object.entries({ bob: {}, lin: {}, eve: {}, otto: { role: 'auditor' } }))
       await service.addUser(name, more);
     await service.sql`insert into note (text) select 'note ' || n from generate_series(1, 30) n`;
   });
@@ -158,6 +160,26 @@ describe('events', () => {
     );
     assert.deepEqual([revoked.user_name, revoked.facts], ['ada', { token }]);
     assert.deepEqual(await after(used.id, 'token.used'), []);
+  });
+
+  test('are what an admin does with the access of a user, and a password that is set by a link', async () => {
+    const [row] = await service.sql<{ id: number }[]>`select id from "user" where username = 'lin'`;
+    const access = `/admin/user/${row?.id}/access/`;
+    let page: AdminAnswer | undefined;
+    const link = await eventOf('password.link', async () => {
+      page = await ada.post(access, { _current: 'pw-ada' });
+    });
+    assert.deepEqual([link.user_name, link.facts], ['ada', { of: 'lin' }]);
+    const [, secret = ''] = /[?]link=([^"&<]+)/.exec(page?.text ?? '') ?? [];
+    const lin = openBrowser(service);
+    const set = await eventOf(
+      'password.set',
+      () =>
+      lin.post('/admin/-/set-password/', { link: secret, _password: 'four words for lin', _repeat: 'four words for lin' }), // prettier-ignore
+    );
+    assert.deepEqual([set.user_name, set.facts], ['lin', { by: 'link' }]);
+    const ended = await eventOf('session.ended', () => ada.post(access, { _sessions: 'end' }));
+    assert.deepEqual([ended.user_name, ended.facts], ['ada', { sessions: 0, of: 'lin' }]);
   });
 
   test('are exports, with resource, filter and number of rows', async () => {

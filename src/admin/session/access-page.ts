@@ -12,6 +12,7 @@ import {
 } from '../../resources/access/access.ts';
 import type { ResourceView } from '../../resources/access/resource-view.ts';
 import { allowedIn, ofReadable, rowsOfView } from '../../resources/access/who-may.ts';
+import { factsOf } from '../../resources/users/events.ts';
 import { LINK_HOURS } from '../../resources/users/password-links.ts';
 import type { RecordContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
@@ -135,17 +136,19 @@ export async function showAccess(
 }
 
 export async function changeAccess(context: RecordContext, form: Form): Promise<Reply> {
-  const { sessions, token, request } = context;
+  const { sessions, token, request, caller, recordEvent } = context;
   const { user, label, page, address, passwordLinks } = await userOf(context);
   const revoked = form.get('_revoke');
   if (revoked !== undefined) return revoke(context, revoked, user.id, address);
   if (form.get('_sessions') !== undefined) {
     const count = await sessions.endOthers(user, token);
+    void recordEvent('session.ended', factsOf(request, caller, { sessions: count, of: user.name }));
     return redirectDone(context, address, `${counted(count, 'session')} ended.`);
   }
   if (!passwordLinks) throw new Problem(409, 'There can be no link for this user.');
   const refusal = await confirmCaller(context, form);
   if (refusal) return showAccess(context, refusal);
+  void recordEvent('password.link', factsOf(request, caller, { of: user.name }));
   const body = html`<p class="lead">
       Send this link to the user. It works once, within ${LINK_HOURS} hours, and is shown only now.
     </p>

@@ -2,9 +2,10 @@
 import { requiredColumn } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
-import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
+import { authorOf, Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
 import { areaAccessOf, CallerChanged, mayEnter } from '../../resources/access/access.ts';
 import { setOwnPassword } from '../../resources/records/own-password.ts';
+import { factsOf } from '../../resources/users/events.ts';
 import { LINK_HOURS } from '../../resources/users/password-links.ts';
 import type { LoginServices, ServicesFor } from '../web/admin-context.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
@@ -39,7 +40,7 @@ export async function answerPasswordLink(
   servicesFor: ServicesFor,
   request: ApiRequest,
 ): Promise<Reply> {
-  const { settings, authentication, admitted } = services;
+  const { settings, authentication, admitted, recordEvent } = services;
   const form = request.method === 'POST' ? await readForm(request, ANONYMOUS_LIMIT) : undefined;
   if (form) assertOrigin(request.headers, settings);
   const link = (form ?? LinkParameters.parseOrEmpty(request.query)).get('link') ?? '';
@@ -67,7 +68,8 @@ export async function answerPasswordLink(
     if (Object.keys(errors).length > 0) return show(errors);
     try {
       const own = { ...users, readonly: new Set<never>() };
-      await setOwnPassword(own, operations, { ...caller, precondition }, text);
+      await setOwnPassword(own, operations, { ...authorOf(caller, request), precondition }, text);
+      void recordEvent('password.set', factsOf(request, caller, { by: 'link' }));
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 400) throw error;
       return show({ _password: error.errors?.[column.key] ?? [error.message] });

@@ -6,6 +6,7 @@ import { checkText } from '../../db/types/json-values.ts';
 import { accessOf, ADMIN } from '../../resources/access/access.ts';
 import { allowedIn } from '../../resources/access/who-may.ts';
 import { METHODS } from '../../resources/definition/resource.ts';
+import { factsOf } from '../../resources/users/events.ts';
 import { DEFAULT_DAYS, expiryAfter, MAX_LABEL, MAX_TOKENS, readScope } from '../../resources/users/tokens.ts';
 import { addOnce, submitOnceField } from '../web/submit-once.ts';
 import type { AdminContext } from '../web/admin-context.ts';
@@ -75,7 +76,7 @@ export function showNewToken(
 }
 
 async function makeToken(context: AdminContext, form: Form): Promise<Reply> {
-  const { tokens, caller, views } = context;
+  const { tokens, caller, views, request, recordEvent } = context;
   const errors: FieldErrors = {};
   const named = (name: string): readonly string[] | undefined =>
     form.all(name).length > 0 ? form.all(name) : undefined;
@@ -94,6 +95,7 @@ async function makeToken(context: AdminContext, form: Form): Promise<Reply> {
     const made = await tokens?.add(caller.id, { label: label.value ?? '', scope, expires }, transaction?.run);
     if (!made) throw new Problem(409, messageOf('tooManyTokens', { max: MAX_TOKENS }));
     token = made.token;
+    void recordEvent('token.made', factsOf(request, caller, { token: made.id }));
     return made;
   });
   const body = html`${
@@ -124,7 +126,9 @@ export async function revoke(
   userId: string,
   page: string,
 ): Promise<Reply> {
-  const isRevoked = await context.tokens?.revoke(id, userId);
+  const { tokens, request, caller, recordEvent } = context;
+  const isRevoked = await tokens?.revoke(id, userId);
+  if (isRevoked) void recordEvent('token.revoked', factsOf(request, caller, { token: id }));
   return isRevoked
     ? redirectDone(context, page, 'The token was revoked.')
     : redirectFailed(context, page, 'There is no such token. It may have been revoked before.');

@@ -12,7 +12,7 @@ import {
 import { allRows, writtenTable } from '../source.ts';
 import { DELETED, deletedKeyOf, typedDeletedKey } from './dependent-statements.ts';
 import { jsonField, recordJson } from './record-json.ts';
-import type { RequestKey } from './request-keys.ts';
+import type { Action, RequestKey } from './request-keys.ts';
 
 /** Where a change comes from, for the history. */
 export interface Origin {
@@ -83,8 +83,6 @@ export const authorSql = (history: Model, author: Author | null): Fragment =>
 
 /** Whether the history can say that a change comes from a cascade. One from an earlier version cannot. */
 export const recordsCascades = (history: Model): boolean => hasColumn(history, 'cause');
-
-export type Action = 'create' | 'update' | 'delete';
 
 /** The columns that `returning` provides for the history. */
 const BEFORE = raw('"vitrine before"');

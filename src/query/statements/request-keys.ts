@@ -3,8 +3,10 @@ import { raw, sql, value, type Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, json, text, type Statement } from '../../db/rows.ts';
 import type { Model } from '../../db/schema/model.ts';
 import { writtenTable } from '../source.ts';
-import type { Action } from './history-sql.ts';
 import { NOW, nothing } from './system-statements.ts';
+
+/** What a write does to its records. */
+export type Action = 'create' | 'update' | 'delete';
 
 /** The key of a request. What writes stores it, so that a key is there exactly if its write was made. */
 export interface RequestKey {

@@ -50,13 +50,19 @@ import {
   returningDeleted,
   returningHistory,
   wholeRow,
-  type Action,
   type Author,
   type Recording,
 } from './history-sql.ts';
 import { recordJson, rowVersion } from './record-json.ts';
 import { readBackOf, type ReadBack, type WrittenCells } from './read-back.ts';
-import { keyInsert, keyStatement, keyValues, type KeptRecord, type RequestKey } from './request-keys.ts';
+import {
+  keyInsert,
+  keyStatement,
+  keyValues,
+  type Action,
+  type KeptRecord,
+  type RequestKey,
+} from './request-keys.ts';
 import { cellAlias, cellOf, valueRows } from './value-rows.ts';
 import type {
   Change,

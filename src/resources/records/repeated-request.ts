@@ -2,8 +2,13 @@
 import type { Database } from '../../db/connection/database.ts';
 import { Problem } from '../../errors.ts';
 import { messageOf } from '../../messages.ts';
-import type { Action, Author } from '../../query/statements/history-sql.ts';
-import { keptStatement, type KeptRecord, type RequestKey } from '../../query/statements/request-keys.ts';
+import type { Author } from '../../query/statements/history-sql.ts';
+import {
+  keptStatement,
+  type Action,
+  type KeptRecord,
+  type RequestKey,
+} from '../../query/statements/request-keys.ts';
 import { CallerChanged } from '../access/access.ts';
 import type { ResourceView } from '../access/resource-view.ts';
 import { findRecord, recordResult } from './read-record.ts';
