@@ -244,6 +244,7 @@ export function buildModels(
       foreignKeys,
       ...rowFacts(definition, found, columns, first.get(tableOf(definition)) === definition),
       ...uniques,
+      uniqueSets: (definition.unique ?? []).map((names) => namedColumns(names, columns)),
       rules: new Map(found?.rules.map(({ name, domain, fields }) => [ruleKey(name, domain), fields])),
     });
   }

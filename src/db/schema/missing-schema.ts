@@ -1,5 +1,5 @@
 // Writes the SQL that creates what the database lacks for the registry.
-import { isUnique, sameFields } from './catalog-keys.ts';
+import { areUnique, isUnique, sameFields } from './catalog-keys.ts';
 import { isTable, isView, type Catalog, type CatalogTable } from './catalog.ts';
 import type { ColumnType } from '../types/column-type.ts';
 import {
@@ -115,6 +115,11 @@ export function missingSchema(definitions: readonly ModelDefinition[], catalog: 
       if (column.type === 'foreignKey')
         foreignKeys.push(...missingForeignKey(table, name, column, definitions, catalog));
     }
+    for (const fields of uniqueFieldsOf(definition)) {
+      const isThere = found ? areUnique(found, fields) : sameFields(fields, keyFieldsOf(definition));
+      const statement = `alter table ${quotedTable(table)} add unique (${fields.map(quotedName).join(', ')})`;
+      if (!isThere) indexes.push({ statement, kind: 'index', name: `${table}.${fields.join()}` });
+    }
     for (const foreignKey of Object.values(definition.foreignKeys ?? {})) {
       indexes.push(...missingCompositeIndex(foreignKey, definition, found));
       foreignKeys.push(...missingCompositeForeignKey(foreignKey, definition, definitions, catalog));
@@ -183,11 +188,16 @@ export function nulledFields(foreignKey: CompositeForeignKey, definition: ModelD
   return foreignKey.onDelete === 'setNull' && nullable.length < fields.length ? nullable : [];
 }
 
+const fieldsOf = (names: readonly string[], { columns }: ModelDefinition): string[] =>
+  names.map((name) => fieldOf(name, columns[name] ?? { type: 'text' }));
+
 /** The columns in the database of a foreign key of several columns. */
-export const compositeFields = (
-  { columns: names }: CompositeForeignKey,
-  definition: ModelDefinition,
-): string[] => names.map((name) => fieldOf(name, definition.columns[name] ?? { type: 'text' }));
+export const compositeFields = ({ columns }: CompositeForeignKey, definition: ModelDefinition): string[] =>
+  fieldsOf(columns, definition);
+
+/** The columns in the database of each of the model's unique sets. */
+export const uniqueFieldsOf = (definition: ModelDefinition): readonly string[][] =>
+  (definition.unique ?? []).map((names) => fieldsOf(names, definition));
 
 /** An index serves a foreign key of several columns if it starts with them, in any order. */
 function missingCompositeIndex(

@@ -120,6 +120,8 @@ export interface ModelDefinition {
   readonly columns: Readonly<Record<string, ColumnDefinition>>;
   /** Foreign keys of several columns, by name. */
   readonly foreignKeys?: Readonly<Record<string, CompositeForeignKey>>;
+  /** Sets of columns whose values no two records share. */
+  readonly unique?: readonly (readonly Name[])[];
   /** A column that the database changes with each change of a row. It is the version of the row. */
   readonly version?: Name;
 }

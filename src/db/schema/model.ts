@@ -84,6 +84,8 @@ export interface Model {
   readonly foreignKeys: readonly Column[];
   /** The columns of each unique index, also those in its expressions, by the index's name. */
   readonly uniques: ReadonlyMap<string, readonly Column[]>;
+  /** The registry's sets of columns that are unique together. */
+  readonly uniqueSets: readonly (readonly Column[])[];
   /** The columns of each unique index that is neither partial nor on expressions. A query by these columns can use it. */
   readonly wholeUniques: readonly (readonly Column[])[];
   /** The names of the columns in the database that each check or exclusion constraint uses, by its `ruleKey`. */

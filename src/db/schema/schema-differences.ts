@@ -1,5 +1,5 @@
 // Compares the registry with the database.
-import { isKey, keyAdvice } from './catalog-keys.ts';
+import { areUnique, isKey, keyAdvice } from './catalog-keys.ts';
 import {
   isTable,
   isWithTime,
@@ -27,6 +27,7 @@ import {
   tableOf,
   type ModelDefinition,
 } from './model-definition.ts';
+import { uniqueFieldsOf } from './missing-schema.ts';
 import { fillingTrigger } from './trigger-columns.ts';
 import { missingPrivileges, type Privilege } from './missing-privileges.ts';
 
@@ -61,6 +62,7 @@ export function differences(
         })),
       ),
       ...versionDifferences(definition, found),
+      ...uniqueDifferences(definition, found),
       ...Object.entries(definition.foreignKeys ?? {}).flatMap(([name, foreignKey]) => {
         const difference = compositeForeignKeyDifference(foreignKey, definition, definitions, found, catalog);
         return difference ? [{ key: `foreignKeys.${name}`, ...difference }] : [];
@@ -193,6 +195,18 @@ function versionDifferences(definition: ModelDefinition, found: CatalogTable): K
         : undefined,
     },
   ];
+}
+
+/** Columns that are not unique together. A missing column is reported as such, and a view has no constraints. */
+function uniqueDifferences(definition: ModelDefinition, found: CatalogTable): KeyFault[] {
+  const isThere = (field: string): boolean => found.columns.some((column) => column.field === field);
+  return uniqueFieldsOf(definition).flatMap((fields) =>
+    faultIf(
+      isTable(found) && fields.every(isThere) && !areUnique(found, fields),
+      'unique',
+      `${fields.join(', ')} are not unique together in the database`,
+    ),
+  );
 }
 
 /** The columns that are not in the registry but that every INSERT must fill. */

@@ -97,6 +97,12 @@ export function resourceSchemas(resource: ResourceView, mayWrite: boolean): [nam
   const writable = listed.filter((column) => !isIgnored(column));
   const ignored = listed.filter(isIgnored).map((column): [string, JsonSchema] => [column.key, IGNORED]);
   const fields = writable.map((column): [string, JsonSchema] => [column.key, bodySchema(column)]);
+  const sets = model.uniqueSets.filter((columns) => columns.every((column) => listed.includes(column)));
+  const described = descriptionOf(
+    sets.map(
+      (columns) => `No two records have the same ${columns.map(({ key }) => `\`${key}\``).join(', ')}.`,
+    ),
+  );
   /** A key that the database does not generate, so POST must send it. */
   const naturalKey = hasNaturalKey(model) ? [key] : [];
   const record = examplesOf(formatted);
@@ -139,7 +145,7 @@ export function resourceSchemas(resource: ResourceView, mayWrite: boolean): [nam
       object(
         [...keyFields, ...fields, ...ignored],
         required.map((column) => column.key),
-        { additionalProperties: false, examples: [examplesOf(inExample)] },
+        { ...described, additionalProperties: false, examples: [examplesOf(inExample)] },
       ),
     ]);
   }
@@ -157,6 +163,7 @@ export function resourceSchemas(resource: ResourceView, mayWrite: boolean): [nam
     schemas.push([
       `${name}.Change`,
       object([keyField, ...changes, ...ignored], [], {
+        ...described,
         additionalProperties: false,
         examples: [examplesOf(first ? [first] : [])],
       }),

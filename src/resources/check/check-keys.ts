@@ -1,9 +1,9 @@
-// Checks primary keys of several columns, the foreign keys to them, and resources without a key.
+// Checks keys and unique sets of several columns, the foreign keys to them, and resources without a key.
 import { keyNamesOf, typeOf, type CompositeForeignKey } from '../../db/schema/model-definition.ts';
 import { faultIf, type KeyFault } from '../../errors.ts';
 import type { Resource } from '../definition/resource.ts';
 
-/** Types whose values cannot be a part of a key. */
+/** Types whose values cannot be a part of a key or unique set. */
 const NOT_IN_KEYS: readonly unknown[] = ['password', 'json', 'array'];
 
 /** The faults of a list of columns that make up a key. */
@@ -16,6 +16,10 @@ function checkParts(names: readonly string[], { columns }: Resource, key: string
     return faultIf(NOT_IN_KEYS.includes(type), key, `${name} is ${type}, which cannot be a part of a key`);
   });
 }
+
+/** The faults of `unique`. */
+export const checkUniques = (resource: Resource): KeyFault[] =>
+  (resource.unique ?? []).flatMap((names) => checkParts(names, resource, 'unique'));
 
 /** The faults of `primaryKey: { columns }`. */
 export function checkCompositeKey(resource: Resource): KeyFault[] {

@@ -5,7 +5,7 @@ import { faultIf, type FieldErrors, type KeyFault } from '../../errors.ts';
 import { checkOrderingLength } from '../../query/parse/grammar.ts';
 import type { Resource } from '../definition/resource.ts';
 import { checkColumn } from './check-column.ts';
-import { checkCompositeForeignKeys, checkCompositeKey, checkKeyless } from './check-keys.ts';
+import { checkCompositeForeignKeys, checkCompositeKey, checkKeyless, checkUniques } from './check-keys.ts';
 
 /** The types of columns that can hold the version of a row. */
 const VERSION_TYPES: readonly string[] = ['integer', 'bigint', 'uuid', 'datetime', 'string'];
@@ -19,6 +19,7 @@ export function checkResource(resource: Resource, resources: readonly Resource[]
   return [
     ...checkCompositeKey(resource),
     ...checkKeyless(resource),
+    ...checkUniques(resource),
     ...checkCompositeForeignKeys(resource, resources),
     ...Object.keys(columns).flatMap((name) => checkNamedColumn(name, resource, resources)),
     ...checkFields(resource),

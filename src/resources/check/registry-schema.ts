@@ -27,6 +27,8 @@ import {
 
 /** Maximum columns of a key. */
 const MAX_PARTS = 8;
+/** PostgreSQL's maximum columns of an index. */
+const MAX_TOGETHER = 32;
 /** PostgreSQL's maximum length of a varchar. */
 const MAX_CHARACTERS = 10_485_760;
 /** PostgreSQL's maximum precision of a decimal. */
@@ -67,6 +69,8 @@ const noSystemName = such(
 
 const isNames = (value: unknown): boolean =>
   Array.isArray(value) && value.length > 0 && Array.from(value as unknown[]).every(isNonEmpty);
+const isSet = (value: unknown): boolean =>
+  isNames(value) && isWhole((value as unknown[]).length, 2, MAX_TOGETHER);
 export const LEVEL = such(
   (value) => isIn(ACCESS_LEVELS)(value) || isNames(value),
   `must be one of ${ACCESS_LEVELS.join(', ')}, or an array of roles`,
@@ -241,6 +245,10 @@ export const RESOURCE = objectOf(
     primaryKey: (key, path) =>
       key === false ? [] : (isObject(key) && 'columns' in key ? KEY_OF_COLUMNS : KEY)(key, path),
     columns: mapOf(COLUMN, 'must be an object of columns', nameFault),
+    unique: such(
+      (value) => Array.isArray(value) && value.length > 0 && value.every(isSet),
+      `must be an array of sets of 2 to ${MAX_TOGETHER} columns`,
+    ),
     foreignKeys: mapOf(COMPOSITE_FOREIGN_KEY, 'must be an object of foreign keys', nameFault),
     access: ACCESS,
     rows: objectOf({ read: ROWS, write: ROWS }),

@@ -191,6 +191,7 @@ type Checked<R extends WrittenResource, All extends WrittenResource> = R extends
       readonly exclude?: readonly ColumnName<R>[];
       readonly readonly?: readonly ColumnName<R>[];
       readonly owner?: ForeignKeyName<R>;
+      readonly unique?: readonly (readonly ColumnName<R>[])[];
       readonly version?: ColumnName<R>;
       readonly ordering?: R extends { ordering: infer Text extends string }
         ? IsOrdering<R, All, Text, 'all'> extends true
