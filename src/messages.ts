@@ -210,6 +210,7 @@ const ENGLISH = {
   notString: 'must be a string',
   nulCharacter: 'must not contain a NUL character',
   loneSurrogate: 'must not contain a lone surrogate',
+  notMatching: 'must match the pattern {pattern}',
   tooLong: 'must be at most {max} characters (got {got})',
   tooShort: 'must be at least {min} characters (got {got})',
   passwordBytes: 'must be 1 to 1,024 bytes long',

@@ -1,6 +1,7 @@
-// What a registry says of values beyond their types: sets of columns that are unique together.
+// What a registry says of values beyond their types: sets of columns that are unique together, patterns.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
 import { createVitrine, type Resource, StartError } from '../../src/index.ts';
 import { errorsIn, fieldsOf, useAdmin } from '../admin/support.ts';
 import { startFaults, startOnce, users } from '../db/helpers.ts';
@@ -104,4 +105,145 @@ describe('a database without these sets', () => {
     test(`unique: ${JSON.stringify(unique)} is a fault of the registry`, async () => {
       assert.deepEqual(await registryFaults([{ ...model, unique }]), [`  - patient: unique: ${text}`]);
     });
+});
+
+/** Patterns that JavaScript and the service must understand alike, and texts that they may match. */
+const ATOMS = [
+  'a',
+  'b',
+  '.',
+  '\\d',
+  '\\W',
+  '[ab]',
+  '[^a\\]]',
+  '\\.',
+  '\\u{1F600}',
+  '\\p{Lu}',
+  '^',
+  '$',
+  '-',
+  'é',
+];
+const pattern = fc.letrec<{ pattern: string; term: string }>((tie) => ({
+  pattern: fc
+    .array(
+      fc.array(tie('term'), { maxLength: 4 }).map((terms) => terms.join('')),
+      { minLength: 1, maxLength: 3 },
+    )
+    .map((options) => options.join('|')),
+  term: fc.oneof(
+    { depthSize: 'small' },
+    fc.constantFrom(...ATOMS),
+    fc
+      .tuple(
+        fc.constantFrom('a', 'b', '[ab]', '.'),
+        fc.constantFrom('*', '+', '?', '{2}', '{1,3}', '{2,}', '*?'),
+      )
+      .map((both) => both.join('')),
+    fc
+      .tuple(tie('pattern'), fc.constantFrom('(', '(?:'), fc.constantFrom('', '*', '+', '{0,2}'))
+      .map(([inner, open, times]) => `${open}${inner})${times}`),
+  ),
+})).pattern;
+const PATTERNS = fc.sample(pattern, { numRuns: 150, seed: 15 }).filter((one) => one !== '');
+const subject = fc.string({
+  unit: fc.constantFrom('a', 'b', 'A', '1', '-', '.', ']', 'é', '😀', '\n'),
+  maxLength: 8,
+});
+
+describe('patterns', () => {
+  const fields = Object.fromEntries(
+    PATTERNS.map((one, index) => [`p${index}`, { type: 'text', null: true, pattern: one }]),
+  ) as Resource['columns'];
+  const code: Resource = {
+    model: 'code',
+    columns: {
+      plain: { type: 'string', maxLength: 12, pattern: '^[A-Z]{2}-[0-9]{4}$', null: true },
+      slow: { type: 'text', pattern: '^(a+)+$|^(a|a)*$|(.*a){20}b', null: true },
+      list: { type: 'array', of: 'string', elements: { pattern: '^[a-z]*$' }, null: true },
+    },
+    access: 'user',
+  };
+  const { service, ada } = useAdmin([users, code, { model: 'any', columns: fields, access: 'user' }]);
+
+  test('match the same texts as in JavaScript', async () => {
+    const send = sendAs(service, 'ada');
+    await fc.assert(
+      fc.asyncProperty(fc.array(subject, { minLength: 5, maxLength: 5 }), async (texts) => {
+        const body = Object.fromEntries(PATTERNS.map((_, index) => [`p${index}`, texts[index % 5]]));
+        const wrong = PATTERNS.flatMap((one, index) =>
+          new RegExp(one, 'u').test(texts[index % 5] ?? '') ? [] : [`p${index}`],
+        );
+        const { status, json } = await send('POST', '/api/any/', body);
+        assert.equal(status, wrong.length > 0 ? 400 : 201);
+        const reported = Object.keys(json.errors ?? {});
+        if (wrong.length > 0) assert.deepEqual(reported, wrong.slice(0, reported.length));
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test('refuse a value with the pattern in the error, also in an array and in the admin area', async () => {
+    const send = sendAs(service, 'ada');
+    const { json } = await send('POST', '/api/code/', { plain: 'ab-1234', list: ['a', 'B'] });
+    assert.deepEqual(json.errors, {
+      plain: ['must match the pattern ^[A-Z]{2}-[0-9]{4}$'],
+      list: ['element 2: must match the pattern ^[a-z]*$'],
+    });
+    assert.equal((await send('POST', '/api/code/', { plain: 'AB-1234' })).status, 201);
+    const form = await ada.get('/admin/code/-/add/');
+    const refused = await ada.post('/admin/code/-/add/', { ...fieldsOf(form), plain: 'x' });
+    assert.match(errorsIn(refused)['plain'] ?? '', /must match the pattern/i);
+  });
+
+  test('are no filter, and a stored value that does not match can be kept but not set', async () => {
+    const [row] = await service.sql`insert into code (plain) values ('old') returning id`;
+    const path = `/api/code/${row?.['id']}/`;
+    const send = sendAs(service, 'ada');
+    assert.equal((await send('PUT', path, { plain: 'old' })).status, 200);
+    assert.equal((await send('PUT', path, { plain: 'older' })).status, 400);
+    assert.equal((await send('GET', '/api/code/?plain=old')).json.objects.length, 1);
+  });
+
+  test('take time in proportion to the text, where backtracking would never end', async () => {
+    const text = 'a'.repeat(200_000);
+    const { json } = await sendAs(service, 'ada')('POST', '/api/code/', { slow: `${text}!` });
+    assert.match(json.errors.slow[0], /^must match/);
+  });
+
+  test('are in the OpenAPI document, with an example that matches', async () => {
+    const { json } = await sendAs(service, 'ada')('GET', '/api/openapi.json');
+    const { properties, examples } = json.components.schemas['code.New'];
+    assert.equal(properties.plain.pattern, '^[A-Z]{2}-[0-9]{4}$');
+    assert.equal(properties.list.items.pattern, '^[a-z]*$');
+    assert.equal(json.components.schemas.code.properties.plain.pattern, undefined);
+    assert.match(examples[0].plain, /^[A-Z]{2}-[0-9]{4}$/);
+  });
+
+  for (const [wrong, text] of [
+    ['[', /pattern: is not a regular expression: /],
+    ['(a)\\1', /pattern: has back-references, which are not supported$/],
+    ['(?<x>a)\\k<x>', /pattern: has back-references/],
+    ['(?!a)', /pattern: has lookarounds/],
+    ['(?<=a)b', /pattern: has lookarounds/],
+    ['a\\b', /pattern: has word boundaries/],
+    ['(a{50}){50}', /pattern: is too long, or repeats too much/],
+    [/a/u, /pattern: must be a string such as/],
+    ['', /pattern: must be a string such as/],
+  ] as const)
+    test(`${String(wrong)} is a fault of the registry`, async () => {
+      const columns = { x: { type: 'text', pattern: wrong } };
+      const faults = await registryFaults([{ model: 'one', columns }]);
+      assert.equal(faults.length, 1);
+      assert.match(faults[0] ?? '', text);
+    });
+
+  test('a default and choices that do not match are faults', async () => {
+    const x = { type: 'string', pattern: '^a' };
+    const columns = { x: { ...x, default: 'b' }, y: { ...x, choices: ['a', 'c'] } };
+    assert.deepEqual(await registryFaults([{ model: 'one', columns }]), [
+      '  - one: columns.x.default: "b" must match the pattern ^a',
+      '  - one: columns.y.choices: "c" must match the pattern ^a',
+    ]);
+  });
 });

@@ -34,15 +34,17 @@ export function storedFacts(stored: CatalogColumn): OwnFacts {
 interface Limits {
   readonly maxLength?: number;
   readonly minLength?: number;
+  readonly pattern?: string;
   readonly min?: number;
   readonly max?: number;
 }
 
 /** The facts of a column, or of the elements of an array, together with the limits of the registry. */
-const limited = <T extends Facts>(facts: T, { maxLength, minLength, min, max }: Limits): T => ({
+const limited = <T extends Facts>(facts: T, { maxLength, minLength, pattern, min, max }: Limits): T => ({
   ...facts,
   maxLength: smaller(facts.maxLength, maxLength),
   minLength,
+  pattern,
   min,
   max,
 });

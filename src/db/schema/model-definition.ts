@@ -47,6 +47,7 @@ export interface ElementDefinition extends Bounds {
   /** False if clients cannot write NULL elements. */
   readonly null?: boolean;
   readonly maxLength?: number;
+  readonly pattern?: string;
   readonly precision?: number;
   readonly scale?: number;
 }
@@ -63,7 +64,11 @@ export interface ArrayColumn extends CommonColumn {
 
 /** One column in the registry. */
 export type ColumnDefinition =
-  | (ScalarColumn<'string' | 'text', string> & { readonly maxLength?: number })
+  | (ScalarColumn<'string' | 'text', string> & {
+      readonly maxLength?: number;
+      /** A regular expression that new values must match, as with the flag `u` and without backtracking. */
+      readonly pattern?: string;
+    })
   | (ScalarColumn<'integer' | 'float', number> & Bounds)
   | (ScalarColumn<'bigint', number | string> & Bounds)
   | (ScalarColumn<'decimal', number | string> &

@@ -1,6 +1,7 @@
 // The JSON Schemas of the column types, for OpenAPI.
 import type { ColumnSchema, ElementFacts, Facts, JsonSchema } from './column-type.ts';
 import { INTEGERS } from './json-values.ts';
+import { linearPattern } from './linear-pattern.ts';
 
 /** Drops undefined keywords. */
 const schema = (keywords: Record<string, unknown>): JsonSchema =>
@@ -62,11 +63,15 @@ const same = (keywords: JsonSchema, example: unknown): ColumnSchema => ({
 const formatted = (example: string, keywords: JsonSchema) => (): ColumnSchema =>
   same({ type: 'string', ...keywords }, example);
 
-export const textSchema = ({ labels, maxLength }: Facts): ColumnSchema => ({
-  output: schema({ type: 'string', enum: labels }),
-  body: schema({ type: 'string', enum: labels, maxLength }),
-  example: labels?.[0] ?? 'text'.slice(0, maxLength),
-});
+export function textSchema({ labels, maxLength, pattern }: Facts): ColumnSchema {
+  const text = 'text'.slice(0, maxLength);
+  const known = pattern === undefined ? undefined : linearPattern(pattern);
+  return {
+    output: schema({ type: 'string', enum: labels }),
+    body: schema({ type: 'string', enum: labels, maxLength, pattern }),
+    example: labels?.[0] ?? (known?.test(text) === false ? (known.example() ?? text) : text),
+  };
+}
 
 /** Whole numbers as JSON numbers. 64-bit limits are omitted, because JavaScript numbers cannot represent them exactly. */
 export const integerSchema = (facts: Facts): ColumnSchema => {

@@ -27,6 +27,8 @@ export interface Facts {
   readonly maxLength?: number | undefined;
   /** The maximum length that the database enforces. */
   readonly storedLength?: number | undefined;
+  /** A regular expression that texts must match, see `linearPattern`. */
+  readonly pattern?: string | undefined;
   /** Minimum length of a password in characters. */
   readonly minLength?: number | undefined;
   readonly precision?: number | undefined;
@@ -117,7 +119,7 @@ export interface ColumnType {
   readonly bounded?: true;
   /** Values can have any length. */
   readonly long?: true;
-  /** Accepts `maxLength`. */
+  /** Accepts `maxLength` and `pattern`. */
   readonly sized?: true;
   /** The text of a value that appears as null in JSON but is not NULL in SQL. */
   readonly nullText?: string;

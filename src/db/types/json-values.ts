@@ -2,6 +2,7 @@
 import type { Facts, Parsed } from './column-type.ts';
 import { addedDigits, MAX_WRITTEN, writtenDigits } from './exponents.ts';
 import { NUMERIC_FRACTION, NUMERIC_WHOLE, jsonErrorAt, scanJson, type JsonFacts } from './json-scanner.ts';
+import { linearPattern } from './linear-pattern.ts';
 import { messageOf, type Message } from '../../messages.ts';
 
 /** Maximum nesting of a new JSON value, and of one that a record already has. PostgreSQL's parser fails at some thousands. */
@@ -34,19 +35,20 @@ function countCharacters(text: string): number {
   return count;
 }
 
-/** Validates a string: its length, and for an enum its label. */
-export function checkText(value: unknown, { maxLength, labels }: Omit<Facts, 'castType'>): Parsed {
+/** Validates a string: its length, its pattern, and for an enum its label. */
+export function checkText(value: unknown, { maxLength, labels, pattern }: Omit<Facts, 'castType'>): Parsed {
   if (typeof value !== 'string') return { fault: messageOf('notString') };
   const fault = textFault(value);
   if (fault) return { fault };
   if (labels && !labels.includes(value))
     return { fault: messageOf('notOneOf', { names: labels.join(', ') }) };
   // A text has at most as many characters as UTF-16 units, so most texts need no count.
-  if (maxLength === undefined || value.length <= maxLength) return { value };
-  const length = countCharacters(value);
-  return length > maxLength
-    ? { fault: messageOf('tooLong', { max: maxLength, got: length }), value }
-    : { value };
+  const length = maxLength === undefined || value.length <= maxLength ? 0 : countCharacters(value);
+  if (length > (maxLength ?? 0))
+    return { fault: messageOf('tooLong', { max: maxLength ?? 0, got: length }), value };
+  return pattern === undefined || linearPattern(pattern).test(value)
+    ? { value }
+    : { fault: messageOf('notMatching', { pattern }), value };
 }
 
 /** Parses a whole number and checks the range of the column's type. */

@@ -5,6 +5,7 @@ import { ON_DELETE } from '../../db/schema/model.ts';
 import { ARRAY_TYPES } from '../../db/types/array-types.ts';
 import type { ColumnType } from '../../db/types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPE_NAMES } from '../../db/types/column-types.ts';
+import { linearPattern } from '../../db/types/linear-pattern.ts';
 import { ACTIONS, METHODS } from '../definition/resource.ts';
 import { GRANTED } from '../definition/roles.ts';
 import { SYSTEM_PREFIX } from '../definition/system-tables.ts';
@@ -116,7 +117,16 @@ const VALUES = {
   choices: arrayOf(() => true, 'must be an array of values', 1),
 };
 const BOUND = such(Number.isFinite, 'must be a number');
-const LENGTH = { maxLength: whole(1, MAX_CHARACTERS) };
+const PATTERN: Validator = (value, path) => {
+  if (!isNonEmpty(value)) return [{ key: path, text: "must be a string such as '^[A-Z]{2}$'" }];
+  try {
+    linearPattern(String(value));
+    return [];
+  } catch (error) {
+    return [{ key: path, text: (error as Error).message }];
+  }
+};
+const LENGTH = { maxLength: whole(1, MAX_CHARACTERS), pattern: PATTERN };
 const BOUNDS = { min: BOUND, max: BOUND };
 const DIGITS = {
   precision: whole(1, MAX_DIGITS),
