@@ -223,6 +223,8 @@ const ENGLISH = {
   notFinite: 'must be a finite value',
   belowMin: 'must be at least {min}',
   aboveMax: 'must be at most {max}',
+  tooEarly: 'must not be before {min}',
+  tooLate: 'must not be after {max}',
   tooLargeNumber: 'is too large',
   outOfRange: 'is out of range',
   digitsBefore: 'must have at most {max} digits before the decimal point',

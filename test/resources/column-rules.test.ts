@@ -1,4 +1,4 @@
-// What a registry says of values beyond their types: sets of columns that are unique together, patterns.
+// What a registry says of values beyond their types: sets of columns that are unique together, patterns, bounds of dates.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -246,4 +246,110 @@ describe('patterns', () => {
       '  - one: columns.y.choices: "c" must match the pattern ^a',
     ]);
   });
+});
+
+describe('bounds of dates and times', () => {
+  const visit: Resource = {
+    model: 'visit',
+    columns: {
+      born: { type: 'date', min: '1900-01-01', max: 'today', null: true },
+      at: { type: 'datetime', min: '2024-05-31 08:00', max: '2999-12-31T20:00:00+02:00', null: true },
+      due: { type: 'datetime', min: 'now', null: true },
+      day: { type: 'datetime', min: 'today', max: 'today', null: true },
+      opens: { type: 'time', min: '07:00', max: '20:00', null: true },
+      late: { type: 'time', max: 'now', null: true },
+      days: { type: 'array', of: 'date', elements: { max: '2000-12-31' }, null: true },
+    },
+    access: 'user',
+  };
+  const { service, ada } = useAdmin([users, visit]);
+  const in20Years = `${new Date().getUTCFullYear() + 20}-01-01`;
+  const today = (): string => new Date().toISOString().slice(0, 10);
+
+  for (const [body, error] of [
+    [{ born: '1899-12-31' }, 'must not be before 1900-01-01'],
+    [{ born: '1900-01-01' }],
+    [{ born: in20Years }, 'must not be after today'],
+    [{ at: '2024-05-31 07:59:59' }, 'must not be before 2024-05-31 08:00:00'],
+    [{ at: '2024-05-31T08:00:00Z' }],
+    [{ at: '2024-05-31T08:00:00+01:00' }, 'must not be before 2024-05-31 08:00:00'],
+    [{ at: '2999-12-31 18:00:01' }, 'must not be after 2999-12-31 18:00:00'],
+    [{ due: '2020-01-01 00:00:00' }, 'must not be before now'],
+    [{ due: `${in20Years} 00:00:00` }],
+    [{ day: '2020-01-01 00:00:00' }, 'must not be before today'],
+    [{ day: `${in20Years} 00:00:00` }, 'must not be after today'],
+    [{ opens: '06:59' }, 'must not be before 07:00:00'],
+    [{ opens: '20:00' }],
+    [{ opens: '20:00:01' }, 'must not be after 20:00:00'],
+    [{ late: '00:00:00' }],
+    [{ days: ['2000-12-31', '2001-01-01'] }, 'element 2: must not be after 2000-12-31'],
+  ] as [object, string?][])
+    test(`${JSON.stringify(body)} ${error ?? 'is allowed'}`, async () => {
+      const { status, json } = await sendAs(service, 'ada')('POST', '/api/visit/', body);
+      assert.equal(status, error === undefined ? 201 : 400);
+      if (error !== undefined) assert.deepEqual(Object.values(json.errors), [[error]]);
+    });
+
+  test('both ends of the day of the write are within it', async () => {
+    const day = today();
+    const send = sendAs(service, 'ada');
+    const answers = await Promise.all(
+      ['00:00:00', '23:59:59'].map((time) => send('POST', '/api/visit/', { day: `${day} ${time}` })),
+    );
+    if (today() === day) assert.deepEqual(answers.map(({ status }) => status), [201, 201]); // prettier-ignore
+  });
+
+  test('a stored value outside of them can be sent back, and has no bounds in the form', async () => {
+    const [row] =
+      await service.sql`insert into visit (born, due) values ('1850-01-01', '2020-01-01') returning id`;
+    const path = `/api/visit/${row?.['id']}/`;
+    const send = sendAs(service, 'ada');
+    const { json } = await send('GET', path);
+    assert.equal((await send('PUT', path, json)).status, 200);
+    const page = await ada.get(`/admin/visit/${row?.['id']}/`);
+    assert.doesNotMatch(/<input[^>]*name="born"[^>]*>/.exec(page.text)?.[0] ?? 'min=', /min=/);
+  });
+
+  test('the form has those that are literal', async () => {
+    const { text } = await ada.get('/admin/visit/-/add/');
+    const input = (name: string): string =>
+      new RegExp(`<input[^>]*name="${name}"[^>]*>`).exec(text)?.[0] ?? '';
+    assert.match(input('born'), /min="1900-01-01"/);
+    assert.doesNotMatch(input('born'), /max=/);
+    assert.match(input('at'), /min="2024-05-31T08:00:00"[^>]*max="2999-12-31T18:00:00"/);
+    assert.match(input('opens'), /min="07:00:00"[^>]*max="20:00:00"/);
+  });
+
+  test('the OpenAPI document names them in bodies, and its examples keep them', async () => {
+    const { json } = await sendAs(service, 'ada')('GET', '/api/openapi.json');
+    const { properties, examples } = json.components.schemas['visit.New'];
+    assert.equal(properties.born.description, 'Not before 1900-01-01. Not after today.');
+    assert.equal(
+      properties.at.description,
+      'YYYY-MM-DD HH:MM:SS, in UTC. Not before 2024-05-31 08:00:00. Not after 2999-12-31 18:00:00.',
+    );
+    assert.equal(examples[0].days[0], '2000-12-31');
+    assert.equal(json.components.schemas.visit.properties.born.description, undefined);
+  });
+
+  for (const [column, fault] of [
+    [{ type: 'date', min: 'yesterday' }, 'min: "yesterday" must be a date such as 2024-05-31'],
+    [{ type: 'time', max: 'today' }, 'max: "today" must be a time such as 18:30:00'],
+    [{ type: 'datetime', min: '2024-01-02', max: '2024-01-01 23:00' }, 'min: must not be greater than max'],
+    [{ type: 'date', min: 5 }, "min: must be a date or time as a string, 'now' or 'today'"],
+    [{ type: 'integer', min: 'now' }, 'min: must be a number'],
+    [
+      { type: 'array', of: 'date', elements: { min: 'x' } },
+      'elements.min: "x" must be a date such as 2024-05-31',
+    ],
+    [
+      { type: 'date', min: '2024-01-01', default: '2023-12-31' },
+      'default: "2023-12-31" must not be before 2024-01-01',
+    ],
+  ] as const)
+    test(`${JSON.stringify(column)} is a fault of the registry`, async () => {
+      assert.deepEqual(await registryFaults([{ model: 'one', columns: { x: column } }]), [
+        `  - one: columns.x.${fault}`,
+      ]);
+    });
 });

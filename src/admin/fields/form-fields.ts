@@ -1,5 +1,6 @@
 // The fields of a record's form: for each column a label, a control that fits its type, hints and errors.
 import type { Column } from '../../db/schema/model.ts';
+import { isRelative } from '../../db/types/dates.ts';
 import type { Named } from '../../resources/records/look-up.ts';
 import {
   hasNullBox,
@@ -70,6 +71,20 @@ function stepOf({ castType, scale }: Column, text: string): string {
 /** The `min` and `max` of a number input; none if the stored value is outside, or the browser would not send the form. */
 function boundsOf({ min, max }: Column, text: string): Pick<Column, 'min' | 'max'> {
   const isBeyond = text !== '' && (Number(text) < Number(min) || Number(text) > Number(max));
+  return isBeyond ? {} : { min, max };
+}
+
+interface MomentBounds {
+  readonly min?: string | undefined;
+  readonly max?: string | undefined;
+}
+
+/** The same for a date or time input, whose value has a T between date and time. */
+function momentBoundsOf({ earliest, latest }: Column, value: string): MomentBounds {
+  const [min, max] = [earliest, latest].map((bound) =>
+    bound === undefined || isRelative(bound) ? undefined : bound.replace(' ', 'T'),
+  );
+  const isBeyond = value !== '' && (value < (min ?? '') || value > (max ?? '~'));
   return isBeyond ? {} : { min, max };
 }
 
@@ -207,7 +222,7 @@ export function fieldControl(field: Field): Html {
       return html`<input${common}
         type="${control}"
         value="${value}"
-        ${attributes({ step: control === 'date' ? undefined : 1 })}
+        ${attributes({ step: control === 'date' ? undefined : 1, ...momentBoundsOf(column, value) })}
       />`;
   }
   const isShort = (column.maxLength ?? LONG) < LONG;

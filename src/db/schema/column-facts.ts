@@ -1,7 +1,12 @@
 // The facts of a column that its type works with: from the catalog, or else from the registry.
 import type { ColumnType, Facts } from '../types/column-type.ts';
 import { fractionalSecondDigitsOf, isWithTime, lengthOf, scalarOf, type CatalogColumn } from './catalog.ts';
-import { declaredFacts, type ColumnDefinition } from './model-definition.ts';
+import {
+  boundFacts,
+  declaredFacts,
+  type ColumnDefinition,
+  type ElementDefinition,
+} from './model-definition.ts';
 
 /** The facts of one column. */
 type OwnFacts = Omit<Facts, 'parts'>;
@@ -31,22 +36,21 @@ export function storedFacts(stored: CatalogColumn): OwnFacts {
   return { castType, needsCast: facts.needsCast, elementFacts: element };
 }
 
-interface Limits {
-  readonly maxLength?: number;
+interface Limits extends ElementDefinition {
   readonly minLength?: number;
-  readonly pattern?: string;
-  readonly min?: number;
-  readonly max?: number;
 }
 
 /** The facts of a column, or of the elements of an array, together with the limits of the registry. */
-const limited = <T extends Facts>(facts: T, { maxLength, minLength, pattern, min, max }: Limits): T => ({
+const limited = <T extends Facts>(
+  facts: T,
+  { maxLength, minLength, pattern, ...bounds }: Limits,
+  type: ColumnType,
+): T => ({
   ...facts,
   maxLength: smaller(facts.maxLength, maxLength),
   minLength,
   pattern,
-  min,
-  max,
+  ...boundFacts(bounds, type),
 });
 
 /** The facts of a column with the limits of the registry. Those of an array are the limits of its elements. */
@@ -57,8 +61,8 @@ export function factsOf(
 ): OwnFacts {
   const declared = declaredFacts(definition, type);
   const facts = stored ? storedFacts(stored) : declared;
-  if (!facts.elementFacts || definition.type !== 'array') return limited(facts, definition as Limits);
-  const elementFacts = limited(facts.elementFacts, definition.elements ?? {});
+  if (!facts.elementFacts || definition.type !== 'array') return limited(facts, definition as Limits, type);
+  const elementFacts = limited(facts.elementFacts, definition.elements ?? {}, type.element ?? type);
   const { nullable = true, choices } = declared.elementFacts ?? {};
   return { ...facts, elementFacts: { ...elementFacts, nullable, choices } };
 }

@@ -1,6 +1,7 @@
 // A model as the registry's author writes it, and the names and defaults that follow from it.
 import { ARRAY_TYPES, type ElementTypeName } from '../types/array-types.ts';
 import type { ColumnType, Facts } from '../types/column-type.ts';
+import { isRelative } from '../types/dates.ts';
 import { COLUMN_TYPES, KEY_TYPES, type KeyTypeName, type TypeName } from '../types/column-types.ts';
 import type { Level } from '../../config.ts';
 import type { OnDelete } from './model.ts';
@@ -42,8 +43,13 @@ interface Bounds {
   readonly max?: number;
 }
 
+/** A value of a date, a time or a date-time, or the time or the day (UTC) of the write. */
+type DateBound = 'now' | 'today' | (string & {});
+
 /** The elements of an array. */
-export interface ElementDefinition extends Bounds {
+export interface ElementDefinition {
+  readonly min?: number | DateBound;
+  readonly max?: number | DateBound;
   /** False if clients cannot write NULL elements. */
   readonly null?: boolean;
   readonly maxLength?: number;
@@ -74,7 +80,10 @@ export type ColumnDefinition =
   | (ScalarColumn<'decimal', number | string> &
       Bounds & { readonly precision?: number; readonly scale?: number })
   | ScalarColumn<'boolean', boolean>
-  | ScalarColumn<'datetime' | 'date' | 'time', 'now' | (string & {})>
+  | (ScalarColumn<'datetime' | 'date' | 'time', 'now' | (string & {})> & {
+      readonly min?: DateBound;
+      readonly max?: DateBound;
+    })
   | ScalarColumn<'uuid' | 'inet' | 'cidr' | 'macaddr', string>
   | (CommonColumn & {
       readonly type: 'password';
@@ -185,13 +194,28 @@ export function typeOf(column: ColumnDefinition, definitions: readonly ModelDefi
   return KEY_TYPES[target ? keyTypeOf(target) : 'integer'];
 }
 
+/** `min` and `max` as facts. Dates and times get the form in which the column stores them. */
+export function boundFacts(
+  { min, max }: { readonly min?: unknown; readonly max?: unknown },
+  type: ColumnType,
+): Pick<Facts, 'min' | 'max' | 'earliest' | 'latest'> {
+  if (!type.now) return { min: min as number | undefined, max: max as number | undefined };
+  const [earliest, latest] = [min, max].map((bound) =>
+    typeof bound !== 'string' || isRelative(bound)
+      ? (bound as string | undefined)
+      : type.fromJson(bound, JSON.stringify(bound), { castType: type.castType }).value,
+  );
+  return { min: undefined, max: undefined, earliest, latest };
+}
+
 /** The facts of a column that does not exist yet, as Vitrine would create it. */
 export function declaredFacts(column: ColumnDefinition, type: ColumnType): Facts {
   if (column.type === 'array' && type.element) {
-    const { null: nullable = true, ...limits } = column.elements ?? {};
+    const { null: nullable = true, min, max, ...limits } = column.elements ?? {};
     const facts = declaredFacts({ ...limits, type: column.of }, type.element);
     const maxLength = facts.maxLength ?? limits.maxLength;
-    const elementFacts = { ...limits, ...facts, maxLength, nullable, choices: column.choices };
+    const bounds = boundFacts({ min, max }, type.element);
+    const elementFacts = { ...limits, ...facts, ...bounds, maxLength, nullable, choices: column.choices };
     return { castType: type.castType, elementFacts };
   }
   const isDecimal = column.type === 'decimal';

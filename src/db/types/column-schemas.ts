@@ -1,5 +1,6 @@
 // The JSON Schemas of the column types, for OpenAPI.
 import type { ColumnSchema, ElementFacts, Facts, JsonSchema } from './column-type.ts';
+import { isRelative } from './dates.ts';
 import { INTEGERS } from './json-values.ts';
 import { linearPattern } from './linear-pattern.ts';
 
@@ -115,12 +116,31 @@ export const decimalSchema = (facts: Facts): ColumnSchema => ({
 
 export const booleanSchema = (): ColumnSchema => same({ type: 'boolean' }, true);
 
-export const dateTimeSchema = formatted('2026-01-15 09:30:00', {
-  description: 'YYYY-MM-DD HH:MM:SS, in UTC.',
-});
-export const isoDateTimeSchema = formatted('2026-01-15T09:30:00Z', { format: 'date-time' });
-export const dateSchema = formatted('2026-01-15', { format: 'date' });
-export const timeSchema = formatted('09:30:00', { description: 'HH:MM:SS.' });
+/** Dates and times. JSON Schema has no keyword for their bounds, so a description names them. */
+const dated = (example: string, keywords: JsonSchema, inIso = false) =>
+  function schemaOf({ earliest, latest }: Facts): ColumnSchema {
+    const shown = (bound: string): string =>
+      inIso && !isRelative(bound) ? `${bound.replace(' ', 'T')}Z` : bound;
+    const bounds = [
+      earliest === undefined ? '' : `Not before ${shown(earliest)}.`,
+      latest === undefined ? '' : `Not after ${shown(latest)}.`,
+    ].filter((text) => text !== '');
+    const body = { type: 'string', ...keywords };
+    if (bounds.length === 0) return same(body, example);
+    const [from = '', to = '~'] = [earliest, latest].map((one) =>
+      one === undefined || isRelative(one) ? undefined : shown(one),
+    );
+    return {
+      output: body,
+      body: { ...body, description: [keywords['description'], ...bounds].filter(Boolean).join(' ') },
+      example: example < from ? from : example > to ? to : example,
+    };
+  };
+
+export const dateTimeSchema = dated('2026-01-15 09:30:00', { description: 'YYYY-MM-DD HH:MM:SS, in UTC.' });
+export const isoDateTimeSchema = dated('2026-01-15T09:30:00Z', { format: 'date-time' }, true);
+export const dateSchema = dated('2026-01-15', { format: 'date' });
+export const timeSchema = dated('09:30:00', { description: 'HH:MM:SS.' });
 export const uuidSchema = formatted('0b1f4a52-6a0c-4a5e-9c0e-2f6d7a1b3c4d', { format: 'uuid' });
 
 export const inetSchema = formatted('192.0.2.7', { description: 'An IP address, with or without a prefix.' });

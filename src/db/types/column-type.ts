@@ -45,6 +45,9 @@ export interface Facts {
   readonly isNondeterministic?: boolean | undefined;
   readonly min?: number | undefined;
   readonly max?: number | undefined;
+  /** The bounds of dates and times: as the column stores them, or `now` or `today`. */
+  readonly earliest?: string | undefined;
+  readonly latest?: string | undefined;
   /** The columns of a key that has several: see `compositeType`. */
   readonly parts?: readonly Facts[] | undefined;
   /** Of an array: how the database stores its elements, and their limits. The other facts are those of the array itself. */
@@ -113,7 +116,7 @@ export interface ColumnType {
   readonly comparedAs?: string;
   /** The SQL value to store in an UPDATE, given the new and the present value, if not simply the new one. */
   readonly assign?: (value: Fragment, present: Fragment, facts: Facts) => Fragment;
-  /** The SQL expression for `default: 'now'`. */
+  /** The SQL expression for `default: 'now'`. Such a type accepts dates and times as `min` and `max`. */
   readonly now?: string;
   /** Accepts `min` and `max`. */
   readonly bounded?: true;

@@ -35,7 +35,7 @@ import {
   timesOutput,
   timesInSeconds,
 } from './column-type-parts.ts';
-import { parseDate, parseDateTime, parseTime } from './dates.ts';
+import { parseDate, parseDateTime, parseTime, withinBounds } from './dates.ts';
 import { join, raw, sql, type Fragment } from '../fragment.ts';
 import { cidr, inet, macaddr } from './network-types.ts';
 import { checkPassword } from './password-text.ts';
@@ -177,7 +177,7 @@ export const COLUMN_TYPES = {
     declare: () => 'timestamp(0)',
     accepts: ['timestamp', 'timestamptz'],
     parse: allowInfinity(parseDateTime),
-    fromJson: fromString(requirePlainDate(parseDateTime)),
+    fromJson: withinBounds(fromString(requirePlainDate(parseDateTime))),
     output: dateTimeOutput,
     json: 'quoted',
     assign: keepHidden(dateTimeOutput),
@@ -192,7 +192,7 @@ export const COLUMN_TYPES = {
     declare: () => 'date',
     accepts: ['date'],
     parse: allowInfinity(parseDate),
-    fromJson: fromString(requirePlainDate(parseDate)),
+    fromJson: withinBounds(fromString(requirePlainDate(parseDate))),
     output: asText,
     json: 'quoted',
     now: "(now() at time zone 'UTC')::date",
@@ -206,7 +206,7 @@ export const COLUMN_TYPES = {
     declare: () => 'time(0)',
     accepts: ['time'],
     parse: parseTime,
-    fromJson: fromString(parseTime),
+    fromJson: withinBounds(fromString(parseTime)),
     output: timeOutput,
     json: 'quoted',
     assign: keepHidden(timeOutput),

@@ -1,5 +1,5 @@
 // Parses dates, times and date-times of filters and bodies.
-import type { Parsed } from './column-type.ts';
+import type { Facts, Parsed } from './column-type.ts';
 import { messageOf, type Message } from '../../messages.ts';
 
 const DATE = /^(\d{4,7})-(\d\d)-(\d\d)( BC)?$/;
@@ -86,3 +86,28 @@ export function parseTime(text: string): Parsed {
   const time = text === '24:00:00' ? text : clockTime(text);
   return time ? { value: time } : fault(messageOf('notTime'));
 }
+
+/** Whether a bound of dates and times depends on the time of the write. */
+export const isRelative = (bound: string): boolean => bound === 'now' || bound === 'today';
+
+/** A bound in the form of a value: of a time, a date, or both. All of them have a fixed length. */
+function momentOf(bound: string, { length }: string, endOfDay: string): string {
+  if (!isRelative(bound)) return bound;
+  const now = new Date().toISOString().slice(0, 19).replace('T', ' ');
+  const moment = bound === 'now' ? now : `${now.slice(0, 10)} ${endOfDay}`;
+  return length === '00:00:00'.length ? moment.slice(11) : moment.slice(0, length);
+}
+
+/** Checks a date, a time or a date-time of a body against the bounds of its column. */
+export const withinBounds =
+  (fromJson: (value: unknown, source: string, facts: Facts) => Parsed) =>
+  (value: unknown, source: string, facts: Facts): Parsed => {
+    const parsed = fromJson(value, source, facts);
+    if (parsed.fault !== undefined) return parsed;
+    const { earliest: min, latest: max } = facts;
+    if (min !== undefined && parsed.value < momentOf(min, parsed.value, '00:00:00'))
+      return { ...parsed, fault: messageOf('tooEarly', { min }) };
+    if (max !== undefined && parsed.value > momentOf(max, parsed.value, '23:59:59'))
+      return { ...parsed, fault: messageOf('tooLate', { max }) };
+    return parsed;
+  };

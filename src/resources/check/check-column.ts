@@ -1,23 +1,40 @@
 // Checks that the keys of a column agree with each other, and that it can hold its choices and its default.
 import { faultIf, type KeyFault } from '../../errors.ts';
 import {
+  boundFacts,
   declaredFacts,
   FILLED_BY_DATABASE,
   typeOf,
   type ColumnDefinition,
   type ElementDefinition,
 } from '../../db/schema/model-definition.ts';
+import { COLUMN_TYPES } from '../../db/types/column-types.ts';
+import { isRelative } from '../../db/types/dates.ts';
 import type { ColumnType, Facts } from '../../db/types/column-type.ts';
 import type { Resource } from '../definition/resource.ts';
 import { SCALE_FAULT } from './registry-schema.ts';
 import { jsonOf, printed, type Loose } from '../definition/validators.ts';
 import { textOf } from '../../messages.ts';
 
+/** The fault of a date or time as a bound. A time of day has no day. */
+function checkMoment(bound: unknown, type: ColumnType, key: string): KeyFault[] {
+  if (bound === undefined || bound === 'now' || (bound === 'today' && type !== COLUMN_TYPES.time)) return [];
+  const { fault } = type.fromJson(bound, JSON.stringify(bound), { castType: type.castType });
+  return fault ? [{ key, text: `${printed(bound)} ${textOf(fault)}` }] : [];
+}
+
 /** The faults of limits. @param path goes before the keys: `elements.` */
-function checkLimits({ min, max, precision, scale }: ElementDefinition, path = ''): KeyFault[] {
+function checkLimits(limits: ElementDefinition, type: ColumnType, path = ''): KeyFault[] {
+  const { precision, scale } = limits;
+  const { min, max, earliest, latest } = boundFacts(limits, type);
+  const [from, to] = [min ?? earliest, max ?? latest];
+  const isLiteral = ![from, to].some((bound) => typeof bound === 'string' && isRelative(bound));
   return [
+    ...(type.now
+      ? (['min', 'max'] as const).flatMap((key) => checkMoment(limits[key], type, path + key))
+      : []),
     ...faultIf(
-      min !== undefined && max !== undefined && min > max,
+      from !== undefined && to !== undefined && isLiteral && from > to,
       `${path}min`,
       'must not be greater than max',
     ),
@@ -33,12 +50,13 @@ function checkLimits({ min, max, precision, scale }: ElementDefinition, path = '
 /** The faults of a column. A foreign key refers to an existing model. */
 export function checkColumn(column: ColumnDefinition, resources: readonly Resource[]): KeyFault[] {
   const isSetNull = column.type === 'foreignKey' && column.onDelete === 'setNull';
+  const type = typeOf(column, resources);
+  const limits = column.type === 'array' ? (column.elements ?? {}) : (column as ElementDefinition);
   const faults = [
-    ...checkLimits(column),
-    ...(column.type === 'array' ? checkLimits(column.elements ?? {}, 'elements.') : []),
+    ...checkLimits(limits, type.element ?? type, type.element ? 'elements.' : ''),
     ...faultIf(isSetNull && column.null !== true, 'onDelete', 'setNull requires null: true'),
   ];
-  return faults.length > 0 ? faults : checkValues({ ...column }, typeOf(column, resources));
+  return faults.length > 0 ? faults : checkValues({ ...column }, type);
 }
 
 /** Whether a number may have lost digits when JavaScript read the file, while its type would keep them all. */
@@ -55,7 +73,9 @@ function faultOf(value: unknown, column: Loose, type: ColumnType): string | unde
   const notJson = source === undefined ? 'cannot be written as JSON' : undefined;
   if (isUnsafe(value, type)) return 'may have lost digits: write it as a string';
   const declared = declaredFacts(column as unknown as ColumnDefinition, type);
-  const facts: Facts = type.element ? declared : { ...declared, ...(column as Partial<Facts>) };
+  const facts: Facts = type.element
+    ? declared
+    : { ...declared, ...(column as Partial<Facts>), ...boundFacts(column, type) };
   if (notJson && type.input.json === 'json') return notJson;
   const { fault } = type.fromJson(value, source ?? '', facts);
   return fault ? textOf(fault) : notJson;

@@ -128,6 +128,7 @@ const PATTERN: Validator = (value, path) => {
 };
 const LENGTH = { maxLength: whole(1, MAX_CHARACTERS), pattern: PATTERN };
 const BOUNDS = { min: BOUND, max: BOUND };
+const MOMENT = such(isNonEmpty, "must be a date or time as a string, 'now' or 'today'");
 const DIGITS = {
   precision: whole(1, MAX_DIGITS),
   scale: such((value) => isWhole(value, 0, MAX_DIGITS), SCALE_FAULT),
@@ -139,6 +140,7 @@ const FOREIGN_KEY = { references: MODEL_NAME, onDelete: oneOf(ON_DELETE) };
 const limitsOf = (name: string, type: ColumnType): Readonly<Record<string, Validator>> => ({
   ...(type.sized ? LENGTH : {}),
   ...(type.bounded ? BOUNDS : {}),
+  ...(type.now ? { min: MOMENT, max: MOMENT } : {}),
   ...(name === 'decimal' ? DIGITS : {}),
 });
 
