@@ -1,5 +1,6 @@
 // The types of the queries of the client: they check filters and orderings against the registry.
 import type {
+  ChoiceOf,
   ColumnOf,
   IsOrdering,
   KeyColumn,
@@ -38,11 +39,11 @@ export type ValueOf<C, All extends WrittenResource> =
       : never;
 
 /** The value of one element of an array. */
-export type ElementValue<C> = C extends { choices: readonly (infer Choice)[] }
-  ? Choice | (C extends { of: 'bigint' } ? bigint : never)
-  : C extends { of: infer T extends keyof FilterValues }
+export type ElementValue<C> = [ChoiceOf<C>] extends [never]
+  ? C extends { of: infer T extends keyof FilterValues }
     ? FilterValues[T]
-    : never;
+    : never
+  : ChoiceOf<C> | (C extends { of: 'bigint' } ? bigint : never);
 
 /** The service reads one text as a list, so an element with a comma must be in an array, which the client quotes. */
 type SingleElement<C> = C extends { of: 'string' | 'text' } ? never : ElementValue<C>;

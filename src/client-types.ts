@@ -3,6 +3,7 @@ import type { ElementValue, FilterValues, ListParameters, ValueOf } from './clie
 import type { KeyTypeName } from './db/types/column-types.ts';
 import type {
   ArrayValue,
+  ChoiceOf,
   ColumnsOf,
   HasKey,
   JsonKey,
@@ -64,11 +65,11 @@ type IsOptional<C> = C extends { null: true } | { default: unknown } ? true : fa
 type BodyValue<C, All extends WrittenResource> =
   | (C extends { type: 'array' }
       ? Readonly<ArrayValue<C, ElementValue<C>>>
-      : C extends { choices: readonly unknown[] }
-        ? C['choices'][number] | (C extends { type: 'bigint' } ? bigint : never)
-        : C extends { type: 'json' }
+      : [ChoiceOf<C>] extends [never]
+        ? C extends { type: 'json' }
           ? unknown
-          : ValueOf<C, All>)
+          : ValueOf<C, All>
+        : ChoiceOf<C> | (C extends { type: 'bigint' } ? bigint : never))
   | (C extends { null: true } ? null : never);
 
 /** A string key is required. Other keys are optional, since the database usually generates them. */

@@ -353,3 +353,91 @@ describe('bounds of dates and times', () => {
       ]);
     });
 });
+
+describe('choices with labels', () => {
+  const person: Resource = {
+    model: 'person',
+    columns: {
+      sex: { type: 'string', choices: { f: 'female', m: 'male' }, default: 'f' },
+      level: { type: 'integer', choices: { 10: 'beginner', 20: 'expert' }, null: true },
+      tags: { type: 'array', of: 'string', choices: { a: 'asthma', d: 'diabetes' }, default: [] },
+      smokes: { type: 'boolean', choices: { true: 'smoker', false: 'non-smoker' }, null: true },
+    },
+    access: 'user',
+    admin: { list: ['id', 'sex', 'level', 'tags', 'smokes'], filters: ['sex', 'level'] },
+  };
+  const { service, ada } = useAdmin([users, person]);
+
+  test('the API takes, shows and filters by values', async () => {
+    const send = sendAs(service, 'ada');
+    const body = { sex: 'm', level: 20, tags: ['d', 'a'], smokes: false };
+    const { status, json } = await send('POST', '/api/person/', body);
+    assert.deepEqual([status, json], [201, { id: 1, ...body }]);
+    assert.deepEqual(
+      (await send('POST', '/api/person/', { sex: 'male', level: 15, tags: ['x'] })).json.errors,
+      {
+        sex: ['must be one of f, m'],
+        level: ['must be one of 10, 20'],
+        tags: ['element 1: must be one of a, d'],
+      },
+    );
+    assert.equal((await send('GET', '/api/person/?sex=m&level__in=20,10')).json.objects.length, 1);
+  });
+
+  test('the admin area shows the labels in lists, filters, forms and the history', async () => {
+    const [list, filtered, form, record, history] = await Promise.all(
+      ['', '?sex=m&level__in=10,20&_filter=sex', '-/add/', '1/', '1/history/'].map((path) =>
+        ada.get(`/admin/person/${path}`),
+      ),
+    );
+    assert.match(list?.text ?? '', />male</);
+    assert.match(list?.text ?? '', />\s*expert\s*</);
+    assert.match(list?.text ?? '', /diabetes, asthma/);
+    assert.match(list?.text ?? '', /non-smoker/);
+    assert.match(filtered?.text ?? '', /Sex is\s+<b>male<\/b>/);
+    assert.match(filtered?.text ?? '', /<b>“beginner, expert”<\/b>/);
+    assert.match(filtered?.text ?? '', /<option value="m"[^>]*>male<\/option>/);
+    assert.match(form?.text ?? '', /<option value="f" +selected[^>]*>female<\/option>/);
+    assert.match(form?.text ?? '', /Choices: a \(asthma\), d \(diabetes\)\./);
+    assert.match(record?.text ?? '', /<option value="20" +selected[^>]*>expert<\/option>/);
+    assert.match(history?.text ?? '', /expert/);
+    const saved = await ada.post('/admin/person/1/', {
+      ...fieldsOf(await ada.get('/admin/person/1/')),
+      sex: 'f',
+    });
+    assert.equal(saved.status, 303);
+    assert.equal((await service.request('/api/person/1/')).json.sex, 'f');
+  });
+
+  test('CSV has the values', async () => {
+    const csv = await service.request('/api/person/', { headers: { accept: 'text/csv' } });
+    assert.match(csv.text, /^1,"f",20,/m);
+  });
+
+  test('the OpenAPI document lists values and labels', async () => {
+    const { json } = await sendAs(service, 'ada')('GET', '/api/openapi.json');
+    const { sex, level } = json.components.schemas['person.New'].properties;
+    assert.deepEqual(
+      [sex.enum, level.enum],
+      [
+        ['f', 'm'],
+        [10, 20, null],
+      ],
+    );
+    assert.match(sex.description, /`f`: female, `m`: male\./);
+    assert.match(json.components.schemas.person.properties.sex.description, /`f`: female, `m`: male\./);
+  });
+
+  for (const [column, fault] of [
+    [{ type: 'string', choices: {} }, 'choices: must be an object of values and their labels'],
+    [{ type: 'string', choices: { a: '' } }, 'choices: must be an object of values and their labels'],
+    [{ type: 'integer', choices: { a: 'A' } }, 'choices: "a" must be a whole number'],
+    [{ type: 'string', choices: { a: 'A' }, default: 'b' }, 'default: is not one of the choices'],
+    [{ type: 'string', choices: 'a' }, 'choices: must be an array of values, or an object such as'],
+  ] as const)
+    test(`${JSON.stringify(column)} is a fault of the registry`, async () => {
+      const faults = await registryFaults([{ model: 'one', columns: { x: column } }]);
+      assert.equal(faults.length, 1);
+      assert.ok(faults[0]?.startsWith(`  - one: columns.x.${fault}`), faults[0]);
+    });
+});

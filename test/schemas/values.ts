@@ -87,7 +87,8 @@ const DAY = 86_400_000;
 
 /** A new value of a column; numbers that differ give different values. */
 export function valueOf(column: ColumnDefinition, stored: StoredColumn | undefined, number: number): unknown {
-  const choices = 'choices' in column ? column.choices : undefined;
+  const { choices: given } = column;
+  const choices = Array.isArray(given) ? (given as readonly unknown[]) : undefined;
   if (column.type === 'array') return choices ? choices.slice(0, 1) : [];
   if (choices && choices.length > 0) return choices[number % choices.length];
   switch (column.type) {

@@ -16,6 +16,7 @@ import {
 import { arrayToText } from '../web/array-lines.ts';
 import { attributes, html, htmlInPieces, PIECE, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
+import { choiceLabel } from '../web/display-text.ts';
 import { fieldErrors } from '../web/widgets.ts';
 
 /** The records that a foreign key can refer to, if the admin area shows their resource. */
@@ -148,9 +149,11 @@ function referenceInput(field: Field, common: Html): Html {
 }
 
 /** How to type an array, and its choices. */
-function arrayHint({ elementFacts, nullable }: Column): string {
+function arrayHint({ elementFacts, nullable, choiceLabels }: Column): string {
   if (!elementFacts) return '';
-  const choices = textsOf(elementFacts);
+  const choices = textsOf(elementFacts)?.map((text) =>
+    choiceLabels ? `${text} (${choiceLabels.get(text)})` : text,
+  );
   const isOneOf = choices ? `Choices: ${choices.join(', ')}.` : '';
   const none = nullable ? 'Empty means no value, [] means no elements.' : '';
   return ['One element per line, or a JSON array.', none, isOneOf].filter(Boolean).join(' ');
@@ -194,9 +197,9 @@ export function fieldControl(field: Field): Html {
       value="true"
       ${attributes({ checked: typed.text === 'true' })}
     />`;
-  if (control === 'checkbox') return selectOf(field, [['true', 'Yes'], ['false', 'No']], common); // prettier-ignore
+  if (control === 'checkbox') return selectOf(field, [['true', choiceLabel(column, 'true', 'Yes')], ['false', choiceLabel(column, 'false', 'No')]], common); // prettier-ignore
   const texts = textsOf(column);
-  if (texts) return selectOf(field, texts.map((text) => [text, text]), common); // prettier-ignore
+  if (texts) return selectOf(field, texts.map((text) => [text, choiceLabel(column, text)]), common); // prettier-ignore
   const hasBreaks = LINE_BREAK.test(typed.text);
   if (references && (references.options || !hasBreaks)) {
     return references.options

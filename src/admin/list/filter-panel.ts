@@ -11,6 +11,7 @@ import { daysOf } from './date-links.ts';
 import { columnAt, dayFilters, filterFormValues, offeredComparisons, pathTitle } from './filters.ts';
 import { textsOf } from '../fields/form-values.ts';
 import { attributes, html, type Html } from '../web/html.ts';
+import { choiceLabel } from '../web/display-text.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
 import { historyChoices } from './history-cells.ts';
@@ -41,8 +42,8 @@ function valueInput(
   const { control } = column.type.input;
   const choices =
     control === 'checkbox'
-      ? [{ id: 'true', label: 'Yes' }, { id: 'false', label: 'No' }] // prettier-ignore
-      : (options ?? textsOf(column)?.map((choice) => ({ id: choice, label: choice })));
+      ? [{ id: 'true', label: choiceLabel(column, 'true', 'Yes') }, { id: 'false', label: choiceLabel(column, 'false', 'No') }] // prettier-ignore
+      : (options ?? textsOf(column)?.map((choice) => ({ id: choice, label: choiceLabel(column, choice) })));
   if (choices)
     return html`<select name="_value" id="filter-value">
       ${choices.map(({ id, label }) => html`<option value="${id}" ${attributes({ selected: id === text })}>${label}</option>`)}

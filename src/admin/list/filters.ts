@@ -208,6 +208,15 @@ export function referencedKeys(
   return 'fault' in found ? undefined : { column, keys: found.values.map((key) => keyText(key, column)) };
 }
 
+/** The values of a list with the labels of choices. */
+const labeledList = (value: string, column: Column | undefined): string =>
+  column?.choiceLabels
+    ? value
+        .split(',')
+        .map((one) => column.choiceLabels?.get(one) ?? one)
+        .join(', ')
+    : value;
+
 /** Describes a filter of the URL. An invalid one appears as it was sent. */
 export function describeFilter({ name, value }: Parameter, resource: AdminView): FilterText {
   const { path, operator, column, negated } = parseFilterName(name, resource);
@@ -232,7 +241,11 @@ export function describeFilter({ name, value }: Parameter, resource: AdminView):
     ...words,
   }[operator];
   const isYesNo = column?.type.input.control === 'checkbox';
-  const shown =
-    isYesNo && /^(true|false)$/i.test(value) ? (/^true$/i.test(value) ? 'yes' : 'no') : `“${value}”`;
+  const label = column?.choiceLabels?.get(value);
+  const yesOrNo =
+    isYesNo && /^(true|false)$/i.test(value)
+      ? value.toLowerCase().replace('true', 'yes').replace('false', 'no')
+      : undefined;
+  const shown = label ?? yesOrNo ?? `“${labeledList(value, column)}”`;
   return { what, how: not + how, value: shown };
 }

@@ -62,19 +62,23 @@ export function cutForShortening(text: string, max: number): string {
 /** Whether the column's values are right-aligned as numbers. A foreign key shows a label instead. */
 export const isNumeric = ({ type, references }: Column): boolean => type.bounded === true && !references;
 
+/** What people see for a value that may be one of the choices of a column. */
+export const choiceLabel = ({ choiceLabels }: Column, text: string, unlabeled = text): string =>
+  choiceLabels?.get(text) ?? unlabeled;
+
 /** A value for display. @param max characters; without it the text is not shortened */
 export function shownValue(column: Column, text: string | null, max?: number): Html | string {
   if (text === null) return NOTHING;
   const { control } = column.type.input;
-  if (control === 'checkbox') return text === 'true' ? 'Yes' : 'No';
+  if (control === 'checkbox') return choiceLabel(column, text, text === 'true' ? 'Yes' : 'No');
   if (control === 'date' || control === 'datetime-local') return moment(text);
-  const shown = column.type.element ? arrayInWords(text) : text;
+  const shown = column.type.element ? arrayInWords(text, column) : choiceLabel(column, text);
   return max === undefined ? shown : shortened(shown, max);
 }
 
 /** The elements of an array separated by commas, if that is clear; otherwise its JSON. */
-function arrayInWords(source: string): string {
-  const lines = linesOf(source);
+function arrayInWords(source: string, column: Column): string {
+  const lines = linesOf(source)?.map((line) => choiceLabel(column, line));
   return lines && lines.length > 0 && !lines.some((line) => line.includes(',')) ? lines.join(', ') : source;
 }
 

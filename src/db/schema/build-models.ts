@@ -11,9 +11,11 @@ import {
 } from './catalog.ts';
 import { factsOf, storedFacts } from './column-facts.ts';
 import {
+  choiceValues,
   fieldOf,
   firstOfTables,
   isFilled,
+  isLabeled,
   isNullable,
   jsonKeyOf,
   keyFieldsOf,
@@ -37,6 +39,7 @@ function buildColumn(
   type: ColumnType,
   stored: CatalogColumn | undefined,
 ): Mutable<Column> {
+  const { choices } = definition;
   return {
     ...factsOf(definition, type, stored),
     name,
@@ -52,7 +55,8 @@ function buildColumn(
     indexed: false,
     generated: stored?.generated ?? false,
     ...(stored?.mayHoldNulls ? { isUnchecked: true } : {}),
-    choices: definition.type === 'array' ? undefined : definition.choices,
+    choices: definition.type === 'array' ? undefined : choiceValues(choices, type),
+    choiceLabels: isLabeled(choices) ? new Map(Object.entries(choices)) : undefined,
     references: undefined,
     onDelete: definition.type === 'foreignKey' ? (definition.onDelete ?? 'restrict') : 'restrict',
   };

@@ -13,6 +13,7 @@ import { storedFacts } from './column-facts.ts';
 import type { Fault } from '../../errors.ts';
 import { quotedName, quotedTable } from '../fragment.ts';
 import type { ColumnType } from '../types/column-type.ts';
+import { COLUMN_TYPES } from '../types/column-types.ts';
 import {
   columnClause,
   compositeFields,
@@ -21,6 +22,7 @@ import {
   nulledFields,
 } from './missing-schema.ts';
 import {
+  choiceValues,
   declaredFacts,
   fieldOf,
   isAddable,
@@ -64,8 +66,8 @@ function sizeDifference(column: ColumnDefinition, stored: CatalogColumn): string
     return `${is}, but type 'text' without maxLength allows longer values: ${set}maxLength: ${length}`;
   if (length !== undefined && ['string', 'text'].includes(type) && (maxLength ?? 0) > length)
     return `${is}, but maxLength is ${maxLength}: ${set}maxLength: ${length}`;
-  const isLong = (choice: unknown): boolean => [...String(choice)].length > (length ?? Infinity);
-  const long = column.choices?.find(isLong);
+  const isLong = (choice: string): boolean => [...choice].length > (length ?? Infinity);
+  const long = choiceValues(column.choices, COLUMN_TYPES.string)?.map(String).find(isLong);
   if (type === 'string' && long !== undefined) return `${is}, but the choice '${long}' is longer: remove it`;
   if (NARROWER[type]?.includes(scalarOf(stored)))
     return `${is}, which holds fewer values than type '${type}': set it to 'integer'`;

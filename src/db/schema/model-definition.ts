@@ -35,8 +35,12 @@ export interface ScalarColumn<Type extends string, Value> extends CommonColumn {
   readonly type: Type;
   readonly default?: Value | typeof FILLED_BY_DATABASE;
   /** The only values that clients may write. Strings keep their literal types, see `Name`. */
-  readonly choices?: readonly (string extends Value ? Exclude<Value, string> | Name : Value)[];
+  readonly choices?:
+    readonly (string extends Value ? Exclude<Value, string> | Name : Value)[] | LabeledChoices;
 }
+
+/** Values, and what people see for them. */
+export type LabeledChoices = Readonly<Record<string, string>>;
 
 interface Bounds {
   readonly min?: number;
@@ -65,7 +69,7 @@ export interface ArrayColumn extends CommonColumn {
   readonly elements?: ElementDefinition;
   readonly default?: readonly unknown[] | typeof FILLED_BY_DATABASE;
   /** The only elements that clients may write. */
-  readonly choices?: readonly (Name | number | boolean)[];
+  readonly choices?: readonly (Name | number | boolean)[] | LabeledChoices;
 }
 
 /** One column in the registry. */
@@ -100,7 +104,7 @@ export type ColumnDefinition =
       readonly references: Name;
       readonly onDelete?: OnDelete;
       readonly default?: number | string;
-      readonly choices?: readonly (number | string)[];
+      readonly choices?: readonly (number | string)[] | LabeledChoices;
     });
 
 /** A key of several columns, by their names in the registry. */
@@ -194,6 +198,20 @@ export function typeOf(column: ColumnDefinition, definitions: readonly ModelDefi
   return KEY_TYPES[target ? keyTypeOf(target) : 'integer'];
 }
 
+export const isLabeled = (choices: unknown): choices is LabeledChoices =>
+  choices !== undefined && !Array.isArray(choices);
+
+/** The values of choices. Those of an object are its keys: texts, or the JSON of numbers and booleans. */
+export function choiceValues(
+  choices: readonly unknown[] | LabeledChoices | undefined,
+  { input }: ColumnType,
+): readonly unknown[] | undefined {
+  if (!isLabeled(choices)) return choices;
+  const isJson = (key: string): boolean =>
+    input.json !== 'string' && /^(-?\d+(\.\d+)?|true|false)$/.test(key);
+  return Object.keys(choices).map((key) => (isJson(key) ? (JSON.parse(key) as unknown) : key));
+}
+
 /** `min` and `max` as facts. Dates and times get the form in which the column stores them. */
 export function boundFacts(
   { min, max }: { readonly min?: unknown; readonly max?: unknown },
@@ -214,8 +232,9 @@ export function declaredFacts(column: ColumnDefinition, type: ColumnType): Facts
     const { null: nullable = true, min, max, ...limits } = column.elements ?? {};
     const facts = declaredFacts({ ...limits, type: column.of }, type.element);
     const maxLength = facts.maxLength ?? limits.maxLength;
+    const choices = choiceValues(column.choices, type.element);
     const bounds = boundFacts({ min, max }, type.element);
-    const elementFacts = { ...limits, ...facts, ...bounds, maxLength, nullable, choices: column.choices };
+    const elementFacts = { ...limits, ...facts, ...bounds, maxLength, nullable, choices };
     return { castType: type.castType, elementFacts };
   }
   const isDecimal = column.type === 'decimal';

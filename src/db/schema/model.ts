@@ -33,6 +33,8 @@ export interface Column extends Facts {
   /** The database computes it (generated, or identity always), so it is never written. */
   readonly generated: boolean;
   readonly choices: readonly unknown[] | undefined;
+  /** What people see for the choices, or for those of the elements of an array, by their texts. */
+  readonly choiceLabels?: ReadonlyMap<string, string> | undefined;
   readonly references: Model | undefined;
   /** Foreign keys: the collation of the referenced key, if the column has another one. */
   readonly comparedBy?: string | undefined;

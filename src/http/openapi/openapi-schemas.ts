@@ -22,7 +22,7 @@ function outputSchema(column: Column): JsonSchema {
   const described = {
     ...output,
     ...titleOf(column),
-    ...descriptionOf([column.help, referenceOf(column), output['description']]),
+    ...descriptionOf([column.help, referenceOf(column), output['description'], labelsOf(column)]),
   };
   return mayBeNull(column) ? orNull(described) : described;
 }
@@ -30,6 +30,10 @@ function outputSchema(column: Column): JsonSchema {
 /** The default as text: with the keyword `default`, type generators make the field required. */
 const defaultOf = ({ initial }: Column): string =>
   initial === undefined ? '' : `Default: \`${JSON.stringify(initial)}\`.`;
+
+/** What the choices mean, as people see them. */
+const labelsOf = ({ choiceLabels }: Column): string =>
+  choiceLabels ? `${[...choiceLabels].map(([value, label]) => `\`${value}\`: ${label}`).join(', ')}.` : '';
 
 function bodySchema(column: Column, isNullable = column.nullable): JsonSchema {
   const { body } = column.type.schema(column);
@@ -43,6 +47,7 @@ function bodySchema(column: Column, isNullable = column.nullable): JsonSchema {
       referenceOf(column),
       body['description'],
       choices['description'],
+      labelsOf(column),
       defaultOf(column),
     ]),
   };

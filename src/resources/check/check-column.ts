@@ -2,6 +2,7 @@
 import { faultIf, type KeyFault } from '../../errors.ts';
 import {
   boundFacts,
+  choiceValues,
   declaredFacts,
   FILLED_BY_DATABASE,
   typeOf,
@@ -85,7 +86,7 @@ function faultOf(value: unknown, column: Loose, type: ColumnType): string | unde
 export function checkValues(column: Loose, type: ColumnType): KeyFault[] {
   const { element } = type;
   const { default: value } = column;
-  const choices = column['choices'] as readonly unknown[] | undefined;
+  const choices = choiceValues(column['choices'] as ColumnDefinition['choices'], element ?? type);
   const elements = { ...(column['elements'] as Loose | undefined), type: column['of'] };
   const faults = (choices ?? []).flatMap((choice) => {
     const text = element ? faultOf(choice, elements, element) : faultOf(choice, column, type);

@@ -112,9 +112,20 @@ const COMMON = {
   label: TEXT,
   help: TEXT,
 };
+const LABELS = such(
+  (labels) => isNames(Object.values(labels as object)),
+  'must be an object of values and their labels, which are non-empty strings',
+);
 const VALUES = {
   default: anything,
-  choices: arrayOf(() => true, 'must be an array of values', 1),
+  choices: ((choices, path, column) =>
+    isObject(choices)
+      ? LABELS(choices, path, column)
+      : arrayOf(
+          () => true,
+          "must be an array of values, or an object such as { f: 'female' }",
+          1,
+        )(choices, path)) satisfies Validator,
 };
 const BOUND = such(Number.isFinite, 'must be a number');
 const PATTERN: Validator = (value, path) => {

@@ -234,6 +234,15 @@ export type KeyValue<R extends WrittenResource> = R extends {
   ? string
   : number;
 
+/** The choices of a column; `never` without any. The labels of texts have the values as keys. */
+export type ChoiceOf<C> = C extends { choices: readonly (infer Choice)[] }
+  ? Choice
+  : C extends { choices: infer Labels; type: 'string' | 'text' }
+    ? keyof Labels & string
+    : C extends { choices: infer Labels; of: 'string' | 'text' }
+      ? keyof Labels & string
+      : never;
+
 /** An array of these elements, which can be null unless `elements` says otherwise. */
 export type ArrayValue<C, Element> = C extends { elements: { null: false } } ? Element[] : (Element | null)[];
 
