@@ -12,6 +12,7 @@ const ROOT = REPOSITORY;
 const ROOMS = [
   'messages.ts',
   'errors.ts',
+  'similar-names.ts',
   'database-address.ts',
   'setting-values.ts',
   'config.ts',

@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { isOverridden, SETTINGS } from '../config.ts';
-import { distance } from '../resources/definition/validators.ts';
 import { readSettingsFile } from '../setting-values.ts';
+import { distance } from '../similar-names.ts';
 
 export const ENV_FILE = '.env';
 

@@ -5,6 +5,7 @@ import type { Operator } from '../db/types/column-type.ts';
 import { partsOf, type Column, type Model } from '../db/schema/model.ts';
 import { addError, excerpt, type FieldErrors } from '../errors.ts';
 import { filterValues, OPERATORS } from './parse/filter-values.ts';
+import { guessed, guessName, unknownName, unknownRest, withGuess, type Fault } from './parse/guesses.ts';
 import type { FilterQuery, ListQuery, OrderingQuery } from './parse/grammar.ts';
 import { QueryBudget, SEARCH_TOO_LONG } from './parse/query-budget.ts';
 import { messageOf, type Message } from '../messages.ts';
@@ -214,21 +215,33 @@ function resolvePath(
   return { alias, column, rest: [] };
 }
 
+/** The names that the caller may use in paths. */
+const namesIn = (model: Model, { find }: Visibility): string[] =>
+  ['id', ...[...model.columns, ...model.foreignKeys].map(({ name }) => name)].filter((name) =>
+    find(model, name),
+  );
+
 function planFilter(
   filter: FilterQuery,
   model: Model,
   visibility: Visibility,
   joins: Joins,
   budget: QueryBudget,
-): Condition | { fault: Message } {
+): Condition | Fault {
   const resolved = resolvePath(filter.parts, model, visibility, joins);
-  if ('fault' in resolved) return resolved;
+  if ('fault' in resolved)
+    return resolved.fault.code === 'noColumn'
+      ? unknownName(filter.parts, () => namesIn(model, visibility))
+      : resolved;
   const { alias, column, rest } = resolved;
   const operator = (rest[0] ?? 'eq') as Operator;
   if (rest.length > 1 || !OPERATORS.has(operator)) {
-    return { fault: messageOf('neitherNor', { name: excerpt(rest.join('__')) }) };
+    const { references } = column;
+    const names = (): string[] =>
+      references && visibility.joinable(references) ? namesIn(references, visibility) : [];
+    return unknownRest(rest, column.type.operators, names);
   }
-  if (!column.type.operators.has(operator)) return { fault: messageOf('noOperator', { operator }) };
+  if (!column.type.operators.has(operator)) return unknownRest(rest, column.type.operators);
   const parsed = filterValues(operator, filter.values, column);
   if ('fault' in parsed) return parsed;
   const { values } = parsed;
@@ -247,10 +260,14 @@ function planOrdering(
 ): Ordering | { fault: Message } {
   const name = excerpt(ordering.parts.join('__'));
   const resolved = resolvePath(ordering.parts, model, visibility, joins);
-  if ('fault' in resolved)
+  if ('fault' in resolved) {
+    if (name === '') return { fault: messageOf('noColumns') };
+    const guess = guessName(ordering.parts[0] ?? '', namesIn(model, visibility));
+    const isUnknown = resolved.fault.code === 'noColumn';
     return {
-      fault: name === '' ? messageOf('noColumns') : messageOf('named', { name, fault: resolved.fault }),
+      fault: messageOf('named', { name, fault: withGuess(resolved.fault, isUnknown ? guess : undefined) }),
     };
+  }
   if (resolved.rest.length > 0) return { fault: messageOf('named', { name, fault: messageOf('noColumn') }) };
   if (resolved.column.type.unordered) return { fault: messageOf('notSortable', { name }) };
   return { alias: resolved.alias, column: resolved.column, descending: ordering.descending };
@@ -312,7 +329,7 @@ export function planList(
   const searched = search ? planSearch(search, model, visibility, joins) : [];
   for (const filter of query.filters) {
     const condition = planFilter(filter, model, visibility, joins, budget);
-    if ('fault' in condition) addError(errors, filter.parameter, condition.fault);
+    if ('fault' in condition) addError(errors, filter.parameter, guessed(condition, errors));
     else where.push(condition);
   }
   const words = search?.words ?? [];

@@ -127,7 +127,8 @@ describe('a value', () => {
         const parameter = `${name}__${operator}`;
         const { status, json } = await filter(parameter, written);
         if (isSupported(column, operator)) return assert.equal(status, 200, JSON.stringify(json));
-        const message = `this column does not support the operator ${operator}`;
+        const guess = operator === 'contains' && isSupported(column, 'ilike') ? '; did you mean ilike?' : '';
+        const message = `this column does not support the operator ${operator}${guess}`;
         assert.deepEqual([status, json.errors], [400, { [parameter]: [message] }]);
       }));
   }

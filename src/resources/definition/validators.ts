@@ -1,6 +1,7 @@
 // Validators of the objects in a registry file: each finds the faults of a value.
 import { inspect } from 'node:util';
 import { faultIf, type KeyFault } from '../../errors.ts';
+import { similarName } from '../../similar-names.ts';
 
 export type Loose = Readonly<Record<string, unknown>>;
 
@@ -112,10 +113,10 @@ export const objectOf =
     const unknownKeys = Object.keys(value).filter((key) => !Object.hasOwn(keys, key));
     return [
       ...unknownKeys.map((key) => {
-        const nearest = nearestKey(key, Object.keys(keys).filter((one) => !Object.hasOwn(value, one))); // prettier-ignore
+        const similar = similarName(key, Object.keys(keys).filter((one) => !Object.hasOwn(value, one))); // prettier-ignore
         return {
           key: pathOf(path, key),
-          text: nearest === undefined ? unknown : `${unknown}; did you mean ${nearest}?`,
+          text: similar === undefined ? unknown : `${unknown}; did you mean ${similar}?`,
         };
       }),
       ...Object.entries(keys).flatMap(([key, validate]) =>
@@ -125,36 +126,3 @@ export const objectOf =
       ),
     ];
   };
-
-/** The known key that a mistyped one probably means, if any: at most a third of its characters differ. */
-function nearestKey(key: string, known: readonly string[]): string | undefined {
-  if (key.length > 20) return undefined;
-  const far = (one: string): number => distance(key.toLowerCase(), one.toLowerCase());
-  const [nearest] = known.filter((one) => far(one) * 3 <= key.length).toSorted((a, b) => far(a) - far(b));
-  return nearest;
-}
-
-/**
- * The number of characters to insert, delete, replace or swap with the next to turn one text into the other (Levenshtein distance
- * with swaps).
- */
-export function distance(from: string, to: string): number {
-  const rows = [Array.from({ length: to.length + 1 }, (_, index) => index)];
-  const cell = (row: number, at: number): number => rows[row]?.[at] ?? 0;
-  for (let row = 0; row < from.length; row += 1) {
-    const next = [row + 1];
-    rows.push(next);
-    for (let at = 0; at < to.length; at += 1) {
-      const isSwapped = at > 0 && row > 0 && from[row] === to[at - 1] && from[row - 1] === to[at];
-      next.push(
-        Math.min(
-          cell(row + 1, at) + 1,
-          cell(row, at + 1) + 1,
-          cell(row, at) + Number(from[row] !== to[at]),
-          isSwapped ? cell(row - 1, at - 1) + 1 : Infinity,
-        ),
-      );
-    }
-  }
-  return rows.at(-1)?.at(-1) ?? 0;
-}
