@@ -10,6 +10,7 @@ import {
   parsePublicUrls,
   parseCorsOrigins,
   parseRateLimit,
+  parseTimeZone,
   parseWorkers,
   parseReadUrls,
   readSettingsFile,
@@ -46,6 +47,8 @@ export interface Settings {
   readonly maxPage: number;
   /** How the API outputs `datetime` columns. */
   readonly datetimeFormat: 'plain' | 'iso';
+  /** The zone in which the admin area shows and takes dates with a time. */
+  readonly timeZone: string;
   readonly logLevel: LogLevel;
   /** Undefined means text on a terminal and JSON elsewhere. */
   readonly logFormat: LogFormat | undefined;
@@ -148,6 +151,11 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
       'plain (2026-01-15 09:30:00) or iso (2026-01-15T09:30:00Z): how the API outputs dates with a time',
     fallback: 'plain',
     parse: oneOf('plain', 'iso'),
+  },
+  TIME_ZONE: {
+    meaning: 'the time zone in which the admin area shows and takes dates with a time, such as Europe/Zurich',
+    fallback: 'UTC',
+    parse: parseTimeZone,
   },
   LOG_LEVEL: {
     meaning: 'debug (with the SQL of schema changes), info (a line per request), warn or error',

@@ -183,6 +183,23 @@ export function parseMetrics(text: string): string {
   return text;
 }
 
+/** Whether the text is the name of a time zone. Offsets are none: they do not follow daylight-saving time. */
+export function isTimeZone(text: string): boolean {
+  if (!/^[A-Za-z][\w/+-]*$/.test(text)) return false;
+  try {
+    return Boolean(new Intl.DateTimeFormat('en', { timeZone: text }));
+  } catch {
+    return false;
+  }
+}
+
+export function parseTimeZone(text: string): string {
+  if (!isTimeZone(text))
+    throw new InvalidValue('must be the name of a time zone such as Europe/Zurich', text);
+  const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions();
+  return timeZone === 'UTC' ? 'UTC' : text;
+}
+
 export function parseModelName(text: string): string {
   if (!/^[a-z][a-z0-9_]*$/.test(text))
     throw new InvalidValue('must be the name of a model, in lower case', text);

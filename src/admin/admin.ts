@@ -16,6 +16,7 @@ import { html, type Html } from './web/html.ts';
 import { IMPORT_LIMIT, showImport } from './import/import-page.ts';
 import { pageReply } from './web/layout.ts';
 import { links } from './web/admin-links.ts';
+import { inTimeZone } from './web/time-zone.ts';
 import { showUnsaved } from './form/edit-page.ts';
 import { answerPasswordLink } from './session/link-page.ts';
 import { logIn, loginAddress, showLogin, showLoginFor } from './session/login.ts';
@@ -79,7 +80,7 @@ function contextOf(
 function redirectToLogin(request: ApiRequest): Reply {
   const { method, path, query } = request;
   // These pages have no GET, so the login leads back to the page above.
-  const page = path.replace(/-\/(logout|sessions|bulk)\/?$/, '');
+  const page = path.replace(/-\/(logout|sessions|zone|bulk)\/?$/, '');
   const next = withBasePath(method === 'POST' ? page : `${path}${query === '' ? '' : `?${query}`}`);
   const hasEnded = readCookie(request, 'session') !== undefined;
   const sent = /-\/(logout|account)\/?$/.exec(path)?.[1];
@@ -249,39 +250,41 @@ function problemPage(
 /** The admin area: the pages under `/admin/`. */
 export function createAdmin(options: AdminOptions): Area {
   const { resources, shared, servicesFor } = createServices(options);
+  const answerInZone = async (request: ApiRequest): Promise<Reply> => {
+    const { method } = request;
+    if (method === 'OPTIONS') return { status: 204, headers: { Allow: ADMIN_METHODS }, body: '' };
+    if (!ADMIN_METHODS.split(', ').includes(method))
+      throw new Problem(405, `Pages accept only ${ADMIN_METHODS} (got ${method}).`, {
+        headers: { Allow: ADMIN_METHODS },
+      });
+    const asset = findAsset(request.path);
+    if (asset && method !== 'POST') return asset;
+    // The cookies have the path `/admin/`, so this path would be without a session.
+    if (request.path === '/admin') return redirect(links.dashboard);
+    const address = withBasePath(`${request.path.replace(/\/$/, '')}/`);
+    if (address === links.setPassword) return answerPasswordLink(shared, servicesFor, request);
+    const context = await authenticate(shared, servicesFor, request);
+    if (address === links.login) {
+      if (method !== 'POST') return showLogin(request);
+      return logIn(shared, request, context, (caller, token, next, unsaved) =>
+        afterLogin(contextOf(servicesFor, request, caller, token), next, unsaved),
+      );
+    }
+    // An anonymous client must not learn which pages exist.
+    if (!context) return answerAnonymous(shared, resources, request);
+    try {
+      return await answerLoggedIn(context, servicesFor, resources);
+    } catch (error) {
+      const problem = error instanceof DatabaseFault ? shownProblem(context, error) : error;
+      if (!(problem instanceof Problem)) throw error;
+      return problemPage(context, problem, { path: request.path });
+    }
+  };
   return {
     patternOf: (path) => (isAsset(path) ? ADMIN_ASSET : patternOf(path, resources)),
 
-    async answer(request) {
-      const { method } = request;
-      if (method === 'OPTIONS') return { status: 204, headers: { Allow: ADMIN_METHODS }, body: '' };
-      if (!ADMIN_METHODS.split(', ').includes(method))
-        throw new Problem(405, `Pages accept only ${ADMIN_METHODS} (got ${method}).`, {
-          headers: { Allow: ADMIN_METHODS },
-        });
-      const asset = findAsset(request.path);
-      if (asset && method !== 'POST') return asset;
-      // The cookies have the path `/admin/`, so this path would be without a session.
-      if (request.path === '/admin') return redirect(links.dashboard);
-      const address = withBasePath(`${request.path.replace(/\/$/, '')}/`);
-      if (address === links.setPassword) return answerPasswordLink(shared, servicesFor, request);
-      const context = await authenticate(shared, servicesFor, request);
-      if (address === links.login) {
-        if (method !== 'POST') return showLogin(request);
-        return logIn(shared, request, context, (caller, token, next, unsaved) =>
-          afterLogin(contextOf(servicesFor, request, caller, token), next, unsaved),
-        );
-      }
-      // An anonymous client must not learn which pages exist.
-      if (!context) return answerAnonymous(shared, resources, request);
-      try {
-        return await answerLoggedIn(context, servicesFor, resources);
-      } catch (error) {
-        const problem = error instanceof DatabaseFault ? shownProblem(context, error) : error;
-        if (!(problem instanceof Problem)) throw error;
-        return problemPage(context, problem, { path: request.path });
-      }
-    },
+    answer: (request) =>
+      inTimeZone(readCookie(request, 'zone'), options.settings.timeZone, () => answerInZone(request)),
 
     keepPosition(request, reply, position) {
       const cookie = setCookie(request, 'position', position, options.settings.maxLag + POSITION_MARGIN);

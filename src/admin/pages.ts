@@ -5,6 +5,7 @@ import type { Reply } from '../http/message/message.ts';
 import type { AdminAction } from '../resources/definition/resource.ts';
 import { changeAccess, showAccess } from './session/access-page.ts';
 import { changePassword, endOtherSessions, showAccount } from './session/account-page.ts';
+import { chooseTimeZone } from './session/time-zone-form.ts';
 import { runBulk } from './bulk/bulk-actions.ts';
 import { runUndo, showUndo } from './bulk/undo.ts';
 import { showDashboard } from './dashboard/dashboard.ts';
@@ -34,7 +35,7 @@ export interface Page<Context extends AdminContext> {
 }
 
 export type GeneralPageName =
-  'dashboard' | 'login' | 'logout' | 'set-password' | 'account' | 'sessions' | 'tokens' | 'keys';
+  'dashboard' | 'login' | 'logout' | 'set-password' | 'account' | 'sessions' | 'tokens' | 'zone' | 'keys';
 export type ListPageName =
   'list' | 'filter' | 'add' | 'bulk' | 'lookup' | 'import' | `export.${ExportFormat}`;
 export type RecordPageName = 'record' | 'delete' | 'history' | 'password' | 'undo' | 'access';
@@ -80,6 +81,7 @@ export const GENERAL_PAGES: Readonly<Record<GeneralPageName, Page<AdminContext>>
   account: { show: showAccount, change: changePassword },
   sessions: { change: endOtherSessions },
   tokens: { show: showNewToken, change: changeTokens },
+  zone: { change: chooseTimeZone },
   keys: { show: showKeyboardHelp },
 };
 

@@ -35,6 +35,7 @@ import {
 import { hiddenInputs, html, type Content, type Html } from '../web/html.ts';
 import { pageReply, type Crumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
+import { exactText } from '../web/time-zone.ts';
 import { addLockOut } from '../session/lock-out.ts';
 import { labelIn, referencesOf, showLookup, withKeys } from '../fields/references.ts';
 import { counted, grouped, shortened, shownValue } from '../web/display-text.ts';
@@ -146,7 +147,7 @@ async function confirmPage(
   const count = await countSelected(context);
   if (count === 0) return redirectFailed(context, listUrl(context), 'No records to change.');
   const fields = html`<input type="hidden" name="_column" value="${column.key}" />
-    ${await hiddenInputs([[column.key, typed.isNull && typed.text === '' ? noChoice(column) : typed.text]])}
+    ${await hiddenInputs([[column.key, typed.isNull && typed.text === '' ? noChoice(column) : exactText(column, typed.text)]])}
     ${typed.isNull && html`<input type="hidden" name="${nullName(column)}" value="1" />`}
     <input type="hidden" name="_value" value="1" />
     <input type="hidden" name="_expected" value="${count}" />

@@ -10,6 +10,7 @@ import { jsonFieldInTurns, type JsonField } from '../../resources/records/json-f
 import { byFormField, rulesOf, typedPassword } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { shownProblem } from '../web/admin-request.ts';
+import { isDateTime, zoneFault } from '../web/time-zone.ts';
 import { tooLongFault } from './form-bounds.ts';
 import type { Form } from '../web/form-data.ts';
 import {
@@ -34,7 +35,7 @@ export async function typedField(
   column: Column,
   { text, isNull }: Typed,
 ): Promise<JsonField | { readonly fault: Message | string }> {
-  const fault = tooLongFault(column, text);
+  const fault = tooLongFault(column, text) ?? (isDateTime(column) ? zoneFault(text) : undefined);
   if (fault !== undefined) return { fault };
   if (text === '' && (isNull || !takesEmpty(column)))
     return column.nullable ? NULL : { fault: 'is required' };

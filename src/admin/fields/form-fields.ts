@@ -17,6 +17,7 @@ import { arrayToText } from '../web/array-lines.ts';
 import { attributes, html, htmlInPieces, PIECE, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
 import { choiceLabel } from '../web/display-text.ts';
+import { isDateTime, localText, timeZone, zoneFault } from '../web/time-zone.ts';
 import { fieldErrors } from '../web/widgets.ts';
 
 /** The records that a foreign key can refer to, if the admin area shows their resource. */
@@ -81,10 +82,11 @@ interface MomentBounds {
 }
 
 /** The same for a date or time input, whose value has a T between date and time. */
-function momentBoundsOf({ earliest, latest }: Column, value: string): MomentBounds {
-  const [min, max] = [earliest, latest].map((bound) =>
-    bound === undefined || isRelative(bound) ? undefined : bound.replace(' ', 'T'),
-  );
+function momentBoundsOf(column: Column, value: string): MomentBounds {
+  const [min, max] = [column.earliest, column.latest].map((bound) => {
+    if (bound === undefined || isRelative(bound)) return undefined;
+    return (isDateTime(column) ? localText(bound).slice(0, 19) : bound).replace(' ', 'T');
+  });
   const isBeyond = value !== '' && (value < (min ?? '') || value > (max ?? '~'));
   return isBeyond ? {} : { min, max };
 }
@@ -169,8 +171,8 @@ function hintOf({ column, isNew }: Field): string {
       ? 'If left empty: the default.'
       : '';
   const { control } = column.type.input;
-  const utc = control === 'datetime-local' ? 'In UTC.' : '';
-  return [column.help, arrayHint(column), left ? '' : empty, utc].filter(Boolean).join(' ');
+  const zone = control === 'datetime-local' ? `In ${timeZone()}.` : '';
+  return [column.help, arrayHint(column), left ? '' : empty, zone].filter(Boolean).join(' ');
 }
 
 /** The control of a field, by the type of its column. */
@@ -219,8 +221,10 @@ export function fieldControl(field: Field): Html {
       value="${typed.text}"
       ${attributes({ step: stepOf(column, typed.text), ...boundsOf(column, typed.text) })}
     />`;
+  const local = isDateTime(column) ? localText(typed.text) : typed.text;
   if (control === 'date' || control === 'time' || control === 'datetime-local') {
-    const value = dateTimeValue(column, typed.text);
+    // Only a text input takes an offset.
+    const value = zoneFault(typed.text) === undefined ? dateTimeValue(column, local) : undefined;
     if (value !== undefined)
       return html`<input${common}
         type="${control}"
@@ -231,7 +235,7 @@ export function fieldControl(field: Field): Html {
   const isShort = (column.maxLength ?? LONG) < LONG;
   return html`<input${common}
     type="text"
-    value="${longText ?? typed.text}"
+    value="${longText ?? local}"
     ${attributes({ size: isShort ? column.maxLength : undefined })}
   />`;
 }

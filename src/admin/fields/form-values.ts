@@ -7,6 +7,7 @@ import { textOfColumn, type LabeledRecord } from '../../resources/records/labele
 import type { JsonField } from '../../resources/records/json-fields.ts';
 import type { Form } from '../web/form-data.ts';
 import { textToArray } from '../web/array-lines.ts';
+import { isDateTime, utcOf } from '../web/time-zone.ts';
 
 /** The value of one column in a form. With `isNull`, an empty text means NULL. */
 export interface Typed {
@@ -103,7 +104,8 @@ export function typedValues(form: Form, columns: readonly Column[], isNew: boole
         return [column, { text: isNull ? '' : withoutReturns(sent), isNull }];
       }
       const ticked = isBox ? String(sent === 'true') : sent;
-      const trimmed = hasTime(column) ? toApiFormat(ticked.trim()) : ticked.trim();
+      const plain = hasTime(column) ? toApiFormat(ticked.trim()) : ticked.trim();
+      const trimmed = isDateTime(column) ? utcOf(plain) : plain;
       if (column.type.element) {
         const empty = column.nullable || (isNew && hidesDefault(column)) ? '' : '[]';
         const array = textToArray(withoutReturns(trimmed), column, empty);

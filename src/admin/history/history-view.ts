@@ -11,6 +11,7 @@ import { columnsOf, valuesToPutBack, type HistoryChange } from './history-entry.
 import type { RecordLabels } from '../web/record-labels.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
+import { timeZone } from '../web/time-zone.ts';
 import {
   actionLabel,
   capitalized,
@@ -121,7 +122,7 @@ export function author(
 export function summary(change: HistoryChange, context: AdminContext, labels: RecordLabels): Html {
   const by = change.user ? html` by ${author(change, context, labels)}` : '';
   return html`${actionTitle(change)}${by} ${SOURCE_PHRASES[change.source] ?? change.source},
-  ${moment(change.at)} UTC`;
+  ${moment(change.at)}${timeZone() === 'UTC' && ' UTC'}`;
 }
 
 /** Why the database itself made a change. */

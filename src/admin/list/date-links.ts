@@ -4,6 +4,7 @@ import type { Selection } from '../../query/selection.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { loadOptional } from '../fields/optional-part.ts';
 import { html, type Html } from '../web/html.ts';
+import { dayStartingAt, isDateTime, localText, startOfDay } from '../web/time-zone.ts';
 import { links, type LinkParameters } from '../web/admin-links.ts';
 
 /** A year `2024`, a month `2024-05` or a day `2024-05-31`. */
@@ -38,7 +39,10 @@ const boundNames = ({ name }: Column): readonly [string, string] => [`${name}__g
 
 /** The period that the URL selects, if it is a whole year, month or day. */
 function chosenPeriod(parameters: LinkParameters, column: Column): Period | undefined {
-  const [from, to] = boundNames(column).map((name) => parameters.get(name));
+  const [from, to] = boundNames(column).map((name) => {
+    const value = parameters.get(name);
+    return value === undefined || !isDateTime(column) ? value : dayStartingAt(value);
+  });
   if (from === undefined || to === undefined || !/^\d{4}-\d\d-\d\d$/.test(from)) return undefined;
   return [from.slice(0, 4), from.slice(0, 7), from].find((period) => {
     const days = daysOf(period);
@@ -51,7 +55,8 @@ function withPeriod(parameters: LinkParameters, column: Column, period: Period |
   const [from, to] = boundNames(column);
   const unfiltered = parameters.without(from, to, 'page');
   const days = period === undefined ? undefined : daysOf(period);
-  return days ? unfiltered.with(from, days[0]).with(to, days[1]) : unfiltered;
+  const [first, next] = days?.map((day) => (isDateTime(column) ? startOfDay(day) : day)) ?? [];
+  return first === undefined || next === undefined ? unfiltered : unfiltered.with(from, first).with(to, next);
 }
 
 const titleOf = (period: Period): string => {
@@ -100,9 +105,11 @@ export async function dateLinks(
   const { dates: column, name } = resource;
   if (!column || (isLarge && !column.indexed)) return undefined;
   const reading = browsing.bounds(resource, selection, column);
-  const bounds = await loadOptional(context, `the date links of ${name}`, reading);
+  const stored = await loadOptional(context, `the date links of ${name}`, reading);
   const period = chosenPeriod(parameters, column);
-  if (!bounds) return undefined;
+  if (!stored) return undefined;
+  const [first, last] = stored.map((text) => (isDateTime(column) ? localText(text) : text));
+  const bounds = [first ?? '', last ?? ''] as const;
   const within = period ?? commonPeriod(...bounds);
   const finer = period?.length === 10 ? [] : periodsWithin(within, ...bounds);
   if (period === undefined && (finer.length < 2 || finer.length > MAX_YEARS)) return undefined;

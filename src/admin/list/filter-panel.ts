@@ -12,6 +12,7 @@ import { columnAt, dayFilters, filterFormValues, offeredComparisons, pathTitle }
 import { textsOf } from '../fields/form-values.ts';
 import { attributes, html, type Html } from '../web/html.ts';
 import { choiceLabel } from '../web/display-text.ts';
+import { isDateTime, localText, startOfDay, utcOf, zoneFault } from '../web/time-zone.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
 import { historyChoices } from './history-cells.ts';
@@ -75,7 +76,8 @@ async function filterForm(
 ): Promise<Html> {
   const { resource } = context;
   const old = changedFilter(parameters);
-  const present = old && filterFormValues(old, resource);
+  const found = old && filterFormValues(old, resource);
+  const present = found && isDateTime(column) ? { ...found, text: localText(found.text) } : found;
   const typed = { text: present?.text ?? '', isNull: present === undefined };
   const references = (await referencesOf(context, new Map([[column, typed]]))).get(column);
   const { options: records, label } = references ?? {};
@@ -229,10 +231,10 @@ export async function applyFilter(context: ResourceContext): Promise<Reply> {
   const state = old ? list.withoutOne(old) : list;
   const path = form.get('_path') ?? '';
   const column = columnAt(path, resource);
-  const isDateTime = column?.type.input.control === 'datetime-local';
+  const hasTime = column !== undefined && isDateTime(column);
   const typed = form.get('_value') ?? '';
   // People may type or paste ISO 8601.
-  const value = isDateTime ? typed.replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ') : typed;
+  const value = hasTime ? typed.replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ') : typed;
   const comparison = column && offeredComparisons(column).find(({ key }) => key === form.get('_how'));
   if (!column || !comparison) return redirect(links.list(resource.name, list));
   const opened = list.with('_filter', path);
@@ -245,8 +247,8 @@ export async function applyFilter(context: ResourceContext): Promise<Reply> {
     const { name, value: encoded } = comparison.parameter(path, text);
     return links.list(resource.name, state.and(name, encoded));
   };
-  const days = isDateTime && DAY.test(value) ? daysOf(value) : undefined;
-  const ofDay = days && dayFilters(path, comparison.key, ...days);
+  const days = hasTime && DAY.test(value) ? daysOf(value)?.map(startOfDay) : undefined;
+  const ofDay = days && dayFilters(path, comparison.key, days[0] ?? '', days[1] ?? '');
   if (ofDay) {
     // Values of one parameter are alternatives, so the bounds of two days would be mixed.
     const others = state.without(...ofDay.map(({ name }) => name));
@@ -257,8 +259,11 @@ export async function applyFilter(context: ResourceContext): Promise<Reply> {
       ),
     );
   }
+  const moment = hasTime ? (days?.[0] ?? utcOf(value)) : value;
+  const fault = hasTime ? zoneFault(moment) : undefined;
+  if (fault !== undefined) return redirectFailed(context, formUrl, `${column.title}: ${value} ${fault}.`);
   const related = column.references && context.resources.get(column.references.name);
-  if (!related || !comparison.takesValue) return redirect(filteredBy(value));
+  if (!related || !comparison.takesValue) return redirect(filteredBy(moment));
   if (await isRecordKey(context, related, value)) return redirect(filteredBy(value));
   return offerRecords(context, { path, column, related, words: value, form, filteredBy, formUrl });
 }

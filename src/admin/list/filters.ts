@@ -8,6 +8,7 @@ import type { AdminView } from '../../resources/access/admin-view.ts';
 import { keyText } from '../../db/schema/composite-key.ts';
 import { textsOf } from '../fields/form-values.ts';
 import type { Content } from '../web/html.ts';
+import { isDateTime, localText } from '../web/time-zone.ts';
 
 /** A filter in words: the column, the comparison, and the value, which is null if the comparison has none. */
 export interface FilterText {
@@ -123,9 +124,6 @@ const takesSeveral = ({ references, type: { input } }: Column): boolean =>
 
 /** With a day, these would compare a `datetime` column with midnight. Filters cannot express "not on this day". */
 const MISLEADING_WITH_DAYS: ReadonlySet<string> = new Set(['ne', 'in']);
-
-const isDateTime = ({ references, type: { input } }: Column): boolean =>
-  !references && input.control === 'datetime-local';
 
 /** The comparisons that the panel of a list offers. */
 export const offeredComparisons = (column: Column): FilterComparison[] =>
@@ -246,6 +244,7 @@ export function describeFilter({ name, value }: Parameter, resource: AdminView):
     isYesNo && /^(true|false)$/i.test(value)
       ? value.toLowerCase().replace('true', 'yes').replace('false', 'no')
       : undefined;
-  const shown = label ?? yesOrNo ?? `“${labeledList(value, column)}”`;
+  const shown =
+    label ?? yesOrNo ?? `“${column && isDateTime(column) ? localText(value) : labeledList(value, column)}”`;
   return { what, how: not + how, value: shown };
 }

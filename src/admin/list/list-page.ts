@@ -12,6 +12,7 @@ import { filterPanel, hiddenParameters } from './filter-panel.ts';
 import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { recordsTable } from './list-table.ts';
+import { timeZone } from '../web/time-zone.ts';
 import { links, LinkParameters, selectionOf } from '../web/admin-links.ts';
 import { historyCells } from './history-cells.ts';
 import { countedRecords, grouped, shownColumn } from '../web/display-text.ts';
@@ -109,7 +110,7 @@ function footer({ history, resource }: ResourceContext, parameters: LinkParamete
         <a href="${links.api(name, query)}"><code>${links.api(name, query)}</code></a
         >${notes.length > 0 && ` (${notes.join('; ')})`}.`
     }
-    ${hasDateTimes && 'Times are in UTC.'}
+    ${hasDateTimes && `Times are in ${timeZone()}.`}
   </p>`;
 }
 

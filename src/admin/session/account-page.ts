@@ -4,6 +4,7 @@ import { requiredColumn } from '../../db/schema/model.ts';
 import { Problem, type FieldErrors } from '../../errors.ts';
 import { Unauthorized, type Reply } from '../../http/message/message.ts';
 import { setOwnPassword } from '../../resources/records/own-password.ts';
+import { timeZoneForm } from './time-zone-form.ts';
 import { sessionSection, tokenSection } from './account-sections.ts';
 import { passwordHint, typedPassword, verifyCaller } from './password-confirmation.ts';
 import { CallerChanged } from '../../resources/access/access.ts';
@@ -48,7 +49,12 @@ async function ownTokens({ tokens, caller, csrf }: AdminContext): Promise<Html |
 }
 
 export async function showAccount(context: AdminContext, errors: FieldErrors = {}): Promise<Reply> {
-  const sections = [passwordSection(context, errors), await ownSessions(context), await ownTokens(context)];
+  const sections = [
+    passwordSection(context, errors),
+    await ownSessions(context),
+    await ownTokens(context),
+    timeZoneForm(context),
+  ];
   return pageReply(context, {
     title: `Your account, ${context.caller.name}`,
     crumbs: [{ text: 'Your account' }],

@@ -27,6 +27,9 @@ export const links = {
   get account(): string {
     return `${root()}-/account/`;
   },
+  get zone(): string {
+    return `${root()}-/zone/`;
+  },
   get sessions(): string {
     return `${root()}-/sessions/`;
   },

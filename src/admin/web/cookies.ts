@@ -4,11 +4,11 @@ import { withBasePath } from '../../http/message/base-path.ts';
 import type { ApiRequest } from '../../http/message/message.ts';
 
 /**
- * The session, the token that binds the login form to a browser, the flash message for the next page, and the position of the last
- * write.
+ * The session, the token that binds the login form to a browser, the flash message for the next page, the position of the last
+ * write, and the time zone that the user has chosen.
  */
 export type CookieName = (typeof NAMES)[number];
-const NAMES = ['session', 'login', 'flash', 'position'] as const;
+const NAMES = ['session', 'login', 'flash', 'position', 'zone'] as const;
 
 /** Browsers accept a cookie with this prefix only over TLS, so a network attacker cannot plant one. */
 const SECURE_PREFIX = '__Secure-';

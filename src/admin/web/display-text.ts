@@ -5,6 +5,7 @@ import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { keyIn, textOfColumn } from '../../resources/records/labeled-record.ts';
 import { linesOf } from './array-lines.ts';
 import { html, type Html } from './html.ts';
+import { shownTime } from './time-zone.ts';
 
 /** Characters of a long text that a list shows. */
 const MAX_SHOWN = 100;
@@ -31,9 +32,9 @@ export const capitalized = (text: string): string => `${text.charAt(0).toUpperCa
 /** Quotes a text as one word for a POSIX shell. */
 export const shellQuote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
-/** A date or time in the format of the API, in UTC. */
+/** A date or time in the format of the API. A date-time is shown in the time zone of the page. */
 export const moment = (text: string): Html =>
-  html`<time datetime="${text.replace(' ', 'T')}${text.includes(' ') && 'Z'}">${text}</time>`;
+  html`<time datetime="${text.replace(' ', 'T')}${text.includes(' ') && 'Z'}">${shownTime(text)}</time>`;
 
 export const NOTHING = html`<span class="nothing" title="no value">—</span>`;
 

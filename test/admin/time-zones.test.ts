@@ -1,0 +1,199 @@
+// The admin area shows and takes date-times in a time zone. The database and the API stay in UTC.
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { describe, test } from 'node:test';
+import { users } from '../db/helpers.ts';
+import { errorsIn, fieldsOf, readable, runBulk, save, useAdmin } from './support.ts';
+
+const event = {
+  model: 'event',
+  columns: {
+    name: { type: 'string', default: 'x' },
+    at: { type: 'datetime', null: true },
+    day: { type: 'date', null: true },
+    late: { type: 'datetime', null: true, min: '2024-01-01' },
+  },
+  access: 'user',
+  admin: { list: ['id', 'name', 'at'], filters: ['at', 'day'], dates: 'at' },
+} as const;
+
+describe('TIME_ZONE=Europe/Zurich', () => {
+  const { service, ada } = useAdmin([users, event], { timeZone: 'Europe/Zurich' });
+  const insert = async (at: string): Promise<string> => {
+    const [row] = await service.sql`insert into event (at) values (${at}::text::timestamp) returning id`;
+    return `/admin/event/${row?.['id']}/`;
+  };
+  const stored = async (path: string): Promise<unknown> => {
+    const [row] = await service.sql`select at::text from event where id = ${path.split('/').at(-2) ?? ''}`;
+    return row?.['at'];
+  };
+  const add = (at: string) => ada.post('/admin/event/-/add/', { name: 'new', at });
+  const newest = async (): Promise<unknown> =>
+    (await service.sql`select at::text from event order by id desc limit 1`)[0]?.['at'];
+  const inputOf = (text: string, name: string): string =>
+    new RegExp(`<input[^>]*name="${name}"[^>]*>`).exec(text)?.[0] ?? '';
+
+  for (const [typed, utc] of [
+    ['2024-05-31T10:00', '2024-05-31 08:00:00'],
+    ['2024-01-15 10:00:30', '2024-01-15 09:00:30'],
+    ['2024-03-31 01:59:59', '2024-03-31 00:59:59'],
+    ['2024-03-31 03:00:00', '2024-03-31 01:00:00'],
+    ['2024-10-27 01:59:59', '2024-10-26 23:59:59'],
+    ['2024-10-27 03:00:00', '2024-10-27 02:00:00'],
+    ['2024-10-27 02:30:00+02:00', '2024-10-27 00:30:00'],
+    ['2024-10-27 02:30:00+01:00', '2024-10-27 01:30:00'],
+    ['2024-05-31 10:00:00Z', '2024-05-31 10:00:00'],
+  ] as const)
+    test(`${typed} is stored as ${utc}, and shown as typed`, async () => {
+      assert.equal((await add(typed)).status, 303);
+      assert.equal(await newest(), utc);
+      const { json } = await service.request('/api/event/?ordering=-id&limit=1');
+      assert.equal(json.objects[0].at, utc);
+    });
+
+  test('a time that occurs twice or not at all is an error of the field that offers both', async () => {
+    for (const [typed, why, first, second] of [
+      [
+        '2024-10-27T02:30',
+        'Occurs twice in Europe/Zurich',
+        '2024-10-27 02:30:00+01:00',
+        '2024-10-27 02:30:00+02:00',
+      ],
+      [
+        '2024-03-31T02:30',
+        'Does not occur in Europe/Zurich',
+        '2024-03-31 01:30:00+01:00',
+        '2024-03-31 03:30:00+02:00',
+      ],
+    ] as const) {
+      const refused = await add(typed);
+      assert.equal(refused.status, 400);
+      const error = errorsIn(refused)['at'] ?? '';
+      assert.ok(error.startsWith(why), error);
+      assert.ok(error.endsWith(`enter ${first} or ${second}.`), error);
+      assert.match(inputOf(refused.text, 'at'), /type="text"[^>]*value="2024-\d\d-\d\d 02:30:00"/);
+      for (const meant of [first, second]) assert.equal((await add(meant)).status, 303);
+    }
+  });
+
+  test('saving another field keeps the time, also an ambiguous one and one of another program', async () => {
+    for (const at of [
+      '2024-10-27 00:30:00',
+      '2024-10-27 01:30:00',
+      '2024-07-01 12:00:00',
+      '0001-01-01 00:00:00',
+      'infinity',
+    ]) {
+      const path = await insert(at);
+      assert.equal((await save(ada, path, { name: 'other' })).status, 303);
+      assert.equal(await stored(path), at);
+    }
+    const page = await ada.get(await insert('2024-10-27 00:30:00'));
+    assert.equal(fieldsOf(page)['at'], '2024-10-27 02:30:00+02:00');
+    assert.match(page.text, /In Europe\/Zurich\./);
+    assert.match(inputOf(page.text, 'late'), /min="2024-01-01T01:00:00"/);
+  });
+
+  test('any stored time is shown so that typing what is shown gives it back', async () => {
+    const path = await insert('2024-01-01 00:00:00');
+    await fc.assert(
+      fc.asyncProperty(
+        fc.oneof(
+          fc.date({ min: new Date('1971-01-01'), max: new Date('2037-01-01'), noInvalidDate: true }),
+          fc.integer({ min: 0, max: 7200 }).map((s) => new Date(Date.UTC(2024, 9, 27, 0, 0, s))),
+          fc.integer({ min: 0, max: 7200 }).map((s) => new Date(Date.UTC(2024, 2, 31, 0, 0, s))),
+        ),
+        async (date) => {
+          const at = date.toISOString().slice(0, 19).replace('T', ' ');
+          await service.sql`update event set at = ${at}::text::timestamp where id = ${path.split('/').at(-2) ?? ''}`;
+          const shown = fieldsOf(await ada.get(path))['at'] ?? '';
+          assert.equal((await add(shown)).status, 303);
+          assert.equal(await newest(), at);
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+
+  test('lists, the history and bulk changes show it with the offset', async () => {
+    await service.sql`delete from event`;
+    const path = await insert('2024-10-27 01:30:00');
+    assert.match((await ada.get('/admin/event/')).text, />2024-10-27 02:30:00 \+01:00<\/time>/);
+    assert.match(readable(await ada.get('/admin/event/')), /Times are in Europe\/Zurich\./);
+    const id = path.split('/').at(-2) ?? '';
+    const done = await runBulk(ada, 'event', {
+      _action: 'set',
+      _id: id,
+      _column: 'at',
+      at: '2024-07-01T12:00',
+    });
+    assert.equal(done.status, 303, done.text);
+    assert.equal(await stored(path), '2024-07-01 10:00:00');
+    assert.match((await ada.get(`${path}history/`)).text, /2024-07-01 12:00:00 \+02:00/);
+    assert.doesNotMatch((await ada.get(`${path}history/`)).text, / UTC/);
+  });
+
+  test('filters by day and time follow the zone, and open again with what was typed', async () => {
+    const filter = (how: string, value: string, path = 'at') =>
+      ada.get(
+        `/admin/event/-/filter/?${String(new URLSearchParams({ _path: path, _how: how, _value: value }))}`,
+      );
+    const query = async (...typed: Parameters<typeof filter>): Promise<string> =>
+      decodeURIComponent((await filter(...typed)).location ?? '')
+        .replace(/^.*\?/, '')
+        .replaceAll('+', ' ');
+    assert.equal(await query('eq', '2024-10-27'), 'at__gte=2024-10-26 22:00:00&at__lt=2024-10-27 23:00:00');
+    assert.equal(await query('gte', '2024-05-31'), 'at__gte=2024-05-30 22:00:00');
+    assert.equal(await query('gt', '2024-05-31 10:00'), 'at__gt=2024-05-31 08:00:00');
+    assert.equal(await query('eq', '2024-05-31', 'day'), 'day=2024-05-31');
+    const refused = await filter('gt', '2024-10-27 02:30');
+    assert.match((await ada.follow(refused)).text, /2024-10-27 02:30 occurs twice/);
+    const list = await ada.get('/admin/event/?at__gt=2024-05-31+08:00:00&_filter=at&_old=0');
+    assert.match(list.text, /“2024-05-31 10:00:00”/);
+    assert.match(list.text, /name="_value"[^>]*value="2024-05-31 10:00:00"/);
+  });
+
+  test('the links to years, months and days follow it', async () => {
+    await service.sql`delete from event`;
+    await insert('2023-12-31 23:30:00');
+    await insert('2024-05-31 23:30:00');
+    const page = await ada.get('/admin/event/');
+    const [months = ''] = /<nav class="dates"[\s\S]*?<\/nav>/.exec(page.text) ?? [];
+    const june =
+      [...months.matchAll(/href="([^"]*)">June</g)].map(([, href = '']) =>
+        href.replaceAll('&amp;', '&'),
+      )[0] ?? '';
+    assert.match(decodeURIComponent(june), /at__gte=2024-05-31.22:00:00&at__lt=2024-06-30.22:00:00/);
+    const chosen = await ada.get(june);
+    assert.match(chosen.text, /<li aria-current="true">June<\/li>/);
+    assert.match(readable(chosen), /1 record\b/);
+  });
+});
+
+describe('the time zone of a browser', () => {
+  const { service, ada } = useAdmin([users, event]);
+
+  test('is UTC without TIME_ZONE, and nothing is written beside the times', async () => {
+    await service.sql`insert into event (at) values ('2024-05-31 08:00:00')`;
+    assert.match((await ada.get('/admin/event/')).text, />2024-05-31 08:00:00<\/time>/);
+    assert.match((await ada.get('/admin/event/1/')).text, /In UTC\./);
+  });
+
+  test('is chosen on the account page, and kept in a cookie', async () => {
+    await ada.get('/admin/-/account/');
+    const done = await ada.post('/admin/-/zone/', { zone: 'America/St_Johns' });
+    assert.equal(done.status, 303);
+    assert.match((await ada.get('/admin/event/')).text, />2024-05-31 05:30:00 -02:30<\/time>/);
+    assert.match((await ada.get('/admin/-/account/')).text, /<option +selected[^>]*>America\/St_Johns</);
+    await ada.post('/admin/-/zone/', { zone: 'UTC' });
+    assert.match((await ada.get('/admin/event/')).text, />2024-05-31 08:00:00<\/time>/);
+  });
+
+  test('must be the name of one; a cookie with anything else has no effect', async () => {
+    await ada.get('/admin/-/account/');
+    assert.equal((await ada.post('/admin/-/zone/', { zone: '+02:00' })).status, 400);
+    ada.cookies.set('admin-zone', 'Mars/Olympus');
+    assert.match((await ada.get('/admin/event/')).text, />2024-05-31 08:00:00<\/time>/);
+    ada.cookies.delete('admin-zone');
+  });
+});
