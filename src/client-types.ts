@@ -9,6 +9,7 @@ import type {
   JsonKey,
   KeyColumn,
   KeyValue,
+  Referred,
   Row,
   WrittenResource,
 } from './resources/definition/resource.ts';
@@ -40,6 +41,44 @@ export interface CountOptions extends CallOptions {
   /** `exact` when absent. Past its limit, a capped count is that limit; an estimate may be wrong for many records. */
   readonly counting?: 'exact' | 'capped' | 'estimated';
 }
+
+/** The foreign keys of a resource whose records `list` can fetch with a page, and the models that they refer to. */
+type Relations<R extends WrittenResource> = {
+  readonly [
+    C in keyof ColumnsOf<R> & string as ColumnsOf<R>[C] extends { type: 'foreignKey' } ? C : never
+  ]: ColumnsOf<R>[C] extends { references: infer M } ? M : never;
+};
+
+export interface ListOptions<R extends WrittenResource> extends CallOptions {
+  /** Foreign keys with the name of their model, or an object of foreign keys and their models: `{ to_user: 'user' }`. */
+  readonly related?:
+    | readonly { [C in keyof Relations<R>]: C extends Relations<R>[C] ? C : never }[keyof Relations<R>][]
+    | Partial<Relations<R>>
+    | undefined;
+  /** Counts the matching records, see `CountOptions`. */
+  readonly count?: CountOptions['counting'] | undefined;
+}
+
+/** The foreign keys that options ask for. */
+type RelatedName<O> = O extends { related: readonly (infer C)[] }
+  ? C
+  : O extends { related: infer Models }
+    ? keyof Models
+    : never;
+
+/** What a page has by the options of `list`. */
+type PageParts<R extends WrittenResource, All extends WrittenResource, O> = ([RelatedName<O>] extends [never]
+  ? unknown
+  : {
+      /** The related records by their keys. Those that the caller may not see are missing. */
+      readonly related: {
+        readonly [C in RelatedName<O> & keyof ColumnsOf<R>]: ReadonlyMap<
+          KeyValue<Referred<ColumnsOf<R>[C], All>>,
+          Row<Referred<ColumnsOf<R>[C], All>, All>
+        >;
+      };
+    }) &
+  (O extends { count: string } ? { readonly total: number } : unknown);
 
 export interface CreateManyOptions extends CallOptions {
   /** `minimal`: only the keys of the new records. */
@@ -130,10 +169,10 @@ type KeyOf<R extends WrittenResource> = string extends R['model']
 
 interface Reads<R extends WrittenResource, All extends WrittenResource> {
   /** One page of the records that a query matches. */
-  readonly list: <const Q extends ListParameters<R, All, Q>>(
+  readonly list: <const Q extends ListParameters<R, All, Q>, const O extends ListOptions<R> = CallOptions>(
     query?: Q,
-    options?: CallOptions,
-  ) => Promise<Page<Row<R, All>>>;
+    options?: O,
+  ) => Promise<Page<Row<R, All>> & PageParts<R, All, O>>;
   /** All records that a query matches. Pages are fetched as they are needed. Cursors need a key. */
   readonly all: <const Q extends ListParameters<R, All, Q>>(
     query?: Q,

@@ -220,6 +220,34 @@ function keyText(id: Id): string {
   return text;
 }
 
+/** The options of `list`, whose types need the registry. */
+interface ListSettings extends CallOptions {
+  readonly related?: readonly string[] | Readonly<Record<string, string>> | undefined;
+  readonly count?: string | undefined;
+}
+
+/** `Array.isArray` does not narrow to readonly arrays. */
+const isList = (related: ListSettings['related']): related is readonly string[] => Array.isArray(related);
+
+/** Keys in one request: as many UUIDs fit into its URL. */
+const MAX_KEYS = 150;
+
+/** Records by their keys. */
+async function recordsOf(
+  model: string,
+  ids: readonly Id[],
+  send: Send,
+  signal: AbortSignal | undefined,
+): Promise<Map<unknown, object>> {
+  const records = new Map<unknown, object>();
+  for (let from = 0; from < ids.length; from += MAX_KEYS) {
+    const query = { id__in: ids.slice(from, from + MAX_KEYS), limit: MAX_KEYS };
+    for await (const record of createResourceClient(model, send).all(query, { signal }))
+      records.set((record as { readonly id: unknown }).id, record);
+  }
+  return records;
+}
+
 function createResourceClient(model: string, send: Send) {
   const collection = `/api/${model}/`;
   const record = (id: Id): string => `${collection}${encodeURIComponent(keyText(id))}/`;
@@ -229,8 +257,30 @@ function createResourceClient(model: string, send: Send) {
   };
   const page = async (path: string, sent: Sent): Promise<Page<object>> =>
     (await send(path, sent)).json() as Promise<Page<object>>;
+  const totalOf = ({ headers }: Response): number => {
+    const total = headers.get('x-total-count');
+    if (total === null) throw new Error('The response has no X-Total-Count header.');
+    return parseInt(total, 10); // `10000+` is more than 10,000
+  };
   return {
-    list: async (query: object = {}, { signal }: CallOptions = {}) => page(pathOf(query), { signal }),
+    async list(query: object = {}, { signal, related, count }: ListSettings = {}) {
+      const headers = count === undefined ? {} : { Prefer: `count=${count}` };
+      const response = await send(pathOf(query), { headers, signal });
+      const found = (await response.json()) as Page<Readonly<Record<string, unknown>>>;
+      const models = isList(related)
+        ? related.map((name) => [name, name] as const)
+        : Object.entries(related ?? {});
+      const fetched = models.map(async ([name, other]) => {
+        const ids = new Set(found.objects.map((one) => one[`${name}_id`] as Id | null));
+        ids.delete(null);
+        return [name, await recordsOf(other, [...ids] as Id[], send, signal)] as const;
+      });
+      return {
+        ...found,
+        ...(count === undefined ? {} : { total: totalOf(response) }),
+        ...(related === undefined ? {} : { related: Object.fromEntries(await Promise.all(fetched)) }),
+      };
+    },
     async *all(query: object = {}, { signal, paging }: AllOptions = {}) {
       const headers = paging === undefined ? {} : { Prefer: `paging=${paging}` };
       for (let path = pathOf(query); path !== '';) {
@@ -244,9 +294,7 @@ function createResourceClient(model: string, send: Send) {
       const headers = { Prefer: `count=${counting}` };
       const response = await send(pathOf({ ...query, limit: 1 }), { headers, signal });
       await response.arrayBuffer();
-      const total = response.headers.get('x-total-count');
-      if (total === null) throw new Error('The response has no X-Total-Count header.');
-      return parseInt(total, 10); // `10000+` is more than 10,000
+      return totalOf(response);
     },
     get: async (id: Id, { signal }: CallOptions = {}) => recordOf(await send(record(id), { signal })),
     create: async (body: object, { signal }: CallOptions = {}) =>

@@ -436,3 +436,57 @@ export async function read(): Promise<void> {
   // @ts-expect-error an excluded column
   await user.list({ password: 'x' });
 }
+
+const clinic = [
+  { model: 'user', columns: { username: { type: 'string' } } },
+  {
+    model: 'visit',
+    columns: {
+      user: { type: 'foreignKey', references: 'user' },
+      doctor: { type: 'foreignKey', references: 'user', null: true },
+      kind: { type: 'string', choices: { f: 'first', r: 'repeated' } },
+      level: { type: 'integer', choices: [1, 2], null: true },
+      flags: { type: 'array', of: 'string', choices: { a: 'A', b: 'B' } },
+      total: { type: 'bigint', choices: [1, 2] },
+      text: { type: 'text' },
+    },
+    strict: true,
+    unique: [['user', 'kind']],
+  },
+  { model: 'loose', columns: { kind: { type: 'string', choices: ['a'] } } },
+] as const satisfies readonly Resource[];
+clinic satisfies Registry<typeof clinic>;
+
+export async function related(): Promise<void> {
+  const { visit, loose } = createClient<typeof clinic>({ baseUrl: '' });
+  const page = await visit.list({}, { related: ['user'], count: 'exact' });
+  page.total satisfies number;
+  page.related.user.get(1)?.username satisfies string | undefined;
+  const [first] = page.objects;
+  const both = await visit.list({}, { related: { user: 'user', doctor: 'user' } });
+  both.related.doctor.get(1)?.id satisfies number | undefined;
+  // @ts-expect-error it was not asked for
+  void both.total;
+  // @ts-expect-error it was not asked for
+  void page.related.doctor;
+  // @ts-expect-error the model has another name
+  await visit.list({}, { related: ['doctor'] });
+  // @ts-expect-error it refers to another model
+  await visit.list({}, { related: { doctor: 'visit' } });
+  // @ts-expect-error no such count
+  await visit.list({}, { count: 'all' });
+  first?.kind satisfies 'f' | 'r' | undefined;
+  first?.level satisfies 1 | 2 | null | undefined;
+  first?.flags satisfies ('a' | 'b' | null)[] | undefined;
+  first?.total satisfies string | undefined;
+  first?.text satisfies string | undefined;
+  'x' satisfies NonNullable<typeof first>['text'];
+  await visit.create({ user_id: 1, kind: 'f', flags: ['a'], total: 1, text: 'x' });
+  // @ts-expect-error no such choice
+  await visit.create({ user_id: 1, kind: 'first', flags: ['a'], total: 1, text: 'x' });
+  // @ts-expect-error no such choice
+  await visit.create({ user_id: 1, kind: 'f', flags: ['A'], total: 1, text: 'x' });
+  const one = await loose.get(1);
+  // A table may hold other values.
+  one.kind = 'b';
+}

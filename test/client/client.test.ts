@@ -104,6 +104,35 @@ describe('the typed client', () => {
     assert.equal(etagOf(same), etagOf(record));
   });
 
+  test('returns the total and the related records of a page, with one request for each foreign key', async () => {
+    const requested: string[] = [];
+    const spy: typeof fetch = (input, init) => {
+      requested.push(decodeURIComponent(input as string).slice(service.base.length));
+      return fetch(input, init);
+    };
+    const { message, account, land } = connect({ fetch: spy });
+    const page = await message.list({ limit: 10 }, { related: ['user'], count: 'exact' });
+    assert.deepEqual([page.objects.length, page.total, page.related.user.size], [10, 45, 1]);
+    assert.equal(page.related.user.get(page.objects[0]?.user_id ?? 0)?.username, 'ada');
+    assert.deepEqual(requested, ['/api/message/?limit=10', '/api/user/?id__in=2&limit=150']);
+    await land.createMany([
+      { id: 'a,b', name: 'A' },
+      { id: 'c', name: 'C' },
+    ]);
+    const ids: number[] = [];
+    for (const land_id of ['a,b', null, 'c']) ids.push((await account.create({ balance: 1, land_id })).id);
+    const { related, objects } = await account.list({ id__in: ids }, { related: { land: 'land' } });
+    assert.deepEqual(
+      objects.map(({ land_id }) => related.land.get(land_id ?? '')?.name),
+      ['A', undefined, 'C'],
+    );
+    const none = await account.list({ id: 0 }, { related: ['land'] });
+    assert.equal(none.related.land.size, 0);
+    for (const id of ids) await account.delete(id);
+    for (const id of ['a,b', 'c']) await land.delete(id);
+    assert.deepEqual(Object.keys(await message.list({ limit: 1 })), ['meta', 'objects']);
+  });
+
   test('requests the next page only when the iteration needs it', async () => {
     const requested: string[] = [];
     const spy: typeof fetch = (input, init) => {

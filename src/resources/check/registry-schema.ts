@@ -294,6 +294,7 @@ export const RESOURCE = objectOf(
     methods: arrayOf(isIn(METHODS), `must be a non-empty array of methods (${METHODS.join(', ')})`, 1),
     ordering: such(isNonEmpty, 'must be a string such as -pub_date,id'),
     admin: ADMIN,
+    strict: aBoolean,
     history: aBoolean,
     version: such(isString, 'must name a column'),
   },

@@ -73,6 +73,8 @@ export interface Resource extends ModelDefinition {
   /** As in the query string: `-pub_date,user__username`. */
   readonly ordering?: Name;
   readonly admin?: AdminOptions;
+  /** The table holds nothing but the `choices` of its columns, so types of records narrow to them. */
+  readonly strict?: boolean;
   /** False if the history does not record changes of this resource. */
   readonly history?: boolean;
 }
@@ -274,6 +276,15 @@ export type Row<R extends WrittenResource, Models extends WrittenResource = neve
   : unknown) & {
   [C in Exclude<ColumnName<R>, ExcludedColumn<R>> as JsonKey<R['columns'][C], C>]: Nullable<
     R['columns'][C] & ColumnDefinition,
-    ColumnValue<R['columns'][C] & ColumnDefinition, Models>
+    R extends { strict: true }
+      ? Narrowed<R['columns'][C], ColumnValue<R['columns'][C] & ColumnDefinition, Models>>
+      : ColumnValue<R['columns'][C] & ColumnDefinition, Models>
   >;
 };
+
+/** A value that is one of the choices of its column, as far as these are of the same type. */
+type Narrowed<C, Value> = Value extends readonly (infer Element)[]
+  ? Narrowed<C, Element>[]
+  : [Extract<Value, string | number> & ChoiceOf<C>] extends [never]
+    ? Value
+    : (Value & ChoiceOf<C>) | Extract<Value, null>;
