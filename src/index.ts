@@ -1,9 +1,12 @@
 // The library: `createVitrine` runs the service inside another program.
 import type { IncomingMessage } from 'node:http';
+import { createClient } from './client.ts';
+import type { Client } from './client-types.ts';
 import { checkSettings, type Level, type Settings } from './config.ts';
 import { StartError } from './errors.ts';
 import { authenticateRequest } from './http/auth/authenticate-request.ts';
 import { createLogger, type LogWriter } from './http/observability/logger.ts';
+import { fetchAs } from './http/server/program-requests.ts';
 import { openListener, type Listener } from './http/server/listener.ts';
 import type { Handler } from './http/server/request-handler.ts';
 import type { Panel } from './resources/definition/panel.ts';
@@ -51,6 +54,13 @@ export interface Vitrine {
    * away; StartError without a user model
    */
   readonly authenticate: (request: IncomingMessage) => Promise<AuthenticatedUser | undefined>;
+  /**
+   * The resources as the user with this name may use them, without HTTP: `vitrine.as<typeof resources>({ name: 'ada' })`. The program
+   * vouches for the user. Without a user, as a client without credentials. The calls are those of `vitrine/client`.
+   */
+  readonly as: <const Resources extends readonly WrittenResource[]>(
+    user?: Pick<AuthenticatedUser, 'name'>,
+  ) => Client<Resources>;
   /** Starts a server at `host` and `port`. */
   readonly start: () => Promise<{ readonly url: string }>;
   /**
@@ -89,6 +99,7 @@ export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
       if (!site.authentication) throw new StartError('The registry has no user model.');
       return authenticateRequest(site.authentication, request, settings);
     },
+    as: (user) => createClient({ baseUrl: '', fetch: fetchAs(user?.name, site, settings, logger) }),
     start: async () => {
       if (isClosed) throw new StartError('This service is closed.');
       starting ??= openListener(service, settings, logger).catch((error: unknown) => {

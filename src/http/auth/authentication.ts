@@ -236,6 +236,14 @@ export function createAuthentication(
   return {
     logIn,
 
+    /** The active user with this name, for a program that knows who it is. @throws Unauthorized */
+    callerNamed: async (wanted: string): Promise<Caller> => {
+      const user = await users.find(wanted);
+      if (!user?.active) throw new Unauthorized();
+      const { id, name, admin, roles, values } = user;
+      return { id, name, admin, roles, values };
+    },
+
     /**
      * The user of a link to set a password. Bad links count like bad tokens.
      * @throws Unauthorized; Problem 429
