@@ -153,14 +153,13 @@ const subject = fc.string({
 
 describe('patterns', () => {
   const fields = Object.fromEntries(
-    PATTERNS.map((one, index) => [`p${index}`, { type: 'text', null: true, pattern: one }]),
+    PATTERNS.map((one, index) => [`p${index}`, { type: 'text', maxLength: 100, null: true, pattern: one }]),
   ) as Resource['columns'];
   const code: Resource = {
     model: 'code',
     columns: {
       plain: { type: 'string', maxLength: 12, pattern: '^[A-Z]{2}-[0-9]{4}$', null: true },
-      slow: { type: 'text', pattern: '^(a+)+$|^(a|a)*$|(.*a){20}b', null: true },
-      list: { type: 'array', of: 'string', elements: { pattern: '^[a-z]*$' }, null: true },
+      slow: { type: 'text', maxLength: 10_000, pattern: '^(a+)+$|^(a|a)*$|(.*a){20}b', null: true },
     },
     access: 'user',
   };
@@ -183,12 +182,11 @@ describe('patterns', () => {
     );
   });
 
-  test('refuse a value with the pattern in the error, also in an array and in the admin area', async () => {
+  test('refuse a value with the pattern in the error, also in the admin area', async () => {
     const send = sendAs(service, 'ada');
-    const { json } = await send('POST', '/api/code/', { plain: 'ab-1234', list: ['a', 'B'] });
+    const { json } = await send('POST', '/api/code/', { plain: 'ab-1234' });
     assert.deepEqual(json.errors, {
       plain: ['must match the pattern ^[A-Z]{2}-[0-9]{4}$'],
-      list: ['element 2: must match the pattern ^[a-z]*$'],
     });
     assert.equal((await send('POST', '/api/code/', { plain: 'AB-1234' })).status, 201);
     const form = await ada.get('/admin/code/-/add/');
@@ -206,7 +204,7 @@ describe('patterns', () => {
   });
 
   test('take time in proportion to the text, where backtracking would never end', async () => {
-    const text = 'a'.repeat(200_000);
+    const text = 'a'.repeat(9_999);
     const { json } = await sendAs(service, 'ada')('POST', '/api/code/', { slow: `${text}!` });
     assert.match(json.errors.slow[0], /^must match/);
   });
@@ -215,7 +213,6 @@ describe('patterns', () => {
     const { json } = await sendAs(service, 'ada')('GET', '/api/openapi.json');
     const { properties, examples } = json.components.schemas['code.New'];
     assert.equal(properties.plain.pattern, '^[A-Z]{2}-[0-9]{4}$');
-    assert.equal(properties.list.items.pattern, '^[a-z]*$');
     assert.equal(json.components.schemas.code.properties.plain.pattern, undefined);
     assert.match(examples[0].plain, /^[A-Z]{2}-[0-9]{4}$/);
   });
@@ -232,11 +229,26 @@ describe('patterns', () => {
     ['', /pattern: must be a string such as/],
   ] as const)
     test(`${String(wrong)} is a fault of the registry`, async () => {
-      const columns = { x: { type: 'text', pattern: wrong } };
+      const columns = { x: { type: 'string', pattern: wrong } };
       const faults = await registryFaults([{ model: 'one', columns }]);
       assert.equal(faults.length, 1);
       assert.match(faults[0] ?? '', text);
     });
+
+  test('a text with a pattern must be short, and elements of arrays have none', async () => {
+    const columns = {
+      x: { type: 'text', pattern: 'a' },
+      y: { type: 'string', pattern: 'a', maxLength: 10_001 },
+      z: { type: 'string', pattern: 'a' },
+    };
+    assert.deepEqual(await registryFaults([{ model: 'one', columns }]), [
+      '  - one: columns.x.pattern: requires a maxLength of at most 10000',
+      '  - one: columns.y.pattern: requires a maxLength of at most 10000',
+    ]);
+    const array = { type: 'array', of: 'string', elements: { pattern: 'a' } };
+    const [fault] = await registryFaults([{ model: 'one', columns: { array } }]);
+    assert.match(fault ?? '', /elements\.pattern: elements of type string have no such key/);
+  });
 
   test('a default and choices that do not match are faults', async () => {
     const x = { type: 'string', pattern: '^a' };

@@ -38,6 +38,7 @@ export function storedFacts(stored: CatalogColumn): OwnFacts {
 
 interface Limits extends ElementDefinition {
   readonly minLength?: number;
+  readonly pattern?: string;
 }
 
 /** The facts of a column, or of the elements of an array, together with the limits of the registry. */

@@ -57,7 +57,6 @@ export interface ElementDefinition {
   /** False if clients cannot write NULL elements. */
   readonly null?: boolean;
   readonly maxLength?: number;
-  readonly pattern?: string;
   readonly precision?: number;
   readonly scale?: number;
 }

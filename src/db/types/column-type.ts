@@ -122,7 +122,7 @@ export interface ColumnType {
   readonly bounded?: true;
   /** Values can have any length. */
   readonly long?: true;
-  /** Accepts `maxLength` and `pattern`. */
+  /** Accepts `maxLength`. */
   readonly sized?: true;
   /** The text of a value that appears as null in JSON but is not NULL in SQL. */
   readonly nullText?: string;

@@ -181,6 +181,7 @@ function createPattern(entry: Node, numbers: ReadonlyMap<Node, number>): LinearP
     for (const character of text) {
       if (state.isMatch) return true;
       state = state.steps.get(character) ?? step(state, character);
+      if (state.nodes.length === 0 && !state.isMatch) return false; // No character leads out of it.
     }
     return state.isMatchAtEnd;
   };

@@ -48,6 +48,19 @@ function checkLimits(limits: ElementDefinition, type: ColumnType, path = ''): Ke
   ];
 }
 
+/** Maximum characters of a text that a pattern is matched with: no other request is served meanwhile. */
+const MAX_MATCHED = 10_000;
+
+function checkPattern(column: ColumnDefinition): KeyFault[] {
+  if (column.type !== 'string' && column.type !== 'text') return [];
+  const { type, pattern, maxLength = type === 'text' ? Infinity : 0 } = column;
+  return faultIf(
+    pattern !== undefined && maxLength > MAX_MATCHED,
+    'pattern',
+    `requires a maxLength of at most ${MAX_MATCHED}`,
+  );
+}
+
 /** The faults of a column. A foreign key refers to an existing model. */
 export function checkColumn(column: ColumnDefinition, resources: readonly Resource[]): KeyFault[] {
   const isSetNull = column.type === 'foreignKey' && column.onDelete === 'setNull';
@@ -55,6 +68,7 @@ export function checkColumn(column: ColumnDefinition, resources: readonly Resour
   const limits = column.type === 'array' ? (column.elements ?? {}) : (column as ElementDefinition);
   const faults = [
     ...checkLimits(limits, type.element ?? type, type.element ? 'elements.' : ''),
+    ...checkPattern(column),
     ...faultIf(isSetNull && column.null !== true, 'onDelete', 'setNull requires null: true'),
   ];
   return faults.length > 0 ? faults : checkValues({ ...column }, type);

@@ -137,7 +137,7 @@ const PATTERN: Validator = (value, path) => {
     return [{ key: path, text: (error as Error).message }];
   }
 };
-const LENGTH = { maxLength: whole(1, MAX_CHARACTERS), pattern: PATTERN };
+const LENGTH = { maxLength: whole(1, MAX_CHARACTERS) };
 const BOUNDS = { min: BOUND, max: BOUND };
 const MOMENT = such(isNonEmpty, "must be a date or time as a string, 'now' or 'today'");
 const DIGITS = {
@@ -183,7 +183,14 @@ const ARRAY = {
  */
 const KEYS_BY_TYPE: Readonly<Record<string, Readonly<Record<string, Validator>>>> = {
   ...Object.fromEntries(
-    Object.entries(COLUMN_TYPES).map(([name, type]) => [name, { ...VALUES, ...limitsOf(name, type) }]),
+    Object.entries(COLUMN_TYPES).map(([name, type]) => [
+      name,
+      {
+        ...VALUES,
+        ...limitsOf(name, type),
+        ...(['string', 'text'].includes(name) ? { pattern: PATTERN } : {}),
+      },
+    ]),
   ),
   password: { ...limitsOf('password', COLUMN_TYPES.password), ...PASSWORD },
   json: { default: anything },
