@@ -143,8 +143,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
     list: ({ id }: Pick<Caller, 'id'>, token = '') => read(statements.list(id, digest(token))),
 
     /** An SQL condition: the session is valid, and its user may still do the same. */
-    precondition: (token: string, caller: Caller): Fragment =>
-      statements.precondition(digest(token), caller),
+    precondition: (token: string, caller: Caller): Fragment => statements.precondition(digest(token), caller),
 
     end,
     prune,
