@@ -188,9 +188,11 @@ export function deletionHistory(
   const nulling = cascades.filter(({ column }) => column.onDelete === 'setNull');
   const models = [...new Set([model, ...deleting.map((one) => one.model)])];
   const indexOf = (one: Model): Fragment => raw(String(models.indexOf(one)));
-  const keyOf = (one: Model): Fragment => sql`${output('d', one.primaryKey)}::text`;
+  // The texts of a recursive query need one collation, and those of columns have different ones.
+  const C = raw('collate "C"');
+  const keyOf = (one: Model): Fragment => sql`${output('d', one.primaryKey)}::text ${C}`;
   /** The deleted record that a row `d` refers to, as `model/key`. */
-  const causeOf = (target: Model): Fragment => sql`concat(${literal(`${target.name}/`)}, g.record)`;
+  const causeOf = (target: Model): Fragment => sql`concat(${literal(`${target.name}/`)}, g.record) ${C}`;
   const refersToDeleted = ({ column, target }: Cascade): Fragment =>
     sql`${foreignReference('d', column)} = ${typedDeletedKey(target, models.indexOf(target))}`;
   const steps = deleting.map(
@@ -201,7 +203,7 @@ export function deletionHistory(
     steps.length > 0
       ? sql` union select e.* from ${DELETED} g cross join lateral (${join(steps, ' union all ')}) e`
       : EMPTY;
-  const all = sql`${DELETED} (model_index, key, record, cause) as (select ${indexOf(model)}, ${DELETED_KEY}, ${KEY}, null::text from deleted${further})`;
+  const all = sql`${DELETED} (model_index, key, record, cause) as (select ${indexOf(model)}, ${DELETED_KEY}, ${KEY} ${C}, null::text ${C} from deleted${further})`;
   // The limit ends the recursion, which finds the deleted rows themselves first.
   const first = sql`select * from ${DELETED} limit (select count(*) + ${MAX_CASCADED} from deleted)`;
   const gone = sql`${GONE} as materialized (select distinct on (model_index, key) * from (${first}) g order by model_index, key, cause nulls first)`;
