@@ -76,7 +76,7 @@ const isStrict = ({ headers }: ApiRequest): boolean => preference(headers, 'hand
 const handling = (request: ApiRequest): Record<string, string> =>
   isStrict(request) ? { 'Preference-Applied': 'handling=strict' } : {};
 
-const digest = (text: string): string => hash('sha256', text, 'hex');
+const digest = (text: string): string => hash('sha256', text, 'base64');
 
 /** A body, and for an Idempotency-Key the digest of its text. */
 interface ReadBody<T> {

@@ -1,5 +1,5 @@
 // The keys with which clients repeat a write (Idempotency-Key): the part of a writing statement that stores one, and statements on them.
-import { raw, sql, value, type Fragment } from '../../db/fragment.ts';
+import { EMPTY, raw, sql, value, type Fragment } from '../../db/fragment.ts';
 import { createStatement, isTrue, json, text, type Statement } from '../../db/rows.ts';
 import type { Model } from '../../db/schema/model.ts';
 import { writtenTable } from '../source.ts';
@@ -36,7 +36,7 @@ export const keyValues = ({ hash, request, shown }: RequestKey): Fragment =>
  * Stores a key, unless another request has done so: then the statement ends with the error of a duplicate.
  * @param values see `keyValues`
  * @param records JSON of the records of the answer, each an array of its JSON, version and key
- * @param from the rows of the answer, and a condition that it is a success
+ * @param from ` from …`: the written records, none if there is no success
  */
 export const keyInsert = (
   { table }: Pick<RequestKey, 'table'>,
@@ -54,7 +54,7 @@ export function keyStatement(
 ): Statement<void> {
   const cells = records.map(({ json: record, version, id }) => [record.toString(), version, id]);
   return createStatement(
-    keyInsert(key, keyValues(key), action, [value(JSON.stringify(cells)), raw('')]),
+    keyInsert(key, keyValues(key), action, [value(JSON.stringify(cells)), EMPTY]),
     nothing,
   );
 }

@@ -107,23 +107,12 @@ interface BoundKey extends Pick<RequestKey, 'table'> {
 const bindKey = (key: RequestKey | undefined, parameters: Parameters): BoundKey | undefined =>
   key && { table: key.table, values: parameters.take(keyValues(key)) };
 
-/**
- * The end of a writing statement: what it answers, which a key of the request keeps.
- * @param kept the names of the first columns of the answer `a`, the JSON of its records, and from where and when they are kept
- */
-function answering(
-  answer: Fragment,
+/** `, kept as (insert …)`: the key of the request, if it has one. @param kept see `keyInsert` */
+const keyCte = (
   key: BoundKey | undefined,
   action: Action,
-  kept: { readonly names: string; readonly records: Fragment; readonly from: Fragment },
-): Fragment {
-  if (!key) return sql` ${answer}`;
-  const { names, records, from } = kept;
-  const insert = keyInsert(key, key.values, action, [records, sql` from ${from}`]);
-  return sql`, ${ANSWER} (${raw(names)}) as materialized (${answer}), kept as (${insert}) select * from ${ANSWER}`;
-}
-
-const ANSWER = raw('"vitrine answer"');
+  ...kept: readonly [records: Fragment, from: Fragment]
+): Fragment => (key ? sql`, kept as (${keyInsert(key, key.values, action, kept)})` : EMPTY);
 
 /** Reads the records again, and then stores the key of the request, so that it keeps what was sent. */
 const keepingReadBack = (
@@ -324,17 +313,20 @@ function insertSql(target: WriteTarget, insert: BoundInsert, isWhole: boolean): 
   );
   const shown = isWhole ? raw('i.record') : raw('left(i.record, 0)');
   const answers = wanted.map((_, index) => sql`, c.${resultAlias(index)}`);
-  const answer = sql`select ${shown}, i.version, i.key, ${isComplete}${join(answers, '')} from checked c left join inserted i on true`;
   const { key, places } = insert;
+  const kept = sql`json_build_array(${shown}, i.version, i.key)`;
   const placed = places
-    ? sql`(select *, (${places}::int4[])[row_number() over ()] as place from ${ANSWER})`
-    : ANSWER;
-  const end = answering(answer, key, 'create', {
-    names: 'json, version, key',
-    records: sql`json_agg(json_build_array(a.json, a.version, a.key)${raw(places ? ' order by a.place' : '')})`,
-    from: sql`${placed} a having bool_and(a.key is not null)`,
-  });
-  return sql`with ${checked}${join(inserts, '')}${union}${intoHistory}${end}`;
+    ? sql`(select *, (${places}::int4[])[row_number() over ()] as place from inserted)`
+    : raw('inserted');
+  const intoKeys = isSingle
+    ? keyCte(key, 'create', sql`json_build_array(${kept})`, raw(' from inserted i'))
+    : keyCte(
+        key,
+        'create',
+        sql`json_agg(${kept}${raw(places ? ' order by i.place' : '')})`,
+        sql` from ${placed} i having count(*) > 0`,
+      );
+  return sql`with ${checked}${join(inserts, '')}${union}${intoHistory}${intoKeys} select ${shown}, i.version, i.key, ${isComplete}${join(answers, '')} from checked c left join inserted i on true`;
 }
 
 function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserted> {
@@ -514,14 +506,15 @@ function updateSql(target: WriteTarget, bound: BoundWrite): Fragment {
   const newValues = changes.map((change, index) => sql`, ${newValueOf(change)} as ${newValueAlias(index)}`);
   const decided = sql`decided as materialized (select f.*, ${checksSql(checks)} as "vitrine checks"${join(newValues, '')} from (select) one left join "vitrine found" f on true)`;
   const present = bound.present ?? recordJson(FOUND, formatted);
-  const end = (answer: Fragment): Fragment =>
-    answering(answer, bound.key, 'update', {
-      names: 'found, matches, checks, json, version',
-      records: sql`json_build_array(json_build_array(a.json, a.version, ${rows.id}))`,
-      from: sql`${ANSWER} a where a.found is not null and a.matches and true = all (a.checks)`,
-    });
+  const intoKeys = (json: Fragment, version: Fragment, from: Fragment): Fragment =>
+    keyCte(
+      bound.key,
+      'update',
+      sql`json_build_array(json_build_array(${json}, ${version}, ${rows.id}))`,
+      sql` from ${from} where ${MATCHES} and true = all (${RESULTS})`,
+    );
   if (changes.length === 0)
-    return sql`with ${found}, ${decided}${end(sql`select ${FOUND_COLUMNS}, ${RESULTS}, ${present}, ${VERSION} from decided f`)}`;
+    return sql`with ${found}, ${decided}${intoKeys(present, VERSION, raw('decided f'))} select ${FOUND_COLUMNS}, ${RESULTS}, ${present}, ${VERSION} from decided f`;
   const touches = sql`${MATCHES} and true = all (${RESULTS}) and ${differs}`;
   const allowed = required ? sql`, coalesce(${required}, false) as allowed` : EMPTY;
   const returning = sql`${bound.record ?? recordJson(ROOT, formatted)} as record, ${newVersion(target)} as version${allowed}`;
@@ -531,8 +524,9 @@ function updateSql(target: WriteTarget, bound: BoundWrite): Fragment {
     sql`(${touches}) is not true or c.version is not null`,
     required && raw('c.allowed is not false'),
   );
-  const answer = sql`select ${FOUND_COLUMNS}, ${RESULTS}, coalesce(c.record, ${present}), coalesce(c.version, ${VERSION}), ${isWritten} from decided f left join changed c on true`;
-  return sql`with ${found}, ${decided}, ${row}${end(answer)}`;
+  const [json, version] = [sql`coalesce(c.record, ${present})`, sql`coalesce(c.version, ${VERSION})`];
+  const both = raw('decided f left join changed c on true');
+  return sql`with ${found}, ${decided}, ${row}${intoKeys(json, version, both)} select ${FOUND_COLUMNS}, ${RESULTS}, ${json}, ${version}, ${isWritten} from ${both}`;
 }
 
 const readDeleted = ([row]: readonly RawRow[]): Deleted => ({
@@ -553,13 +547,8 @@ function deleteSql(target: WriteTarget, { rows, author, key }: BoundWrite): Frag
   if ('from' in rows)
     return sql`${start} ${found}, ${givenOnce([])}, ${deleted(FOUND_ROWS, EMPTY)} select ${countsSql(raw('from "vitrine found"'), 'deleted')}`;
   const row = deleted(raw('"vitrine found" f'), sql` and ${MATCHES}${isOnlyRow(model, rows.id)}`);
-  const answer = sql`select ${FOUND_COLUMNS}, exists (select from deleted) from (select) one left join "vitrine found" f on true`;
-  const kept = {
-    names: 'found, matches, deleted',
-    records: raw("'[]'"),
-    from: sql`${ANSWER} a where a.deleted`,
-  };
-  return sql`${start} ${found}, ${row}${answering(answer, key, 'delete', kept)}`;
+  const intoKeys = keyCte(key, 'delete', raw("'[]'"), raw(' from deleted'));
+  return sql`${start} ${found}, ${row}${intoKeys} select ${FOUND_COLUMNS}, exists (select from deleted) from (select) one left join "vitrine found" f on true`;
 }
 
 /** What the SQL of the write of one record depends on. JSON keys have no spaces or punctuation, which separate the parts. */
