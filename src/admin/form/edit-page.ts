@@ -32,6 +32,7 @@ import {
 import { html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
+import { shownTime } from '../web/time-zone.ts';
 import { changeOf, valuesToPutBack } from '../history/history-entry.ts';
 import { addLockOut, isOwnUser } from '../session/lock-out.ts';
 import { addOnce } from '../web/submit-once.ts';
@@ -90,7 +91,7 @@ export async function showRecord(context: RecordContext): Promise<Reply> {
   const earlier = storedValues({ fields }, known);
   const put = new Map([...typed].map(([column, value]) => [column, earlier.get(column) ?? value]));
   const left = known.filter((column) => !earlier.has(column) || !typed.has(column));
-  const notice = `These are the values ${change.action === 'create' ? 'as added' : 'before the change'} on ${change.at} UTC. Check them: nothing is changed until you save.`;
+  const notice = `These are the values ${change.action === 'create' ? 'as added' : 'before the change'} on ${shownTime(change.at, ' UTC')}. Check them: nothing is changed until you save.`;
   const tooLong = left.map(({ title }) => title).join(', ');
   return formPage(context, {
     stored,

@@ -79,9 +79,9 @@ export function localText(text: string): string {
   return readings(local).right.length > 1 ? withOffset(timeOf(text)) : local;
 }
 
-/** The local time of a date-time of the database, for display. */
-export const shownTime = (text: string): string =>
-  hasLocal(text) ? withOffset(timeOf(text)).replace(/(?=[+-]\d\d:\d\d$)/, ' ') : text;
+/** The local time of a date-time of the database, for display. @param utc what follows if that is UTC */
+export const shownTime = (text: string, utc = ''): string =>
+  hasLocal(text) ? withOffset(timeOf(text)).replace(/(?=[+-]\d\d:\d\d$)/, ' ') : text + utc;
 
 /** A typed local time in UTC, or with its zone if it is not one moment there. Other texts stay as they are. */
 export function utcOf(typed: string): string {
