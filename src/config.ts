@@ -61,6 +61,8 @@ export interface Settings {
   readonly trustProxy: number;
   /** The minimum length of a new password that a person sets (characters). */
   readonly minPassword: number;
+  /** Whether users of the admin area must have a second factor. */
+  readonly mfa: 'optional' | 'required';
   /** The separate `HOST:PORT` that serves `/metrics`, or `off`. */
   readonly metrics: string;
   /** The file with the key that signs the checkpoints of the history. */
@@ -195,6 +197,11 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     meaning: 'minimum characters of a new password: in the admin area, with a link, by a command',
     fallback: '12',
     parse: wholeNumber(1, 1024),
+  },
+  MFA: {
+    meaning: 'optional or required: whether users must have a second factor to log in to the admin area',
+    fallback: 'optional',
+    parse: oneOf('optional', 'required'),
   },
   METRICS: {
     meaning: 'where to serve /metrics: off, or a separate HOST:PORT to listen on',

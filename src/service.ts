@@ -8,7 +8,7 @@ import { onlyPrimary, openReplicas } from './db/replicas/replicas.ts';
 import type { Requester } from './db/lanes/requester.ts';
 import { missingSchema, renameWarnings, summarizeChanges } from './db/schema/missing-schema.ts';
 import { addressHint, databaseFault, isTemporarilyUnavailable } from './db/connection/database-errors.ts';
-import { startError } from './errors.ts';
+import { StartError, startError } from './errors.ts';
 import { createApi } from './http/api/api.ts';
 import { createAccount } from './http/api/api-account.ts';
 import { createChangeFeed } from './http/api/api-changes.ts';
@@ -38,6 +38,7 @@ import {
   HISTORY,
   REQUEST_KEY,
   SEAL,
+  SECOND_FACTOR,
   SECRET,
   SESSION,
   SHOWN_SYSTEM_TABLES,
@@ -68,6 +69,7 @@ import { createVersionCipher } from './resources/access/version-cipher.ts';
 import { addressWarnings, databaseWarnings, startWarnings } from './resources/setup/start-warnings.ts';
 import { createUserManagement, type UserManagement } from './resources/records/user-management.ts';
 import { createEvents, type RecordEvent } from './resources/users/events.ts';
+import { createSecondFactors, type SecondFactors } from './resources/users/second-factor.ts';
 import { createSessions, type Sessions } from './resources/users/sessions.ts';
 import { createTokens, type Tokens } from './resources/users/tokens.ts';
 import { createUsers } from './resources/users/users.ts';
@@ -84,6 +86,7 @@ export interface Prepared extends Site {
   readonly passwordLinks: PasswordLinks | undefined;
   /** Undefined without a user model, and if the database has no table for them. */
   readonly sessions: Sessions | undefined;
+  readonly secondFactors: SecondFactors | undefined;
 }
 
 export interface Service {
@@ -255,7 +258,13 @@ export function createService(
     const userResource = hasUsers ? served.get(settings.userModel) : undefined;
     const facts = userFactsOf(resources, roles);
     const sessions = models.get(SESSION.model);
-    const users = userResource && createUsers(database, userResource.model, sessions, facts);
+    const factorModel = models.get(SECOND_FACTOR.model);
+    const secondFactors = factorModel && createSecondFactors(database, factorModel);
+    if (userResource && settings.mfa === 'required' && !secondFactors)
+      throw new StartError(
+        `MFA=required needs the table ${SECOND_FACTOR.model}, which is missing, or which the database role may not use.`,
+      );
+    const users = userResource && createUsers(database, userResource.model, sessions, factorModel, facts);
     const tokenModel = models.get(TOKEN.model);
     // What a command does, its output says.
     const logEvent = logger[waits ? 'info' : 'debug'];
@@ -271,7 +280,8 @@ export function createService(
     const passwordLinks = users && isStored ? createPasswordLinks(users, secret) : undefined;
     const authentication =
       users && createAuthentication(users, passwords, throttle, familiars, tokens, events, passwordLinks);
-    const logins = userResource && sessions && createSessions(database, sessions, userResource.model, facts);
+    const logins =
+      userResource && sessions && createSessions(database, sessions, userResource.model, factorModel, facts);
     const requestKeys = models.get(REQUEST_KEY.model);
     const pruneKeys = (): void => {
       if (requestKeys) void database.run(pruneKeysStatement(requestKeys), 'write').catch(() => undefined);
@@ -309,6 +319,7 @@ export function createService(
       recordEvent,
       passwordLinks,
       sessions: logins,
+      secondFactors,
       users:
         users &&
         createUserManagement(database, users, userResource.model, passwords, {
@@ -360,6 +371,7 @@ export function createService(
               tokens,
               passwordLinks,
               accounts: users,
+              secondFactors,
               secret,
               logger,
               recordEvent,

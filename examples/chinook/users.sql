@@ -87,3 +87,14 @@ create table vitrine_seal (
   content text not null,
   signature text not null
 );
+
+create table vitrine_second_factor (
+  user_key varchar(255) primary key,
+  secret varchar(64) not null,
+  last_step bigint not null,
+  failures integer default 0 not null,
+  recovery text[] not null,
+  created timestamp(0) default date_trunc('second', now() at time zone 'UTC') not null,
+  session varchar(64),
+  confirmed timestamp(0)
+);

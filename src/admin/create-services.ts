@@ -25,6 +25,7 @@ import { Lane } from '../db/lanes/lane.ts';
 import { isRead } from '../http/message/message.ts';
 import type { Services, ServicesFor } from './web/admin-context.ts';
 import { readPosition } from './web/cookies.ts';
+import { createSignedTexts, PENDING_LOGIN_LIFE, type PendingLogin } from './web/signed-text.ts';
 import { createUnsavedForms } from './web/unsaved-form.ts';
 
 /** What the composition root hands to the admin area. */
@@ -34,6 +35,7 @@ export interface AdminOptions extends Pick<
   | 'authentication'
   | 'passwords'
   | 'sessions'
+  | 'secondFactors'
   | 'tokens'
   | 'passwordLinks'
   | 'accounts'
@@ -118,6 +120,7 @@ export function createServices({ definitions, schema, panels, secret, replicas, 
     users,
     resourcesOf: (access: Access) => areaFor(access).resources,
     unsavedForms: createUnsavedForms(secret),
+    pendingLogins: createSignedTexts<PendingLogin>(secret, 'pending login', PENDING_LOGIN_LIFE),
     panels: createPanels(database, panels),
     imports: new Lane({
       connections: MAX_IMPORTS,

@@ -20,6 +20,14 @@ import { exportList, type ExportFormat } from './list/list-export.ts';
 import { applyFilter } from './list/filter-panel.ts';
 import { showList } from './list/list-page.ts';
 import { logOut } from './session/login.ts';
+import {
+  changeSecondFactor,
+  confirm,
+  removeSecondFactor,
+  showConfirmation,
+  showRemoval,
+  showSecondFactor,
+} from './session/second-factor-page.ts';
 import { lookUp } from './fields/references.ts';
 import { setPassword, showPassword } from './session/password-page.ts';
 import { changeTokens, showNewToken } from './session/token-page.ts';
@@ -35,10 +43,21 @@ export interface Page<Context extends AdminContext> {
 }
 
 export type GeneralPageName =
-  'dashboard' | 'login' | 'logout' | 'set-password' | 'account' | 'sessions' | 'tokens' | 'zone' | 'keys';
+  | 'dashboard'
+  | 'login'
+  | 'logout'
+  | 'set-password'
+  | 'account'
+  | 'sessions'
+  | 'tokens'
+  | 'second-factor'
+  | 'confirm'
+  | 'zone'
+  | 'keys';
 export type ListPageName =
   'list' | 'filter' | 'add' | 'bulk' | 'lookup' | 'import' | `export.${ExportFormat}`;
-export type RecordPageName = 'record' | 'delete' | 'history' | 'password' | 'undo' | 'access';
+export type RecordPageName =
+  'record' | 'delete' | 'history' | 'password' | 'undo' | 'access' | 'second-factor';
 
 /** Refuses what the resource does not allow the caller, as if the page did not exist. @throws Problem 404 */
 const ifAllowed =
@@ -81,6 +100,8 @@ export const GENERAL_PAGES: Readonly<Record<GeneralPageName, Page<AdminContext>>
   account: { show: showAccount, change: changePassword },
   sessions: { change: endOtherSessions },
   tokens: { show: showNewToken, change: changeTokens },
+  'second-factor': { show: (context) => showSecondFactor(context), change: changeSecondFactor },
+  confirm: { show: (context) => showConfirmation(context), change: confirm },
   zone: { change: chooseTimeZone },
   keys: { show: showKeyboardHelp },
 };
@@ -107,4 +128,8 @@ export const RECORD_PAGES: Readonly<Record<RecordPageName, Page<RecordContext>>>
   password: { show: ifAllowed('change', showPassword), change: ifAllowed('change', setPassword) },
   undo: { show: ifHistory(showUndo), change: ifHistory(runUndo) },
   access: { show: showAccess, change: changeAccess },
+  'second-factor': {
+    show: ifAllowed('change', (context) => showRemoval(context)),
+    change: ifAllowed('change', removeSecondFactor),
+  },
 };

@@ -18,6 +18,7 @@ Commands
   user link NAME            print a link with which the user sets the password
   user sessions NAME [--end]
                             list or end a user's sessions of the admin area
+  user mfa NAME --reset     remove a user's second factor
   user list                 list the users
   token add USER [--resources NAME,...] [--methods METHOD,...] [--expires DAYS] [--label TEXT]
                             make a token of the API, and print it

@@ -1,4 +1,4 @@
-// `vitrine user`: adds and lists users, sets passwords, makes links to set them, and ends sessions.
+// `vitrine user`: adds and lists users, sets passwords, makes links to set them, ends sessions, and removes second factors.
 import { randomBytes } from 'node:crypto';
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
@@ -20,10 +20,11 @@ Usage: vitrine user add NAME [--admin] [--set COLUMN=VALUE]... [--link]
        vitrine user password NAME
        vitrine user link NAME
        vitrine user sessions NAME [--end]
+       vitrine user mfa NAME --reset
        vitrine user list
 
 Creates a user, sets a user's password, prints a link with which the user sets it, lists or ends a user's sessions of the
-admin area, or lists the users of the user model (see USER_MODEL).
+admin area, removes a user's second factor, or lists the users of the user model (see USER_MODEL).
 Prompts for the password on a terminal, and otherwise reads it from standard input.
 A link works once, within ${LINK_HOURS} hours. It begins with the first origin of PUBLIC_URL, or else with HOST and PORT.
 
@@ -32,6 +33,7 @@ Options
   --set COLUMN=VALUE  set a further column; may be repeated
   --link              instead of reading a password, print a link to set it
   --end               end the sessions
+  --reset             remove the second factor, so that the password is enough to log in
   --help              show this help
 `;
 
@@ -40,6 +42,7 @@ const OPTIONS = {
   set: { type: 'string', multiple: true },
   link: { type: 'boolean' },
   end: { type: 'boolean' },
+  reset: { type: 'boolean' },
 } as const;
 
 /** The options of each action. */
@@ -48,6 +51,7 @@ const ACTIONS: Readonly<Record<string, readonly (keyof typeof OPTIONS)[]>> = {
   password: [],
   link: [],
   sessions: ['end'],
+  mfa: ['reset'],
   list: [],
 };
 
@@ -110,26 +114,28 @@ export async function users(args: readonly string[], io: Io): Promise<void> {
   const parsed = parse(args, OPTIONS, HELP, io);
   if (!parsed) return;
   const { values: options } = parsed;
-  const { admin = false, set: sets = [], link = false, end = false } = options;
+  const { admin = false, set: sets = [], link = false, end = false, reset = false } = options;
   const settings = readSettings(io.env);
   const [action = '', name = ''] = parsed.positionals;
   const allowed = Object.hasOwn(ACTIONS, action) ? ACTIONS[action] : undefined;
-  if (!allowed) throw new UsageError('Expected add, password, link, sessions or list');
+  if (!allowed) throw new UsageError('Expected add, password, link, sessions, mfa or list');
   const takesName = action !== 'list';
   if (parsed.positionals.length !== (takesName ? 2 : 1))
     throw new UsageError(takesName ? `"user ${action}" takes one NAME` : '"user list" takes no name');
   for (const option of Object.keys(options) as (keyof typeof OPTIONS)[])
     if (!allowed.includes(option)) throw new UsageError(`--${option} is not for "user ${action}"`);
+  if (action === 'mfa' && !reset) throw new UsageError('"user mfa" needs --reset');
   const values = parseSets(sets);
   // Only `add` may create tables: it is the first command for a new database.
   const schema = action === 'add' ? settings.schema : 'check';
   const command = action === 'list' ? undefined : `user ${action} ${name}`;
   await withService({ ...settings, schema }, command, async (prepared) => {
-    const { users: stored, sessions } = prepared;
+    const { users: stored, sessions, secondFactors } = prepared;
     if (!stored) throw new StartError('The registry has no user model.');
     if (action === 'list') {
-      for (const { name: found, active, admin: isAdmin } of await stored.list()) {
-        print(io, [shown(found), ...(isAdmin ? ['admin'] : []), ...(active ? [] : ['inactive'])].join(' '));
+      for (const { name: found, active, admin: isAdmin, hasSecondFactor } of await stored.list()) {
+        const facts = [isAdmin && 'admin', !active && 'inactive', hasSecondFactor && 'second-factor'];
+        print(io, [shown(found), ...facts.filter((fact) => fact !== false)].join(' '));
       }
       return;
     }
@@ -146,6 +152,11 @@ export async function users(args: readonly string[], io: Io): Promise<void> {
     if (action === 'password') {
       await stored.setPassword(name, await readPassword(io));
       return print(io, `set the password of ${shown(name)}`);
+    }
+    if (action === 'mfa') {
+      if (!(await secondFactors?.remove(user.id)))
+        throw new StartError(`${shown(name)} has no second factor.`);
+      return print(io, `removed the second factor of ${shown(name)}`);
     }
     if (action === 'link') return printLink(io, prepared, user, settings);
     if (!sessions)

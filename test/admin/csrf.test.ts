@@ -6,6 +6,7 @@ import type { Resource as Definition } from '../../src/resources/definition/reso
 import { HISTORY } from '../../src/resources/definition/system-tables.ts';
 import { serveForAdmin } from '../../src/resources/access/admin-view.ts';
 import { createViews } from '../../src/resources/access/resource-view.ts';
+import { addFactor, codeAt, SECRET } from '../second-factor.ts';
 import { useService, type Sql } from '../support.ts';
 import { csrfIn, hiddenFields, logIn, openBrowser, type Browser, type Fields } from './support.ts';
 import { resources } from './sample-resources.ts';
@@ -84,6 +85,19 @@ const FORMS: Readonly<Record<string, (browser: Browser) => Promise<Form>>> = {
     return { path: '/admin/-/sessions/', fields: {} };
   },
   zone: () => Promise.resolve({ path: '/admin/-/zone/', fields: { zone: 'Europe/Zurich' } }),
+  'second-factor': async () => {
+    const id = await service.addUser(`f${await note()}`);
+    await addFactor(service, id);
+    return { path: `/admin/user/${id}/second-factor/`, fields: { _current: 'pw-ada' } };
+  },
+  confirm: async (browser) => {
+    const name = `c${await note()}`;
+    const id = await service.addUser(name, { admin: true });
+    const { cookies } = await logIn(service, name);
+    for (const [key, value] of cookies) browser.cookies.set(key, value);
+    await addFactor(service, id);
+    return { path: '/admin/-/confirm/', fields: { _code: codeAt(SECRET) } };
+  },
   add: async () => ({
     path: '/admin/land/-/add/',
     fields: { id: `l${await note()}`, name: 'Land', capital: '' },
@@ -224,6 +238,7 @@ describe('a GET changes nothing', () => {
     '/admin/note/-/export.excel.csv', '/admin/note/-/export.json',
     '/admin/note/1/', '/admin/note/1/delete/', '/admin/note/1/history/', '/admin/user/1/password/', '/admin/vitrine_history/1/undo/',
     '/admin/-/tokens/', '/admin/user/1/access/', '/admin/-/set-password/?link=x',
+    '/admin/-/second-factor/', '/admin/-/confirm/?next=/admin/note/', '/admin/user/1/second-factor/',
     // Addresses of forms:
     '/admin/-/logout/', '/admin/-/sessions/', '/admin/-/zone/?zone=UTC', '/admin/note/-/bulk/?_action=delete&_all=1&_confirm=1&_expected=2',
     '/admin/note/1/delete/?_confirm=1', '/admin/note/-/add/?message=new&_save=stay', '/admin/user/1/password/?_password=a&_repeat=a',

@@ -60,6 +60,7 @@ const PAGES: Record<number, readonly string[]> = {
     '/admin/', '/admin//', '/admin/thing', '/admin/thing/', '/admin/thing/1', '/admin/thing/1/', '/admin/thing/-/add',
     '/admin/thing/-/import/', '/admin/thing/1/delete/', '/admin/thing/1/history/', '/admin/user/1/', '/admin/user/',
     '/admin/user/1/password/', '/admin/user/1/access/', '/admin/-/account/', '/admin/-/tokens/', '/admin/-/keys/', '/admin/-/login/', '/admin/vitrine_history/',
+    '/admin/-/second-factor/', '/admin/-/confirm/',
     '/admin/fixed/', '/admin/fixed/1/',
   ],
   404: [
@@ -67,6 +68,7 @@ const PAGES: Record<number, readonly string[]> = {
     '/admin/thing/-/', '/admin/thing/-/nothing/', '/admin/thing/-/add/more/', '/admin/thing/4711/', '/admin/thing/x/',
     '/admin/thing/1/nothing/', '/admin/thing/1/delete/more/', '/admin/thing/99999999999999999999/', '/admin/thing/%00/',
     '/admin/thing/%ff/', '/admin/%ff/', '/admin/thing/1/password/', '/admin/thing/1/access/', '/admin/user/4711/password/', '/admin/user/4711/access/', '/admin/thing//',
+    '/admin/user/1/second-factor/', '/admin/thing/1/second-factor/',
     '/admin/constructor/', '/admin/fixed/-/add/', '/admin/fixed/1/delete/', '/admin/fixed/-/import/',
     '/admin/vitrine_history/-/add/', '/admin/-/style-000000000000.css', '/admin/-/script-000000000000.js', '/admin/-/style.css',
   ],

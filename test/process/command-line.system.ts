@@ -59,11 +59,13 @@ describe('what the command line says of itself', { concurrency: 2 }, () => {
         'user password',
         'user link',
         'user sessions',
+        'user mfa',
         'user list',
       ]) {
         assert.match(stdout, new RegExp(`^ +${command}\\b`, 'm'));
       }
-      for (const option of ['--admin', '--set', '--help', '--version']) assert.ok(stdout.includes(option));
+      for (const option of ['--admin', '--set', '--reset', '--help', '--version'])
+        assert.ok(stdout.includes(option));
       for (const [name, fallback] of Object.entries(SETTINGS)) {
         const line = stdout.split('\n').find((candidate) => candidate.trimStart().startsWith(`${name} `));
         assert.ok(line?.includes(fallback), `${name} with ${fallback}`);
@@ -83,7 +85,7 @@ describe('what the command line says of itself', { concurrency: 2 }, () => {
     ['--bogus', /--bogus/],
     ['serve now', /serve/],
     ['serve --admin', /serve/],
-    ['user remove ada', /add, password, link, sessions or list/],
+    ['user remove ada', /add, password, link, sessions, mfa or list/],
     ['user add', /NAME/],
     ['user add ada bob', /NAME/],
     ['user add ada --set email', /--set email/],

@@ -65,6 +65,7 @@ describe('vitrine serve', { concurrency: 2 }, () => {
       'vitrine_history',
       'vitrine_idempotency',
       'vitrine_seal',
+      'vitrine_second_factor',
       'vitrine_secret',
       'vitrine_session',
       'vitrine_token',

@@ -74,6 +74,27 @@ describe('vitrine user', () => {
     assert.deepEqual([code, stderr], [0, '']);
   });
 
+  test('list says who has a second factor, and mfa --reset removes it', async () => {
+    await database.sql`
+      insert into vitrine_second_factor (user_key, secret, last_step, recovery)
+      select id::text, 'AAAA', 0, '{}' from "user" where username = 'ada'`;
+    assert.equal((await user(['list'])).stdout, 'ada admin second-factor\n');
+    const { code, stdout } = await user(['mfa', 'ada', '--reset']);
+    assert.deepEqual([code, stdout], [0, 'removed the second factor of ada\n']);
+    assert.equal((await user(['list'])).stdout, 'ada admin\n');
+    for (const [words, code, said] of [
+      [['mfa', 'ada', '--reset'], 1, /ada has no second factor/],
+      [['mfa', 'nobody', '--reset'], 1, /There is no user nobody/],
+      [['mfa', 'ada'], 2, /"user mfa" needs --reset/],
+      [['mfa', '--reset'], 2, /"user mfa" takes one NAME/],
+      [['list', '--reset'], 2, /--reset is not for "user list"/],
+    ] as const) {
+      const refused = await user(words);
+      assert.equal(refused.code, code, refused.stderr);
+      assert.match(refused.stderr, said);
+    }
+  });
+
   const passwords: [what: string, input: string, password: string][] = [
     ['with blanks and the line break of Windows', ' secret \r\n', ' secret '],
     ['that ends with an empty line', 'secret\n\n', 'secret\n'],

@@ -14,7 +14,7 @@ import {
   rulesOf,
   type ConfirmationRefusal,
 } from '../session/password-confirmation.ts';
-import { mayManageAccess } from '../session/lock-out.ts';
+import { isUserModel, mayManageAccess } from '../session/lock-out.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { fieldRow, renderLongTexts, type Field } from './form-fields.ts';
@@ -161,17 +161,30 @@ function originFields(
     <input type="hidden" name="_origin" value="${origin}" />`;
 }
 
-function actionsOf(context: ResourceContext, stored: LabeledRecord, list: string | undefined): Content {
+function actionsOf(
+  context: ResourceContext,
+  stored: LabeledRecord,
+  list: string | undefined,
+  hasSecondFactor: boolean,
+): Content {
   const { resource } = context;
   const part = (which: string): string => links.from(list, links.part(resource.name, stored.id, which));
   const { name, may, passwords, inApi } = resource;
   const access = inApi('');
   return html` ${may.has('change') && passwords.length > 0 && html`<a class="button" href="${part('password')}">Set password</a>`}
   ${mayManageAccess(context) && html`<a class="button" href="${part('access')}">Access</a>`}
+  ${hasSecondFactor && html`<a class="button" href="${part('second-factor')}">Remove second factor</a>`}
   ${resource.recorded && resource.allows.has('history') && html`<a class="button" href="${part('history')}">History</a>`}
   ${access && html`<a class="button" href="${links.api(name, '')}${keySegment(stored.id)}/" ${attributes({ title: access === 'login' && 'requires a separate login' })}>API</a>`}
   ${may.has('delete') && html`<a class="button danger" href="${part('delete')}">Delete</a>`}`;
 }
+
+/** Whether admins can remove the second factor of this user. */
+const hasSecondFactor = async (context: ResourceContext, id: string): Promise<boolean> =>
+  isUserModel(context) &&
+  context.caller.admin &&
+  context.resource.may.has('change') &&
+  (await context.secondFactors?.recoveryCodes(id)) !== undefined;
 
 /** The form of a record, new or stored. */
 export async function formPage(context: ResourceContext, page: FormPage): Promise<Reply> {
@@ -230,7 +243,7 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
     ],
     kind: 'form',
     status: page.status ?? (Object.keys(errors).length > 0 ? 400 : 200),
-    actions: stored && actionsOf(context, stored, back),
+    actions: stored && actionsOf(context, stored, back, await hasSecondFactor(context, stored.id)),
     body,
   } as const;
   return pageReply(context, shown, page.headers);

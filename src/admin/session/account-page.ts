@@ -6,7 +6,14 @@ import { Unauthorized, type Reply } from '../../http/message/message.ts';
 import { setOwnPassword } from '../../resources/records/own-password.ts';
 import { timeZoneForm } from './time-zone-form.ts';
 import { sessionSection, tokenSection } from './account-sections.ts';
-import { passwordHint, typedPassword, verifyCaller } from './password-confirmation.ts';
+import {
+  confirmationField,
+  confirmCode,
+  passwordHint,
+  typedPassword,
+  verifyCaller,
+} from './password-confirmation.ts';
+import { secondFactorSection } from './second-factor-page.ts';
 import { CallerChanged } from '../../resources/access/access.ts';
 import { factsOf } from '../../resources/users/events.ts';
 import type { AdminContext } from '../web/admin-context.ts';
@@ -19,7 +26,8 @@ import { shellQuote } from '../web/display-text.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
 import { redirect, redirectDone, withCookies } from '../web/admin-request.ts';
 
-function passwordSection({ caller, csrf, users, settings }: AdminContext, errors: FieldErrors): Html {
+function passwordSection(context: AdminContext, errors: FieldErrors): Html {
+  const { caller, csrf, users, settings } = context;
   const column = requiredColumn(users.model, 'password');
   const hint = passwordHint(column, { name: caller.name, minPassword: settings.minPassword });
   return html`<section>
@@ -28,6 +36,7 @@ function passwordSection({ caller, csrf, users, settings }: AdminContext, errors
       <input type="hidden" name="_csrf" value="${csrf}" />
       <input type="hidden" name="username" value="${caller.name}" autocomplete="username" />
       ${passwordFields(['_current', '_password', '_repeat'], errors, { hint })}
+      ${confirmationField(context, errors, false)}
       <p class="hint">Changing your password ends all your other sessions.</p>
       <div class="buttons"><button class="primary">Change password</button></div>
     </form>
@@ -51,6 +60,7 @@ async function ownTokens({ tokens, caller, csrf }: AdminContext): Promise<Html |
 export async function showAccount(context: AdminContext, errors: FieldErrors = {}): Promise<Reply> {
   const sections = [
     passwordSection(context, errors),
+    secondFactorSection(context),
     await ownSessions(context),
     await ownTokens(context),
     timeZoneForm(context),
@@ -104,6 +114,8 @@ export async function changePassword(context: AdminContext, form: Form): Promise
   if (Object.keys(errors).length > 0) return showAccount(context, errors);
   try {
     const { precondition } = await verifyCaller(context, form.get('_current') ?? '');
+    const refusal = await confirmCode(context, form);
+    if (refusal) return await showAccount(context, refusal.errors);
     await setOwnPassword(users, operations, { ...caller, precondition }, password);
   } catch (error) {
     if (error instanceof Unauthorized || error instanceof CallerChanged) {

@@ -1,4 +1,4 @@
-// Logs admins in and out: the login page, its form, and new sessions.
+// Logs admins in and out: the login page, its forms for the password and the second factor, and new sessions.
 import { randomBytes } from 'node:crypto';
 import { Problem } from '../../errors.ts';
 import type { Login } from '../../http/auth/authentication.ts';
@@ -9,8 +9,8 @@ import { withBasePath } from '../../http/message/base-path.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
 import { readCookie, setCookie } from '../web/cookies.ts';
 import type { AdminContext, LoginServices } from '../web/admin-context.ts';
-import { LOGIN_LIMIT, readForm, type Form } from '../web/form-data.ts';
-import { attributes, html } from '../web/html.ts';
+import { createForm, LOGIN_LIMIT, readForm, type Form } from '../web/form-data.ts';
+import { attributes, html, type Content } from '../web/html.ts';
 import { UNSAVED } from '../web/unsaved-form.ts';
 import { pageReply } from '../web/layout.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
@@ -22,6 +22,8 @@ import {
   staleForm,
   withCookies,
 } from '../web/admin-request.ts';
+import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
+import { recoveryCodes, secretIn, setUpFields } from './set-up-fields.ts';
 
 /** Lifetime of the session cookie in seconds: the longest life of a session. */
 const SESSION_AGE = 14 * 24 * 3600;
@@ -75,8 +77,7 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, unsa
   const state = attributes({ 'aria-invalid': problem && 'true', 'aria-describedby': problem && 'error' });
   const body = html`<form method="post" action="${links.login}" class="login">
     <input type="hidden" name="_csrf" value="${csrfOf(token)}" />
-    <input type="hidden" name="next" value="${next}" />
-    ${unsaved !== undefined && html`<input type="hidden" name="${UNSAVED}" value="${unsaved}" />`}
+    ${carriedFields({ next, unsaved })}
     ${notice !== undefined && html`<p class="notice" role="status">${notice}</p>`}
     ${problem && html`<p class="error-summary" id="error" role="alert">${problem.message}</p>`}
     <div class="field">
@@ -174,6 +175,60 @@ interface OpenedSession {
   readonly cookie: string;
 }
 
+/** The field of the login form for the login that waits for its second factor. */
+const PENDING = '_login';
+
+const LATE = 'The login took too long, or your user has changed. Log in again.';
+
+/** What the forms of a login carry until it is done. */
+interface Carried {
+  readonly next: string;
+  readonly unsaved: string | undefined;
+}
+
+const carriedFields = ({ next, unsaved }: Carried): Content =>
+  html`<input type="hidden" name="next" value="${next}" />
+    ${unsaved !== undefined && html`<input type="hidden" name="${UNSAVED}" value="${unsaved}" />`}`;
+
+/** The second page of a login: asks for a code, or sets the second factor up. @param sent the form, if its code was wrong */
+function codePage(
+  { pendingLogins }: LoginServices,
+  request: ApiRequest,
+  { caller, hasSecondFactor, mark }: Login,
+  carried: Carried,
+  form: Form,
+  problem?: Problem,
+): Reply {
+  const csrf = form.get('_csrf') ?? '';
+  const errors = problem ? { _code: [problem.message] } : {};
+  const pending = form.get(PENDING) ?? pendingLogins.write({ name: caller.name, mark, csrf });
+  const body = html`${errorSummary(errors, PASSWORD_LABELS)}
+    <form method="post" action="${links.login}" class="login">
+      <input type="hidden" name="_csrf" value="${csrf}" />
+      <input type="hidden" name="${PENDING}" value="${pending}" />
+      ${carriedFields(carried)}
+      ${
+        hasSecondFactor
+          ? passwordFields(['_code'], errors)
+          : html`<p class="notice">You need a second factor to log in here. Set it up now.</p>
+              ${setUpFields(request, caller.name, errors, form)}`
+      }
+      <button class="primary">Log in</button>
+      <a href="${loginAddress(carried.next)}">Start again</a>
+    </form>`;
+  const page = { title: 'Second factor', kind: 'login', status: problem?.status ?? 200, body };
+  return pageReply(undefined, page, problem?.headers);
+}
+
+/** Shows the recovery codes of a second factor that was set up with the login. */
+function codesPage(codes: readonly string[], carried: Carried): Reply {
+  const body = html`<form method="post" action="${links.login}" class="login">
+    ${carriedFields(carried)} ${recoveryCodes(codes)}
+    <button class="primary">Continue</button>
+  </form>`;
+  return pageReply(undefined, { title: 'Recovery codes', kind: 'login', body });
+}
+
 /** Ends the browser's session and opens a new one; undefined if the user has changed since the verification. */
 export async function openSession(
   { sessions }: LoginServices,
@@ -191,21 +246,69 @@ export async function openSession(
     : { token, cookie: setCookie(request, 'session', token, SESSION_AGE) };
 }
 
-/** Verifies a name and a password, and opens a session. @throws Problem as `verify` does */
+/** A login with its session. */
+interface DoneLogin extends OpenedSession {
+  readonly caller: Caller;
+  /** The recovery codes of a second factor that the login has set up. */
+  readonly codes?: readonly string[] | undefined;
+}
+
+/** Verifies a name and a password, and opens a session, or asks for the second factor. @throws Problem as `verify` does */
 async function verifyAndOpen(
   services: LoginServices,
   request: ApiRequest,
   form: Form,
-): Promise<OpenedSession & Pick<Login, 'caller'>> {
+  carried: Carried,
+): Promise<DoneLogin | Reply> {
   // A second try, because a concurrent login may just have rehashed the same password.
   for (let tries = 0; tries < 2; tries += 1) {
     const login = await verify(services, request, form);
+    if (login.hasSecondFactor || services.settings.mfa === 'required')
+      return codePage(services, request, login, carried, createForm([['_csrf', form.get('_csrf') ?? '']]));
     const opened = await openSession(services, request, login);
     if (!opened) continue;
     void services.recordEvent('login', factsOf(request, login.caller, { door: 'admin' }));
     return { ...opened, caller: login.caller };
   }
   throw new Problem(401, REFUSED);
+}
+
+/** Checks the code of a pending login, or sets the second factor up with it, and opens a session. @throws Problem 401, 503 */
+async function continueLogin(
+  services: LoginServices,
+  request: ApiRequest,
+  form: Form,
+  carried: Carried,
+): Promise<DoneLogin | Reply> {
+  const { authentication, secondFactors, pendingLogins, admitted } = services;
+  const pending = pendingLogins.read(form.get(PENDING) ?? '');
+  const resume = () => pending && authentication.resume(pending.name, pending.mark);
+  const login = pending?.csrf === form.get('_csrf') ? await resume() : undefined;
+  if (!secondFactors || !login || !mayEnter(login.caller, admitted)) throw new Problem(401, LATE);
+  const { caller, hasSecondFactor } = login;
+  const code = form.get('_code') ?? '';
+  let codes: readonly string[] | undefined;
+  try {
+    if (hasSecondFactor) {
+      const { network } = request.client();
+      await authentication.checkCode(caller, network, () => secondFactors.take(caller.id, code));
+    } else {
+      codes = await secondFactors.add(caller.id, secretIn(form), code);
+      if (!codes) throw new Unauthorized();
+    }
+  } catch (error) {
+    const wrong = error instanceof Unauthorized && new Problem(401, 'is wrong, or was used before');
+    const problem = wrong || error;
+    if (!(problem instanceof Problem) || ![401, 429, 503].includes(problem.status)) throw error;
+    return codePage(services, request, login, carried, form, problem);
+  }
+  const now = codes ? await resume() : login;
+  const opened = now && (await openSession(services, request, now));
+  if (!opened) throw new Problem(401, LATE);
+  await secondFactors.confirm(caller.id, opened.token);
+  // The others were opened without a code.
+  if (codes) await services.sessions.endOthers(caller, opened.token);
+  return { ...opened, caller, codes };
 }
 
 /**
@@ -229,17 +332,21 @@ export async function logIn(
   if (admin && !isValid)
     return isSameOriginForm(request) ? proceed(admin.caller, admin.token, next, unsaved) : redirect(next);
   if (!isValid) throw staleForm();
+  const isOwn = unsaved !== undefined && services.unsavedForms.isSigned(unsaved);
+  const carried = { next, unsaved: isOwn ? unsaved : undefined };
   try {
-    const { caller, token, cookie } = await verifyAndOpen(services, request, form);
+    const step = form.get(PENDING) === undefined ? verifyAndOpen : continueLogin;
+    const done = await step(services, request, form, carried);
+    if ('status' in done) return done;
+    const { caller, token, cookie, codes } = done;
     request.recognize(caller);
-    const reply = await proceed(caller, token, next, unsaved);
+    const reply = codes ? codesPage(codes, carried) : await proceed(caller, token, next, unsaved);
     return withCookies(reply, [cookie, setCookie(request, 'login', '', 0)]);
   } catch (error) {
     if (!(error instanceof Problem) || ![401, 429, 503].includes(error.status)) throw error;
     const typed = form.get('username') ?? '';
     const name = typed.length <= MAX_NAME ? typed : '';
-    const isOwn = unsaved !== undefined && services.unsavedForms.isSigned(unsaved);
-    return loginPage(request, { name, next, problem: error, unsaved: isOwn ? unsaved : undefined });
+    return loginPage(request, { name, problem: error, ...carried });
   }
 }
 

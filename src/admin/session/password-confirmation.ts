@@ -1,4 +1,4 @@
-// Decides when admins must confirm a change with their own password, verifies it, and checks new passwords.
+// Decides when admins must confirm a change with their own password and a code, verifies both, and checks new passwords.
 import { findColumn, type Column } from '../../db/schema/model.ts';
 import { errorOf, type FieldErrors, Problem } from '../../errors.ts';
 import { mayEnter } from '../../resources/access/access.ts';
@@ -104,46 +104,85 @@ export async function verifyCaller(context: AdminContext, password: string): Pro
   return login;
 }
 
-/** Verifies the admin's own password in the form; undefined if it is right. */
-export async function confirmCaller(
-  context: AdminContext,
+/** Verifies a field of the form; undefined if it is right. @param wrong the error if it is not */
+async function verifyField(
   form: Form,
+  field: '_current' | '_code',
+  wrong: string,
+  check: (text: string) => Promise<unknown>,
 ): Promise<ConfirmationRefusal | undefined> {
-  const password = form.get('_current') ?? '';
-  if (password === '') return { errors: { _current: ['is required to confirm this change'] }, status: 400 };
-  const wrong = { errors: { _current: ['is not your password'] }, status: 400 };
+  const text = form.get(field) ?? '';
+  if (text === '') return { errors: { [field]: ['is required to confirm this change'] }, status: 400 };
   try {
-    await verifyCaller(context, password);
+    await check(text);
     return undefined;
   } catch (error) {
-    if (error instanceof Unauthorized) return wrong;
+    if (error instanceof Unauthorized) return { errors: { [field]: [wrong] }, status: 400 };
     if (!(error instanceof Problem) || ![429, 503].includes(error.status)) throw error;
     const { message, status, headers } = error;
-    return { errors: { _current: [message] }, status, headers };
+    return { errors: { [field]: [message] }, status, headers };
   }
 }
 
+/** Whether those who have a second factor must give a code now. The last one confirms what the session does for some minutes. */
+export const isCodeDue = ({ caller }: Pick<AdminContext, 'caller'>): boolean => caller.secondFactor === 'due';
+
+/** Verifies the code in the form, if one is due. */
+export async function confirmCode(
+  context: AdminContext,
+  form: Form,
+): Promise<ConfirmationRefusal | undefined> {
+  const { authentication, secondFactors, caller, request, token } = context;
+  if (!isCodeDue(context) || !secondFactors) return undefined;
+  return verifyField(form, '_code', 'is wrong, or was used before', async (code) => {
+    const { network } = request.client();
+    await authentication.checkCode(caller, network, () => secondFactors.take(caller.id, code));
+    await secondFactors.confirm(caller.id, token);
+  });
+}
+
 /**
- * The field for the admin's own password, on a form that may need it. Password managers take the text field before it as the
- * user name. Without one for them they would fill in a field of the record. It has no name, so it is not sent.
+ * Verifies the admin's own password in the form, and the code where one is due; undefined if they are right.
+ * @param needs what the change needs: by default both
+ */
+export async function confirmCaller(
+  context: AdminContext,
+  form: Form,
+  { password = true, code = true } = {},
+): Promise<ConfirmationRefusal | undefined> {
+  const refusal = password
+    ? await verifyField(form, '_current', 'is not your password', (text) => verifyCaller(context, text))
+    : undefined;
+  return refusal ?? (password || code ? confirmCode(context, form) : undefined);
+}
+
+/**
+ * The fields for the admin's own password and a code that is due, on a form that may need them. Password managers take the text field
+ * before a password as the user name. Without one for them they would fill in a field of the record. It has no name, so it is not sent.
+ * @param hint why the password is needed; false if it is not
  */
 export const confirmationField = (
-  { caller }: AdminContext,
+  context: AdminContext,
   errors: FieldErrors,
-  hint: string,
-  isRequired: boolean,
+  hint: string | false,
+  isRequired = true,
+  code = true,
 ): Html =>
-  html`<p class="hint">${hint}</p>
-    <input
-      type="text"
-      class="hidden"
-      value="${caller.name}"
-      autocomplete="username"
-      readonly
-      tabindex="-1"
-      aria-hidden="true"
-    />
-    ${passwordFields(['_current'], errors, { isRequired })}`;
+  html`${
+    hint !== false &&
+    html`<p class="hint">${hint}</p>
+      <input
+        type="text"
+        class="hidden"
+        value="${context.caller.name}"
+        autocomplete="username"
+        readonly
+        tabindex="-1"
+        aria-hidden="true"
+      />
+      ${passwordFields(['_current'], errors, { isRequired })}`
+  }
+  ${code && isCodeDue(context) && passwordFields(['_code'], errors)}`;
 
 /** The rules for a new password of a record. @param fields of the record, for its user name */
 export function rulesOf(context: ResourceContext, fields?: JsonFields): PasswordRules {

@@ -20,6 +20,8 @@ import type { PasswordLinks } from '../../resources/users/password-links.ts';
 import type { Sessions } from '../../resources/users/sessions.ts';
 import type { Tokens } from '../../resources/users/tokens.ts';
 import type { Users } from '../../resources/users/users.ts';
+import type { SecondFactors } from '../../resources/users/second-factor.ts';
+import type { PendingLogin, SignedTexts } from './signed-text.ts';
 import type { UnsavedForms } from './unsaved-form.ts';
 
 /** The services for one request. */
@@ -53,6 +55,9 @@ export interface Services {
   /** The roles whose users may enter, besides admins. */
   readonly admitted: readonly string[];
   readonly unsavedForms: UnsavedForms;
+  /** Undefined if the database has no table for them. */
+  readonly secondFactors: SecondFactors | undefined;
+  readonly pendingLogins: SignedTexts<PendingLogin>;
   /** The history of all changes, as a resource. */
   readonly history: AdminView;
   /** The history of one resource. Its queries use the index on model and record. */
@@ -73,7 +78,14 @@ export type ServicesFor = (request: ApiRequest, access: Access) => Services;
 /** What a request without a session needs: to log in, and to show a form again after that. */
 export type LoginServices = Pick<
   Services,
-  'settings' | 'authentication' | 'sessions' | 'admitted' | 'unsavedForms' | 'recordEvent'
+  | 'settings'
+  | 'authentication'
+  | 'sessions'
+  | 'admitted'
+  | 'unsavedForms'
+  | 'secondFactors'
+  | 'pendingLogins'
+  | 'recordEvent'
 >;
 
 /** A message about the last action, shown once on the next page. */

@@ -39,6 +39,12 @@ export const links = {
   get setPassword(): string {
     return `${root()}-/set-password/`;
   },
+  get secondFactor(): string {
+    return `${root()}-/second-factor/`;
+  },
+  get confirm(): string {
+    return `${root()}-/confirm/`;
+  },
   get keys(): string {
     return `${root()}-/keys/`;
   },
@@ -53,7 +59,7 @@ export const links = {
   record: (model: string, id: string): string => `${root()}${model}/${segment(id)}/`,
   /** The address that a person gets to set a password. The log has no values of parameters. */
   passwordLink: (origin: string, secret: string): string => `${origin}${links.setPassword}?link=${secret}`,
-  /** `delete`, `history`, `password`, `undo`, `access`. */
+  /** `delete`, `history`, `password`, `undo`, `access`, `second-factor`. */
   part: (model: string, id: string, part: string): string => `${root()}${model}/${segment(id)}/${part}/`,
   /** Adds `_list`, the query of the list that the user came from, for the way back. */
   from: (list: string | undefined, href: string): string =>

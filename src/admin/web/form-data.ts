@@ -14,8 +14,8 @@ export interface Form {
   readonly entries: readonly (readonly [name: string, value: string])[];
 }
 
-/** The password fields. Their values are never stored and never sent back to the browser. */
-export const PASSWORD_FIELDS: readonly string[] = ['_password', '_repeat', '_current'];
+/** The fields for passwords and codes. Their values are never stored and never sent back to the browser. */
+export const PASSWORD_FIELDS: readonly string[] = ['_password', '_repeat', '_current', '_code'];
 
 /** The key of a record as the value of a field. Browsers send each line break of a value as CR LF. */
 export const fieldOfKey = (key: string): string => key.replace(/[%\r\n]/g, encodeURIComponent);

@@ -2,6 +2,18 @@
 import { hkdfSync } from 'node:crypto';
 import { isSigned, signature } from './cookies.ts';
 
+/** A login whose password was right, while its second factor is not yet. */
+export interface PendingLogin {
+  readonly name: string;
+  /** See `Login`. */
+  readonly mark: string;
+  /** The token of the form, which binds the login to the browser. */
+  readonly csrf: string;
+}
+
+/** How long the login waits for the second factor (milliseconds). */
+export const PENDING_LOGIN_LIFE = 5 * 60_000;
+
 export type SignedTexts<T extends object> = ReturnType<typeof createSignedTexts<T>>;
 
 /**

@@ -1,4 +1,4 @@
-// Parts that several pages share: field errors, the error summary, password fields, tables.
+// Parts that several pages share: field errors, the error summary, fields for passwords and codes, tables.
 import type { FieldErrors } from '../../errors.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { capitalized } from './display-text.ts';
@@ -8,9 +8,15 @@ const PASSWORDS = {
   _current: { label: 'Your current password', autocomplete: 'current-password' },
   _password: { label: 'New password', autocomplete: 'new-password' },
   _repeat: { label: 'New password, again', autocomplete: 'new-password' },
+  _code: { label: 'Code of your second factor', autocomplete: 'one-time-code' },
 };
 
-/** The labels of the password fields, by field name. */
+/** Whether the field is that of a code, which is shown as it is typed. */
+const isCode = (name: string): boolean => name === '_code';
+
+const CODE_HINT = 'The 6 digits that your authenticator app shows now, or a recovery code.';
+
+/** The labels of the fields for passwords and codes, by field name. */
 export const PASSWORD_LABELS = Object.fromEntries(
   Object.entries(PASSWORDS).map(([name, { label }]) => [name, label]),
 );
@@ -54,7 +60,7 @@ export function errorSummary(errors: FieldErrors, labels: Readonly<Record<string
 }
 
 /**
- * Password fields. They are always empty when a page loads.
+ * Fields for passwords and codes. They are always empty when a page loads.
  * @param options whether the fields are required, and a hint for the new password
  */
 export const passwordFields = (
@@ -64,7 +70,7 @@ export const passwordFields = (
 ): Html =>
   html`${names.map((name) => {
     const { label, autocomplete } = PASSWORDS[name];
-    const hint = name === '_password' ? newHint : '';
+    const hint = name === '_password' ? newHint : isCode(name) ? CODE_HINT : '';
     const id = `field-${name}`;
     const described = [hint && `${id}-hint`, errors[name] && `${id}-error`].filter(Boolean).join(' ');
     return html`<div class="field">
@@ -74,8 +80,9 @@ export const passwordFields = (
       <input
         id="${id}"
         name="${name}"
-        type="password"
+        type="${isCode(name) ? 'text' : 'password'}"
         autocomplete="${autocomplete}"
+        ${isCode(name) && html`inputmode="numeric"`}
         ${isRequired && html`aria-required="true"`}${errors[name] && html` aria-invalid="true"`}${described && html` aria-describedby="${described}"`}
       />
       ${hint && html`<p class="hint" id="${id}-hint">${hint}</p>`} ${fieldErrors(id, errors[name])}

@@ -39,6 +39,9 @@ export interface Login {
   readonly caller: Caller;
   /** SQL condition: the user's row is still the one that was verified. It may change during the verification. */
   readonly precondition: Fragment;
+  readonly hasSecondFactor: boolean;
+  /** Digest of the user's key and stored hash, to continue the login with another request: see `resume`. */
+  readonly mark: string;
 }
 
 /** Whether a user may have these credentials. Others fail without a look-up, like an unknown name: so they reveal no names. */
@@ -104,17 +107,18 @@ export function createAuthentication(
     }
   }
 
-  /** @returns the stored hash if the password matches and the user is active, else undefined */
+  /** @returns the stored hash if the password matches and the user may log in here, else undefined */
   async function verify(
     { name, password }: Credentials,
     user: User | undefined,
+    mayLogIn: boolean,
     network: string,
     signal: AbortSignal,
   ): Promise<string | undefined> {
     let attempt: Attempt | undefined;
     const admit = (): boolean => {
       attempt = throttle.begin(network, name, isFamiliar(network, user), user?.id);
-      return user?.active === true && attempt.maySucceed;
+      return mayLogIn && attempt.maySucceed;
     };
     const turn = turnOf(network, user, (callback) => {
       if (signal.aborted) queueMicrotask(callback);
@@ -130,12 +134,19 @@ export function createAuthentication(
     return isVerified && user ? rehash(user, password, turn) : undefined;
   }
 
+  function loginOf(user: User): Login {
+    const mark = digest('sha256', `${user.id} ${user.password}`, 'base64url');
+    const { hasSecondFactor } = user;
+    return { caller: callerOf(user), precondition: users.precondition(user), hasSecondFactor, mark };
+  }
+
   function remember(key: string, user: User, verified: Omit<Verified, 'caller'>): Login {
-    const caller = callerOf(user);
-    const precondition = users.precondition(user);
-    cache.set(key, caller.id, { ...verified, caller: { ...caller, precondition } });
+    const login = loginOf(user);
+    const { caller, precondition, hasSecondFactor } = login;
+    // The cache is for credentials that suffice by themselves.
+    if (!hasSecondFactor) cache.set(key, caller.id, { ...verified, caller: { ...caller, precondition } });
     familiars.renew(verified.familiar);
-    return { caller, precondition };
+    return login;
   }
 
   /** Checks the throttle, and counts what it refuses as an event. */
@@ -191,20 +202,26 @@ export function createAuthentication(
     key: string,
     credentials: Credentials,
     user: User | undefined,
+    mayLogIn: boolean,
     network: string,
     onGone: Requester['onGone'] | undefined,
   ): Promise<string | undefined> {
     const gone = new AbortController();
     const stop = onGone?.(() => gone.abort());
     try {
-      const workKey = `${key} ${user?.active} ${user?.password}`;
-      return await verifyOnce(workKey, gone.signal, (allGone) => verify(credentials, user, network, allGone));
+      const workKey = `${key} ${mayLogIn} ${user?.password}`;
+      return await verifyOnce(workKey, gone.signal, (allGone) =>
+        verify(credentials, user, mayLogIn, network, allGone),
+      );
     } finally {
       stop?.();
     }
   }
 
-  /** Like `authenticate`, for credentials from a form. @param isOfApi whether a verified password is a login to the API */
+  /**
+   * Like `authenticate`, for credentials from a form.
+   * @param isOfApi whether a verified password is a login to the API. Then that of a user with a second factor counts as wrong.
+   */
   async function logIn(
     credentials: Credentials,
     network: string,
@@ -218,12 +235,13 @@ export function createAuthentication(
       noting({ user, address: network }, () => throttle.check(network, credentials.name, isFamiliar));
     if (!cached) check(familiars.hasSimilar(network, credentials.name));
     const user = isPossible(credentials) ? await users.find(credentials.name) : undefined;
+    const mayLogIn = user?.active === true && !(isOfApi && user.hasSecondFactor);
     const isUnchanged = user?.id === cached?.caller.id && user?.password === cached?.storedHash;
-    if (cached && user?.active && isUnchanged) return remember(key, user, cached);
+    if (cached && mayLogIn && isUnchanged) return remember(key, user, cached);
     // `recall` would go on renewing the outdated entry.
     if (cached) cache.delete(key);
     check(isFamiliar(network, user), user);
-    const storedHash = await verifyShared(key, credentials, user, network, onGone);
+    const storedHash = await verifyShared(key, credentials, user, mayLogIn, network, onGone);
     if (storedHash === undefined || !user) {
       events?.countEvent('login.failed', { user, address: network });
       throw new Unauthorized();
@@ -244,6 +262,33 @@ export function createAuthentication(
       return { id, name, admin, roles, values };
     },
 
+    /** Continues a login whose password was verified, if the user and the password are still the same. @param mark of that login */
+    async resume(name: string, mark: string): Promise<Login | undefined> {
+      const user = await users.find(name);
+      const login = user?.active ? loginOf(user) : undefined;
+      return login?.mark === mark ? login : undefined;
+    },
+
+    /**
+     * Checks a code of a second factor. A wrong one counts like a wrong password.
+     * @param isRight looks the code up
+     * @throws Unauthorized; Problem 429
+     */
+    async checkCode(
+      { id, name }: Pick<Caller, 'id' | 'name'>,
+      network: string,
+      isRight: () => Promise<boolean>,
+    ): Promise<void> {
+      const attempt = throttle.begin(network, name, familiars.find(network, id) !== undefined, id);
+      let isTaken = false;
+      try {
+        isTaken = attempt.maySucceed && (await isRight());
+      } finally {
+        attempt.end(!isTaken);
+      }
+      if (!isTaken) throw new Unauthorized();
+    },
+
     /**
      * The user of a link to set a password. Bad links count like bad tokens.
      * @throws Unauthorized; Problem 429
@@ -251,7 +296,7 @@ export function createAuthentication(
     async readLink(link: string, network: string): Promise<Login> {
       throttle.checkToken(network, link);
       const user = await links?.find(link);
-      if (user) return { caller: callerOf(user), precondition: users.precondition(user) };
+      if (user) return loginOf(user);
       throttle.countToken(network, link);
       throw new Unauthorized();
     },
@@ -282,8 +327,8 @@ export function createAuthentication(
      * Authenticates an `Authorization` header. Reads the user from the database.
      * @param network the client's network, see `clientNetwork`
      * @param onGone registers a callback for when the client disconnects, which ends its wait for a verification
-     * @throws Unauthorized, in the same way for an unknown user, a wrong password, an inactive user, a bad token and a malformed
-     * header; Problem 429 after too many failures, 503 if too many passwords are being verified
+     * @throws Unauthorized, in the same way for an unknown user, a wrong password, an inactive user, one with a second factor, a bad
+     * token and a malformed header; Problem 429 after too many failures, 503 if too many passwords are being verified
      */
     authenticate: async (
       header: string | undefined,

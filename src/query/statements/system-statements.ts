@@ -83,12 +83,21 @@ export interface NewSession {
   readonly agent: string;
 }
 
+/** For how long a code of the second factor confirms what the session does. */
+const CONFIRMED_LIFE = raw("interval '15 minutes'");
+
 /**
  * The statements on sessions. Each names a session by the digest of its token.
  * @param sessions the table of sessions
  * @param users the user model, whose `username`, `password`, `active` and `admin` are there
+ * @param factors the table of second factors, if there is one
  */
-export function sessionStatements(sessions: Model, users: Model, facts: UserFacts) {
+export function sessionStatements(
+  sessions: Model,
+  users: Model,
+  factors: Model | undefined,
+  facts: UserFacts,
+) {
   const column = (name: string): Fragment => reference('u', requiredColumn(users, name));
   const sessionTable = writtenTable(sessions);
   const userKey = reference('u', users.primaryKey);
@@ -103,6 +112,10 @@ export function sessionStatements(sessions: Model, users: Model, facts: UserFact
   const isValid = sql`${isFresh} and ${column('active')} and ${mayEnterSql(users, facts, 'u')} and s.password_mark = ${passwordMark} and not ${hasTombstone}`;
   const ofUser = isOfUser(userKey, users.primaryKey.castType);
   const sessionsWithUsers = sql`${sessionTable} s join ${allRows(users, 'u')} on ${ofUser}`;
+  // NULL for a user without a second factor.
+  const isConfirmed = factors
+    ? sql`(select coalesce(f.session = s.token_hash and f.confirmed > ${NOW} - ${CONFIRMED_LIFE}, false) from ${allRows(factors, 'f')} where f.user_key = ${userKey}::text)`
+    : raw('null');
   const isOne = (hash: string): Fragment => sql`s.token_hash = ${value(hash)}`;
 
   const fixed = <T>(query: Fragment, decode: Statement<T>['decode']): Statement<T> => ({
@@ -111,7 +124,7 @@ export function sessionStatements(sessions: Model, users: Model, facts: UserFact
   });
   const read = <T>(query: Fragment, decode: Statement<T>['decode']): Statement<T> => ({
     ...fixed(query, decode),
-    isPlain: !sessions.mayHideRows && !users.mayHideRows,
+    isPlain: ![sessions, users, factors].some((table) => table?.mayHideRows),
   });
 
   /** The rows that meet a condition and that no other transaction has locked. */
@@ -171,14 +184,15 @@ export function sessionStatements(sessions: Model, users: Model, facts: UserFact
     /** The user of a valid session, and whether its last use must be recorded. */
     find: (hash: string) =>
       read(
-        sql`select ${userKey}::text, ${column('username')}, ${isSeenLongAgo}, coalesce(${column('admin')}, false)${further.cell} from ${sessionsWithUsers} where ${isOne(hash)} and ${isValid}`,
+        sql`select ${userKey}::text, ${column('username')}, ${isSeenLongAgo}, coalesce(${column('admin')}, false), ${isConfirmed}${further.cell} from ${sessionsWithUsers} where ${isOne(hash)} and ${isValid}`,
         ([row]) =>
           row && {
             id: text(row[0]) ?? '',
             name: text(row[1]) ?? '',
             isSeenLongAgo: isTrue(row[2]),
             admin: isTrue(row[3]),
-            ...further.read(row[4]),
+            ...(row[4] && { secondFactor: isTrue(row[4]) ? ('confirmed' as const) : ('due' as const) }),
+            ...further.read(row[5]),
           },
       ),
     isStored: (hash: string): Statement<boolean> =>

@@ -60,6 +60,7 @@ export interface User extends RolesAndValues {
   readonly password: string;
   readonly active: boolean;
   readonly admin: boolean;
+  readonly hasSecondFactor: boolean;
 }
 
 /** Reads the roles of a user of this alias, and the columns that rules about rows name. */
@@ -102,10 +103,21 @@ export function mayEnterSql(model: Model, { admitted }: UserFacts, alias: string
   return sql`(${admin} or coalesce(${has}, false))`;
 }
 
+/** Whether the user with this key has a second factor. @param factors undefined if the database has no table for them */
+const hasFactorSql = (factors: Model | undefined, userKey: Fragment): Fragment =>
+  factors
+    ? sql`exists (select from ${allRows(factors, 'f')} where f.user_key = ${userKey}::text)`
+    : raw('false');
+
 /** The digest of a stored hash. A session stores it, so that a password change ends the session. */
 const hashDigest = (hash: string): string => createHash('sha256').update(hash).digest('hex');
 
-export function userStatements(model: Model, sessions: Model | undefined, facts: UserFacts) {
+export function userStatements(
+  model: Model,
+  sessions: Model | undefined,
+  factors: Model | undefined,
+  facts: UserFacts,
+) {
   const username = requiredColumn(model, 'username');
   const password = requiredColumn(model, 'password');
   const active = requiredColumn(model, 'active');
@@ -113,15 +125,17 @@ export function userStatements(model: Model, sessions: Model | undefined, facts:
   const name = reference(ROOT, username);
   const flagOf = (column: Column): Fragment => sql`coalesce(${reference(ROOT, column)}, false)`;
   const further = rolesAndValues(model, facts, ROOT);
+  const hasFactor = hasFactorSql(factors, reference(ROOT, model.primaryKey));
   // NULL in `active` or `admin` counts as false.
-  const userColumns = sql`${reference(ROOT, model.primaryKey)}::text, ${name}, ${reference(ROOT, password)}, ${flagOf(active)}, ${flagOf(admin)}${further.cell}`;
+  const userColumns = sql`${reference(ROOT, model.primaryKey)}::text, ${name}, ${reference(ROOT, password)}, ${flagOf(active)}, ${flagOf(admin)}, ${hasFactor}${further.cell}`;
   const readUsers = (found: readonly RawRow[]): User[] =>
-    found.map(([id, name, password, active, admin, cell]) => ({
+    found.map(([id, name, password, active, admin, factor, cell]) => ({
       id: text(id) ?? '',
       name: text(name) ?? '',
       password: text(password) ?? '',
       active: isTrue(active),
       admin: isTrue(admin),
+      hasSecondFactor: isTrue(factor),
       ...further.read(cell),
     }));
   const rows = allRows(model, ROOT);
@@ -138,7 +152,7 @@ export function userStatements(model: Model, sessions: Model | undefined, facts:
     /** The users of this name: there is at most one. */
     named: (wanted: string): Statement<User[]> => ({
       ...{ text: byName, many: () => byNames, values: [wanted] },
-      ...{ fixed: true, isPlain: !model.mayHideRows, decode: readUsers },
+      ...{ fixed: true, isPlain: ![model, factors].some((one) => one?.mayHideRows), decode: readUsers },
     }),
 
     withKey: (id: string): Statement<User[]> => ({
@@ -161,7 +175,11 @@ export function userStatements(model: Model, sessions: Model | undefined, facts:
       const hasFlag = (column: Column, flag: boolean): Fragment =>
         sql`${flagOf(column)} = ${raw(String(flag))}`;
       const flags = [hasFlag(active, user.active), hasFlag(admin, user.admin)];
-      const conditions = [isNamed(user.name), key, stored, ...flags, ...further.isSame(user.facts)];
+      const sameFactor = factors ? [sql`${hasFactor} = ${raw(String(user.hasSecondFactor))}`] : [];
+      const conditions = [
+        ...[isNamed(user.name), key, stored, ...flags],
+        ...[...sameFactor, ...further.isSame(user.facts)],
+      ];
       return sql`exists (select from ${rows} where ${join(conditions, ' and ')})`;
     },
 

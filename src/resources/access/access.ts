@@ -31,6 +31,8 @@ export interface Caller extends Author {
   readonly values?: ReadonlyMap<string, string | null> | undefined;
   /** The roles and these columns as they are stored. */
   readonly facts?: string | undefined;
+  /** Only in the admin area, of a user with a second factor: whether this session gave a code lately, or it is due. */
+  readonly secondFactor?: 'confirmed' | 'due' | undefined;
   /** Undefined for a caller who has sent a password, and in the admin area, which no token opens. */
   readonly scope?: Scope | undefined;
 }

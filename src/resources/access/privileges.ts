@@ -5,7 +5,14 @@ import { mayChangeStatement, revokeChanges } from '../../db/schema/grants.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import type { Model } from '../../db/schema/model.ts';
 import type { Privilege } from '../../db/schema/missing-privileges.ts';
-import { HISTORY, REQUEST_KEY, SESSION, SYSTEM_TABLES, TOKEN } from '../definition/system-tables.ts';
+import {
+  HISTORY,
+  REQUEST_KEY,
+  SECOND_FACTOR,
+  SESSION,
+  SYSTEM_TABLES,
+  TOKEN,
+} from '../definition/system-tables.ts';
 import { ACTIONS, type AdminAction, type Method, type Resource } from '../definition/resource.ts';
 import { hasLogins, type ResourceView } from './resource-view.ts';
 
@@ -67,7 +74,7 @@ export function apiPrivileges({ hasCallers, methods }: ResourceView): readonly P
 export const systemPrivileges = ({ model }: Resource): readonly Privilege[] =>
   DELETES_FROM.includes(model) ? sorted([...NEEDS.POST, ...NEEDS.DELETE]) : NEEDS.POST;
 
-const DELETES_FROM: readonly string[] = [SESSION.model, TOKEN.model, REQUEST_KEY.model];
+const DELETES_FROM: readonly string[] = [SESSION.model, TOKEN.model, REQUEST_KEY.model, SECOND_FACTOR.model];
 
 const sorted = (privileges: readonly Privilege[]): Privilege[] =>
   ORDER.filter((one) => privileges.includes(one));

@@ -1,5 +1,5 @@
-// The resources of Vitrine's system tables: the history of changes, events and their seals, sessions of the admin area, secrets, tokens and keys
-// of requests.
+// The resources of Vitrine's system tables: the history of changes, events and their seals, sessions of the admin area, secrets, tokens, keys
+// of requests, and second factors.
 import type { Resource } from './resource.ts';
 
 /** Names with this prefix are reserved for system tables. */
@@ -109,6 +109,28 @@ export const REQUEST_KEY = {
   admin: { hidden: true },
 } satisfies Resource;
 
+/** The second factors of users: see users/second-factor.ts. */
+export const SECOND_FACTOR = {
+  model: 'vitrine_second_factor',
+  primaryKey: { type: 'string', column: 'user_key' },
+  columns: {
+    // In base32. The service computes codes from it, so a hash would not do.
+    secret: { type: 'string', maxLength: 64 },
+    // The time of the last code that was taken, in steps of 30 seconds: no code is taken twice.
+    last_step: { type: 'bigint' },
+    // Wrong codes since the last right one.
+    failures: { type: 'integer', default: 0 },
+    // SHA-256 of the recovery codes that are left.
+    recovery: { type: 'array', of: 'text' },
+    created: { type: 'datetime', default: 'now' },
+    // The session in which a code was given last, and when.
+    session: { type: 'string', maxLength: 64, null: true },
+    confirmed: { type: 'datetime', null: true },
+  },
+  history: false,
+  admin: { hidden: true },
+} satisfies Resource;
+
 /** The checkpoints of the sealed history: see history/seals.ts. */
 export const SEAL = {
   model: 'vitrine_seal',
@@ -147,4 +169,13 @@ export const EVENT = {
 export const SHOWN_SYSTEM_TABLES: readonly Resource[] = [HISTORY, EVENT];
 
 /** All system tables. They are created and compared like those of the registry. */
-export const SYSTEM_TABLES: readonly Resource[] = [HISTORY, SESSION, SECRET, TOKEN, REQUEST_KEY, EVENT, SEAL];
+export const SYSTEM_TABLES: readonly Resource[] = [
+  HISTORY,
+  SESSION,
+  SECRET,
+  TOKEN,
+  REQUEST_KEY,
+  EVENT,
+  SEAL,
+  SECOND_FACTOR,
+];

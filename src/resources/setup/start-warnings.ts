@@ -7,7 +7,16 @@ import { ENGINE, engineWarnings } from '../../db/schema/engine.ts';
 import { unknownConstraintsStatement } from '../../db/schema/relations.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import { missingIndexes } from '../../db/schema/missing-schema.ts';
-import { EVENT, HISTORY, REQUEST_KEY, SEAL, SECRET, SESSION, TOKEN } from '../definition/system-tables.ts';
+import {
+  EVENT,
+  HISTORY,
+  REQUEST_KEY,
+  SEAL,
+  SECOND_FACTOR,
+  SECRET,
+  SESSION,
+  TOKEN,
+} from '../definition/system-tables.ts';
 import type { Resource } from '../definition/resource.ts';
 import { missingHistoryColumns, type Schema } from './schema-setup.ts';
 import type { ResourceView, ResourceViews } from '../access/resource-view.ts';
@@ -24,6 +33,8 @@ export function missingTablesWarning(names: readonly string[]): string {
       `Without ${REQUEST_KEY.model}, requests with an Idempotency-Key are refused`,
     names.includes(EVENT.model) && `Without ${EVENT.model}, events are only logged`,
     names.includes(SEAL.model) && `Without ${SEAL.model}, the history cannot be sealed`,
+    names.includes(SECOND_FACTOR.model) &&
+      `Without ${SECOND_FACTOR.model}, users cannot have a second factor`,
   ];
   return [
     `missing, or not usable by the database role: ${names.join(' and ')}`,

@@ -23,7 +23,8 @@ const LOCK_NOT_AVAILABLE = '55P03';
 
 type CompletedForms = readonly (readonly [form: string, result: string])[];
 
-const digest = (token: string): string => createHash('sha256').update(token).digest('hex');
+/** What the database stores of the token of a session. */
+export const sessionDigest = (token: string): string => createHash('sha256').update(token).digest('hex');
 
 export type Sessions = ReturnType<typeof createSessions>;
 
@@ -32,9 +33,16 @@ type Run = <T>(statement: Statement<T>) => Promise<T>;
 /**
  * @param sessions the table of sessions
  * @param users the user model, whose `username`, `password`, `active` and `admin` are there
+ * @param factors the table of second factors, if there is one
  */
-export function createSessions(database: Database, sessions: Model, users: Model, facts: UserFacts) {
-  const statements = sessionStatements(sessions, users, facts);
+export function createSessions(
+  database: Database,
+  sessions: Model,
+  users: Model,
+  factors: Model | undefined,
+  facts: UserFacts,
+) {
+  const statements = sessionStatements(sessions, users, factors, facts);
   const read: Run = (statement) => database.run(statement, 'quick');
   /** Not `quick`: a commit may have to wait, and would delay the short reads of all clients. */
   const writer =
@@ -56,7 +64,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
 
   /** Ends a session permanently, even while another transaction has locked its row. */
   async function end(token: string): Promise<void> {
-    await write(statements.end(digest(token)));
+    await write(statements.end(sessionDigest(token)));
   }
 
   /** Digests of the tokens whose use is being recorded. */
@@ -89,14 +97,14 @@ export function createSessions(database: Database, sessions: Model, users: Model
       token: string,
       form: string,
     ): Promise<string | undefined> {
-      const hash = digest(token);
+      const hash = sessionDigest(token);
       await lockForm(transaction, hash, form);
       return (await readCompleted(transaction, hash)).find(([completed]) => completed === form)?.[1];
     },
 
     /** Notes the result of a form, at the end of the transaction that carries it out: it locks the session's row. */
     async noteResult(transaction: Transaction, token: string, form: string, result: string): Promise<void> {
-      const hash = digest(token);
+      const hash = sessionDigest(token);
       const earlier = await readCompleted(transaction, hash, true);
       const done = [[form, result], ...earlier].slice(0, MAX_COMPLETED);
       await transaction.run(statements.setDone(hash, JSON.stringify(done)));
@@ -110,7 +118,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
       const { id } = session;
       const writeFor = writer(requester);
       const token = randomBytes(32).toString('base64url');
-      const hash = digest(token);
+      const hash = sessionDigest(token);
       // A failed cleanup must not fail the login: the next login repeats it.
       if (prunedAt + PRUNE_INTERVAL <= Date.now()) await prune().catch(() => undefined);
       if (!(await writeFor(statements.add(hash, session)))) return undefined;
@@ -124,7 +132,7 @@ export function createSessions(database: Database, sessions: Model, users: Model
 
     /** The admin of a session; undefined once it has ended. A password change, deactivation or demotion ends it permanently. */
     async find(token: string): Promise<Caller | undefined> {
-      const hash = digest(token);
+      const hash = sessionDigest(token);
       const found = await read(statements.find(hash));
       if (!found) {
         // Otherwise the session would become valid again, for example when the user is reactivated. An unknown token writes nothing.
@@ -140,20 +148,21 @@ export function createSessions(database: Database, sessions: Model, users: Model
      * The valid sessions of a user: the current one first, then by last use. Times are in UTC.
      * @param token of the current session, if there is one
      */
-    list: ({ id }: Pick<Caller, 'id'>, token = '') => read(statements.list(id, digest(token))),
+    list: ({ id }: Pick<Caller, 'id'>, token = '') => read(statements.list(id, sessionDigest(token))),
 
     /** An SQL condition: the session is valid, and its user may still do the same. */
-    precondition: (token: string, caller: Caller): Fragment => statements.precondition(digest(token), caller),
+    precondition: (token: string, caller: Caller): Fragment =>
+      statements.precondition(sessionDigest(token), caller),
 
     end,
     prune,
 
     /** The key of the user whose session this was; undefined unless it ended within the last 3 days. */
     endedUser: async (token: string): Promise<string | undefined> =>
-      (await read(statements.endedUser(digest(token)))) ?? undefined,
+      (await read(statements.endedUser(sessionDigest(token)))) ?? undefined,
 
     /** Ends the other sessions of the user, or all of them. @returns how many of them were valid */
     endOthers: ({ id }: Pick<Caller, 'id'>, token = ''): Promise<number> =>
-      write(statements.endOthers(id, digest(token))),
+      write(statements.endOthers(id, sessionDigest(token))),
   };
 }

@@ -20,9 +20,15 @@ const spellingsOf = (name: string): readonly string[] => [
 
 export type Users = ReturnType<typeof createUsers>;
 
-/** @param sessions the table of sessions, if there is one */
-export function createUsers(database: Database, model: Model, sessions: Model | undefined, facts: UserFacts) {
-  const statements = userStatements(model, sessions, facts);
+/** @param sessions the table of sessions, if there is one @param factors that of second factors */
+export function createUsers(
+  database: Database,
+  model: Model,
+  sessions: Model | undefined,
+  factors: Model | undefined,
+  facts: UserFacts,
+) {
+  const statements = userStatements(model, sessions, factors, facts);
 
   /** The user whose name is equal to the text, or else to one of its normal forms. */
   async function find(wanted: string): Promise<User | undefined> {
