@@ -15,9 +15,13 @@ import {
 import {
   errorsIn,
   fieldsOf,
+  hiddenFields,
   logIn,
   openBrowser,
   readable,
+  save,
+  uploadFile,
+  confirmImport,
   type AdminAnswer,
   type Browser,
   type Fields,
@@ -68,6 +72,14 @@ async function logInWith(name: string, at = service): Promise<Browser> {
   assert.equal(done.status, 303, done.text);
   await browser.get('/admin/-/account/');
   return browser;
+}
+
+/** Runs a bulk action, and confirms it with these fields. */
+async function confirmBulk(browser: Browser, model: string, choice: Fields, typed: Fields) {
+  const path = `/admin/${model}/-/bulk/`;
+  const page = await browser.post(path, { _state: '', _value: '1', ...choice });
+  const form = choice['_action'] === 'delete' ? 'confirm' : 'record';
+  return browser.post(path, { ...hiddenFields(page, form), _confirm: '1', ...typed });
 }
 
 const hasSession = ({ cookies }: Browser): boolean => cookies.has(SESSION);
@@ -195,7 +207,8 @@ describe('a login with a second factor', () => {
     assert.equal((await browser.follow(done)).status, 200);
   });
 
-  test('takes each code once, also of two that are sent at once, and none older than a later one', async () => {
+  test('takes each code once, also of two that are sent at once, and none older than a later one', async (context) => {
+    context.mock.timers.enable({ apis: ['Date'], now: Date.now() });
     const { name } = await addGuarded();
     const step = presentStep();
     const attempt = async (code: string): Promise<number> => {
@@ -215,7 +228,8 @@ describe('a login with a second factor', () => {
     ['90 s slow', -3, 401],
     ['90 s fast', 3, 401],
   ] as const)
-    test(`from a clock that is ${clock} is ${status}`, async () => {
+    test(`from a clock that is ${clock} is ${status}`, async (context) => {
+      context.mock.timers.enable({ apis: ['Date'], now: Date.now() });
       const { name } = await addGuarded();
       const browser = openBrowser(service);
       const page = await sendPassword(browser, name);
@@ -359,6 +373,103 @@ describe('the API', () => {
     const from = fromNewAddress();
     for (let tries = 0; tries < 10; tries += 1) assertUnauthorized(await writes(name, from));
     assert.equal((await writes(name, from)).status, 429);
+  });
+});
+
+describe('a code is asked for again after 15 minutes', () => {
+  test('before changes to users, and holds for further ones', async () => {
+    const { name } = await addGuarded();
+    const browser = await logInWith(name);
+    const user = await service.addUser(`${name}-member`);
+    const path = `/admin/user/${user}/`;
+    const change = (email: string, fields: Fields = {}) => save(browser, path, { email, ...fields });
+    assert.equal((await change('1@example.org')).status, 303);
+    await outdateCodes(service);
+    const asked = await change('2@example.org');
+    assert.equal(asked.status, 400);
+    assert.match(errorsIn(asked)['_code'] ?? '', /required/);
+    assert.match((await change('2@example.org', { _code: '000000' })).text, /is wrong/);
+    assert.equal((await change('2@example.org', { _code: await freshCode(service) })).status, 303);
+    assert.equal((await change('3@example.org')).status, 303);
+    assert.doesNotMatch((await browser.get(path)).text, /name="_code"/);
+    // Only in this session.
+    const elsewhere = await logInWith(name);
+    assert.equal((await change('4@example.org')).status, 400);
+    assert.equal((await save(elsewhere, path, { email: '5@example.org' })).status, 303);
+  });
+
+  const guarded: [what: string, run: (browser: Browser, id: number, code: Fields) => Promise<AdminAnswer>][] = [
+    ['a new user', (browser, id, code) => save(browser, '/admin/user/-/add/', { username: `new${id}`, email: 'x', _password: 'a long password', _repeat: 'a long password', ...code })],
+    ['the password of a user', async (browser, id, code) => browser.post(`/admin/user/${id}/password/`, { _password: 'a long password', _repeat: 'a long password', ...code })],
+    ['the deletion of a user', async (browser, id, code) => browser.post(`/admin/user/${id}/delete/`, { ...hiddenFields(await browser.get(`/admin/user/${id}/delete/`), 'confirm'), ...code })],
+    ['the deletion of several records', async (browser, _id, code) => {
+      const [row] = await service.sql`insert into note (message) values ('to delete') returning id`;
+      return confirmBulk(browser, 'note', { _action: 'delete', _id: String(row?.['id']) }, code);
+    }],
+    ['a column of several users', (browser, id, code) => confirmBulk(browser, 'user', { _action: 'set', _id: String(id), _column: 'email', email: 'y' }, code)],
+    ['an import of users', async (browser, id, code) => confirmImport(browser, '/admin/user/-/import/', await uploadFile(browser, '/admin/user/-/import/', `id,email\n${id},z\n`), code)],
+  ]; // prettier-ignore
+  for (const [what, run] of guarded)
+    test(`before ${what}`, async () => {
+      const { name } = await addGuarded();
+      const browser = await logInWith(name);
+      await outdateCodes(service);
+      const user = await service.addUser(`${name}-other`);
+      const asked = await run(browser, user, {});
+      assert.equal(asked.status, 400, asked.text);
+      assert.match(errorsIn(asked)['_code'] ?? '', /required/);
+      const done = await run(browser, user, { _code: await freshCode(service) });
+      assert.equal(done.status, 303, done.text);
+    });
+
+  test('before the own password, which leaves the second factor in place', async () => {
+    const { name, id } = await addGuarded();
+    const browser = await logInWith(name);
+    await outdateCodes(service);
+    const fields = { _current: `pw-${name}`, _password: 'another password', _repeat: 'another password' };
+    const asked = await browser.post('/admin/-/account/', fields);
+    assert.match(errorsIn(asked)['_code'] ?? '', /required/);
+    const done = await browser.post('/admin/-/account/', { ...fields, _code: await freshCode(service) });
+    assert.equal(done.status, 303);
+    assert.equal((await browser.get('/admin/')).status, 200);
+    assert.ok(await factorOf(id));
+    const root = await logIn(service, 'root');
+    const set = { _current: 'pw-root', _password: `pw-${name}`, _repeat: `pw-${name}` };
+    assert.equal((await root.post(`/admin/user/${id}/password/`, set)).status, 400); // too short here
+    assert.ok(await factorOf(id));
+  });
+
+  test('before an export of more than 10,000 records, and not of fewer', async () => {
+    const { name } = await addGuarded();
+    const browser = await logInWith(name);
+    await service.sql`insert into note (message) select 'many' from generate_series(1, 10001)`;
+    await outdateCodes(service);
+    assert.equal((await browser.get('/admin/note/-/export.csv?message__ne=many')).status, 200);
+    const asked = await browser.get('/admin/note/-/export.csv?message=many&_search=an');
+    assert.equal(asked.status, 303);
+    const page = await browser.follow(asked);
+    assert.equal(page.status, 200);
+    const wrong = await browser.post('/admin/-/confirm/', { ...fieldsOf(page), _code: '000000' });
+    assert.equal(wrong.status, 400);
+    const bulk = await browser.post('/admin/note/-/bulk/', { _action: 'export.csv', _state: 'message=many', _all: '1' }); // prettier-ignore
+    assert.match(bulk.location ?? '', /^\/admin\/-\/confirm\/\?next=/);
+    const done = await browser.post('/admin/-/confirm/', {
+      ...fieldsOf(wrong),
+      _code: await freshCode(service),
+    });
+    assert.deepEqual([done.status, done.location], [303, '/admin/note/?message=many&_search=an']);
+    const file = await browser.get('/admin/note/-/export.csv?message=many');
+    assert.equal(file.text.split('\n').length, 10_003);
+    await service.sql`delete from note where message = 'many'`;
+  });
+
+  test('not of those who have no second factor', async () => {
+    const { name } = await addAdmin();
+    const browser = await logIn(service, name);
+    const user = await service.addUser(`${name}-member`);
+    assert.equal((await save(browser, `/admin/user/${user}/`, { email: 'free@example.org' })).status, 303);
+    const page = await browser.get('/admin/-/confirm/?next=//evil.example/');
+    assert.equal((await browser.post('/admin/-/confirm/', fieldsOf(page))).location, '/admin/');
   });
 });
 

@@ -23,6 +23,7 @@ export function bulkDelete(context: BulkContext, form: Form): Promise<Reply> {
   const list = listUrl(context);
   const deletion: Deletion = {
     selection,
+    isBulk: true,
 
     async page() {
       const count = await bulk.count(resource, selection);

@@ -17,6 +17,7 @@ import {
   confirmationField,
   confirmCaller,
   hasPrivilegeColumn,
+  showsUsers,
   type ConfirmationRefusal,
 } from '../session/password-confirmation.ts';
 import type { Form } from '../web/form-data.ts';
@@ -155,7 +156,7 @@ async function confirmPage(
       ${column.title} becomes <strong>${await shownTyped(context, newValue)}</strong> in
       <strong>${counted(count, 'record')}</strong>.
     </p>
-    ${hasPrivilegeColumn(context, [column], false) && confirmationField(context, errors, 'Needed to change what users may do, or their names.', true)}`;
+    ${confirmationField(context, errors, hasPrivilegeColumn(context, [column], false) && 'Needed to change what users may do, or their names.', true, showsUsers(context))}`;
   const button = html`<button class="primary" name="_confirm" value="1">
     Update ${counted(count, 'record')}
   </button>`;
@@ -194,8 +195,8 @@ async function confirmOrApply(context: BulkContext, newValue: NewValue, form: Fo
   const expected = Number(form.get('_expected'));
   try {
     if (form.get('_confirm') !== undefined) {
-      const isNeeded = hasPrivilegeColumn(context, [newValue.column], false);
-      const refusal = isNeeded ? await confirmCaller(context, form) : undefined;
+      const password = hasPrivilegeColumn(context, [newValue.column], false);
+      const refusal = await confirmCaller(context, form, { password, code: showsUsers(context) });
       if (refusal) return await confirmPage(context, newValue, refusal);
       return await apply(context, newValue, field, expected);
     }

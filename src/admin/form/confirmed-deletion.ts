@@ -8,6 +8,7 @@ import type { Selection } from '../../query/selection.ts';
 import {
   confirmationField,
   confirmCaller,
+  showsUsers,
   type ConfirmationRefusal,
 } from '../session/password-confirmation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
@@ -37,6 +38,8 @@ export interface DeletionPage {
 /** A deletion of one record or of several. */
 export interface Deletion {
   readonly selection: Selection;
+  /** Whether those with a second factor must confirm it, whatever is deleted. */
+  readonly isBulk: boolean;
   /** What the page shows, or a redirect if there is nothing to delete. */
   readonly page: () => Promise<DeletionPage | Reply>;
   /** How the records have changed since the form was made; undefined if they have not. */
@@ -82,6 +85,8 @@ const mayDeleteAdmin = (
   { selection }: Deletion,
 ): Promise<boolean> => bulk.deletesAdmin(resource, selection, settings.userModel);
 
+const needsCode = (context: ResourceContext, { isBulk }: Deletion): boolean => isBulk || showsUsers(context);
+
 /** Why the database has refused a deletion, with the titles of the resources involved. */
 function refusalText({ resources }: AdminContext, problem: Problem): string {
   const names = problem instanceof StillReferenced ? problem.models : [];
@@ -118,7 +123,7 @@ export async function askDeletion(
           ${hidden}
           <input type="hidden" name="_effects" value="${digest}" />
           <p class="lead">${warning}</p>
-          ${needsPassword && confirmationField(context, unconfirmed?.errors ?? {}, 'Required to delete an admin.', true)}
+          ${confirmationField(context, unconfirmed?.errors ?? {}, needsPassword && 'Required to delete an admin.', true, needsPassword || needsCode(context, deletion))}
           <div class="buttons">
             <button class="danger">${button}</button> <a class="button" href="${back.href}">Cancel</a>
           </div>
@@ -139,7 +144,8 @@ export async function runDeletion(context: ResourceContext, deletion: Deletion, 
     return askAgain({ status: 409, text });
   }
   const needsPassword = await mayDeleteAdmin(context, deletion);
-  const unconfirmed = needsPassword ? await confirmCaller(context, form) : undefined;
+  const needs = { password: needsPassword, code: needsCode(context, deletion) };
+  const unconfirmed = await confirmCaller(context, form, needs);
   if (unconfirmed) return askAgain({ status: unconfirmed.status, unconfirmed });
   try {
     const { bulk, resource, settings } = context;

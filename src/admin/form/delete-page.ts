@@ -37,6 +37,7 @@ function deletionOf(context: RecordContext, sent?: Form): Deletion {
   const list = listQuery(context, sent);
   return {
     selection: { query: '', search: '', ids: [id] },
+    isBulk: false,
 
     async page() {
       const record = await context.browsing.preview(resource, id);

@@ -10,6 +10,7 @@ import { sessionCaller } from '../session/assert-session.ts';
 import {
   confirmCaller,
   needsConfirmation,
+  showsUsers,
   type ConfirmationRefusal,
 } from '../session/password-confirmation.ts';
 import { isChoice, resolveConflict, showConflict, type Conflict } from './conflict-page.ts';
@@ -101,7 +102,7 @@ export async function showRecord(context: RecordContext): Promise<Reply> {
 }
 
 /**
- * Verifies the admin's own password where the change requires it, and adds the error of a failed confirmation to the body.
+ * Verifies the admin's own password and the code where the change requires them, and adds the error of a failed confirmation to the body.
  * @returns the status and headers of the answer where the confirmation failed
  */
 async function addConfirmation(
@@ -110,8 +111,8 @@ async function addConfirmation(
   body: FormBody,
   form: Form,
 ): Promise<Partial<Pick<ConfirmationRefusal, 'status' | 'headers'>>> {
-  if (!needsConfirmation(context, stored, body.fields)) return {};
-  const refusal = await confirmCaller(context, form);
+  const password = needsConfirmation(context, stored, body.fields);
+  const refusal = await confirmCaller(context, form, { password, code: showsUsers(context) });
   if (!refusal) return {};
   const { errors, ...answer } = refusal;
   Object.assign(body.errors, errors);

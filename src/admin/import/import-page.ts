@@ -6,6 +6,7 @@ import {
   confirmationField,
   confirmCaller,
   hasPrivilegeColumn,
+  showsUsers,
   type ConfirmationRefusal,
 } from '../session/password-confirmation.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
@@ -64,12 +65,17 @@ function changesText({ counts }: ImportOutcome): string {
   return `${parts.filter(Boolean).join(' and ')} ${last === 1 ? 'record' : 'records'}`;
 }
 
-/** @param confirmation its `errors` are empty before the first attempt; undefined if no confirmation is needed */
+/** What an import must be confirmed with. The errors are empty before the first attempt. */
+interface ImportConfirmation extends ConfirmationRefusal {
+  readonly password: boolean;
+}
+
+/** @param confirmation undefined if no confirmation is needed */
 function applyForm(
   context: AdminContext,
   { outcome, resource: { name } }: Preview,
   { bytes }: Upload,
-  confirmation: ConfirmationRefusal | undefined,
+  confirmation: ImportConfirmation | undefined,
 ): Html {
   return html`<form
     method="post"
@@ -81,7 +87,7 @@ function applyForm(
     <input type="hidden" name="_csv" value="${bytes.toString('base64')}" />
     <input type="hidden" name="_digest" value="${outcome.digest}" />
     ${submitOnceField()}
-    ${confirmation && confirmationField(context, confirmation.errors, 'Needed to change what users may do, or their names.', true)}
+    ${confirmation && confirmationField(context, confirmation.errors, confirmation.password && 'Needed to change what users may do, or their names.')}
     <div class="buttons">
       <button class="primary">Import: ${changesText(outcome)}</button>
       <a class="button" href="${links.action(name, 'import')}">Choose another file</a>
@@ -100,7 +106,7 @@ async function previewPage(
   context: ResourceContext,
   preview: Preview,
   upload: Upload,
-  confirmation?: ConfirmationRefusal,
+  confirmation?: ImportConfirmation,
 ): Promise<Reply> {
   const { outcome, resource } = preview;
   const { counts } = outcome;
@@ -174,7 +180,11 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
   const mustConfirm = ({ changed }: ImportOutcome): boolean =>
     setsPrivileges || hasPrivilegeColumn(context, [...changed], false);
   const isConfirming = upload.digest !== undefined && (setsPrivileges || form.get('_current') !== undefined);
-  const refusal = isConfirming ? await confirmCaller(context, form) : undefined;
+  const code = showsUsers(context);
+  const refusal =
+    upload.digest === undefined
+      ? undefined
+      : await confirmCaller(context, form, { password: isConfirming, code });
   const isWanted = (outcome: ImportOutcome): boolean =>
     outcome.counts.faulty === 0 &&
     outcome.digest === upload.digest &&
@@ -186,7 +196,9 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
     return redirectDone(context, list, 'The file was submitted twice and imported once.');
   if (!isWanted(outcome)) {
     const labelOf = await referenceLabels(context, outcome);
-    const confirmation = mustConfirm(outcome) ? (refusal ?? { errors: {}, status: 200 }) : undefined;
+    const password = mustConfirm(outcome);
+    const confirmation =
+      password || code ? { ...(refusal ?? { errors: {}, status: 200 }), password } : undefined;
     return previewPage(context, { outcome, resource, file, labelOf }, upload, confirmation);
   }
   return redirectDone(context, list, doneText(outcome.counts));

@@ -86,6 +86,9 @@ export function needsConfirmation(
   );
 }
 
+/** Whether the resource shows users. Changing them needs a code of those who have a second factor. */
+export const showsUsers = (context: ResourceContext): boolean => userColumns(context) !== undefined;
+
 /** Why the confirmation of a form failed, and the status and headers of the response. */
 export interface ConfirmationRefusal {
   readonly errors: FieldErrors;

@@ -5,10 +5,12 @@ import type { Reply } from '../../http/message/message.ts';
 import { parseJsonFields } from '../../resources/records/json-fields.ts';
 import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
 import {
+  confirmationField,
   confirmCaller,
   isAdminRecord,
   passwordHint,
   rulesOf,
+  showsUsers,
   typedPassword,
   type ConfirmationRefusal,
 } from './password-confirmation.ts';
@@ -55,6 +57,7 @@ export async function showPassword(
         autocomplete="username"
       />
       ${passwordFields(fields, errors, { hint: passwordHint(column, rulesOf(context)) })}
+      ${confirmationField(context, errors, false, true, showsUsers(context))}
       <p class="hint">
         ${isOwnPassword(context, stored, column) ? 'Changing your password ends all your other sessions.' : 'Setting a password ends all sessions of the user.'}
       </p>
@@ -88,7 +91,7 @@ export async function setPassword(context: RecordContext, form: Form): Promise<R
   const { text, errors } = typedPassword(form, column, rulesOf(context, stored.fields));
   if (Object.keys(errors).length > 0) return refuse(errors);
   const isAdmins = isAdminRecord(context, stored);
-  const refusal = isAdmins ? await confirmCaller(context, form) : undefined;
+  const refusal = await confirmCaller(context, form, { password: isAdmins, code: showsUsers(context) });
   if (refusal) return showPassword(context, refusal);
   const fields = parseJsonFields(JSON.stringify({ [column.key]: text }));
   try {
