@@ -493,6 +493,34 @@ describe('an admin', () => {
   });
 });
 
+test('set-up, codes, recovery codes and removal are events', async () => {
+  const { name, id } = await addAdmin();
+  const browser = await logIn(service, name);
+  const page = await browser.get(OWN);
+  const codes = codesOn(
+    await browser.post(OWN, { ...fieldsOf(page), _current: `pw-${name}`, _code: codeAt(secretOn(page)) }),
+  );
+  const next = openBrowser(service);
+  await sendCode(next, await sendPassword(next, name), '000000');
+  await sendCode(next, await sendPassword(next, name), codes[0] ?? '');
+  const root = await logIn(service, 'root');
+  const path = `/admin/user/${id}/second-factor/`;
+  await root.post(path, { ...fieldsOf(await root.get(path)), _current: 'pw-root' });
+  const expected = [
+    ['login', name, '{"door":"admin"}'],
+    ['login', name, '{"door":"admin","secondFactor":true}'],
+    ['login.failed', name, '{"secondFactor":true}'],
+    ['second-factor.reset', 'root', `{"of":"${name}"}`],
+    ['second-factor.set', name, null],
+    ['second-factor.used-recovery', name, null],
+  ];
+  await eventually(async () => {
+    const rows = await service.sql`select event, user_name, detail from vitrine_event
+      where user_name = ${name} or detail like ${`%"${name}"%`} order by event, id`;
+    return JSON.stringify(rows.map((row) => Object.values(row))) === JSON.stringify(expected);
+  }, 'the events');
+});
+
 describe('with MFA=required', () => {
   const strict = useService(resources, { mfa: 'required', trustProxy: 1 });
 

@@ -306,6 +306,8 @@ async function continueLogin(
   const opened = now && (await openSession(services, request, now));
   if (!opened) throw new Problem(401, LATE);
   await secondFactors.confirm(caller.id, opened.token);
+  if (codes) void services.recordEvent('second-factor.set', factsOf(request, caller));
+  void services.recordEvent('login', factsOf(request, caller, { door: 'admin', secondFactor: true }));
   // The others were opened without a code.
   if (codes) await services.sessions.endOthers(caller, opened.token);
   return { ...opened, caller, codes };

@@ -1,6 +1,7 @@
 // The pages of the second factor: one's own, the confirmation with a code, and the removal by an admin.
 import { notFound } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
+import { factsOf } from '../../resources/users/events.ts';
 import type { SecondFactors } from '../../resources/users/second-factor.ts';
 import { redirectDone } from '../web/admin-request.ts';
 import type { AdminContext, RecordContext } from '../web/admin-context.ts';
@@ -91,17 +92,19 @@ export async function showSecondFactor(
 
 /** Sets the second factor up, or removes it. */
 export async function changeSecondFactor(context: AdminContext, form: Form): Promise<Reply> {
-  const { caller, sessions, token } = context;
+  const { caller, sessions, token, request, recordEvent } = context;
   const factors = factorsOf(context);
   const refusal = await confirmCaller(context, form);
   if (refusal) return showSecondFactor(context, refusal, form);
   if (form.get('_remove') !== undefined) {
     await factors.remove(caller.id);
+    void recordEvent('second-factor.reset', factsOf(request, caller, { of: caller.name }));
     return redirectDone(context, links.account, 'Your second factor was removed.');
   }
   const codes = await factors.add(caller.id, secretIn(form), form.get('_code') ?? '');
   if (!codes) return showSecondFactor(context, { errors: { _code: ['is wrong'] }, status: 400 }, form);
   await factors.confirm(caller.id, token);
+  void recordEvent('second-factor.set', factsOf(request, caller));
   // They were opened without a code.
   await sessions.endOthers(caller, token);
   const next = html`<p><a class="button" href="${links.account}">Continue</a></p>`;
@@ -150,8 +153,9 @@ export async function removeSecondFactor(context: RecordContext, form: Form): Pr
   // Also refuses those who may not.
   const shown = await showRemoval(context, refusal);
   if (refusal) return shown;
-  const { resource, browsing } = context;
-  const { id } = await browsing.preview(resource, context.id);
+  const { resource, browsing, request, caller, recordEvent } = context;
+  const { id, label } = await browsing.preview(resource, context.id);
   await factorsOf(context).remove(id);
+  void recordEvent('second-factor.reset', factsOf(request, caller, { of: label }));
   return redirectDone(context, links.record(resource.name, id), 'The second factor was removed.');
 }

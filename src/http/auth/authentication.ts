@@ -8,6 +8,7 @@ import type { HashTurn, Passwords } from '../../resources/users/password-hashing
 import type { User } from '../../query/statements/user-statements.ts';
 import type { EventFacts, Events } from '../../resources/users/events.ts';
 import type { PasswordLinks } from '../../resources/users/password-links.ts';
+import type { TakenCode } from '../../resources/users/second-factor.ts';
 import type { FoundToken, Tokens } from '../../resources/users/tokens.ts';
 import type { Users } from '../../resources/users/users.ts';
 import type { Caller } from '../../resources/access/access.ts';
@@ -271,22 +272,26 @@ export function createAuthentication(
 
     /**
      * Checks a code of a second factor. A wrong one counts like a wrong password.
-     * @param isRight looks the code up
+     * @param take looks the code up, and uses it up
      * @throws Unauthorized; Problem 429
      */
     async checkCode(
       { id, name }: Pick<Caller, 'id' | 'name'>,
       network: string,
-      isRight: () => Promise<boolean>,
+      take: () => Promise<TakenCode | undefined>,
     ): Promise<void> {
       const attempt = throttle.begin(network, name, familiars.find(network, id) !== undefined, id);
-      let isTaken = false;
+      let taken: TakenCode | undefined;
       try {
-        isTaken = attempt.maySucceed && (await isRight());
+        taken = attempt.maySucceed ? await take() : undefined;
       } finally {
-        attempt.end(!isTaken);
+        attempt.end(taken === undefined);
       }
-      if (!isTaken) throw new Unauthorized();
+      const facts = { user: { id, name }, address: network };
+      if (taken === 'recovery') void events?.recordEvent('second-factor.used-recovery', facts);
+      if (taken !== undefined) return;
+      events?.countEvent('login.failed', { ...facts, detail: { secondFactor: true } });
+      throw new Unauthorized();
     },
 
     /**

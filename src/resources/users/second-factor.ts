@@ -74,6 +74,9 @@ export function otpauthAddress(secret: string, host: string, name: string): stri
   return `otpauth://totp/${issuer}:${label}?secret=${secret}&issuer=${issuer}`;
 }
 
+/** What was given as a second factor. */
+export type TakenCode = 'code' | 'recovery';
+
 export type SecondFactors = ReturnType<typeof createSecondFactors>;
 
 /** @param factors the table of second factors */
@@ -94,10 +97,13 @@ export function createSecondFactors(database: Database, factors: Model) {
       return isAdded ? codes : undefined;
     },
 
-    /** Uses a code or a recovery code up. @returns whether it was right, and not used before */
-    async take(user: string, text: string): Promise<boolean> {
+    /** Uses a code or a recovery code up. @returns which it was; undefined if it was wrong, or used before */
+    async take(user: string, text: string): Promise<TakenCode | undefined> {
       const digits = digitsOf(text);
-      if (!isCode(digits)) return database.run(statements.takeRecovery(user, recoveryHash(digits)), 'write');
+      if (!isCode(digits)) {
+        const isRecovery = await database.run(statements.takeRecovery(user, recoveryHash(digits)), 'write');
+        return isRecovery ? 'recovery' : undefined;
+      }
       const secret = await database.run(statements.secret(user), 'quick');
       const step = secret === null ? undefined : stepOf(secret, digits);
       const isTaken =
@@ -105,7 +111,7 @@ export function createSecondFactors(database: Database, factors: Model) {
         step !== undefined &&
         (await database.run(statements.take(user, secret, step, MAX_FAILURES), 'write'));
       if (!isTaken) await database.run(statements.countFailure(user), 'write');
-      return isTaken;
+      return isTaken ? 'code' : undefined;
     },
 
     /** Notes that a code was given in this session, which replaces the session of the last one. */
