@@ -114,7 +114,7 @@ describe('vitrine user', () => {
 
   const refused: [what: string, words: string[], code: number, said: RegExp][] = [
     ['a common password', ['add', 'eve'], 1, /The password is one of the most common passwords\./],
-    ['no action', [], 2, /Expected add, password, link, sessions or list/],
+    ['no action', [], 2, /Expected add, password, link, sessions, mfa or list/],
     ['a link for no one', ['link'], 2, /"user link" takes one NAME/],
     ['a link for two users', ['link', 'ada', 'eve'], 2, /"user link" takes one NAME/],
     ['a link for an unknown user', ['link', 'nobody'], 1, /There is no user nobody/],
