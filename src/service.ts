@@ -288,6 +288,7 @@ export function createService(
     };
     const prune = (): void => {
       for (const stored of [logins, tokens]) void stored?.prune().catch(() => undefined);
+      if (userResource) void secondFactors?.prune(userResource.model).catch(() => undefined);
       pruneKeys();
     };
     if (waits) pruneKeys(); // commands do not serve

@@ -18,7 +18,7 @@ import {
 } from '../resources/access/admin-view.ts';
 import type { Schema } from '../resources/setup/schema-setup.ts';
 import { historyOf, maskHistory } from '../query/statements/visible-history.ts';
-import { ADMIN, ADMIN_AREA, identityOf, type Access } from '../resources/access/access.ts';
+import { ADMIN, ADMIN_AREA, identityOf, isForAdmins, type Access } from '../resources/access/access.ts';
 import { withIdentity, type Database } from '../db/connection/database.ts';
 import type { Replicas } from '../db/replicas/replicas.ts';
 import { Lane } from '../db/lanes/lane.ts';
@@ -75,7 +75,7 @@ export function createServices({ definitions, schema, panels, secret, replicas, 
   const database = replicas.primary;
   const { models } = schema;
 
-  function areaOf(resources: AdminViews): SeenArea {
+  function areaOf(resources: AdminViews, isWhole: boolean): SeenArea {
     const history = resources.get(HISTORY.model) ?? noHistory;
     const histories = new Map<AdminView, AdminView>();
     return {
@@ -83,7 +83,8 @@ export function createServices({ definitions, schema, panels, secret, replicas, 
       history,
       statements: createLabelStatements(resources, settings),
       historyOf: (resource) => {
-        const known = histories.get(resource) ?? historyOf(history, resource, [...resources.values()]);
+        const known =
+          histories.get(resource) ?? historyOf(history, resource, [...resources.values()], isWhole);
         histories.set(resource, known);
         return known;
       },
@@ -103,14 +104,17 @@ export function createServices({ definitions, schema, panels, secret, replicas, 
     if (!known) {
       const [oldest] = areas.keys();
       if (areas.size >= MAX_KEYS && oldest !== undefined) areas.delete(oldest);
-      known = areaOf(serveForAdmin(definitions, models, views, schema.catalog, { ...access, me: undefined }));
+      known = areaOf(
+        serveForAdmin(definitions, models, views, schema.catalog, { ...access, me: undefined }),
+        isForAdmins(access.level),
+      );
       areas.set(access.key, known);
     }
     const own = views(access);
     if (own === views({ ...access, me: undefined })) return known;
     // No other request has the same values, so nothing of it is kept.
     const bound = new Map([...known.resources].map(([name, view]) => [name, { ...view, ...own.get(name) }]));
-    return areaOf(withMaskedHistory(bound, undefined));
+    return areaOf(withMaskedHistory(bound, undefined), false);
   }
 
   const users = views(ADMIN_AREA).get(settings.userModel) ?? views(ADMIN).get(settings.userModel);

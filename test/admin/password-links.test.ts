@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Resource, Roles } from '../../src/index.ts';
 import { user as sampleUser } from '../../src/resources/registry.ts';
-import { basic, closedAfter, startBeside, startService, useService } from '../support.ts';
-import { fromNewAddress } from '../http/expect.ts';
+import { basic, closedAfter, lockedOut, startBeside, startService, useService } from '../support.ts';
+import { fromNewAddress, stopClock } from '../http/expect.ts';
 import {
   attemptLogin,
   errorsIn,
@@ -30,6 +30,8 @@ const roles = {
 
 const PASSWORD = 'set with a link';
 const twice = (password: string, repeat = password) => ({ _password: password, _repeat: repeat });
+
+stopClock();
 
 let ada: Browser;
 const service = useService([user, note], { roles, trustProxy: 1 }, async () => {
@@ -211,6 +213,23 @@ describe('a link to set a password', () => {
     const [, secret = ''] = path.split('link=');
     assert.ok(!JSON.stringify(service.lines).includes(secret.slice(0, 40)));
     assert.ok(service.lines.some((line) => line['path'] === '/admin/-/set-password/?link'));
+  });
+
+  test('works once, also on two processes that wait for the user', async (t) => {
+    const id = await service.addUser('otis');
+    const link = new URL(await newLink(id), service.base).searchParams.get('link') ?? '';
+    const other = closedAfter(t, await startBeside(service.url, [user, note], { roles, trustProxy: 1 }));
+    const setting = [service, other].map((at, index) => () =>
+      openBrowser(at).post('/admin/-/set-password/', { link, ...twice(`${PASSWORD} ${index}`) }, fromNewAddress()),
+    ); // prettier-ignore
+    let answers: Promise<AdminAnswer>[] = [];
+    await service.sql.begin(async (sql) => {
+      await sql`select from "user" where id = ${id} for update`;
+      answers = setting.map((set) => set());
+      await lockedOut(service, 2);
+    });
+    const statuses = (await Promise.all(answers)).map(({ status }) => status);
+    assert.deepEqual(statuses.sort(), [200, 404]);
   });
 
   test('is refused from a page of another origin', async () => {

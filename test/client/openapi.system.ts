@@ -173,7 +173,7 @@ describe('the OpenAPI document', () => {
         else
           assert.match(
             name,
-            /^(X-Total-Count|Preference-Applied|Link|Vitrine-Position)$/,
+            /^(X-Total-Count|Preference-Applied|Link|Vitrine-Position|Idempotency-Replayed)$/,
             `${method} ${target}`,
           );
       }
@@ -191,7 +191,7 @@ describe('the OpenAPI document', () => {
       for (const part of operation.parameters ?? []) {
         const { name, in: where, schema, example } = resolve(document, part);
         // A cursor comes from a link.
-        if (where !== 'query' || name === '_filters' || name === 'cursor') continue;
+        if (where !== 'query' || ['_filters', 'cursor', 'after'].includes(name)) continue;
         const { $ref = '' } = schema as { $ref?: string };
         const values: Record<string, string> = { is: 'null', isBoolean: 'true', boolean: 'true' };
         const value =

@@ -34,6 +34,14 @@ const RESOURCES: readonly Resource[] = [
     rows: { read: 'owner=$me' },
     access: 'user',
   },
+  {
+    model: 'stock',
+    primaryKey: { type: 'string' },
+    columns: { ...text, owner: { type: 'foreignKey', references: 'user' } },
+    owner: 'owner',
+    rows: { read: 'owner=$me' },
+    access: 'user',
+  },
   { model: 'setting', columns: { value: { type: 'json' } }, primaryKey: { type: 'string' }, access: 'user' },
 ]; // prettier-ignore
 const roles: Roles = { reader: {}, outsider: {} };
@@ -204,6 +212,37 @@ describe('the change feed', () => {
     await send('eve', 'DELETE', `letter/${gone.id}/`);
     assert.deepEqual(pluck(await changesAfter(start, 'eve'), 'record'), [mine.id]);
     assert.equal((await changesAfter(start, 'ada')).length, 4);
+  });
+
+  test('shows nothing of a deleted record whose key another one has now', async () => {
+    const start = await now('sue');
+    await send('eve', 'POST', 'stock/', { id: 'K1', text: 'hers' });
+    await send('eve', 'DELETE', 'stock/K1/');
+    await send('sue', 'POST', 'stock/', { id: 'K1', text: 'mine' });
+    const seen = (await changesAfter(start, 'sue')).map(({ action, after }) => [action, after.text]);
+    assert.deepEqual(seen, [['create', 'mine']]);
+  });
+
+  test('ends a page by what the caller sees, whatever is hidden between', async () => {
+    const add = (model: string, count: number): Promise<unknown> =>
+      service.sql`insert into vitrine_history (door, action, model, record, after)
+        select 'api', 'create', ${model}, n::text, '{"text":"x"}' from generate_series(1, ${count}) n`;
+    const pages = async (start: string): Promise<[number, boolean][]> => {
+      const { json } = await get('eve', `?after=${start}`);
+      const rest = json.meta.more ? await pages(json.meta.after) : [];
+      return [[json.objects.length, json.meta.more], ...rest];
+    };
+    const first = await now('eve');
+    await add('note', 1_200);
+    const plain = await pages(first);
+    const second = await now('eve');
+    for (const part of [300, 500, 400]) {
+      await add('ledger', 273);
+      await add('note', part);
+    }
+    await add('ledger', 1_500);
+    assert.deepEqual(plain, [[1_000, true], [200, false]]); // prettier-ignore
+    assert.deepEqual(await pages(second), plain);
   });
 
   test('shows a token only the changes in its scope', async () => {

@@ -26,7 +26,7 @@ const page = {
 
 const plain = { model: 'plain', columns: { text: { type: 'text' } }, access: 'user' } satisfies Resource;
 
-const roles = { editor: { admin: true, grants: { diary: { read: true } } } } satisfies Roles;
+const roles = { editor: { admin: true, grants: { diary: { read: true, history: true } } } } satisfies Roles;
 
 describe('identity', () => {
   const service = useService(
@@ -140,6 +140,15 @@ describe('identity', () => {
     const inFeed = changed.flatMap(({ model, record }) => (model === 'diary' ? [record] : []));
     const ofBob = (await sql`select id from diary where writer = '2/'`).map(({ id }) => Number(id));
     assert.deepEqual([...new Set(inFeed)].sort(), ofBob.sort());
+    // Admins see the changes of all records, users of roles only those of records that exist for them.
+    for (const [name, expected] of [
+      ['eve', false],
+      ['ada', true],
+    ] as const) {
+      const { text } = await (await logIn(beside, name)).get('/admin/vitrine_history/?_limit=100');
+      assert.equal(/bob/.test(text), expected, name);
+      assert.ok(text.includes('eve'));
+    }
     const byKey = await Promise.all(
       Array.from({ length: 50 }, (_, index) =>
         beside.request(`/api/diary/${own?.['id']}/`, {

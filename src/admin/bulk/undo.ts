@@ -264,7 +264,7 @@ async function undoPage(
             operation${skipped.length > 0 && `, and ${skipped.length} will be skipped`}.
           </p>
           ${losesPasswords && html`<p>Passwords are not in the history: records that are added again have none that works until somebody sets one.</p>`}
-          ${needsPassword && confirmationField(context, errors, 'Required to change users.', true)}
+          ${confirmationField(context, errors, needsPassword && 'Required to change users.', true, needsCode(plan))}
           <div class="buttons">
             <button class="danger">Undo</button> <a class="button" href="${back}">Cancel</a>
           </div>
@@ -293,6 +293,9 @@ async function undoPage(
   );
 }
 
+/** Whether it deletes records, or changes users: then a code is asked for, as for other bulk deletions. */
+const needsCode = ({ needsPassword, deletions }: Plan): boolean => needsPassword || deletions.length > 0;
+
 /** Shows what an undo would do. */
 export const showUndo = async (context: RecordContext): Promise<Reply> =>
   undoPage(context, await planOf(context));
@@ -306,7 +309,7 @@ export async function runUndo(context: RecordContext, form: Form): Promise<Reply
   const changed = 'What can be undone has changed since this page was shown. Nothing was changed.';
   if (form.get('_plan') !== digestOf(plan))
     return undoPage(context, plan, { refused, status: 409, text: changed });
-  const refusal = plan.needsPassword ? await confirmCaller(context, form) : undefined;
+  const refusal = await confirmCaller(context, form, { password: plan.needsPassword, code: needsCode(plan) });
   if (refusal) return undoPage(context, plan, { refused, ...refusal });
   const caller = inBatch(context.caller);
   const possible = plan.steps.filter(({ reason }) => reason === undefined);

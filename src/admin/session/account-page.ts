@@ -79,7 +79,9 @@ async function reopenSession(context: AdminContext, password: string): ReturnTyp
   try {
     // Verifies the new password too: another admin may have replaced it in the meantime.
     const { request, caller } = context;
-    return await openSession(context, request, await verifyPassword(context, request, caller.name, password));
+    const login = await verifyPassword(context, request, caller.name, password);
+    if (context.settings.mfa === 'required' && !login.hasSecondFactor) return undefined;
+    return await openSession(context, request, login);
   } catch (error) {
     // The password has been changed, so a failed login must not look like a failed change.
     if (!(error instanceof Unauthorized) && !asProblem(error)) throw error;

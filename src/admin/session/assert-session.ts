@@ -15,7 +15,7 @@ export async function assertSession({ sessions, token, caller }: AdminContext): 
 }
 
 /**
- * The caller for a statement that writes one record. It writes nothing if by then the session has ended or the user has
+ * The caller for a statement that writes one record. It writes nothing if before it began the session ended or the user got
  * other roles, for instance while a password waited to be hashed.
  */
 export const sessionCaller = ({ caller, sessions, token }: AdminContext): Caller => ({

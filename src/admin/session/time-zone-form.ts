@@ -1,18 +1,17 @@
 // The choice of a time zone on the account page.
 import { Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import { isTimeZone } from '../../setting-values.ts';
 import type { AdminContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
 import { redirectDone, withCookies } from '../web/admin-request.ts';
 import { setCookie } from '../web/cookies.ts';
 import type { Form } from '../web/form-data.ts';
 import { attributes, html, type Html } from '../web/html.ts';
-import { timeZone } from '../web/time-zone.ts';
+import { timeZone, ZONES } from '../web/time-zone.ts';
 
 /** The form that chooses the time zone of this browser. */
 export function timeZoneForm({ csrf, settings }: AdminContext): Html {
-  const zones = ['UTC', ...Intl.supportedValuesOf('timeZone').filter((zone) => zone !== 'UTC')];
+  const zones = [...ZONES];
   const all = zones.includes(timeZone()) ? zones : [timeZone(), ...zones];
   return html`<section>
     <h2>Time zone</h2>
@@ -40,7 +39,8 @@ const ZONE_AGE = 365 * 86_400;
 /** Keeps a time zone in a cookie, because it is that of the place where the browser is. */
 export function chooseTimeZone(context: AdminContext, form: Form): Reply {
   const zone = form.get('zone') ?? '';
-  if (!isTimeZone(zone)) throw new Problem(400, 'Choose one of the time zones.');
+  if (!ZONES.has(zone) && zone !== context.settings.timeZone)
+    throw new Problem(400, 'Choose one of the time zones.');
   const cookie = setCookie(context.request, 'zone', zone, zone === context.settings.timeZone ? 0 : ZONE_AGE);
   return withCookies(redirectDone(context, links.account, `Times are shown in ${zone}.`), [cookie]);
 }

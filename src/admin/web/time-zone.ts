@@ -2,16 +2,18 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Column } from '../../db/schema/model.ts';
 import { parseDateTime } from '../../db/types/dates.ts';
-import { isTimeZone } from '../../setting-values.ts';
 
 /** The zone of the request that is being answered. Each function that shows a value would need it as a parameter. */
 const zones = new AsyncLocalStorage<string>();
 
 export const timeZone = (): string => zones.getStore() ?? 'UTC';
 
+/** The zones that a user may choose. A set, because a zone has a great many spellings, and each would be kept. */
+export const ZONES: ReadonlySet<string> = new Set(['UTC', ...Intl.supportedValuesOf('timeZone')]);
+
 /** Runs the work of a request with the zone that its user has chosen, if it is valid. */
 export const inTimeZone = <T>(chosen: string | undefined, usual: string, work: () => T): T =>
-  zones.run(chosen !== undefined && isTimeZone(chosen) ? chosen : usual, work);
+  zones.run(chosen !== undefined && ZONES.has(chosen) ? chosen : usual, work);
 
 export const isDateTime = ({ references, type }: Column): boolean =>
   !references && type.input.control === 'datetime-local';

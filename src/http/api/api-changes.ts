@@ -43,7 +43,7 @@ const LIMITS = {
 };
 
 /** A page ends after so many changes, characters, or parts of the history. */
-const PAGE = { changes: 1_000, characters: 1_048_576, spans: 50 };
+const PAGE = { changes: 1_000, characters: 1_048_576, spans: 1_000 };
 /** Milliseconds until a stream without changes sends a heartbeat. Proxies end connections that are silent for a minute. */
 const HEARTBEAT = 15_000;
 /** The value of `after` for the changes from now on. */
@@ -95,14 +95,18 @@ export function createChangeFeed(options: ChangesOptions): ChangeFeed {
   async function page(request: ApiRequest, access: Access, start: bigint): Promise<Reply> {
     const upTo = finalId(await watermark.now());
     const objects: string[] = [];
-    let [end, size] = [start, 0];
-    const isFull = (): boolean => objects.length >= PAGE.changes || size >= PAGE.characters;
-    // A page that ended with the first visible change would show that others follow, also to those who may not see them.
-    for (let spans = 0; end < upTo && !isFull() && spans < PAGE.spans; spans += 1) {
+    let [end, size, isFull] = [start, 0, false];
+    // Only what the caller sees decides where a page ends, and whether more follows.
+    for (let spans = 0; end < upTo && !isFull && spans < PAGE.spans; spans += 1) {
       const span = await read(request, access, end, upTo);
-      objects.push(...span.changes.map((change) => change.json));
-      size += span.changes.reduce((sum, change) => sum + change.json.length, 0);
-      end = span.end;
+      for (const { position, json } of span.changes) {
+        isFull = objects.length >= PAGE.changes || size >= PAGE.characters;
+        if (isFull) break;
+        objects.push(json);
+        size += json.length;
+        end = position;
+      }
+      if (!isFull) end = span.end;
     }
     const meta = JSON.stringify({ after: changes.freshCursor(end), more: end < upTo });
     return json(200, `{"meta":${meta},"objects":[${objects.join()}]}`);

@@ -255,6 +255,7 @@ export function createApiWrites({ operations, settings, requestKeys }: ApiWriteO
       return await write({ ...caller, key });
     } catch (error) {
       if (error instanceof CallerChanged || isUnavailable(error)) throw error;
+      if (error instanceof Problem && error.status === 403) throw error;
       const made = await run.repeated(resource, key, caller);
       if (!made) throw error;
       const reply = repeat(made);

@@ -299,10 +299,12 @@ export function createAuthentication(
      * @throws Unauthorized; Problem 429
      */
     async readLink(link: string, network: string): Promise<Login> {
-      throttle.checkToken(network, link);
+      const facts = { address: network, detail: { link: true } };
+      noting(facts, () => throttle.checkToken(network, link));
       const user = await links?.find(link);
       if (user) return loginOf(user);
       throttle.countToken(network, link);
+      events?.countEvent('login.failed', facts);
       throw new Unauthorized();
     },
 

@@ -1,9 +1,9 @@
 // Statements on the second factors of users. Each names a user by the text of the key.
 import { raw, sql, value, valueList, type Fragment } from '../../db/fragment.ts';
 import { createStatement, number, oneCell, text, type Statement } from '../../db/rows.ts';
-import type { Model } from '../../db/schema/model.ts';
-import { writtenTable } from '../source.ts';
-import { NOW, nothing } from './system-statements.ts';
+import { reference, type Model } from '../../db/schema/model.ts';
+import { allRows, writtenTable } from '../source.ts';
+import { isOfUser, NOW, nothing } from './system-statements.ts';
 
 /** @param factors the table of second factors */
 export function secondFactorStatements(factors: Model) {
@@ -18,6 +18,15 @@ export function secondFactorStatements(factors: Model) {
     fixed(sql`${query} returning true`, (rows) => rows.length > 0);
 
   return {
+    /** Deletes those of deleted users: another user could get their key. */
+    prune: (users: Model): Statement<void> => {
+      const isOwner = isOfUser(reference('u', users.primaryKey), users.primaryKey.castType);
+      return fixed(
+        sql`delete from ${table} s where not exists (select from ${allRows(users, 'u')} where ${isOwner})`,
+        nothing,
+      );
+    },
+
     add: (user: string, secret: string, step: number, hashes: readonly string[]): Statement<boolean> =>
       changes(
         sql`insert into ${table} (user_key, secret, last_step, recovery) values (${value(user)}, ${value(secret)}, ${value(String(step))}::bigint, ${valueList(hashes)}) on conflict do nothing`,

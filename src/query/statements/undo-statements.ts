@@ -11,13 +11,13 @@ export type UndoTarget = { readonly batch: string } | { readonly id: string };
 const isMeant = (target: UndoTarget): Fragment =>
   'batch' in target ? sql`h.batch = ${value(target.batch)}` : sql`h.id = ${value(target.id)}::int8`;
 
-/** How many entries an undo has to read, and their bytes. */
+/** How many entries an undo has to read, of those that the caller sees, and their bytes. @param history as for `undoEntriesStatement` */
 export const undoSizeStatement = (
   history: Model,
   target: UndoTarget,
 ): Statement<{ readonly entries: number; readonly bytes: number }> =>
   createStatement(
-    sql`select count(*), coalesce(sum(coalesce(octet_length(h.before), 0) + coalesce(octet_length(h.after), 0)), 0) from ${allRows(history, 'h')} where ${isMeant(target)}`,
+    sql`select count(*), coalesce(sum(coalesce(octet_length(h.before), 0) + coalesce(octet_length(h.after), 0)), 0) from ${source(history, 'h', EVERY_ROW)} where ${isMeant(target)}`,
     ([row]) => ({ entries: number(row?.[0]), bytes: number(row?.[1]) }),
   );
 

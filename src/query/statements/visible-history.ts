@@ -128,13 +128,19 @@ function maskedHistory(
       if (!existing) return [];
       const { model, visibility } = existing;
       const isRecord = sql`${output('r', model.primaryKey)}::text = ${raw(`${ROW}.record`)}`;
-      return [sql`(${ofModel(name)} and exists (select from ${source(model, 'r', visibility)} where ${isRecord})) is not distinct from ${ofModel(name)}`]; // prettier-ignore
+      // A record that was added later under the same key is another one.
+      const isOther = sql`exists (select from ${allRows(history, 'o')} where o.record = ${raw(`${ROW}.record`)} and o.model = ${raw(`${ROW}.model`)} and (o.action = 'delete' and o.id >= ${raw(`${ROW}.id`)} or o.action = 'create' and o.id > ${raw(`${ROW}.id`)}))`;
+      return [sql`(${ofModel(name)} and exists (select from ${source(model, 'r', visibility)} where ${isRecord}) and not ${isOther}) is not distinct from ${ofModel(name)}`]; // prettier-ignore
     }),
   ];
   const where = conditions.length === 0 ? EMPTY : sql` where ${join(conditions, ' and ')}`;
   // Reading one record also selects the version of its row.
   return sql`(select ${join(columns, ', ')}, ${raw(`${ROW}.xmin`)} from ${allRows(history, ROW)} cross join (select ${literal(JSON.stringify(keys))}::jsonb as shown) v${where})`;
 }
+
+/** Without the updates of columns of which nothing is shown, `c`. */
+const withoutHidden = (relation: Fragment): Fragment =>
+  sql`(select c.* from ${relation} c where not (c.action = 'update' and c.before = '{}' and c.after = '{}'))`;
 
 /** The parts of a resource that decide what its history shows. */
 interface ShownResource {
@@ -144,12 +150,14 @@ interface ShownResource {
   readonly passwords?: readonly Column[];
   readonly visibility: RowVisibility;
   readonly allows: ReadonlySet<string>;
+  /** Whether only PostgreSQL knows which records exist for the caller. */
+  readonly hasIdentity: boolean;
 }
 
 /** What the history shows of a resource: the columns that the access sees now, of the records that exist for it. */
 function shownOf(
-  { model, output, passwords = [], visibility }: ShownResource,
-  mustExist = false,
+  { model, output, passwords = [], visibility, hasIdentity }: ShownResource,
+  isWhole = false,
 ): ShownModel {
   const rows = visibility.rows(model);
   // Whether such a value may be seen depends on the record, which may have changed since.
@@ -159,7 +167,7 @@ function shownOf(
       ...columns.map(({ key }) => [key, 'value'] as const),
       ...passwords.map(({ key }) => [key, 'password'] as const),
     ]),
-    ...((rows || mustExist) && { existing: { model, visibility } }),
+    ...((rows || (hasIdentity && !isWhole)) && { existing: { model, visibility } }),
   };
 }
 
@@ -182,33 +190,42 @@ export function maskHistory<T extends ShownResource>(
   const withGeneratedKeys = (hidden ?? []).filter(
     ({ primaryKey: { hasDefault, parts } }) => hasDefault && !parts,
   );
+  const isWhole = hidden !== undefined;
   const shown = new Map<string, ShownModel>([
     ...withGeneratedKeys.map(({ name }) => [name, { keys: {} }] as const),
     ...resources
       .filter(({ allows }) => allows.has('history'))
-      .map((resource) => [resource.name, shownOf(resource)] as const),
+      .map((resource) => [resource.name, shownOf(resource, isWhole)] as const),
   ]);
-  const only = hidden ? 'all' : [...shown.keys()];
-  return withRelation(history, maskedHistory(history.model, shown, only, causesOf(resources)));
+  const only = isWhole ? 'all' : [...shown.keys()];
+  const relation = maskedHistory(history.model, shown, only, causesOf(resources, isWhole));
+  return withRelation(history, isWhole ? relation : withoutHidden(relation));
 }
 
 /** The models whose deleted records an access may know: all of their records exist for it. */
-const causesOf = (resources: readonly ShownResource[]): string[] =>
+const causesOf = (resources: readonly ShownResource[], isWhole: boolean): string[] =>
   resources
-    .filter(({ allows, model, visibility }) => allows.has('history') && !visibility.rows(model))
+    .filter(
+      ({ allows, model, visibility, hasIdentity }) =>
+        allows.has('history') && !visibility.rows(model) && (isWhole || !hasIdentity),
+    )
     .map(({ name }) => name);
 
 /**
  * The history of one resource, with only the values that the admin area shows now.
  * @param resources all resources
+ * @param isWhole whether an admin sees it, for whom the changes of all records exist
  */
 export const historyOf = <T extends ShownResource>(
   history: T,
   resource: ShownResource,
   resources: readonly ShownResource[],
+  isWhole: boolean,
 ): T => {
-  const shown = new Map([[resource.name, shownOf(resource)]]);
-  return withRelation(history, maskedHistory(history.model, shown, [resource.name], causesOf(resources)));
+  const shown = new Map([[resource.name, shownOf(resource, isWhole)]]);
+  const causes = causesOf(resources, isWhole);
+  const relation = maskedHistory(history.model, shown, [resource.name], causes);
+  return withRelation(history, isWhole ? relation : withoutHidden(relation));
 };
 
 /** Maximum entries, and bytes of their values, that a reader of the feed gets at once. */
@@ -239,15 +256,13 @@ export type SeenChange = readonly (string | null)[];
  */
 export function seenChanges(
   history: Model,
-  resources: readonly (ShownResource & { readonly hasIdentity: boolean })[],
+  resources: readonly ShownResource[],
   span: Span,
 ): Statement<SeenChange[]> {
-  // Which records exist for a caller with an identity, only PostgreSQL knows.
-  const shown = new Map(resources.map((one) => [one.name, shownOf(one, one.hasIdentity)]));
+  const shown = new Map(resources.map((one) => [one.name, shownOf(one)]));
   const cells = FEED_COLUMNS.map((name) => sql`(${output('c', requiredColumn(history, name))})::text`);
-  const isEmpty = raw("c.action = 'update' and c.before = '{}' and c.after = '{}'");
   return createStatement(
-    sql`select c.id::text, ${join(cells, ', ')} from ${maskedHistory(history, shown, [...shown.keys()], [])} c where ${isInSpan('c', span)} and not (${isEmpty}) order by c.id`,
+    sql`select c.id::text, ${join(cells, ', ')} from ${withoutHidden(maskedHistory(history, shown, [...shown.keys()], []))} c where ${isInSpan('c', span)} order by c.id`,
     (rows) => rows.map((row) => row.map(text)),
   );
 }

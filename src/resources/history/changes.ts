@@ -15,6 +15,7 @@ const DIGITS = 19;
 export interface Change {
   /** Also the cursor after it. */
   readonly id: string;
+  readonly position: bigint;
   readonly json: string;
 }
 
@@ -43,8 +44,9 @@ const oneLine = (object: string | null | undefined): string => object?.replace(/
 
 /** Whether the access sees the name of every user, and so who made a change. */
 function seesUsers(view: ResourceView): boolean {
-  const { model, isReadable, loginName, visibility } = view;
-  if (!isReadable || loginName === undefined || visibility.rows(model) !== undefined) return false;
+  const { model, isReadable, loginName, visibility, hasIdentity } = view;
+  if (!isReadable || loginName === undefined || hasIdentity) return false;
+  if (visibility.rows(model) !== undefined) return false;
   return isAlwaysShown(view, loginName);
 }
 
@@ -67,7 +69,8 @@ export function createChanges(
     const [entry = '', at = '', userKey, userName, source, action, model = '', record = '', before, after] = change; // prettier-ignore
     const view = views.get(String(model));
     const users = views.get(userModel);
-    const id = cursorOf(BigInt(String(entry)));
+    const position = BigInt(String(entry));
+    const id = cursorOf(position);
     const parts = {
       id: JSON.stringify(id),
       at: JSON.stringify(datetimeFormat === 'iso' ? `${String(at).replace(' ', 'T')}Z` : at),
@@ -82,7 +85,7 @@ export function createChanges(
       before: oneLine(before),
       after: oneLine(after),
     };
-    return { id, json: `{${Object.entries(parts).map(([name, value]) => `"${name}":${value}`).join()}}` }; // prettier-ignore
+    return { id, position, json: `{${Object.entries(parts).map(([name, value]) => `"${name}":${value}`).join()}}` }; // prettier-ignore
   }
 
   return {

@@ -84,6 +84,11 @@ export function createSecondFactors(database: Database, factors: Model) {
   const statements = secondFactorStatements(factors);
 
   return {
+    /** Deletes those of deleted users. A policy may hide users who are there. */
+    prune: async (users: Model): Promise<void> => {
+      if (!users.mayHideRows) await database.run(statements.prune(users), 'write');
+    },
+
     /**
      * Sets up the second factor of a user, if the code is right.
      * @returns the recovery codes, of which the database has only hashes; undefined for a wrong code, and if there is a factor
