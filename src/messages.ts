@@ -145,6 +145,7 @@ const ENGLISH = {
   noPages: 'cannot be used here: a stream has no pages',
   notWithPage: 'cannot be used with page',
   foreignCursor: 'is not from a link of this list: start without it',
+  badFeedCursor: 'is not a cursor of this feed',
   onlyOnce: 'must be given only once',
   notEncoded: 'is not percent-encoded UTF-8',
   notEncodedKey: 'is not percent-encoded correctly',

@@ -211,10 +211,12 @@ function missingRecordLinks({ resources }: AdminContext, path: string): Html | f
   try {
     const route = findAdminRoute(path, resources);
     if (!('id' in route)) return false;
-    const { name, title, recorded } = route.resource;
+    const { name, title, recorded, allows } = route.resource;
     return html`<p>
       <a href="${links.list(name)}">${title}</a>${
-        recorded && html`, <a href="${links.part(name, route.id, 'history')}">history of this record</a>`
+        recorded &&
+        allows.has('history') &&
+        html`, <a href="${links.part(name, route.id, 'history')}">history of this record</a>`
       }
     </p>`;
   } catch {

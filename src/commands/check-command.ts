@@ -6,7 +6,7 @@ import { databaseInfoStatement } from '../db/schema/relations.ts';
 import { sequenceWarnings } from '../db/schema/sequences.ts';
 import { StartError, type Fault } from '../errors.ts';
 import type { Resource } from '../resources/definition/resource.ts';
-import { HISTORY } from '../resources/definition/system-tables.ts';
+import { HISTORY, SEAL } from '../resources/definition/system-tables.ts';
 import { serveForAdmin } from '../resources/access/admin-view.ts';
 import { compareSchema, misfit, readCatalog, runOnCatalog } from '../resources/setup/schema-setup.ts';
 import { addressWarnings, constraintWarnings, warningsOfEngine } from '../resources/setup/start-warnings.ts';
@@ -152,7 +152,9 @@ async function examine(
     databaseInfo,
     isEmbedded,
   });
-  const tables = definitions.map((one) => quotedTable(tableOf(one)));
+  // The number of a checkpoint does not come from the sequence.
+  const numbered = definitions.filter(({ model }) => model !== SEAL.model);
+  const tables = numbered.map((one) => quotedTable(tableOf(one)));
   const sequences = await sequenceWarnings((statement) => database.run(statement, 'read'), tables);
   const warnings = [
     ...risks,

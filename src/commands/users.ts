@@ -128,9 +128,10 @@ export async function users(args: readonly string[], io: Io): Promise<void> {
   const values = parseSets(sets);
   // Only `add` may create tables: it is the first command for a new database.
   const schema = action === 'add' ? settings.schema : 'check';
-  const command = action === 'list' ? undefined : `user ${action} ${name}`;
+  const isListing = action === 'list' || (action === 'sessions' && !end);
+  const command = isListing ? undefined : `user ${action} ${name}`;
   await withService({ ...settings, schema }, command, async (prepared) => {
-    const { users: stored, sessions, secondFactors } = prepared;
+    const { users: stored, sessions, secondFactors, recordEvent } = prepared;
     if (!stored) throw new StartError('The registry has no user model.');
     if (action === 'list') {
       for (const { name: found, active, admin: isAdmin, hasSecondFactor } of await stored.list()) {
@@ -148,7 +149,7 @@ export async function users(args: readonly string[], io: Io): Promise<void> {
       return printLink(io, prepared, await stored.find(name), settings);
     }
     const user = await stored.find(name);
-    if (!user) throw new StartError(`There is no user ${name}.`);
+    if (!user) throw new StartError(`There is no user ${shown(name)}.`);
     if (action === 'password') {
       await stored.setPassword(name, await readPassword(io));
       return print(io, `set the password of ${shown(name)}`);
@@ -156,13 +157,20 @@ export async function users(args: readonly string[], io: Io): Promise<void> {
     if (action === 'mfa') {
       if (!(await secondFactors?.remove(user.id)))
         throw new StartError(`${shown(name)} has no second factor.`);
+      await recordEvent('second-factor.reset', { detail: { of: user.name } });
       return print(io, `removed the second factor of ${shown(name)}`);
     }
-    if (action === 'link') return printLink(io, prepared, user, settings);
+    if (action === 'link') {
+      printLink(io, prepared, user, settings);
+      return recordEvent('password.link', { detail: { of: user.name } });
+    }
     if (!sessions)
       throw new StartError('The table vitrine_session is missing, or the database role may not use it.');
-    if (end)
-      return print(io, `ended ${counted(await sessions.endOthers(user), 'session')} of ${shown(name)}`);
+    if (end) {
+      const count = await sessions.endOthers(user);
+      await recordEvent('session.ended', { detail: { sessions: count, of: user.name } });
+      return print(io, `ended ${counted(count, 'session')} of ${shown(name)}`);
+    }
     for (const { created, seen, address, agent } of await sessions.list(user))
       print(io, `since ${created} last used ${seen} from ${address} ${shown(agent)}`);
   });

@@ -57,6 +57,15 @@ test(`${PAGE} gives each caller what its table says`, async (t) => {
       const found = await statusOf(name, method, path, expected);
       assert.equal(found, expected, `${name} ${method} ${path}`);
     }
+  const add = async (customer: number): Promise<number> =>
+    (
+      await service.request('/api/ticket/', {
+        method: 'POST',
+        user: 'carl',
+        body: { customer, team: 'north', text: 'new' },
+      })
+    ).status;
+  assert.deepEqual([await add(1), await add(2)], [201, 400]);
   const logged = await sql`select distinct who from ticket_log where request <> '' order by who`;
   assert.deepEqual(
     logged.map(({ who }) => who as unknown),

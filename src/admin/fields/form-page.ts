@@ -231,7 +231,7 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
         ${columns.some((column) => isRequired(column, isNew, before)) && html`<p class="hint">Fields marked <span class="required">*</span> are required.</p>`}
         ${fields}
         ${isNew && password && passwordFields(['_password', '_repeat'], errors, { isRequired: !password.nullable, hint: passwordHint(password, rulesOf(context)) })}
-        ${confirmationField(context, errors, hasPrivilegeColumn(context, columns, isNew) && (isNew ? 'Required to create an admin.' : 'Required to rename an admin, or to change who is an admin or whether an admin is active.'), false, columns.length > 0 && showsUsers(context))}
+        ${confirmationField(context, errors, hasPrivilegeColumn(context, columns, isNew) && (isNew ? 'Required to create an admin, or to give a role.' : 'Required to rename an admin, to give a role, or to change who is an admin or whether an admin is active.'), false, columns.length > 0 && showsUsers(context))}
         ${columns.length > 0 && saveButtons(resource, isNew)}
       </form>
       ${stored && html`<aside>${await relatedRecords(context, stored.id)}</aside>`}

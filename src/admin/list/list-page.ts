@@ -17,6 +17,9 @@ import { links, LinkParameters, selectionOf } from '../web/admin-links.ts';
 import { historyCells } from './history-cells.ts';
 import { countedRecords, grouped, shownColumn } from '../web/display-text.ts';
 
+const hasBulkActions = ({ may, allows }: AdminView): boolean =>
+  may.has('change') || may.has('delete') || allows.has('export');
+
 /** Bulk actions on the selected records, or on all records of all pages. */
 function bulkForm(
   { csrf, resource }: ResourceContext,
@@ -202,7 +205,7 @@ export async function showList(context: ResourceContext): Promise<Reply> {
               : page.records.length === 0
                 ? html`${pastLastPage(resource, state)} ${pager(page, resource, state, count)}`
                 : html`${recordsTable(context, page.records, state, showCell)}
-                  ${!isKeyless(resource.model) && bulkForm(context, state, count)}
+                  ${!isKeyless(resource.model) && hasBulkActions(resource) && bulkForm(context, state, count)}
                   ${pager(page, resource, state, count)}`
           }
           ${footer(context, state)}`

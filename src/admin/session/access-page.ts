@@ -2,6 +2,7 @@
 import { notFound, Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { User } from '../../query/statements/user-statements.ts';
+import { SYSTEM_PREFIX } from '../../resources/definition/system-tables.ts';
 import {
   accessOf,
   ADMIN,
@@ -38,9 +39,10 @@ function inWords(view: ResourceView | undefined, whole: ResourceView | undefined
   if (!view || !own) return '–';
   const all = whole && allowedIn(whole);
   const { model, rights, allows, seenBy } = view;
+  const isSystem = model.name.startsWith(SYSTEM_PREFIX);
   const parts = (Object.keys(VERBS) as (keyof typeof VERBS)[]).flatMap((action) => {
     const columns = own[action];
-    if (!columns) return [];
+    if (!columns || (isSystem && action !== 'read')) return [];
     const isAll = action === 'delete' || all?.[action]?.every((column) => columns.includes(column));
     const titles = columns.filter((column) => column !== model.primaryKey).map(({ title }) => title);
     const rows = rowsOfView(
@@ -49,7 +51,12 @@ function inWords(view: ResourceView | undefined, whole: ResourceView | undefined
     );
     return `${VERBS[action]}${isAll ? '' : ` ${listed(titles)}`}${rows ? ` (${rows.join(' or ')})` : ''}`;
   });
-  const further = seenBy.surface === 'admin' ? (['export', 'import', 'history'] as const) : [];
+  const further =
+    seenBy.surface !== 'admin'
+      ? []
+      : isSystem
+        ? (['export'] as const)
+        : (['export', 'import', 'history'] as const);
   return [...parts, ...further.filter((action) => allows.has(action))].join(', ');
 }
 

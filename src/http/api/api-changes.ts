@@ -82,7 +82,7 @@ export function createChangeFeed(options: ChangesOptions): ChangeFeed {
       return present;
     }
     const position = changes.positionOf(cursor);
-    if (position === undefined) throw badQuery(errorOf('after', messageOf('foreignCursor')));
+    if (position === undefined) throw badQuery(errorOf('after', messageOf('badFeedCursor')));
     return position;
   }
 

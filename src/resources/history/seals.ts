@@ -195,7 +195,8 @@ export function startSealer({ database, tables, seals, key, witness, report }: S
   async function sealNew(): Promise<boolean> {
     const marks = await watermark.now();
     const isNew = ({ name }: Model): boolean => (marks.get(name) ?? 0n) > lastIn(content, name);
-    if (!tables.some(isNew)) return false;
+    const isDue = latest !== undefined && performance.now() - checkedAt >= CHECK_INTERVAL;
+    if (!tables.some(isNew) && !isDue) return false;
     const stored = await database.run(lastSeal(seals), 'read');
     const wrong = await faultOf(stored);
     if (wrong !== '' && fault === '') {

@@ -32,7 +32,14 @@ export async function setOwnPassword(
   for (let tries = MAX_TRIES; ; tries -= 1) {
     const version = await operations.version(own, caller.id);
     try {
-      await operations.update(own, caller.id, fields, caller, version === undefined ? undefined : [version], true);
+      await operations.update(
+        own,
+        caller.id,
+        fields,
+        caller,
+        version === undefined ? undefined : [version],
+        true,
+      );
       return;
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 412 || tries <= 1) throw error;
