@@ -19,7 +19,8 @@ export function secretIn(form?: Form): string {
 /** The secret to scan or to type, and the field for the first code. @param sent shown again with the same secret */
 export function setUpFields(request: ApiRequest, user: string, errors: FieldErrors, sent?: Form): Html {
   const secret = secretIn(sent);
-  const { hostname } = new URL(request.client().origin);
+  const { origin } = request.client();
+  const hostname = URL.canParse(origin) ? new URL(origin).hostname : 'localhost';
   return html`<p>
       Scan this code with an authenticator app, or type the secret there. Then enter the code that the app
       shows.
@@ -27,7 +28,7 @@ export function setUpFields(request: ApiRequest, user: string, errors: FieldErro
     ${qrCode(otpauthAddress(secret, hostname, user), 'QR code with the secret')}
     <p>Secret: <code>${secret.match(/.{4}/g)?.join(' ')}</code></p>
     <input type="hidden" name="${SECRET}" value="${secret}" />
-    ${passwordFields(['_code'], errors)}`;
+    ${passwordFields(['_code'], errors, { codeHint: 'The 6 digits that the app shows now.' })}`;
 }
 
 /** Recovery codes, which are shown once. */

@@ -61,16 +61,20 @@ export function errorSummary(errors: FieldErrors, labels: Readonly<Record<string
 
 /**
  * Fields for passwords and codes. They are always empty when a page loads.
- * @param options whether the fields are required, and a hint for the new password
+ * @param options whether the fields are required, and hints for the new password and the code
  */
 export const passwordFields = (
   names: readonly (keyof typeof PASSWORDS)[],
   errors: FieldErrors,
-  { isRequired = true, hint: newHint = '' }: { readonly isRequired?: boolean; readonly hint?: string } = {},
+  {
+    isRequired = true,
+    hint: newHint = '',
+    codeHint = CODE_HINT,
+  }: { readonly isRequired?: boolean; readonly hint?: string; readonly codeHint?: string } = {},
 ): Html =>
   html`${names.map((name) => {
     const { label, autocomplete } = PASSWORDS[name];
-    const hint = name === '_password' ? newHint : isCode(name) ? CODE_HINT : '';
+    const hint = name === '_password' ? newHint : isCode(name) ? codeHint : '';
     const id = `field-${name}`;
     const described = [hint && `${id}-hint`, errors[name] && `${id}-error`].filter(Boolean).join(' ');
     return html`<div class="field">
