@@ -41,11 +41,18 @@ with found as (
   join pg_type t on t.oid = a.atttypid
   join pg_type b on b.oid = case when t.typtype = 'd' then t.typbasetype else t.oid end
   left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-  join pg_depend p on p.classid = 'pg_class'::regclass and p.deptype = 'i'
+  -- With one condition instead of three, PostgreSQL would compare each column with all dependencies of the database.
+  cross join lateral (
+    select p.objid as oid from pg_depend p where p.classid = 'pg_class'::regclass and p.deptype = 'i'
       and p.refclassid = 'pg_class'::regclass and p.refobjid = a.attrelid and p.refobjsubid = a.attnum
-    or p.refclassid = 'pg_class'::regclass and (p.classid, p.objid) in (
-      ('pg_attrdef'::regclass, d.oid), ('pg_type'::regclass, case when d.oid is null then t.oid end))
-  join pg_class s on s.relkind = 'S' and s.oid = case when p.deptype = 'i' then p.objid else p.refobjid end
+    union all
+    select p.refobjid from pg_depend p where p.refclassid = 'pg_class'::regclass and p.deptype <> 'i'
+      and p.classid = 'pg_attrdef'::regclass and p.objid = d.oid
+    union all
+    select p.refobjid from pg_depend p where p.refclassid = 'pg_class'::regclass and p.deptype <> 'i'
+      and d.oid is null and p.classid = 'pg_type'::regclass and p.objid = t.oid
+  ) p
+  join pg_class s on s.relkind = 'S' and s.oid = p.oid
   join pg_namespace sn on sn.oid = s.relnamespace
   join pg_sequence k on k.seqrelid = s.oid
   where b.oid in ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)
