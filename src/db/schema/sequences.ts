@@ -25,7 +25,12 @@ export interface Sequence {
 export const sequencesStatement = (tables: readonly string[]): Statement<Sequence[]> =>
   createStatement(
     sql`
-with found as (
+with filled as materialized (
+  select distinct o.relation
+  from unnest(${valueList(tables)}) w (quoted)
+  join pg_class c on c.oid = ${relationOf('w.quoted')}
+  cross join lateral (${FILLING} select relation from origins) o
+), found as (
   select distinct s.oid, s.relname, sn.nspname, a.attrelid, a.attnum, a.attname,
     k.seqincrement < 0 as is_descending, k.seqcycle,
     case when k.seqincrement > 0 then k.seqmin else k.seqmax end as first,
@@ -34,9 +39,7 @@ with found as (
     case when has_sequence_privilege(s.oid, 'USAGE, SELECT')
       and (d.oid is null or pg_get_expr(d.adbin, d.adrelid) ~ '^nextval\\(''[^'']+''::regclass\\)$')
       then coalesce(pg_sequence_last_value(s.oid), k.seqstart - k.seqincrement) end as last
-  from unnest(${valueList(tables)}) w (quoted)
-  join pg_class c on c.oid = ${relationOf('w.quoted')}
-  cross join lateral (${FILLING} select relation from origins) o
+  from filled o
   join pg_attribute a on a.attrelid = o.relation and a.attnum > 0 and not a.attisdropped
   join pg_type t on t.oid = a.atttypid
   join pg_type b on b.oid = case when t.typtype = 'd' then t.typbasetype else t.oid end
