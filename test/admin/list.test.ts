@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
-import { useService } from '../support.ts';
+import { closedAfter, startService, useService, type Sql } from '../support.ts';
 import { fieldsOf, logIn, readable, unescaped, type AdminAnswer, type Browser } from './support.ts';
 import { resources as shipped, thing } from './sample-resources.ts';
 import { before, describe, test } from 'node:test';
@@ -661,4 +661,13 @@ test('the list of the admin area has the same records as the API for the same qu
     }),
     { numRuns: 60 },
   );
+});
+
+test('a table of which no column can be served has a list, too', async (t) => {
+  const bare = { model: 'bare', primaryKey: false, columns: {}, methods: ['GET'] } satisfies Resource;
+  const prepare = (sql: Sql) => sql`create table bare (id bytea primary key)`;
+  const service = closedAfter(t, await startService([...shipped, bare], { prepare }));
+  await service.sql`insert into bare values ('\\x01'), ('\\x02')`;
+  await service.addUser('ada', { admin: true });
+  assert.equal((await (await logIn(service, 'ada')).get('/admin/bare/')).status, 200);
 });

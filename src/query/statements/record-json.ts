@@ -17,6 +17,7 @@ function jsonValue(alias: string, column: Column): Fragment {
 
 /** Concatenates any number of texts, with the separator between those that are not NULL. */
 export function concat(parts: readonly Fragment[], separator?: string): Fragment {
+  if (parts.length === 0) return raw("''"); // a table of which no column can be served
   const call = (some: readonly Fragment[]): Fragment => {
     if (separator !== undefined) return sql`concat_ws(${literal(separator)}, ${join(some, ', ')})`;
     // With one argument, PostgreSQL would prefer a cast to a type of that name.
