@@ -82,9 +82,18 @@ const withRoles = (access: Access, roles: readonly string[], me?: Me): Access =>
   me,
 });
 
+/** Callers remembered from earlier requests have the same access, and so the same views. */
+const known = new WeakMap<User, Access>();
+
 /** The access of an API request. @param caller undefined without credentials */
 export function accessOf(caller: User | undefined): Access {
   if (!caller) return ANYONE;
+  const access = known.get(caller) ?? resolveAccess(caller);
+  known.set(caller, access);
+  return access;
+}
+
+function resolveAccess(caller: User): Access {
   const { admin, roles, scope } = caller;
   const access = withRoles(admin ? ADMIN : USER, roles, meOf(caller));
   if (!scope) return access;

@@ -419,6 +419,7 @@ export function createViews(
     function viewOf(seen: Seen): ResourceView {
       const { base, permissions } = seen;
       const { name } = base;
+      const known = new WeakMap<Access, ResourceView>();
       return {
         ...base,
         ...permissions.ofAll,
@@ -427,8 +428,9 @@ export function createViews(
         all: views,
         mayRead: ({ name: other }) => views.get(other)?.isReadable !== false,
         for: (other) => {
-          const view = seenByKey(other).view(name, other);
+          const view = known.get(other) ?? seenByKey(other).view(name, other);
           if (!view) throw new Error(`${other.key} has no ${name}`);
+          known.set(other, view);
           return view;
         },
         ...ofCaller(seen, NO_ONE, access, ofNoOne),

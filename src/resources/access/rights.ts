@@ -334,8 +334,13 @@ export function permissionsOf(
       settable,
     },
     ofCaller: (me: Me): Pick<Permissions, 'allowed' | 'required'> => {
-      const sqlOf = (rules: readonly RowRule[]): Fragment | undefined =>
-        rules.length === 0 ? undefined : ruleSql({ allOf: rules }, me);
+      const known = new WeakMap<readonly RowRule[], Fragment>();
+      const sqlOf = (rules: readonly RowRule[]): Fragment | undefined => {
+        if (rules.length === 0) return undefined;
+        const condition = known.get(rules) ?? ruleSql({ allOf: rules }, me);
+        known.set(rules, condition);
+        return condition;
+      };
       return {
         allowed: (action, changed = []) => sqlOf(rulesFor(action, changed).rules),
         required: (action, changed) => sqlOf(rulesFor(action, changed).atRisk),
