@@ -59,14 +59,22 @@ export interface Identity {
   readonly request: string;
 }
 
+/** Most keys, and the names of roles. */
+const HARMLESS = /^[\w,-]*$/;
+
+/** A text as an SQL literal; what could end the literal as hexadecimal digits, which take longer to read. */
+const literalOf = (text: string): string =>
+  HARMLESS.test(text)
+    ? `'${text}'`
+    : `convert_from(decode('${Buffer.from(text).toString('hex')}', 'hex'), 'UTF8')`;
+
 /**
  * Sets an identity until the end of the transaction, so that no later statement of the connection has it. The values are in the
- * text, to be sent with BEGIN, as hexadecimal digits: a key may be any text.
+ * text, to be sent with BEGIN.
  */
 export function identitySql({ user, roles, request }: Identity): string {
-  const settings = Object.entries({ user, roles: roles.join(), request }).map(([name, value]) => {
-    const text = `convert_from(decode('${Buffer.from(value).toString('hex')}', 'hex'), 'UTF8')`;
-    return `set_config('vitrine.${name}', ${text}, true)`;
-  });
+  const settings = Object.entries({ user, roles: roles.join(), request }).map(
+    ([name, value]) => `set_config('vitrine.${name}', ${literalOf(value)}, true)`,
+  );
   return `select ${settings.join(', ')}`;
 }

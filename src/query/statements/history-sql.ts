@@ -70,9 +70,14 @@ const AUTHOR: Readonly<Record<string, (author: Author | null) => string | null |
 
 const hasColumn = ({ columns }: Model, name: string): boolean => columns.some((one) => one.name === name);
 
+const known = new WeakMap<Model, readonly string[]>();
+
 /** The names of those that the history has. */
-const authorColumns = (history: Model): string[] =>
-  Object.keys(AUTHOR).filter((name) => hasColumn(history, name));
+function authorColumns(history: Model): readonly string[] {
+  const names = known.get(history) ?? Object.keys(AUTHOR).filter((name) => hasColumn(history, name));
+  known.set(history, names);
+  return names;
+}
 
 /** The values of `authorColumns`. */
 export const authorSql = (history: Model, author: Author | null): Fragment =>
