@@ -302,6 +302,7 @@ export function createService(
         key: sealingKey,
         witness,
         report: (level, fields) => logger[level](fields),
+        storeEvent: events.storeEvent,
       });
     else if (sealingKey && warns)
       logger.warn({ message: `HISTORY_KEY has no effect without ${HISTORY.model} and ${SEAL.model}` });

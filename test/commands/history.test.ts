@@ -77,6 +77,7 @@ describe('vitrine history', () => {
     database.sql.unsafe(
       ['vitrine_history', 'vitrine_seal']
         .map((table) => `truncate public.${table}; insert into public.${table} select * from kept.${table};`)
+        .concat('truncate public.vitrine_event')
         .join(' '),
     );
   async function tampered(change: string, ...words: string[]): Promise<string> {
@@ -262,6 +263,9 @@ describe('vitrine history', () => {
         [broken['level'], broken['message']],
         ['error', 'The sealed history is broken: entry 35 of vitrine_history was changed.'],
       );
+      const stored = await eventually(async () => (await database.sql`select event, detail from vitrine_event where event like 'history%'`)[0], 'the row'); // prettier-ignore
+      const fault = 'entry 35 of vitrine_history was changed';
+      assert.deepEqual(stored, { event: 'history.broken', detail: JSON.stringify({ fault }) });
       const metrics = await request(await metricsAddress(service.lines), '');
       assert.match(metrics.text, /^vitrine_history_broken 1$/m);
       await eventually(() => service.lines.some(({ event }) => event === 'history.sealed'), 'the next seal');

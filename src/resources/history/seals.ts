@@ -14,6 +14,7 @@ import {
   type StoredSeal,
 } from '../../query/statements/seal-statements.ts';
 import { HISTORY } from '../definition/system-tables.ts';
+import type { RecordEvent } from '../users/events.ts';
 import { createWatermark } from './watermark.ts';
 
 /** The tables whose entries are sealed. */
@@ -134,12 +135,13 @@ export interface SealerOptions {
   /** A file to which each checkpoint is appended, or a folder for files by month. */
   readonly witness: string | undefined;
   readonly report: Report;
+  readonly storeEvent: RecordEvent;
 }
 
 export type Sealer = ReturnType<typeof startSealer>;
 
 /** Seals new entries every few seconds. Of several processes, the others wait while one does. */
-export function startSealer({ database, tables, seals, key, witness, report }: SealerOptions) {
+export function startSealer({ database, tables, seals, key, witness, report, storeEvent }: SealerOptions) {
   const watermark = createWatermark(database, tables);
   const keyId = keyIdOf(key);
   const openKey = createPublicKey(key);
@@ -202,6 +204,7 @@ export function startSealer({ database, tables, seals, key, witness, report }: S
     if (wrong !== '' && fault === '') {
       fault = wrong;
       report('error', { event: 'history.broken', message: `The sealed history is broken: ${wrong}.` });
+      void storeEvent('history.broken', { detail: { fault: wrong } });
     }
     isPassive = latest !== undefined && stored !== undefined && stored.id > latest.id;
     latest = stored;

@@ -9,7 +9,7 @@ export type EventName =
   | 'login' | 'login.failed' | 'login.throttled' | 'logout' | 'session.ended'
   | 'second-factor.set' | 'second-factor.reset' | 'second-factor.used-recovery' | 'password.link' | 'password.set'
   | 'token.made' | 'token.used' | 'token.revoked'
-  | 'export' | 'import' | 'bulk.change' | 'bulk.delete' | 'command';
+  | 'export' | 'import' | 'bulk.change' | 'bulk.delete' | 'command' | 'history.broken';
 
 /** Who caused an event, from where, and what else there is to say. */
 export interface EventFacts {
@@ -44,6 +44,8 @@ const MAX_COUNTED = 100;
 
 export interface Events {
   readonly recordEvent: RecordEvent;
+  /** Stores an event without a line of the log. */
+  readonly storeEvent: RecordEvent;
   /** Records an event that clients can cause at will, such as a failed login, so that they cannot fill the database. */
   readonly countEvent: (name: EventName, facts: EventFacts) => void;
 }
@@ -57,14 +59,17 @@ export function createEvents(
   table: Model | undefined,
   log: (fields: Readonly<Record<string, unknown>>) => void,
 ): Events {
-  const recordEvent: RecordEvent = async (name, { user, address, request, detail }, transaction) => {
-    if (table) {
-      const values = [name, user?.id, user?.name, address, request, detail && JSON.stringify(detail)];
-      const statement = eventStatement(table, values.map((one) => one ?? null)); // prettier-ignore
-      await (transaction
-        ? transaction.run(statement)
-        : database.run(statement, 'write').catch(() => undefined));
-    }
+  const storeEvent: RecordEvent = async (name, { user, address, request, detail }, transaction) => {
+    if (!table) return;
+    const values = [name, user?.id, user?.name, address, request, detail && JSON.stringify(detail)];
+    const statement = eventStatement(table, values.map((one) => one ?? null)); // prettier-ignore
+    await (transaction
+      ? transaction.run(statement)
+      : database.run(statement, 'write').catch(() => undefined));
+  };
+  const recordEvent: RecordEvent = async (name, facts, transaction) => {
+    await storeEvent(name, facts, transaction);
+    const { user, address, request, detail } = facts;
     log({ event: name, user: user?.name ?? null, address, id: request, detail });
   };
 
@@ -86,5 +91,5 @@ export function createEvents(
     };
     setTimeout(recordOthers, INTERVAL).unref();
   }
-  return { recordEvent, countEvent };
+  return { recordEvent, storeEvent, countEvent };
 }
