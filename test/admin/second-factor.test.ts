@@ -1,6 +1,6 @@
 // Second factors: set-up, logins, confirmations, removal, and the API's refusal of the password.
 import assert from 'node:assert/strict';
-import { createVitrine } from '../../src/index.ts';
+import { createVitrine, type Resource } from '../../src/index.ts';
 import { fromNewAddress, assertUnauthorized, stopClock } from '../http/expect.ts';
 import { basic, eventually, startBeside, startService, useService } from '../support.ts';
 import {
@@ -37,7 +37,14 @@ const LOGIN = '/admin/-/login/';
 const OWN = '/admin/-/second-factor/';
 const SESSION = 'admin-session';
 
-const service = useService(resources, { trustProxy: 1 }, async () => {
+/** Its deletion deletes its users. */
+const team: Resource = { model: 'team', columns: { name: { type: 'string' } } };
+const teamOfUser = { type: 'foreignKey', references: 'team', null: true, onDelete: 'cascade' } as const;
+const withTeams = resources.map((one) =>
+  one.model === 'user' ? { ...one, columns: { ...one.columns, team: teamOfUser } } : one,
+);
+
+const service = useService([...withTeams, team], { trustProxy: 1 }, async () => {
   await service.addUser('root', { admin: true });
 });
 
@@ -402,6 +409,11 @@ describe('a code is asked for again after 15 minutes', () => {
     ['a new user', (browser, id, code) => save(browser, '/admin/user/-/add/', { username: `new${id}`, email: 'x', _password: 'a long password', _repeat: 'a long password', ...code })],
     ['the password of a user', async (browser, id, code) => browser.post(`/admin/user/${id}/password/`, { _password: 'a long password', _repeat: 'a long password', ...code })],
     ['the deletion of a user', async (browser, id, code) => browser.post(`/admin/user/${id}/delete/`, { ...hiddenFields(await browser.get(`/admin/user/${id}/delete/`), 'confirm'), ...code })],
+    ['the deletion of a record with its users', async (browser, id, code) => {
+      const [row] = await service.sql`with made as (insert into team (name) values ('x') returning id) update "user" set team_id = made.id from made where "user".id = ${id} returning made.id`;
+      const path = `/admin/team/${row?.['id']}/delete/`;
+      return browser.post(path, { ...hiddenFields(await browser.get(path), 'confirm'), ...code });
+    }],
     ['the deletion of several records', async (browser, _id, code) => {
       const [row] = await service.sql`insert into note (message) values ('to delete') returning id`;
       return confirmBulk(browser, 'note', { _action: 'delete', _id: String(row?.['id']) }, code);

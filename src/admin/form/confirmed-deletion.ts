@@ -8,6 +8,7 @@ import type { Selection } from '../../query/selection.ts';
 import {
   confirmationField,
   confirmCaller,
+  isCodeDue,
   showsUsers,
   type ConfirmationRefusal,
 } from '../session/password-confirmation.ts';
@@ -85,7 +86,12 @@ const mayDeleteAdmin = (
   { selection }: Deletion,
 ): Promise<boolean> => bulk.deletesAdmin(resource, selection, settings.userModel);
 
-const needsCode = (context: ResourceContext, { isBulk }: Deletion): boolean => isBulk || showsUsers(context);
+/** Whether those with a second factor must give a code: to delete several records, or users. */
+const needsCode = async (context: ResourceContext, { isBulk, selection }: Deletion): Promise<boolean> => {
+  const { bulk, resource, settings } = context;
+  if (isBulk || !isCodeDue(context)) return isBulk;
+  return showsUsers(context) || bulk.deletesUsers(resource, selection, settings.userModel);
+};
 
 /** Why the database has refused a deletion, with the titles of the resources involved. */
 function refusalText({ resources }: AdminContext, problem: Problem): string {
@@ -105,10 +111,11 @@ export async function askDeletion(
   const page = await deletion.page();
   if ('status' in page) return page;
   const { count, what, crumbs, records, action, hidden, button, back } = page;
-  const [{ view, isForbidden, warning, digest }, selfRefusal, needsPassword] = await Promise.all([
+  const [{ view, isForbidden, warning, digest }, selfRefusal, needsPassword, code] = await Promise.all([
     effectsOf(context, deletion.selection, count, isRefused),
     selfDeletionRefusal(context, deletion),
     mayDeleteAdmin(context, deletion),
+    needsCode(context, deletion),
   ]);
   const [they, them] = count === 1 ? ['It', 'it'] : ['They', 'them'];
   const inUse = `${they} cannot be deleted while other records need ${them}. Delete or change those first.`;
@@ -123,7 +130,7 @@ export async function askDeletion(
           ${hidden}
           <input type="hidden" name="_effects" value="${digest}" />
           <p class="lead">${warning}</p>
-          ${confirmationField(context, unconfirmed?.errors ?? {}, needsPassword && 'Required to delete an admin.', true, needsPassword || needsCode(context, deletion))}
+          ${confirmationField(context, unconfirmed?.errors ?? {}, needsPassword && 'Required to delete an admin.', true, needsPassword || code)}
           <div class="buttons">
             <button class="danger">${button}</button> <a class="button" href="${back.href}">Cancel</a>
           </div>
@@ -144,7 +151,7 @@ export async function runDeletion(context: ResourceContext, deletion: Deletion, 
     return askAgain({ status: 409, text });
   }
   const needsPassword = await mayDeleteAdmin(context, deletion);
-  const needs = { password: needsPassword, code: needsCode(context, deletion) };
+  const needs = { password: needsPassword, code: await needsCode(context, deletion) };
   const unconfirmed = await confirmCaller(context, form, needs);
   if (unconfirmed) return askAgain({ status: unconfirmed.status, unconfirmed });
   try {

@@ -152,7 +152,8 @@ function deletionClosure(plan: ListPlan, cascades: readonly Edge[], models: read
 /** A boolean column of a model: `admin` of the user model, because no bulk deletion may delete an admin. */
 export interface FlagColumn {
   readonly model: Model;
-  readonly column: Column;
+  /** Undefined for all records of the model. */
+  readonly column: Column | undefined;
 }
 
 /**
@@ -173,8 +174,8 @@ export const mayLockStatement = ({ table: name }: Model): Statement<boolean> =>
   );
 
 /**
- * Whether deleting the records that the plan matches would delete a record of these models: the one with a key, or any whose boolean
- * column is true.
+ * Whether deleting the records that the plan matches would delete a record of these models: the one with a key, any whose boolean
+ * column is true, or without a column any.
  * @param cascades the cascading foreign keys that can lead to one of the targets
  */
 export function deletesStatement(
@@ -182,7 +183,7 @@ export function deletesStatement(
   cascades: readonly Edge[],
   models: readonly Model[],
   targets: readonly Model[],
-  which: { readonly id: string } | { readonly flag: Column },
+  which: { readonly id: string } | { readonly flag: Column | undefined },
 ): Statement<boolean> {
   const each = targets.map((model) => {
     const modelIndex = models.indexOf(model);
@@ -190,7 +191,9 @@ export function deletesStatement(
     const isMeant =
       'id' in which
         ? sql`${key} = ${typed(which.id, model.primaryKey)}`
-        : sql`d.${identifier(which.flag.field)}`;
+        : which.flag
+          ? sql`d.${identifier(which.flag.field)}`
+          : raw('true');
     return sql`exists (select from ${DELETED} g join ${allRows(model, 'd')} on ${key} = ${typedDeletedKey(model, modelIndex)} where g.model_index = ${raw(String(modelIndex))} and ${isMeant})`;
   });
   const query = sql`${deletionClosure(plan, cascades, models)} select ${join(each, ' or ')}`;

@@ -159,6 +159,8 @@ export function createBulk(
     return column && { model, column };
   }
 
+  const read = <T>(statement: Statement<T>): Promise<T> => database.run(statement, 'read');
+
   return {
     /**
      * The effects on other records if these were deleted, through the registry's foreign keys and those that only the database
@@ -193,11 +195,17 @@ export function createBulk(
     async deletesAdmin(resource: AdminView, selection: Selection, userModel: string): Promise<boolean> {
       const admin = adminColumn(userModel);
       if (!admin) return false;
-      const run = <T>(statement: Statement<T>): Promise<T> => database.run(statement, 'read');
       const plan = browsing.plan(resource, selection);
-      if (mayReach(resource.model, models, admin.model) && !(await run(mayLockStatement(admin.model))))
+      if (mayReach(resource.model, models, admin.model) && !(await read(mayLockStatement(admin.model))))
         return true;
-      return mayReachFlagged(run, models, plan, admin);
+      return mayReachFlagged(read, models, plan, admin);
+    },
+
+    /** Whether deleting a selection may delete a user, directly or by cascade. */
+    async deletesUsers(resource: AdminView, selection: Selection, userModel: string): Promise<boolean> {
+      const model = models.find(({ name }) => name === userModel);
+      const plan = browsing.plan(resource, selection);
+      return model !== undefined && mayReachFlagged(read, models, plan, { model, column: undefined });
     },
 
     /**

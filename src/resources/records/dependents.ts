@@ -223,7 +223,7 @@ export const mayReach = (model: Model, models: readonly Model[], target: Model):
   modelsOfTable(model, cascadesBelow(model, models), target).length > 0;
 
 /**
- * Whether deleting all that the plan matches may delete a record whose flag is true. The answer is also yes when a foreign key
+ * Whether deleting all that the plan matches may delete a record whose flag is true, or any without a flag. The answer is also yes when a foreign key
  * that the registry does not know leads to the flag's model.
  */
 export async function mayReachFlagged(
