@@ -63,9 +63,14 @@ async function addGuarded(at = service): Promise<{ readonly name: string; readon
 }
 
 /** Sends the password. @returns the page that asks for the code */
-async function sendPassword(browser: Browser, name: string, fields: Fields = {}): Promise<AdminAnswer> {
+async function sendPassword(
+  browser: Browser,
+  name: string,
+  fields: Fields = {},
+  headers = fromNewAddress(),
+): Promise<AdminAnswer> {
   await browser.get(LOGIN);
-  return browser.post(LOGIN, { username: name, password: `pw-${name}`, ...fields }, fromNewAddress());
+  return browser.post(LOGIN, { username: name, password: `pw-${name}`, ...fields }, headers);
 }
 
 /** Sends the code on the page that asks for it. */
@@ -280,6 +285,21 @@ describe('a login with a second factor', () => {
     assertUnauthorized(await writes('nobody', fromNewAddress()));
     assert.equal((await writes('nobody', from)).status, 429);
     assert.equal((await sendCode(browser, page, await freshCode(service))).status, 303);
+  });
+
+  test('exempts an address from the limit of a name only with the code', async () => {
+    const { name } = await addGuarded();
+    const [half, whole] = [fromNewAddress(), fromNewAddress()];
+    const attempt = async (from: Record<string, string>): Promise<[Browser, AdminAnswer]> => {
+      const browser = openBrowser(service);
+      return [browser, await sendPassword(browser, name, {}, from)];
+    };
+    assert.equal((await attempt(half))[1].status, 200);
+    const done = await sendCode(...(await attempt(whole)), await freshCode(service), whole);
+    assert.equal(done.status, 303);
+    for (let tries = 0; tries < 50; tries += 1) assertUnauthorized(await writes(name, fromNewAddress()));
+    const statuses = [half, whole].map(async (from) => (await attempt(from))[1].status);
+    assert.deepEqual(await Promise.all(statuses), [429, 200]);
   });
 
   test('keeps an unsaved form', async () => {

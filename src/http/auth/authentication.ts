@@ -143,9 +143,8 @@ export function createAuthentication(
 
   function remember(key: string, user: User, verified: Omit<Verified, 'caller'>): Login {
     const login = loginOf(user);
-    const { caller, precondition, hasSecondFactor } = login;
-    // The cache is for credentials that suffice by themselves.
-    if (!hasSecondFactor) cache.set(key, caller.id, { ...verified, caller: { ...caller, precondition } });
+    const { caller, precondition } = login;
+    cache.set(key, caller.id, { ...verified, caller: { ...caller, precondition } });
     familiars.renew(verified.familiar);
     return login;
   }
@@ -238,7 +237,7 @@ export function createAuthentication(
     const user = isPossible(credentials) ? await users.find(credentials.name) : undefined;
     const mayLogIn = user?.active === true && !(isOfApi && user.hasSecondFactor);
     const isUnchanged = user?.id === cached?.caller.id && user?.password === cached?.storedHash;
-    if (cached && mayLogIn && isUnchanged) return remember(key, user, cached);
+    if (cached && mayLogIn && isUnchanged && !user.hasSecondFactor) return remember(key, user, cached);
     // `recall` would go on renewing the outdated entry.
     if (cached) cache.delete(key);
     check(isFamiliar(network, user), user);
@@ -248,8 +247,11 @@ export function createAuthentication(
       throw new Unauthorized();
     }
     if (isOfApi) void events?.recordEvent('login', { user, address: network, detail: { door: 'api' } });
+    const verified = { ...user, password: storedHash };
+    // Only both factors together complete a login: see `checkCode`.
+    if (user.hasSecondFactor) return loginOf(verified);
     const familiar = familiars.add(network, credentials.name, user.id);
-    return remember(key, { ...user, password: storedHash }, { storedHash, familiar });
+    return remember(key, verified, { storedHash, familiar });
   }
 
   return {
@@ -289,7 +291,10 @@ export function createAuthentication(
       }
       const facts = { user: { id, name }, address: network };
       if (taken === 'recovery') void events?.recordEvent('second-factor.used-recovery', facts);
-      if (taken !== undefined) return;
+      if (taken !== undefined) {
+        familiars.add(network, name, id);
+        return;
+      }
       events?.countEvent('login.failed', { ...facts, detail: { secondFactor: true } });
       throw new Unauthorized();
     },
