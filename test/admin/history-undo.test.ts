@@ -4,6 +4,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import type { Resource, Roles } from '../../src/index.ts';
 import { user as sampleUser } from '../../src/resources/registry.ts';
 import { lockedOut, startService, type Answer, type TestService } from '../support.ts';
+import { addFactor } from '../second-factor.ts';
 import {
   attemptLogin,
   confirmImport,
@@ -290,6 +291,24 @@ describe('Undo of a deletion', () => {
     assert.equal((await attemptLogin(service, 'eve', 'pw-eve')).status, 401);
     assert.doesNotMatch(JSON.stringify(await rows('vitrine_history')), /argon2/);
   });
+
+  test('gives a deleted user no session, token or second factor back', async () => {
+    const eve = await service.addUser('eve', { admin: true });
+    const browser = await logIn(service, 'eve');
+    const made = await service.request('/api/-/tokens/', { method: 'POST', user: 'eve', body: { label: 'script' } });
+    assert.equal(made.status, 201, made.text);
+    const headers = { authorization: `Bearer ${made.json.token}` };
+    assert.equal((await service.request('/api/-/me/', { headers })).status, 200);
+    await addFactor(service, eve);
+    const path = `/admin/user/${eve}/delete/`;
+    const deleted = await ada.post(path, { ...hiddenFields(await ada.get(path), 'confirm'), _current: 'pw-ada' });
+    assert.equal(deleted.status, 303, readable(deleted));
+    await undo('user', 'delete', { _current: 'pw-ada' });
+    assert.equal((await rows('user')).some(({ id }) => id === eve), true);
+    assert.equal((await service.request('/api/-/me/', { headers })).status, 401);
+    assert.equal((await browser.get('/admin/')).status, 303);
+    assert.deepEqual(await rows('vitrine_second_factor'), []);
+  }); // prettier-ignore
 
   test('brings nothing back that the admin area hides', async () => {
     const id = await add('task', { name: 'first', hidden: 'PRIVATE' });

@@ -2,7 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { asProblem } from '../../db/connection/database-errors.ts';
-import { CHECK_AT_ONCE, SAVEPOINT } from '../../db/connection/transactions.ts';
+import { CHECK_AT_ONCE, SAVEPOINT, type Transaction } from '../../db/connection/transactions.ts';
 import { notFound, Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { undoEntriesStatement, undoSizeStatement } from '../../query/statements/undo-statements.ts';
@@ -21,6 +21,7 @@ import {
   confirmationField,
   confirmCaller,
   hasPrivilegeColumn,
+  showsUsers,
   type ConfirmationRefusal,
 } from '../session/password-confirmation.ts';
 import type { RecordContext } from '../web/admin-context.ts';
@@ -143,6 +144,16 @@ async function reverse(
   for (const { key, isPassword, nullable, hasDefault } of model.columns)
     if (isPassword && !nullable && !hasDefault) fields.set(key, { value: secret, source: `"${secret}"` });
   return operations.restore(resource, fields, caller);
+}
+
+/** Takes from a user who is added again what was not deleted with the user yet. Sessions ended with the password. */
+async function endAccess(
+  { tokens, secondFactors }: RecordContext,
+  transaction: Transaction,
+  user: string,
+): Promise<void> {
+  await tokens?.revokeAll(transaction, user);
+  await secondFactors?.remove(user, transaction);
 }
 
 /** The text of a problem, for a table. @throws an error that is no fault of the record */
@@ -329,6 +340,8 @@ export async function runUndo(context: RecordContext, form: Form): Promise<Reply
             await send(SAVEPOINT.set);
             try {
               await reverse(operations, step, step.resource, caller);
+              if (step.action === 'delete' && showsUsers({ ...context, resource: step.resource }))
+                await endAccess(context, transaction, step.record);
               step.reason = undefined;
             } catch (error) {
               step.reason = reasonOf(error);

@@ -2,6 +2,7 @@
 import { hash as digestOf, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { Database } from '../../db/connection/database.ts';
+import type { Transaction } from '../../db/connection/transactions.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import type { Statement } from '../../db/rows.ts';
 import type { Model } from '../../db/schema/model.ts';
@@ -186,6 +187,10 @@ export function createTokens(
       const id = parseKey(text);
       return id !== undefined && database.run(statements.revoke(id, userId), 'write');
     },
+
+    /** Deletes all tokens of a user, in a transaction. */
+    revokeAll: ({ run }: Pick<Transaction, 'run'>, userId: string): Promise<void> =>
+      run(statements.revokeAll(userId)),
 
     /** The models in scopes of valid tokens that are none of these. */
     unknownModels: (known: Iterable<string>): Promise<string[]> =>
