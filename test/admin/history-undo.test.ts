@@ -221,7 +221,7 @@ describe('Undo of a deletion', () => {
     );
     assert.ok(batch.every(({ door, user_name: author }) => door === 'admin' && author === 'ada'));
     const again = await ada.get(await undoPath('team', 'delete'));
-    assert.match(readable(again), /Nothing can be undone\. Skipped .*It has newer changes\./);
+    assert.match(readable(again), /Nothing can be undone\..* Skipped .*It has newer changes\./);
     assert.match((await send('POST', '/api/team/', { name: 'next' })).text, /"id": ?2/);
   });
 
@@ -313,7 +313,11 @@ describe('Undo of a deletion', () => {
   test('brings nothing back that the admin area hides', async () => {
     const id = await add('task', { name: 'first', hidden: 'PRIVATE' });
     await send('DELETE', `/api/task/${id}/`);
-    await undo('task', 'delete');
+    const path = await undoPath('task', 'delete');
+    assert.match(readable(await ada.get(path)), /Some values cannot be restored/);
+    const done = await undo('task', 'delete');
+    assert.match(done.text, /Undone: 1 change\. Some values were not restored\./);
+    assert.doesNotMatch(done.text, /PRIVATE/);
     assert.deepEqual(
       (await rows('task')).map((row) => row['hidden']),
       [null],
@@ -360,6 +364,12 @@ describe('Undo of an operation', () => {
       (await rows('task')).map((row) => row['name']),
       ['a', 'b', 'c'],
     );
+  });
+
+  test('deletes added records whose key has several columns', async () => {
+    await send('POST', '/api/page/', [1, 2].map((number) => ({ book: 1, number, text: 'x' }))); // prettier-ignore
+    await undo('page', 'create');
+    assert.deepEqual(await rows('page'), []);
   });
 
   test('shows what else it would delete, and leaves records that others need', async () => {
@@ -487,6 +497,17 @@ describe('the history of a role', () => {
     ]);
     assert.equal((await cleo.get(await undoPath('coded', 'create'))).status, 404, 'it may not delete');
   });
+
+  test('names the columns that the role may not set, and leads back if nothing can be undone', async () => {
+    const sue = await logIn(service, 'sue');
+    await send('POST', '/api/task/', [{ name: 'a' }, { name: 'b' }]);
+    await runBulk(ada, 'task', { _action: 'set', _all: '1', _column: 'size', size: '5' });
+    const path = await undoPath('task', 'update');
+    const page = await sue.get(path);
+    assert.match(readable(page), /Nothing to undo.*Nothing can be undone\. Back to the change.*You may not set Size\./);
+    assert.doesNotMatch(readable(page), /has changed since/);
+    assert.ok(page.text.includes(`href="${path.replace('undo/', '')}"`));
+  }); // prettier-ignore
 
   test('shows and undoes no change of a record that the role may not see', async () => {
     const sue = await logIn(service, 'sue');

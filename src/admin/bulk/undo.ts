@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { CHECK_AT_ONCE, SAVEPOINT, type Transaction } from '../../db/connection/transactions.ts';
+import { isKeyPart } from '../../db/schema/model.ts';
 import { notFound, Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { undoEntriesStatement, undoSizeStatement } from '../../query/statements/undo-statements.ts';
@@ -95,10 +96,24 @@ const restoring = (resource: AdminView): AdminView => ({
   readonly: new Set(resource.model.columns.filter(({ generated }) => generated)),
 });
 
-/** A side of a change as the body of a write. Passwords are not in the history. */
-function bodyOf({ model, output }: AdminView, values: JsonFields): JsonFields {
+/** As it compares: also columns that the caller may not set. */
+const comparing = (resource: AdminView): AdminView => ({
+  ...restoring(resource),
+  settable: { ...resource.settable, update: new Set(resource.output) },
+});
+
+/** Whether it may have values that this caller can neither see nor put back. Those of passwords are mentioned anyway. */
+const hidesValues = ({ model, output }: AdminView): boolean =>
+  model.columns.some((column) => !column.isPassword && !output.includes(column));
+
+/** A side of a change as the body of a write. Passwords are not in the history. @param isNew whether it has the parts of the key */
+function bodyOf({ model, output }: AdminView, values: JsonFields, isNew: boolean): JsonFields {
   const columns = output.filter(
-    (column) => column !== model.primaryKey && !column.generated && !column.isPassword,
+    (column) =>
+      column !== model.primaryKey &&
+      !column.generated &&
+      !column.isPassword &&
+      (isNew || !isKeyPart(model, column)),
   );
   return new Map(
     columns.flatMap(({ key }) => {
@@ -116,12 +131,21 @@ async function refusalOf(context: RecordContext, step: Step): Promise<string | u
   if (!resource.may.has(REVERSE[action] ?? 'change')) return 'You may not make the reverse change.';
   if (step.isOutdated) return 'It has newer changes.';
   if (isOwnUser({ ...context, resource }, record)) return 'It is your own user.';
+  const body = bodyOf(resource, before, action === 'delete');
+  const settable = resource.settable[action === 'delete' ? 'create' : 'update'];
+  const unsettable = resource.output.filter((column) => body.has(column.key) && !settable.has(column));
+  if (action !== 'create' && unsettable.length > 0)
+    return `You may not set ${unsettable.map(({ title }) => title).join(', ')}.`;
   if (action === 'delete')
     return resource.model.primaryKey.generated ? 'The database alone makes its key.' : undefined;
-  if (action === 'update' && bodyOf(resource, before).size === 0)
-    return 'The history has no value to put back.';
+  if (action === 'update' && body.size === 0) return 'The history has no value to put back.';
   step.version = await operations.version(resource, record);
-  const isSame = await browsing.hasValues(restoring(resource), record, bodyOf(resource, after), caller);
+  const isSame = await browsing.hasValues(
+    comparing(resource),
+    record,
+    bodyOf(resource, after, false),
+    caller,
+  );
   return isSame ? undefined : 'It has changed since, or no longer exists.';
 }
 
@@ -135,7 +159,7 @@ async function reverse(
   const resource = restoring(shown);
   const { model } = resource;
   if (action === 'create') return operations.remove(resource, record, caller, [version]);
-  const fields = new Map(bodyOf(resource, before));
+  const fields = new Map(bodyOf(resource, before, action === 'delete'));
   if (action === 'update') return operations.update(resource, record, fields, caller, [version]);
   const id = before.get('id');
   if (id && !model.primaryKey.parts) fields.set('id', id);
@@ -227,11 +251,18 @@ const DONE: Readonly<Record<string, string>> = {
   delete: 'added again',
 };
 
+/** Whether a step may leave values out that were there before. */
+const isIncomplete = ({ action, resource }: Step): boolean =>
+  action !== 'create' && resource !== undefined && hidesValues(resource);
+
 /** Why the page is shown again. */
 interface Notice extends Partial<ConfirmationRefusal> {
   readonly refused?: Refused;
   readonly text?: string;
 }
+
+/** The titles of the page for none and one change. */
+const TITLES = ['Nothing to undo', 'Undo this change?'];
 
 async function undoPage(
   context: RecordContext,
@@ -261,11 +292,13 @@ async function undoPage(
   const losesPasswords = done.some(
     ({ action, resource }) => action === 'delete' && resource?.model.columns.some((one) => one.isPassword),
   );
+  const isPartial = done.some(isIncomplete);
   const body = html`${text !== undefined && html`<p class="error-summary" role="alert">${text}</p>`}
   ${errorSummary(errors, PASSWORD_LABELS)}
   ${
     done.length === 0
-      ? html`<p class="lead">Nothing can be undone.</p>`
+      ? html`<p class="lead">Nothing can be undone.</p>
+          <p><a class="button" href="${back}">Back to the change</a></p>`
       : html`<form method="post" action="${links.part(history.name, id, 'undo')}" class="confirm">
           <input type="hidden" name="_csrf" value="${context.csrf}" />
           <input type="hidden" name="_plan" value="${digestOf(plan)}" />
@@ -275,6 +308,7 @@ async function undoPage(
             operation${skipped.length > 0 && `, and ${skipped.length} will be skipped`}.
           </p>
           ${losesPasswords && html`<p>Passwords are not in the history: records that are added again have none that works until somebody sets one.</p>`}
+          ${isPartial && html`<p>Some values cannot be restored, because you cannot see them here.</p>`}
           ${confirmationField(context, errors, needsPassword && 'Required to change users.', true, needsCode(plan))}
           <div class="buttons">
             <button class="danger">Undo</button> <a class="button" href="${back}">Cancel</a>
@@ -290,7 +324,7 @@ async function undoPage(
   return pageReply(
     context,
     {
-      title: done.length === 1 ? 'Undo this change?' : `Undo ${counted(done.length, 'change')}?`,
+      title: TITLES[done.length] ?? `Undo ${counted(done.length, 'change')}?`,
       crumbs: [
         { text: history.title, href: links.list(history.name) },
         { text: `#${id}`, href: back },
@@ -367,6 +401,6 @@ export async function runUndo(context: RecordContext, form: Form): Promise<Reply
   return redirectDone(
     context,
     links.list(history.name, batch),
-    `Undone: ${counted(possible.length, 'change')}.`,
+    `Undone: ${counted(possible.length, 'change')}.${possible.some(isIncomplete) ? ' Some values were not restored.' : ''}`,
   );
 }
