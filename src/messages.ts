@@ -35,7 +35,9 @@ const ENGLISH = {
   absentReferences: 'At least one record refers with {fields} to a record that does not exist.',
   // Single fields.
   valueTaken: 'another record has this value',
+  valuesTaken: 'another record has these values together ({fields})',
   valueMustBeUnique: 'must be unique, so two records cannot have the same value',
+  valuesMustBeUnique: 'must be unique together ({fields}), so two records cannot have the same values',
   noSuchRecord: 'there is no such record',
   noSuchRecordOf: 'there is no such record ({fields})',
   ruleOfValue: 'a rule of the database does not allow this value',

@@ -716,7 +716,7 @@ describe('a partitioned table', () => {
   );
 
   const send = sendAs(service, 'ada');
-  const taken = ['another record has this value'];
+  const taken = (other: string): string[] => [`another record has these values together (region, ${other})`];
   const missing = ['there is no such record (region, code)'];
   const DUPLICATE = 'A record with the same value already exists.';
   const NAMED = 'the region has a plan of this name';
@@ -724,10 +724,24 @@ describe('a partitioned table', () => {
 
   for (const region of ['north', 'south'])
     for (const [what, method, path, body, detail, errors] of [
-      ['key', 'POST', 'plan', { code: 1 }, DUPLICATE, { region: taken, code: taken }],
-      ['constraint', 'POST', 'plan', { code: 9, name: 'Plan 1' }, NAMED, { region: taken, name: taken }],
-      ['index', 'POST', 'plan', { code: 9, number: 1 }, DUPLICATE, { region: taken, number: taken }],
-      ['constraint', 'PUT', `plan/${region},1`, { name: 'Plan 2' }, NAMED, { name: taken }],
+      ['key', 'POST', 'plan', { code: 1 }, DUPLICATE, { region: taken('code'), code: taken('code') }],
+      [
+        'constraint',
+        'POST',
+        'plan',
+        { code: 9, name: 'Plan 1' },
+        NAMED,
+        { region: taken('name'), name: taken('name') },
+      ],
+      [
+        'index',
+        'POST',
+        'plan',
+        { code: 9, number: 1 },
+        DUPLICATE,
+        { region: taken('number'), number: taken('number') },
+      ],
+      ['constraint', 'PUT', `plan/${region},1`, { name: 'Plan 2' }, NAMED, { name: taken('name') }],
       ['foreign key', 'POST', 'visit', { code: 7 }, FAULTY, { region: missing, code: missing }],
     ] as const)
       test(`${region}: a ${method} that violates a ${what} names its columns`, async () => {

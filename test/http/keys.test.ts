@@ -193,10 +193,8 @@ describe('keys of several columns', () => {
   test('answer a duplicate with 409 that names the columns', async () => {
     await create({ film_id: 1, actor: 'twice' });
     const again = await send('POST', '/api/casting/', { film_id: 1, actor: 'twice' });
-    assertErrors(again, 409, {
-      film_id: ['another record has this value'],
-      actor: ['another record has this value'],
-    });
+    const same = ['another record has these values together (actor, film_id)'];
+    assertErrors(again, 409, { film_id: same, actor: same });
   });
 
   test('may be repeated but not changed by a PUT', async () => {
@@ -307,10 +305,11 @@ describe('keys of several columns', () => {
       sensor: '00000000-0000-4000-8000-000000000000',
       isRaw: true,
     };
-    const same = ['another record has this value'];
+    const columns = ['at', 'day', 'sensor', 'isRaw', 'amount'];
+    const same = [`another record has these values together (${columns.join(', ')})`];
     const bodies = ['2', '1.5', '1.50'].map((amount) => ({ ...one, amount }));
     const answer = await send('POST', '/api/reading/', bodies);
-    const names = ['at', 'day', 'sensor', 'isRaw', 'amount'].map((name) => [`2.${name}`, same]);
+    const names = columns.map((name) => [`2.${name}`, same]);
     assertErrors(answer, 409, Object.fromEntries(names));
   });
 

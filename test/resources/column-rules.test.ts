@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createVitrine, type Resource, StartError } from '../../src/index.ts';
-import { errorsIn, fieldsOf, useAdmin } from '../admin/support.ts';
+import { errorsIn, fieldsOf, readable, runBulk, useAdmin } from '../admin/support.ts';
 import { startFaults, startOnce, users } from '../db/helpers.ts';
 import { createDatabase, sendAs, serverUrl, type TestDatabase } from '../support.ts';
 
@@ -34,7 +34,7 @@ async function registryFaults(resources: unknown): Promise<string[]> {
 describe('sets of columns that are unique together', () => {
   const { service, ada } = useAdmin([users, patient]);
   const ann = { given: 'Ann', family: 'Lee', born: '1980-02-29' };
-  const taken = ['another record has this value'];
+  const taken = ['another record has these values together (given, family, born)'];
 
   test('a duplicate is 409 and names the columns, also in an array, and another value or NULL is none', async () => {
     const send = sendAs(service, 'ada');
@@ -56,9 +56,18 @@ describe('sets of columns that are unique together', () => {
     const refused = await ada.post('/admin/patient/-/add/', { ...fieldsOf(form), ...ann });
     assert.equal(refused.status, 409);
     const [text] = Object.values(errorsIn(refused));
-    assert.match(text ?? '', /Another record has this value/);
+    assert.match(text ?? '', /Another record has these values together \(given, family, born\)/);
     assert.deepEqual(errorsIn(refused), { given: text, family: text, born: text });
   });
+
+  test('setting one of the columns in several records names the others', async () => {
+    const { sql } = service;
+    const made = await sql`insert into patient (given, surname, born) values ('Cid', 'Roe', '1990-01-01'), ('Dan', 'Roe', '1990-01-01') returning id`;
+    const ids = made.map(({ id }) => String(id));
+    const refused = await runBulk(ada, 'patient', { _action: 'set', _id: ids, _column: 'given', given: 'Eve' });
+    assert.equal(refused.status, 409);
+    assert.match(readable(refused), /Must be unique together \(given, family, born\), so two records cannot have the same values\./);
+  }); // prettier-ignore
 
   test('the OpenAPI document describes them for writers', async () => {
     const { json } = await sendAs(service, 'ada')('GET', '/api/openapi.json');

@@ -265,6 +265,15 @@ async function explanationOf(
   return kind === 'insert' && !isInFunction(error) ? { status: 409, code: 'absentReference' } : undefined;
 }
 
+/** What is wrong with each of some columns, in which no two records are the same. It names only columns that the caller knows. */
+function duplicateMessage(columns: readonly Column[], { scope, records, resource }: Attempt) {
+  const isSelection = scope === 'selection';
+  const known = columns.filter((column) => resource.output.includes(column) || isSent(column, records));
+  if (known.length < 2) return { code: isSelection ? 'valueMustBeUnique' : 'valueTaken' } as const;
+  const params = { fields: known.map(({ key }) => key).join(', ') };
+  return { code: isSelection ? 'valuesMustBeUnique' : 'valuesTaken', params } as const;
+}
+
 async function duplicate(error: DatabaseError, attempt: Attempt, database: Run): Promise<Explanation> {
   const { scope, records, resource } = attempt;
   const isSelection = scope === 'selection';
@@ -274,10 +283,7 @@ async function duplicate(error: DatabaseError, attempt: Attempt, database: Run):
       ? await duplicatesInArray(attempt, database)
       : columns
           .filter((column) => column !== resource.owner && isSent(column, records))
-          .map(({ key }): Violation => ({
-            path: [key],
-            code: isSelection ? 'valueMustBeUnique' : 'valueTaken',
-          }));
+          .map(({ key }): Violation => ({ path: [key], ...duplicateMessage(columns, attempt) }));
   return {
     status: 409,
     code: isSelection ? 'duplicateOfSelection' : 'duplicate',
@@ -292,10 +298,9 @@ function valuesOf(changes: Sent, columns: readonly Column[]): string[] | undefin
 }
 
 /** The errors of records that have the values of a stored record, or of one before them, in unique columns. */
-async function duplicatesInArray(
-  { records, resource: { model, owner }, yieldIfDue }: Attempt,
-  database: Run,
-): Promise<Violation[]> {
+async function duplicatesInArray(attempt: Attempt, database: Run): Promise<Violation[]> {
+  const { records, resource, yieldIfDue } = attempt;
+  const { model, owner } = resource;
   const violations: Violation[] = [];
   let count = 0;
   for (const columns of model.wholeUniques) {
@@ -309,10 +314,11 @@ async function duplicatesInArray(
     if (sent.length === 0) continue;
     const rows = sent.map(({ values }) => values);
     const found = await database.run(duplicatesStatement(model, columns, rows), 'write');
+    const message = duplicateMessage(columns, attempt);
     for (const { index } of sent.filter((_, at) => found[at])) {
       if ((count += 1) > MAX_REPORTED) break;
       for (const column of columns)
-        if (column !== owner) violations.push({ path: [index, column.key], code: 'valueTaken' });
+        if (column !== owner) violations.push({ path: [index, column.key], ...message });
     }
   }
   return violations;
