@@ -6,6 +6,7 @@ import { openDatabase, withIdentity, type Database } from './db/connection/datab
 import { createProbe } from './db/replicas/primary-probe.ts';
 import { onlyPrimary, openReplicas } from './db/replicas/replicas.ts';
 import type { Requester } from './db/lanes/requester.ts';
+import { inTimeZone } from './db/schema/model-definition.ts';
 import { missingSchema, renameWarnings, summarizeChanges } from './db/schema/missing-schema.ts';
 import { addressHint, databaseFault, isTemporarilyUnavailable } from './db/connection/database-errors.ts';
 import { StartError, startError } from './errors.ts';
@@ -179,7 +180,7 @@ const identified = (
 /** Creates the service. It does nothing before `prepare`, and the handler answers 503 until that is done. */
 export function createService(
   given: Settings,
-  { resources, panels = [], roles = {}, changes: feedLevel = 'admin' }: Definitions,
+  { resources: registry, panels = [], roles = {}, changes: feedLevel = 'admin' }: Definitions,
   databaseUrl: string,
   logger: Logger,
   {
@@ -190,6 +191,7 @@ export function createService(
   }: Partial<Sharing> = {},
 ): Service {
   const settings = { ...given, roles };
+  const resources = inTimeZone(registry, settings.timeZone);
   const leaveBasePath = useBasePath(settings.basePath);
   const slowTimeout = settings.slowTimeout * 1000;
   const database = openDatabase(databaseUrl, slowTimeout);

@@ -320,6 +320,40 @@ describe('bounds of dates and times', () => {
     if (today() === day) assert.deepEqual(answers.map(({ status }) => status), [201, 201]); // prettier-ignore
   });
 
+  for (const [zone, offset] of [
+    ['Pacific/Kiritimati', '+14:00'],
+    ['Pacific/Pago_Pago', '-11:00'],
+  ] as const)
+    describe(`with TIME_ZONE=${zone}`, () => {
+      const there = useAdmin([users, visit], { timeZone: zone });
+      const dayThere = (from = 0): string => new Date(Date.now() + from).toLocaleDateString('sv', { timeZone: zone });
+      const DAY = 86_400_000;
+
+      test('the day is that of the zone, whatever zone a user has chosen', async () => {
+        const day = dayThere();
+        const start = Date.parse(`${day}T00:00:00${offset}`);
+        const at = (time: number): string => new Date(time).toISOString();
+        const [late, early] = [`must not be after today in ${zone}`, `must not be before today in ${zone}`];
+        there.ada.cookies.set('admin-zone', 'UTC');
+        for (const [body, error] of [
+          [{ born: day }],
+          [{ born: dayThere(DAY) }, late],
+          [{ day: at(start) }],
+          [{ day: at(start - 1000) }, early],
+          [{ day: at(start + DAY - 1000) }],
+          [{ day: at(start + DAY) }, late],
+        ] as [object, string?][]) {
+          const { status, json } = await sendAs(there.service, 'ada')('POST', '/api/visit/', body);
+          if (dayThere() !== day) return; // midnight has passed meanwhile
+          assert.equal(status, error === undefined ? 201 : 400, JSON.stringify([body, json]));
+          if (error !== undefined) assert.deepEqual(Object.values(json.errors), [[error]]);
+        }
+        const form = await there.ada.get('/admin/visit/-/add/');
+        const saved = await there.ada.post('/admin/visit/-/add/', { ...fieldsOf(form), born: day });
+        if (dayThere() === day) assert.equal(saved.status, 303);
+      });
+    }); // prettier-ignore
+
   test('a stored value outside of them can be sent back, and has no bounds in the form', async () => {
     const [row] =
       await service.sql`insert into visit (born, due) values ('1850-01-01', '2020-01-01') returning id`;
@@ -354,14 +388,22 @@ describe('bounds of dates and times', () => {
   });
 
   for (const [column, fault] of [
-    [{ type: 'date', min: 'yesterday' }, 'min: "yesterday" must be a date such as 2024-05-31'],
-    [{ type: 'time', max: 'today' }, 'max: "today" must be a time such as 18:30:00'],
+    [
+      { type: 'date', min: 'yesterday' },
+      "min: \"yesterday\" must be a date such as 2024-05-31, or 'now' or 'today'",
+    ],
+    [
+      { type: 'datetime', min: 'tomorrow' },
+      "min: \"tomorrow\" must be a date and time such as 2024-05-31 18:30:00, or 'now' or 'today'",
+    ],
+    [{ type: 'date', min: '2024-02-31' }, 'min: "2024-02-31" is not a valid date'],
+    [{ type: 'time', max: 'today' }, 'max: "today" must be a time such as 18:30:00, or \'now\''],
     [{ type: 'datetime', min: '2024-01-02', max: '2024-01-01 23:00' }, 'min: must not be greater than max'],
     [{ type: 'date', min: 5 }, "min: must be a date or time as a string, 'now' or 'today'"],
     [{ type: 'integer', min: 'now' }, 'min: must be a number'],
     [
       { type: 'array', of: 'date', elements: { min: 'x' } },
-      'elements.min: "x" must be a date such as 2024-05-31',
+      "elements.min: \"x\" must be a date such as 2024-05-31, or 'now' or 'today'",
     ],
     [
       { type: 'date', min: '2024-01-01', default: '2023-12-31' },

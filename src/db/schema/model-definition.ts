@@ -47,7 +47,7 @@ interface Bounds {
   readonly max?: number;
 }
 
-/** A value of a date, a time or a date-time, or the time or the day (UTC) of the write. */
+/** A value of a date, a time or a date-time, or the time or the day (of TIME_ZONE) of the write. */
 type DateBound = 'now' | 'today' | (string & {});
 
 /** The elements of an array. */
@@ -223,6 +223,28 @@ export function boundFacts(
       : type.fromJson(bound, JSON.stringify(bound), { castType: type.castType }).value,
   );
   return { min: undefined, max: undefined, earliest, latest };
+}
+
+/** The definitions with `today` as the day of a time zone. A date has no other `now`. */
+export function inTimeZone<T extends ModelDefinition>(definitions: readonly T[], zone: string): readonly T[] {
+  if (zone === 'UTC') return definitions;
+  const inZone = <Limits extends object>(limits: Limits, type: string): Limits => {
+    const days = Object.entries(limits).filter(
+      ([key, bound]) =>
+        ['min', 'max'].includes(key) && (bound === 'today' || (bound === 'now' && type === 'date')),
+    );
+    return { ...limits, ...Object.fromEntries(days.map(([key]) => [key, `today in ${zone}`])) };
+  };
+  const columnOf = (column: ColumnDefinition): ColumnDefinition =>
+    column.type === 'array'
+      ? { ...column, ...(column.elements && { elements: inZone(column.elements, column.of) }) }
+      : inZone(column, column.type);
+  return definitions.map((definition) => ({
+    ...definition,
+    columns: Object.fromEntries(
+      Object.entries(definition.columns).map(([name, column]) => [name, columnOf(column)]),
+    ),
+  }));
 }
 
 /** The facts of a column that does not exist yet, as Vitrine would create it. */

@@ -87,15 +87,28 @@ export function parseTime(text: string): Parsed {
   return time ? { value: time } : fault(messageOf('notTime'));
 }
 
-/** Whether a bound of dates and times depends on the time of the write. */
-export const isRelative = (bound: string): boolean => bound === 'now' || bound === 'today';
+/** Whether a bound of dates and times depends on the time of the write: `now`, `today` (UTC), `today in Europe/Zurich`. */
+export const isRelative = (bound: string): boolean => /^(now|today)\b/.test(bound);
 
-/** A bound in the form of a value: of a time, a date, or both. All of them have a fixed length. */
-function momentOf(bound: string, { length }: string, endOfDay: string): string {
-  if (!isRelative(bound)) return bound;
-  const now = new Date().toISOString().slice(0, 19).replace('T', ' ');
-  const moment = bound === 'now' ? now : `${now.slice(0, 10)} ${endOfDay}`;
-  return length === '00:00:00'.length ? moment.slice(11) : moment.slice(0, length);
+const dayFormats = new Map<string, Intl.DateTimeFormat>();
+
+/** The day of a moment in a time zone, as `YYYY-MM-DD`. */
+function dayIn(zone: string, time: number): string {
+  const format = dayFormats.get(zone) ?? new Intl.DateTimeFormat('sv', { timeZone: zone });
+  dayFormats.set(zone, format);
+  return format.format(time).padStart(10, '0');
+}
+
+/** A bound and a value in a form in which they can be compared. All dates and times have a fixed length. */
+function comparable(bound: string, value: string): readonly [bound: string, value: string] {
+  if (!isRelative(bound)) return [bound, value];
+  const [word, , zone = 'UTC'] = bound.split(' ');
+  const now = Date.now();
+  if (value.length === '2024-05-31'.length) return [dayIn(zone, now), value];
+  const time = Date.parse(`${value.replace(' ', 'T')}Z`);
+  if (word === 'today') return [dayIn(zone, now), Number.isNaN(time) ? value : dayIn(zone, time)];
+  const text = new Date(now).toISOString().slice(0, 19).replace('T', ' ');
+  return [text.slice(-value.length), value];
 }
 
 /** Checks a date, a time or a date-time of a body against the bounds of its column. */
@@ -105,9 +118,9 @@ export const withinBounds =
     const parsed = fromJson(value, source, facts);
     if (parsed.fault !== undefined) return parsed;
     const { earliest: min, latest: max } = facts;
-    if (min !== undefined && parsed.value < momentOf(min, parsed.value, '00:00:00'))
-      return { ...parsed, fault: messageOf('tooEarly', { min }) };
-    if (max !== undefined && parsed.value > momentOf(max, parsed.value, '23:59:59'))
-      return { ...parsed, fault: messageOf('tooLate', { max }) };
+    const [earliest = '', afterIt = ''] = min === undefined ? [] : comparable(min, parsed.value);
+    if (afterIt < earliest) return { ...parsed, fault: messageOf('tooEarly', { min: String(min) }) };
+    const [latest = '', beforeIt = ''] = max === undefined ? [] : comparable(max, parsed.value);
+    if (beforeIt > latest) return { ...parsed, fault: messageOf('tooLate', { max: String(max) }) };
     return parsed;
   };

@@ -21,7 +21,10 @@ import { textOf } from '../../messages.ts';
 function checkMoment(bound: unknown, type: ColumnType, key: string): KeyFault[] {
   if (bound === undefined || bound === 'now' || (bound === 'today' && type !== COLUMN_TYPES.time)) return [];
   const { fault } = type.fromJson(bound, JSON.stringify(bound), { castType: type.castType });
-  return fault ? [{ key, text: `${printed(bound)} ${textOf(fault)}` }] : [];
+  const isOfOtherForm = fault !== undefined && ['notDateTime', 'notDate', 'notTime'].includes(fault.code);
+  const words = type === COLUMN_TYPES.time ? "'now'" : "'now' or 'today'";
+  const others = isOfOtherForm ? `, or ${words}` : '';
+  return fault ? [{ key, text: `${printed(bound)} ${textOf(fault)}${others}` }] : [];
 }
 
 /** The faults of limits. @param path goes before the keys: `elements.` */
