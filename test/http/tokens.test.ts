@@ -502,6 +502,15 @@ describe('one’s own account', () => {
       assert.equal((await service.request('/api/secret/', { user: 'sue' })).status, 200);
     });
 
+  test('the length of a password is that of its form NFKC, which is hashed', async () => {
+    await service.addUser('uma');
+    const answer = await change('uma', 'pw-uma', 'e\u0301'.repeat(8));
+    assert.deepEqual(answer.json.errors, { password: ['must be at least 12 characters (got 8)'] });
+    assert.equal((await change('uma', 'pw-uma', '\ufdfa')).status, 204); // 18 characters
+    const headers = { authorization: basic('uma', '\ufdfa'.normalize('NFKC')) };
+    assert.equal((await service.request('/api/secret/', { headers })).status, 200);
+  });
+
   test('a common password is none', async () => {
     const answer = await change('sue', 'pw-sue', 'Password1234');
     assertProblem(answer, 400);

@@ -3,7 +3,7 @@ import { hash, verify, type Options } from '@node-rs/argon2';
 import { createHash, randomBytes } from 'node:crypto';
 import { Lane, type LaneClient } from '../../db/lanes/lane.ts';
 import { ClientGone, SERVICE } from '../../db/lanes/requester.ts';
-import { MAX_PASSWORD } from '../../db/types/password-text.ts';
+import { normalized } from '../../db/types/password-text.ts';
 import { messageOf } from '../../messages.ts';
 
 type HashCosts = Required<Pick<Options, 'algorithm' | 'version' | 'memoryCost' | 'timeCost' | 'parallelism'>>;
@@ -54,13 +54,6 @@ interface Verification {
   /** Called right before the verification. Throws to skip it. @returns whether the right password succeeds */
   readonly admit?: () => boolean;
 }
-
-/**
- * The form NFKC, in which keyboards and systems that encode a character differently agree. A text that is too long for a password
- * stays as it is: long runs of combining marks take quadratic time.
- */
-const normalized = (password: string): string =>
-  password.length <= MAX_PASSWORD ? password.normalize('NFKC') : password;
 
 /**
  * `salt:digest`, the digest being the SHA-256 of the salt and the text. The database can compare it with a stored text, but
