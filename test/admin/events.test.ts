@@ -251,7 +251,7 @@ describe('events', () => {
     assert.match((await ada.get('/admin/')).text, /href="\/admin\/vitrine_event\/"/);
     const id = await lastId();
     assert.equal((await ada.get(`/admin/vitrine_event/${id}/`)).status, 200);
-    for (const path of ['add/', `${id}/delete/`, '-/import/'])
+    for (const path of ['add/', `${id}/delete/`, `${id}/history/`, '-/import/'])
       assert.equal(
         (await ada.get(`/admin/vitrine_event/${path.replace(/^add/, '-/add')}`)).status,
         404,

@@ -2,6 +2,7 @@
 import { notFound } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
+import { SHOWN_SYSTEM_TABLES } from '../../resources/definition/system-tables.ts';
 import type { LabeledRecordPage } from '../../resources/records/admin-listing.ts';
 import { textOfColumn } from '../../resources/records/labeled-record.ts';
 import { keyText } from '../../db/schema/composite-key.ts';
@@ -59,7 +60,8 @@ function pager({ query, hasNext }: LabeledRecordPage, path: string): Html | fals
 export async function showHistory(context: RecordContext): Promise<Reply> {
   const { resource } = context;
   const { name, title } = resource;
-  const key = resource === context.history ? undefined : parseId(resource, context.id);
+  const isOfSystem = SHOWN_SYSTEM_TABLES.some(({ model }) => model === name);
+  const key = isOfSystem ? undefined : parseId(resource, context.id);
   if (key === undefined) throw notFound('There is no such record.');
   const id = keyText(key, resource.model.primaryKey);
   const page = LinkParameters.parse(context.request.query).get('page') ?? '1';
