@@ -109,6 +109,9 @@ describe('a role in the admin area', () => {
     const form = await sue.get('/admin/ticket/1/');
     assert.match(form.text, /name="answer"/);
     assert.doesNotMatch(form.text, /name="subject"|name="assignee_id"|hidden value/);
+    const others = await sue.get('/admin/ticket/2/');
+    assert.match(readable(others), /free/);
+    assert.doesNotMatch(others.text, /name="answer"|name="status"|name="_save"/);
     assert.equal((await sue.get('/admin/ticket/3/')).status, 404);
     const saved = await save(sue, '/admin/ticket/1/', { answer: 'done so', status: 'done' });
     assert.equal(saved.status, 303, saved.text);

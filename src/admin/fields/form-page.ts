@@ -194,7 +194,8 @@ export async function formPage(context: ResourceContext, page: FormPage): Promis
   const { name, title, output, may } = resource;
   const [password] = resource.passwords;
   const isNew = stored === undefined;
-  const columns = may.has(isNew ? 'add' : 'change') ? editableColumns(resource, isNew) : [];
+  const settable = may.has(isNew ? 'add' : 'change') ? editableColumns(resource, isNew) : [];
+  const columns = stored ? await context.browsing.changeable(resource, stored.id, settable) : settable;
   const references = await referencesOf(context, typed);
   const before = stored && storedValues(stored, columns);
   const longTexts = await renderLongTexts(typed);

@@ -1,6 +1,6 @@
 // Statements about all records that a plan matches: counts, and the bounds of a column.
-import { EMPTY, raw, sql } from '../../db/fragment.ts';
-import { type Statement, createStatement, json, number, oneCell, text } from '../../db/rows.ts';
+import { EMPTY, join, raw, sql, type Fragment } from '../../db/fragment.ts';
+import { type Statement, createStatement, isTrue, json, number, oneCell, text } from '../../db/rows.ts';
 import { reference, type Column } from '../../db/schema/model.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere, mayBlock } from '../read.ts';
@@ -16,6 +16,19 @@ export const cappedCountStatement = (plan: ListPlan, cap: number): Statement<num
   createStatement(
     sql`select count(*) from (select${fromWhere(plan)} limit ${raw(String(cap + 1))}) c`,
     oneCell(number),
+  );
+
+/** Which of these rules the record that the plan matches meets; undefined is met by all records. */
+export const metRulesStatement = (
+  plan: ListPlan,
+  rules: readonly (Fragment | undefined)[],
+): Statement<boolean[]> =>
+  createStatement(
+    sql`select ${join(
+      rules.map((rule) => (rule ? sql`coalesce(${rule}, false)` : raw('true'))),
+      ', ',
+    )}${fromWhere(plan)}`,
+    ([row = []]) => row.map(isTrue),
   );
 
 type Explained = readonly { readonly Plan?: { readonly 'Plan Rows'?: number } }[];

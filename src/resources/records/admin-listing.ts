@@ -9,6 +9,7 @@ import {
   cappedCountStatement,
   chosenOnly,
   estimateStatement,
+  metRulesStatement,
 } from '../../query/statements/bulk-statements.ts';
 import { hasValuesStatement } from '../../query/statements/conflict-statements.ts';
 import { labeledRecord, type LabeledRecordContents } from '../../query/labels/labeled-record-sql.ts';
@@ -215,6 +216,19 @@ export function createBrowsing(
         if (isDatabaseError(error) && refusal(error, values, resource.model)?.status === 400) return false;
         throw error;
       }
+    },
+
+    /** Which of some columns the caller may change in a record. */
+    async changeable(
+      resource: AdminView,
+      id: string,
+      columns: readonly Column[],
+    ): Promise<readonly Column[]> {
+      const rules = columns.map((column) => resource.allowed('update', [column]));
+      if (rules.every((rule) => rule === undefined)) return columns;
+      const plan = planOf(resource, { query: '', search: '', ids: [id] })[1];
+      const met = await database.run(metRulesStatement(plan, rules), 'read');
+      return columns.filter((_, index) => met[index]);
     },
 
     /** The least and the greatest value of a column; undefined where all are null. */
