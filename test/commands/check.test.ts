@@ -875,6 +875,18 @@ the registry (3 resources) fits the database
       assert.ok(stderr.includes(`role doctor: grants.patient.${key}: has no effect on this action`), stderr);
   });
 
+  test('says of a column in a rule whether its role may not read it, or there is none', async () => {
+    const update = { columns: ['name'], rows: ['debt=5', 'nosuch=5'] };
+    const grants = { patient: { read: { exclude: ['debt'] }, update } };
+    const { code, stderr } = await check([MEMBER, PATIENT], { doctor: { grants } });
+    assert.equal(code, 1);
+    for (const text of [
+      '"debt=5": debt names a column that the role may not read',
+      '"nosuch=5": nosuch there is no such column',
+    ])
+      assert.ok(stderr.includes(`role doctor: grants.patient.update.rows: ${text}`), stderr);
+  });
+
   const risks: [
     about: string,
     roles: object,

@@ -153,13 +153,19 @@ export function checkRules(
   settings: AccessSettings,
 ): Fault[] {
   const sample = sampleOfMe(resources, models, settings);
-  const faultsOf = (text: string, model: string, visibility: Visibility): string[] => {
+  const errorsOf = (text: string, model: Model, visibility: Visibility): FieldErrors => {
     const errors: FieldErrors = {};
+    parseRule(text, model, visibility, sample, errors);
+    return errors;
+  };
+  const faultsOf = (text: string, model: string, visibility: Visibility): string[] => {
     const found = models.get(model);
-    if (found) parseRule(text, found, visibility, sample, errors);
-    return Object.entries(errors).flatMap(([name, texts]) =>
-      texts.map((one) => `${JSON.stringify(text)}: ${name === '' ? '' : `${name} `}${one}`),
-    );
+    if (!found) return [];
+    const withAll = errorsOf(text, found, ALL_COLUMNS);
+    return Object.entries(errorsOf(text, found, visibility)).flatMap(([name, texts]) => {
+      const reasons = Object.hasOwn(withAll, name) ? texts : ['names a column that the role may not read'];
+      return reasons.map((one) => `${JSON.stringify(text)}: ${name === '' ? '' : `${name} `}${one}`);
+    });
   };
   const ofResources = resources.flatMap(({ model, rows = {} }) =>
     (['read', 'write'] as const).flatMap((action) =>
