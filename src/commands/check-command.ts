@@ -215,8 +215,8 @@ function printText(io: Io, { error, warnings, matrix, resourceCount }: Outcome, 
 /** Writes the rights of the registry to a file, or compares them with those of the file. */
 async function checkLock(file: string, isLocked: boolean, io: Io): Promise<number> {
   const settings = readSettings(io.env);
-  const { resources, roles } = await loadDefinitions(settings, io);
-  const rights = lockedRights(resources, { ...settings, roles });
+  const { resources, roles, changes } = await loadDefinitions(settings, io);
+  const rights = lockedRights(resources, { ...settings, roles }, changes);
   if (!isLocked) {
     writeLock(file, rights);
     print(io, `${file}: wrote ${rights.length} rights`);

@@ -1019,10 +1019,11 @@ describe('vitrine check --lock', () => {
       resources: readonly unknown[] = RESOURCES,
       roles: object = ROLES,
       env: Record<string, string> = {},
+      feed = '"admin"',
     ): Promise<Ended> => {
       count += 1;
       const file = `${folder}/r${count}.mjs`; // Node.js loads a module once
-      const text = `export default ${JSON.stringify(resources)}; export const roles = ${JSON.stringify(roles)};`;
+      const text = `export default ${JSON.stringify(resources)}; export const roles = ${JSON.stringify(roles)}; export const changes = ${feed};`;
       await writeFile(file, text);
       const settings = { DATABASE_URL: 'postgres://a:b@127.0.0.1:1/x', RESOURCES: file };
       return run(['check', '--lock', lock, ...words], { env: { ...settings, ...env } });
@@ -1234,6 +1235,21 @@ describe('vitrine check --lock', () => {
       assert.deepEqual(linesOf(stdout).toSorted(), fewer.toSorted());
       assert.equal(await readFile(lock, 'utf8'), before);
     });
+
+  test('compares who may follow the change feed', async () => {
+    const { lock, check } = await project();
+    await check([], RESOURCES, ROLES, {}, 'undefined');
+    assert.ok((await readFile(lock, 'utf8')).includes('{"surface":"api","action":"follow","who":"admins"}'));
+    for (const [feed, more] of [
+      ['"admin"', ''],
+      ['["doctor"]', '\n  - doctor may follow the change feed\n'],
+      ['"user"', '\n  - users may follow the change feed\n'],
+    ] as const) {
+      const { code, stderr } = await check(['--locked'], RESOURCES, ROLES, {}, feed);
+      assert.equal(code, more === '' ? 0 : 1, stderr);
+      assert.ok(stderr.includes(more), stderr);
+    }
+  });
 
   test('says what the API does', async () => {
     const { lock, check } = await project();

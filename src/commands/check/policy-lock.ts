@@ -2,12 +2,12 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { buildModels } from '../../db/schema/build-models.ts';
 import { recordColumns, type Column } from '../../db/schema/model.ts';
-import type { Settings } from '../../config.ts';
+import type { Level, Settings } from '../../config.ts';
 import { StartError } from '../../errors.ts';
 import { serveForAdmin, type AdminView } from '../../resources/access/admin-view.ts';
 import { createViews, hasLogins, type ResourceView } from '../../resources/access/resource-view.ts';
 import { userFactsOf, type AccessSettings, type Grant } from '../../resources/access/rights.ts';
-import { ANYONE } from '../../resources/access/access.ts';
+import { ANYONE, meets } from '../../resources/access/access.ts';
 import {
   apiSubjects,
   areaSubjects,
@@ -25,11 +25,11 @@ import { grantsOfForms, type Areas } from './access-matrix.ts';
 
 /** One right, one line of the file. The keys are in the order in which the lines are sorted. */
 interface LockedRight {
-  /** Absent for the right to enter the admin area. */
+  /** Absent for the rights to enter the admin area and to follow the change feed. */
   readonly resource?: string;
   readonly surface: 'api' | 'admin';
   /** `list`: a level of a column names the role. */
-  readonly action: Action | 'enter' | 'list';
+  readonly action: Action | 'enter' | 'follow' | 'list';
   /** Absent for actions on whole records. */
   readonly column?: string;
   readonly who: string;
@@ -38,6 +38,8 @@ interface LockedRight {
 }
 
 const VERSION = 1;
+
+const UNLIMITED: Grant = { columns: new Set(), rules: [] };
 
 const sortKey = ({ resource = '', surface, action, column = '', who }: LockedRight): string =>
   [resource, surface, action, column, who].join(' ');
@@ -64,17 +66,20 @@ const membersOf = (resources: readonly Resource[]): readonly LockedRight[] =>
 /**
  * All rights of a registry. They follow from the registry and the settings alone, and not from the database, so that the same registry
  * has the same rights everywhere.
+ * @param feed who may read the change feed
  */
 export function lockedRights(
   resources: readonly Resource[],
   settings: Pick<Settings, 'userModel'> & AccessSettings,
+  feed: Level | undefined,
 ): readonly LockedRight[] {
   const { roles = {} } = settings;
   const names = namedRoles(roles);
   const models = buildModels(resources);
   const views = createViews(resources, models, settings);
   // A user can have a role that enters the admin area, and another one with rights there.
-  const entering = hasLogins(resources, settings) ? areaSubjects(names) : [];
+  const hasUsers = hasLogins(resources, settings);
+  const entering = hasUsers ? areaSubjects(names) : [];
   const areas: Areas = new Map(
     entering.map((subject) => [subject, serveForAdmin(resources, models, views, undefined, subject.access)]),
   );
@@ -82,6 +87,9 @@ export function lockedRights(
   const lines: LockedRight[] = entering
     .filter(({ access }) => access.roles.every((role) => admitted.includes(role)))
     .map(({ name }) => ({ surface: 'admin', action: 'enter', who: name }));
+  const mayFollow = ({ access }: Subject): boolean => hasUsers && meets(access, feed ?? 'admin');
+  for (const { who } of whoMay(apiSubjects(names), (subject) => (mayFollow(subject) ? [UNLIMITED] : [])))
+    lines.push({ surface: 'api', action: 'follow', who });
   for (const resource of views(ANYONE).values()) {
     const { name, model } = resource;
     const addApi = (
@@ -170,7 +178,7 @@ const isRight = (value: unknown): value is LockedRight =>
   isObject(value) &&
   isOptional(value['resource'], isString) &&
   isIn(['api', 'admin'])(value['surface']) &&
-  isIn([...GRANTED, 'enter', 'list'])(value['action']) &&
+  isIn([...GRANTED, 'enter', 'follow', 'list'])(value['action']) &&
   isOptional(value['column'], isString) &&
   isString(value['who']) &&
   isOptional(value['rows'], (rows) => Array.isArray(rows) && rows.length > 0 && rows.every(isString));
@@ -235,6 +243,7 @@ export const rightsBeyond = (
 
 /** A right as a line: `doctor may read patient.name where doctor=$me`. */
 export function printRight({ resource, surface, action, column, who, rows }: LockedRight): string {
+  if (action === 'follow') return `${who} may follow the change feed`;
   if (resource === undefined) return `${who} may ${action} the admin area`;
   if (action === 'list') return `${who} is in the list columns.${column} of ${resource}`;
   return [
