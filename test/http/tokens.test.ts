@@ -225,6 +225,8 @@ describe('tokens', () => {
     const paths = await pathsFor({ resources: ['secret'], methods: ['GET'] });
     assert.ok(paths.includes('/api/secret') && paths.includes('/api/note'));
     assert.ok(!paths.includes('/api/ledger'));
+    const writing = await pathsFor({ resources: ['secret'], methods: ['POST'] });
+    assert.ok(writing.includes('/api/secret') && !writing.includes('/api/ledger'));
   });
 
   test('of any scope may do exactly what the scope and the user allow', async () => {

@@ -63,11 +63,13 @@ A **body** is a JSON object, or a form whose field \`data\` holds one. The forei
 const mayWrite = ({ allows }: ResourceView): boolean =>
   (['create', 'update', 'delete'] as const).some((action) => allows.has(action));
 
-/** Whether the document shows the resource: the caller meets its read level and, if it has no GET, its write level. */
+/**
+ * Whether the document shows the resource: the caller may read it, or meets its read level and may write it, as without a GET or with
+ * a token for writing alone.
+ */
 const isShown = (resource: ResourceView): boolean =>
-  resource.methods.has('GET')
-    ? resource.isReadable
-    : meets(resource.seenBy, resource.read) && mayWrite(resource);
+  (resource.methods.has('GET') && resource.isReadable) ||
+  (meets(resource.seenBy, resource.read) && mayWrite(resource));
 
 /** The components of one kind that the text refers to: linters warn about others. */
 const usedIn = (text: string, kind: string, components: JsonSchema): JsonSchema =>
