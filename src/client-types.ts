@@ -90,6 +90,33 @@ export interface ChangeOptions extends CallOptions {
   readonly etag?: string | undefined;
 }
 
+export interface FeedOptions extends CallOptions {
+  /** `meta.after` of the page before, the `id` of a change, or `now`. Without it, the page begins with the oldest change. */
+  readonly after?: string | undefined;
+}
+
+/** A change of a record, with the columns that the caller may read: of an update only those that it changed. */
+export type Change<R extends WrittenResource, All extends WrittenResource> = R extends WrittenResource
+  ? {
+      /** The cursor after this change. */
+      readonly id: string;
+      readonly at: string;
+      readonly model: R['model'];
+      readonly record: KeyValue<R>;
+      readonly action: 'create' | 'update' | 'delete';
+      readonly source: 'api' | 'admin' | 'command';
+      readonly user: { readonly id: Id; readonly username: string } | null;
+      readonly before: Partial<Row<R, All>> | null;
+      readonly after: Partial<Row<R, All>> | null;
+    }
+  : never;
+
+/** A page of the change feed. `meta.more` says whether there may be further changes already. */
+export interface ChangePage<All extends WrittenResource> {
+  readonly meta: { readonly after: string; readonly more: boolean };
+  readonly objects: Change<All, All>[];
+}
+
 type ReadonlyColumn<R extends WrittenResource> =
   (R extends { readonly: readonly (infer C)[] } ? C : never) | (R extends { version: infer C } ? C : never);
 type OwnerColumn<R extends WrittenResource> = R extends { owner: infer C } ? C : never;

@@ -3,10 +3,12 @@ import type {
   AllOptions,
   CallOptions,
   ChangeOptions,
+  ChangePage,
   ClientOptions,
   CountOptions,
   CreateManyOptions,
   Client,
+  FeedOptions,
   Id,
   Page,
 } from './client-types.ts';
@@ -332,4 +334,14 @@ export function createClient<const Resources extends readonly WrittenResource[]>
       return client;
     },
   });
+}
+
+/** A page of the change feed: the changes of all resources that the caller may see, the oldest first. */
+export async function listChanges<const Resources extends readonly WrittenResource[]>(
+  options: ClientOptions,
+  { after, signal }: FeedOptions = {},
+): Promise<ChangePage<Resources[number]>> {
+  const query = after === undefined ? '' : `?${encodeQuery({ after }).toString()}`;
+  const response = await createSend(options)(`/api/-/changes/${query}`, { signal });
+  return response.json() as Promise<ChangePage<Resources[number]>>;
 }

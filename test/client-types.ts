@@ -4,6 +4,7 @@ import type chinook from '../examples/chinook/resources.ts';
 import {
   createClient,
   etagOf,
+  listChanges,
   type Client,
   type Registry,
   type Resource,
@@ -489,4 +490,16 @@ export async function related(): Promise<void> {
   const one = await loose.get(1);
   // A table may hold other values.
   one.kind = 'b';
+}
+
+export async function feed(): Promise<void> {
+  const { objects, meta } = await listChanges<typeof clinic>({ baseUrl: '' }, { after: 'now' });
+  meta.after satisfies string;
+  for (const change of objects) {
+    if (change.model !== 'visit') continue;
+    change.record satisfies number;
+    change.after?.kind satisfies 'f' | 'r' | undefined;
+    // @ts-expect-error no such column
+    void change.after?.username;
+  }
 }

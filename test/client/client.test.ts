@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createClient, etagOf, VitrineError } from '../../src/client.ts';
+import { createClient, etagOf, listChanges, VitrineError } from '../../src/client.ts';
 import { DEFAULTS } from '../../src/config.ts';
 import { createLogger } from '../../src/http/observability/logger.ts';
 import { createHttpServer, listen } from '../../src/http/server/http-server.ts';
@@ -27,6 +27,26 @@ describe('the typed client', () => {
   test('sends null as NULL', async () => {
     assert.equal(await connect().message.count({ stars__is: null }), 15);
   });
+
+  test('follows the change feed', async () => {
+    const options = { baseUrl: service.base, credentials: USERS.root };
+    const { meta } = await listChanges<Resources>(options, { after: 'now' });
+    const made = await connect().land.create({ id: 'it', name: 'Italy' });
+    await connect().land.update('it', { name: 'Italia' });
+    const page = await listChanges<Resources>(options, { after: meta.after });
+    assert.deepEqual(
+      page.objects.map(({ action, model, record, before, after }) => [action, model, record, before, after]),
+      [
+        ['create', 'land', 'it', null, made],
+        ['update', 'land', 'it', { name: 'Italy' }, { name: 'Italia' }],
+      ],
+    );
+    assert.equal(page.meta.more, false);
+    const [first] = page.objects;
+    assert.equal((await listChanges<Resources>(options, { after: first?.id })).objects.length, 1);
+    await assert.rejects(listChanges(options, { after: 'forged' }), (error: VitrineError) => error.status === 400);
+    await connect().land.delete('it');
+  }); // prettier-ignore
 
   test('rejects an empty list of values', async () => {
     const { message } = connect();
