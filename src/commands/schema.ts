@@ -139,5 +139,11 @@ export async function schema(args: readonly string[], io: Io): Promise<void> {
   const faults = diff ? compareSchema(resources, state.catalog, settings).faults : [];
   const statements = statementsFor(resources, systemTables, state, faults);
   if (statements.length > 0) print(io, sqlOf(statements));
-  else printMessage(io, 'nothing is missing. To compare the rest, run: npx vitrine check');
+  else
+    printMessage(
+      io,
+      faults.length > 0
+        ? 'nothing is missing, but no statement can mend what is different. To see it, run: npx vitrine check'
+        : 'nothing is missing. To compare the rest, run: npx vitrine check',
+    );
 }

@@ -126,6 +126,20 @@ describe('vitrine schema', () => {
     }
   });
 
+  test('--diff says if something is different that no statement can mend', async () => {
+    const other = await createDatabase();
+    try {
+      await other.sql`create table thing (id integer, name varchar(255) not null)`;
+      const text = `export default [{ model: 'thing', columns: { name: { type: 'string' } } }];`;
+      const RESOURCES = join(await folderWith({ 'things.mjs': text }), 'things.mjs');
+      const { code, stdout, stderr } = await schema(['--diff'], { DATABASE_URL: other.url, RESOURCES });
+      assert.deepEqual([code, stdout], [0, '']);
+      assert.match(stderr, /^vitrine: nothing is missing, but no statement can mend what is different/m);
+    } finally {
+      await other.drop();
+    }
+  });
+
   test('--diff prints the changes that make a table fit the registry, with their locks and what they refuse', async () => {
     const other = await createDatabase();
     try {
