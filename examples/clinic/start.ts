@@ -25,6 +25,8 @@ for await (const line of createInterface({ input: service.stdout })) {
   const origin = /^ {2}API +(http:\/\/[^/]+)/.exec(line)?.[1];
   if (admin === undefined || origin === undefined) continue;
   const password = randomBytes(9).toString('base64url');
-  const ids = await fill(origin, admin, password);
-  print(`added ${Object.keys(ids).join(', ')}; the password of all of them is ${password}`);
+  // Not awaited, so that the lines that follow come first.
+  void fill(origin, admin, password).then((ids) =>
+    print(`added ${Object.keys(ids).join(', ')}; the password of all of them is ${password}`),
+  );
 }
