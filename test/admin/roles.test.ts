@@ -88,7 +88,9 @@ describe('a role in the admin area', () => {
 
   test('lets in the users of roles that may enter, and no others', async () => {
     assert.equal((await attemptLogin(service, 'aud', 'pw-aud')).status, 303);
-    assert.equal((await attemptLogin(service, 'cal', 'pw-cal')).status, 401);
+    const refused = await attemptLogin(service, 'cal', 'pw-cal');
+    assert.equal(refused.status, 401);
+    assert.match(readable(refused), /Wrong user name or password, or this user may not log in here\./);
   });
 
   test('shows the granted resources, and no others', async () => {

@@ -27,8 +27,8 @@ import { recoveryCodes, secretIn, setUpFields } from './set-up-fields.ts';
 
 /** Lifetime of the session cookie in seconds: the longest life of a session. */
 const SESSION_AGE = 14 * 24 * 3600;
-/** One message for a wrong name, a wrong password and a user who is not an admin, so it does not reveal which users exist. */
-const REFUSED = 'Wrong user name or password, or this user is not an admin.';
+/** One message for a wrong name, a wrong password and a user who may not enter, so it does not reveal which users exist. */
+const REFUSED = 'Wrong user name or password, or this user may not log in here.';
 
 /** A longer user name is not shown again after a failed login (characters). */
 const MAX_NAME = 255;
