@@ -296,6 +296,19 @@ describe('the history', () => {
     );
   });
 
+  test('names a deleted record by its last label, in all of its changes on the page', async () => {
+    const { json } = await service.send('POST', '/api/slice/', { name: 'old name', region: 1 });
+    const path = `/api/slice/${json.id}/`;
+    await service.send('PUT', path, { name: 'last name' });
+    await service.send('PUT', path, { region: 2 });
+    await service.send('DELETE', path);
+    for (const page of [`/admin/vitrine_history/?model=slice&record=${json.id}`, '/admin/']) {
+      const text = readable(await ada.get(page));
+      assert.equal(text.match(/last name/g)?.length, 4, text);
+      assert.doesNotMatch(text, /old name/);
+    }
+  });
+
   test('records changes from the command line', async () => {
     const env = { DATABASE_URL: service.url, LOG_LEVEL: 'warn' };
     for (const words of [
@@ -408,7 +421,7 @@ describe('the history', () => {
     await service.send('DELETE', `/api/kind/${json.id}/`);
     const gone = await ada.get(path);
     assert.match(readable(gone), /deleted Kinds second name/);
-    assert.match(readable(gone), /added Kinds first name/);
+    assert.match(readable(gone), /added Kinds second name/);
     assert.ok(!gone.text.includes(`<a href="/admin/kind/${json.id}/">`));
   });
 

@@ -4,7 +4,7 @@ import type { AdminView } from '../../resources/access/admin-view.ts';
 import { EVENT, SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
 import { textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import type { AdminContext } from '../web/admin-context.ts';
-import { changeOf, formerName } from '../history/history-entry.ts';
+import { changeOf, formerNames, type HistoryChange } from '../history/history-entry.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { loadOptional, PART_TIMEOUT } from '../fields/optional-part.ts';
 import { labelsFor, type RecordLabels } from '../web/record-labels.ts';
@@ -107,18 +107,21 @@ const labelsOfChanged = (context: AdminContext, changes: readonly LabeledRecord[
   );
 
 /** The changed record, with a link if it exists and the admin area shows it. */
-function changedRecord(context: AdminContext, entry: LabeledRecord, labels: RecordLabels): Html {
-  const change = changeOf(entry, context);
+function changedRecord(
+  change: HistoryChange,
+  labels: RecordLabels,
+  nameOf: (change: HistoryChange) => string,
+): Html {
   const { resource, model, record: key } = change;
   const label = labels(resource, key);
   const record: Content =
     label === undefined
-      ? shortened(formerName(change), 60)
+      ? shortened(nameOf(change), 60)
       : html`<a href="${links.record(model, key)}">${shortened(label, 60)}</a>`;
   return html`${record !== '' && html`${record} `}in ${resource?.title ?? model}`;
 }
 
-function changeRow(context: AdminContext, change: LabeledRecord, labels: RecordLabels): Content[] {
+function changeRow(context: AdminContext, change: LabeledRecord, record: Html): Content[] {
   const { id, fields } = change;
   const [source = '', action = ''] = [SOURCE_COLUMN, 'action'].map((key) => textOfField(fields, key) ?? '');
   const link = links.record(context.history.name, id);
@@ -126,13 +129,17 @@ function changeRow(context: AdminContext, change: LabeledRecord, labels: RecordL
     html`<a href="${link}">${moment(textOfField(fields, 'at') ?? '')}</a>`,
     textOfField(fields, 'user_name') ?? NOTHING,
     sourceLabel(source),
-    html`${actionLabel(action)} ${changedRecord(context, change, labels)}`,
+    html`${actionLabel(action)} ${record}`,
   ];
 }
 
 async function changeTable(context: AdminContext, changes: readonly LabeledRecord[]): Promise<Html> {
   const labels = await labelsOfChanged(context, changes);
-  const rows = changes.map((change) => changeRow(context, change, labels));
+  const read = changes.map((entry) => [entry, changeOf(entry, context)] as const);
+  const nameOf = formerNames(read.map(([, change]) => change));
+  const rows = read.map(([entry, change]) =>
+    changeRow(context, entry, changedRecord(change, labels, nameOf)),
+  );
   return html`${table(['When', 'Who', 'Where', 'What'], rows, { labelledBy: 'latest' })}
     <p><a href="${links.list(context.history.name)}">All changes</a></p>`;
 }

@@ -113,3 +113,13 @@ export function formerName({ resource, action, before, after, record }: HistoryC
   const label = resource && formerLabel(resource, action === 'delete' ? before : after);
   return label ?? (record === '' ? '' : `#${record}`);
 }
+
+/** The names of deleted records in some changes: the last ones, if the deletions are among the changes. */
+export function formerNames(changes: readonly HistoryChange[]): (change: HistoryChange) => string {
+  const keyOf = ({ model, record }: HistoryChange): string => `${model} ${record}`;
+  const deletions = changes
+    .filter(({ action, record }) => action === 'delete' && record !== '')
+    .toSorted((one, other) => Number(one.id) - Number(other.id));
+  const last = new Map(deletions.map((change) => [keyOf(change), change]));
+  return (change) => formerName(last.get(keyOf(change)) ?? change);
+}

@@ -6,7 +6,7 @@ import type { AdminContext } from '../web/admin-context.ts';
 import {
   changeOf,
   columnsOf,
-  formerName,
+  formerNames,
   loadRecordLabels,
   type HistoryChange,
 } from '../history/history-entry.ts';
@@ -60,6 +60,7 @@ export async function historyCells(
 ): Promise<(entry: LabeledRecord, column: Column) => Html | string> {
   const changes = new Map(entries.map((entry) => [entry, changeOf(entry, context)]));
   const labelOf = await loadRecordLabels(context, [...changes.values()], false);
+  const nameOf = formerNames([...changes.values()]);
   return (entry, column) => {
     const change = changes.get(entry) ?? changeOf(entry, context);
     const { resource, record, model } = change;
@@ -68,7 +69,7 @@ export async function historyCells(
     if (column.name === 'model') return resource?.title ?? model;
     if (column.name !== 'record') return shownColumn(entry, column);
     const label = labelOf(resource, record);
-    if (!resource || label === undefined) return shortened(formerName(change)) || NOTHING;
+    if (!resource || label === undefined) return shortened(nameOf(change)) || NOTHING;
     return html`<a href="${links.record(resource.name, record)}">${shortened(label)}</a>`;
   };
 }
