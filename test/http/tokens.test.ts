@@ -29,7 +29,7 @@ const RESOURCES: readonly Resource[] = [
   {
     model: 'letter',
     columns: { ...text, hidden: { type: 'text', null: true, read: 'user' } },
-    rows: { read: 'text=open' },
+    rows: { read: ['text=open', 'text=$me.username'] },
     access: 'admin',
   },
 ];
@@ -52,7 +52,7 @@ describe('tokens', () => {
     await service.sql`insert into note (text) values ('one')`;
     await service.sql`insert into secret (text) values ('s1')`;
     await service.sql`insert into ticket (text) values ('broken')`;
-    await service.sql`insert into letter (text, hidden) values ('open', 'h1'), ('closed', 'h2')`;
+    await service.sql`insert into letter (text, hidden) values ('open', 'h1'), ('ada', 'h2')`;
     await service.sql`insert into message (user_id, text) values (${ids['eve'] ?? 0}, 'mine')`;
     await service.sql`insert into clue (secret_id) values (1)`;
   });

@@ -2,7 +2,14 @@
 import type { Level, Settings } from '../../config.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import { partsOf, recordColumns, type Column, type Model } from '../../db/schema/model.ts';
-import { columnsOf, columnsOfMe, ruleSql, type ReadRule, type RowRule } from '../../query/row-rules.ts';
+import {
+  columnsOf,
+  columnsOfMe,
+  namesMe,
+  ruleSql,
+  type ReadRule,
+  type RowRule,
+} from '../../query/row-rules.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
 import {
   ALL_MODELS,
@@ -121,7 +128,16 @@ const seesHistory = (access: Access, roles: Roles): boolean =>
     Object.values(roles[role]?.grants ?? {}).some((grants) => limitsOf(grants?.history)),
   );
 
-/** What callers may do. A token may do what its user may, in its scope. Outside of it, the token may do what anyone may. */
+/** The same grant for callers who are not known: the rules that name the caller match no record. */
+export const withoutMe = ({ rules, ...grant }: Grant): Grant => ({
+  ...grant,
+  rules: rules.map((texts) => texts.filter((text) => !namesMe(text))),
+});
+
+/**
+ * What callers may do. A token may do what its user may, in its scope. Outside of it, the token may do what anyone may, but nothing with
+ * `identity`, because PostgreSQL would know its user.
+ */
 export function rightsOf(
   access: Access,
   definition: Resource,
@@ -132,6 +148,7 @@ export function rightsOf(
   const rights = rightsOfUser(access, definition, model, settings);
   if (!scope) return rights;
   const ofAnyone = rightsOfUser(ANYONE, definition, model, settings);
+  const isHidden = definition.identity === true;
   const isUsers = definition.model === settings.userModel;
   const withoutPowers = (grant: Grant): Grant => ({
     ...grant,
@@ -139,9 +156,10 @@ export function rightsOf(
   });
   return Object.fromEntries(
     GRANTED.map((action) => {
-      const allowed = isInScope(scope, definition.model, METHOD_OF[action]) ? rights : ofAnyone;
+      const isAllowed = isInScope(scope, definition.model, METHOD_OF[action]);
+      const allowed = isAllowed ? rights[action] : isHidden ? [] : ofAnyone[action].map(withoutMe);
       const isSet = action === 'create' || action === 'update';
-      return [action, isUsers && isSet ? allowed[action].map(withoutPowers) : allowed[action]];
+      return [action, isUsers && isSet ? allowed.map(withoutPowers) : allowed];
     }),
   ) as unknown as Rights;
 }

@@ -1,11 +1,10 @@
 // Who may do what, among all for whom a registry says it: anyone, the active users, the admins and the users of each role.
 import type { Column } from '../../db/schema/model.ts';
 import { hasNaturalKey, isKeyPart } from '../../db/schema/model.ts';
-import { namesMe } from '../../query/row-rules.ts';
 import type { Action } from '../definition/roles.ts';
 import { ADMIN, ADMIN_AREA, ANYONE, ofRole, ofRoleInArea, USER, type Access } from './access.ts';
 import type { ResourceView } from './resource-view.ts';
-import type { Grant } from './rights.ts';
+import { withoutMe, type Grant } from './rights.ts';
 
 /** Those who share an access. */
 export interface Subject {
@@ -55,11 +54,6 @@ function alternatives({ rules: [first = [], ...others] }: Grant): readonly strin
   );
   return [groups.join(' and ')];
 }
-
-const withoutMe = ({ rules, ...grant }: Grant): Grant => ({
-  ...grant,
-  rules: rules.map((texts) => texts.filter((text) => !namesMe(text))),
-});
 
 type Rule = Grant['rules'][number];
 
