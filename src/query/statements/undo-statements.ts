@@ -24,14 +24,16 @@ export const undoSizeStatement = (
 /** An entry as the caller sees it. */
 export interface UndoEntry {
   readonly json: string;
-  /** Whether the record has a newer entry that is not of the same operation. */
+  /** Whether the caller sees a newer entry of the record that is not of the same operation. */
   readonly isOutdated: boolean;
 }
 
 /** The entries that the caller sees, the oldest first. @param history its model, with what it shows of the table */
 export function undoEntriesStatement(history: Model, target: UndoTarget): Statement<UndoEntry[]> {
   const isOther = 'batch' in target ? raw(' and n.batch is distinct from h.batch') : EMPTY;
-  const isNewer = sql`exists (select from ${allRows(history, 'n')} where n.record = h.record and n.model = h.model and n.id > h.id${isOther})`;
+  // An index finds the entries of the record in the table, and not in what the caller sees of it.
+  const isSeen = sql`exists (select from ${source(history, 's', EVERY_ROW)} where s.id = n.id)`;
+  const isNewer = sql`exists (select from ${allRows(history, 'n')} where n.record = h.record and n.model = h.model and n.id > h.id${isOther} and ${isSeen})`;
   return createStatement(
     sql`select ${recordJson('h', recordColumns(history))}, ${isNewer} from ${source(history, 'h', EVERY_ROW)} where ${isMeant(target)} order by h.id`,
     (rows) =>
