@@ -1,8 +1,17 @@
 // Two services on two databases, which differ only in what one caller may not see: columns, levels, rows, masked values, models.
+import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
-import type { Resource, Roles } from '../../src/index.ts';
+import type { Panel, Resource, Roles } from '../../src/index.ts';
+import { EVENT, HISTORY } from '../../src/resources/definition/system-tables.ts';
 import { user as sampleUser } from '../../src/resources/registry.ts';
-import { cheapHash, createDatabase, startBeside, type Sql } from '../support.ts';
+import {
+  addressOf,
+  cheapHash,
+  createDatabase,
+  startBeside,
+  type Sql,
+  type TestDatabase,
+} from '../support.ts';
 
 export type Surface = 'api' | 'admin';
 
@@ -51,6 +60,7 @@ const item = {
   access: ['clerk'],
   ordering: '-salary,name',
   admin: {
+    exclude: ['code'],
     label: '{name} {team__name} {owner__username} {secret}',
     search: ['name', 'secret', 'team__name', 'owner__username', 'owner__email', 'vault__name'],
   },
@@ -69,18 +79,30 @@ const part = {
   },
   foreignKeys: { above: { columns: ['up_item', 'up_pos'], references: 'part' } },
   read: 'admin',
+  maxCount: 5,
 } satisfies Resource;
 
 const vault = { model: 'vault', columns: { name: { type: 'string' } }, read: 'admin' } satisfies Resource;
 
 const note = {
   model: 'note',
-  columns: { text: { type: 'text' }, item: to('item'), owner: to('user') },
+  columns: { text: { type: 'text' }, item: to('item'), owner: to('user'), diary: to('diary') },
   access: 'user',
   owner: 'owner',
   cache: 60,
   rows: { read: ['owner=$me', '-item__locked=true'] },
 } satisfies Resource;
+
+/** Whose policy shows each user their own rows, and all rows to a statement that knows no caller. */
+const diary = {
+  model: 'diary',
+  columns: { text: { type: 'text' }, item: to('item'), owner: to('user') },
+  identity: true,
+} satisfies Resource;
+
+const POLICY = `create policy own on diary using (coalesce(current_setting('vitrine.request', true), '') = '' or owner_id::text = current_setting('vitrine.user', true));
+  alter table diary enable row level security;
+  alter table part set (autovacuum_enabled = false)`; // its estimates stay alike
 
 const overview = {
   model: 'overview',
@@ -97,7 +119,7 @@ const overview = {
   rows: { read: 'flag__is=true' },
 } satisfies Resource;
 
-export const resources: readonly Resource[] = [user, team, item, part, vault, note, overview];
+export const resources: readonly Resource[] = [user, team, item, part, vault, note, diary, overview];
 
 const roles = {
   boss: {
@@ -123,13 +145,19 @@ const roles = {
         import: true,
         history: true,
       },
-      part: { read: { rows: 'item__team=$me.team' }, export: true },
+      part: {
+        read: { rows: 'item__team=$me.team' },
+        update: { columns: ['label'], rows: 'item__team=$me.team' },
+        export: true,
+      },
       note: { read: { rows: 'item__team=$me.team' }, delete: true },
+      diary: { read: true, history: true },
     },
   },
   agent: {
     admin: true,
     grants: {
+      user: { read: { columns: ['team'] } },
       item: {
         read: {
           columns: ['name', 'team', 'amount', 'due', 'parent', 'flag', 'big', 'kind'],
@@ -174,8 +202,12 @@ interface Seen {
 
 export interface Case {
   readonly caller: string | undefined;
+  /** The models of a token that may only read. */
+  readonly token?: readonly string[];
   readonly surface: Surface;
   readonly sees: Readonly<Partial<Record<string, Seen>>>;
+  /** The models whose history is seen, `all` for that of all records. By default those whose records are. */
+  readonly history?: readonly string[] | 'all';
 }
 
 const all = (rows: string, ...columns: string[]): Seen => ({
@@ -188,14 +220,20 @@ const ITEM =
 const PART = 'label up_item up_pos';
 const TEAM = 'name lead_id';
 const lockedItem = '(select i.locked from item i where i.id = t.item_id)';
+const NOTE = 'text item_id owner_id diary_id';
 const notesOf = (me: number | null, more = 'false'): Seen =>
-  all(`(t.owner_id = ${me ?? 'null'} or (${lockedItem}) is not true or ${more})`, 'text item_id owner_id');
+  all(`(t.owner_id = ${me ?? 'null'} or (${lockedItem}) is not true or ${more})`, NOTE);
+const diariesOf = (me: number): Seen => all(`(t.owner_id = ${me}) is true`, 'text item_id owner_id');
 const teamOf = (column: string): string => `(select i.team_id from item i where i.id = t.${column})`;
 const ledBy = (me: number, ofTeam: string): string =>
   `exists (select from team x where x.id = ${ofTeam} and x.lead_id = ${me})`;
 
+/** What the admin area shows of items: `admin.exclude` hides the code. */
+const withoutCode = ({ rows, columns }: Seen): Seen => ({ rows, columns: { ...columns, code: 'false' } });
+
 /** The same with what the view shows of flagged items. */
 function withOverview(seen: Seen): Seen {
+  if (seen.rows === 'true') return seen;
   const columns = { ...seen.columns };
   for (const name of ['name', 'team_id', 'amount', 'flag'])
     columns[name] = `(${columns[name] ?? 'false'} or t.flag is true)`;
@@ -229,121 +267,109 @@ function union(one: Seen, other: Seen): Seen {
 
 const myNotes = (mine: string): string => `(${teamOf('item_id')} = ${mine}) is true`;
 
+const ALL_USERS = 'username join_date active admin team_id';
+/** What the API and the admin area show alike. */
+const SEEN = {
+  cleo: {
+    user: clerkUsers('1'),
+    item: clerkItems('1'),
+    part: clerkParts('1'),
+    diary: diariesOf(2),
+  },
+  alf: { user: all('true', 'team_id'), item: agentItems(3), part: agentParts(3) },
+  both: {
+    user: union(clerkUsers('1'), all('true', 'team_id')),
+    item: union(clerkItems('1'), agentItems(4)),
+    part: union(clerkParts('1'), agentParts(4)),
+    diary: diariesOf(4),
+  },
+  bob: {
+    user: all('true', ALL_USERS),
+    team: bossTeams,
+    item: all('true', ITEM, 'salary'),
+    part: all('true', PART, 'price'),
+  },
+  ada: {
+    user: all('true', ALL_USERS, 'role'),
+    team: bossTeams,
+    item: all('true', ITEM, 'salary'),
+    part: all('true', PART, 'price'),
+    vault: all('true', 'name'),
+    note: all('true', NOTE),
+    diary: diariesOf(1),
+  },
+};
+const locals = all('t.id = 1', TEAM);
+const notes = (rows: string): Seen => all(rows, NOTE);
+
 export const CASES: readonly Case[] = [
-  { caller: undefined, surface: 'api', sees: { item: withOverview(NOTHING), note: notesOf(null) } },
-  { caller: 'paul', surface: 'api', sees: { team: teams, item: withOverview(NOTHING), note: notesOf(6) } },
+  { caller: undefined, surface: 'api', sees: { note: notesOf(null) } },
+  { caller: 'paul', surface: 'api', sees: { team: teams, note: notesOf(6), diary: diariesOf(6) } },
   {
     caller: 'cleo',
     surface: 'api',
-    sees: {
-      user: clerkUsers('1'),
-      team: teams,
-      item: withOverview(clerkItems('1')),
-      part: clerkParts('1'),
-      note: notesOf(2, myNotes('1')),
-    },
+    sees: { ...SEEN.cleo, team: teams, note: notesOf(2, myNotes('1')) },
+  },
+  {
+    caller: 'cleo',
+    token: ['item', 'part'],
+    surface: 'api',
+    sees: { item: SEEN.cleo.item, part: SEEN.cleo.part, note: notesOf(null) },
+    history: ['item', 'part'],
   },
   {
     caller: 'alf',
     surface: 'api',
-    sees: { team: teams, item: withOverview(agentItems(3)), part: agentParts(3), note: notesOf(3) },
+    sees: { ...SEEN.alf, team: teams, note: notesOf(3), diary: diariesOf(3) },
   },
   {
     caller: 'both',
     surface: 'api',
-    sees: {
-      user: clerkUsers('1'),
-      team: teams,
-      item: withOverview(union(clerkItems('1'), agentItems(4))),
-      part: union(clerkParts('1'), agentParts(4)),
-      note: notesOf(4, myNotes('1')),
-    },
+    sees: { ...SEEN.both, team: teams, note: notesOf(4, myNotes('1')) },
   },
-  {
-    caller: 'lost',
-    surface: 'api',
-    sees: { team: teams, item: withOverview(NOTHING), note: notesOf(8) },
-  },
-  {
-    caller: 'bob',
-    surface: 'api',
-    sees: {
-      user: all('true', 'username join_date active admin team_id'),
-      team: bossTeams,
-      item: all('true', ITEM, 'salary'),
-      part: all('true', PART, 'price'),
-      note: notesOf(5),
-    },
-  },
-  {
-    caller: 'ada',
-    surface: 'api',
-    sees: {
-      user: all('true', 'username join_date active admin role team_id'),
-      team: bossTeams,
-      item: all('true', ITEM, 'salary'),
-      part: all('true', PART, 'price'),
-      vault: all('true', 'name'),
-      note: all('true', 'text item_id owner_id'),
-    },
-  },
+  { caller: 'lost', surface: 'api', sees: { team: teams, note: notesOf(8), diary: diariesOf(8) } },
+  { caller: 'bob', surface: 'api', sees: { ...SEEN.bob, note: notesOf(5), diary: diariesOf(5) } },
+  { caller: 'ada', surface: 'api', sees: SEEN.ada },
+  { caller: 'ada', token: ['note'], surface: 'api', sees: { note: SEEN.ada.note }, history: ['note'] },
   {
     caller: 'cleo',
     surface: 'admin',
-    sees: {
-      user: clerkUsers('1'),
-      team: all('t.id = 1', TEAM),
-      item: clerkItems('1'),
-      part: clerkParts('1'),
-      note: all(myNotes('1'), 'text item_id owner_id'),
-    },
+    sees: { ...SEEN.cleo, team: locals, note: notes(myNotes('1')) },
+    history: ['item', 'diary'],
   },
-  { caller: 'alf', surface: 'admin', sees: { item: agentItems(3), part: agentParts(3) } },
+  { caller: 'alf', surface: 'admin', sees: SEEN.alf, history: ['item', 'part'] },
   {
     caller: 'both',
     surface: 'admin',
-    sees: {
-      user: clerkUsers('1'),
-      team: all('t.id = 1', TEAM),
-      item: union(clerkItems('1'), agentItems(4)),
-      part: union(clerkParts('1'), agentParts(4)),
-      note: all(myNotes('1'), 'text item_id owner_id'),
-    },
+    sees: { ...SEEN.both, team: locals, note: notes(myNotes('1')) },
+    history: ['item', 'part', 'diary'],
   },
-  { caller: 'lost', surface: 'admin', sees: {} },
-  {
-    caller: 'bob',
-    surface: 'admin',
-    sees: {
-      user: all('true', 'username join_date active admin team_id'),
-      team: bossTeams,
-      item: all('true', ITEM, 'salary'),
-      part: all('true', PART, 'price'),
-    },
-  },
+  { caller: 'lost', surface: 'admin', sees: { diary: diariesOf(8) } },
+  { caller: 'bob', surface: 'admin', sees: SEEN.bob, history: ['item', 'part'] },
   {
     caller: 'aud',
     surface: 'admin',
     sees: {
-      user: all('true', 'username join_date active admin role team_id'),
+      user: all('true', ALL_USERS, 'role'),
       team: teams,
       item: all('true', ITEM),
       part: all('true', PART),
       vault: all('true', 'name'),
-      note: all('true', 'text item_id owner_id'),
+      note: notes('true'),
+      diary: diariesOf(7),
     },
   },
+  {
+    caller: 'ada',
+    surface: 'admin',
+    sees: {
+      ...SEEN.ada,
+      user: all('true', ALL_USERS, 'role email'),
+      item: all('true', ITEM, 'salary secret'),
+    },
+    history: 'all',
+  },
 ];
-
-/** Which models the history shows a case, besides their columns. */
-const HISTORY_OF: Readonly<Record<string, readonly string[]>> = {
-  cleo: ['item'],
-  alf: ['item', 'part'],
-  both: ['item', 'part'],
-  lost: ['item'],
-  bob: ['item', 'part'],
-  aud: ['user', 'team', 'item', 'part', 'vault', 'note'],
-};
 
 const WORDS = ['ape', 'Bat', 'cat', 'dog', 'eel', 'fox', 'a_b', 'zoë'];
 const pick = (list: string): string =>
@@ -381,7 +407,13 @@ const VALUES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     kind: pick(`'a', 'b', 'c'`),
   },
   part: { label: orNull(words), price: orNull('floor(random() * 9)') },
-  note: { text: words, item_id: orNull(keyOf('item')), owner_id: orNull('1 + floor(random() * 10)::int') },
+  diary: { text: words, item_id: orNull(keyOf('item')), owner_id: orNull('1 + floor(random() * 10)::int') },
+  note: {
+    text: words,
+    item_id: orNull(keyOf('item')),
+    owner_id: orNull('1 + floor(random() * 10)::int'),
+    diary_id: orNull(keyOf('diary')),
+  },
 };
 
 /** Columns that rules name: another value could make a record visible, or hide one. */
@@ -389,6 +421,7 @@ const FROZEN: Readonly<Record<string, readonly string[]>> = {
   user: ['username', 'password', 'active', 'admin', 'role', 'team_id'],
   team: ['lead_id'],
   item: ['team_id', 'locked', 'kind', 'flag', 'owner_id'],
+  diary: ['owner_id'],
   note: ['item_id', 'owner_id'],
 };
 
@@ -405,12 +438,28 @@ const insertParts = (from: number, to: number): string =>
   `insert into part (item_id, pos, label, price) select i.id, n, (select ${VALUES['part']?.['label'] ?? ''} where n > 0), (select ${VALUES['part']?.['price'] ?? ''} where n > 0) from item i, generate_series(1, 2) n where i.id between ${from} and ${to} and random() < 0.6;
    update part p set up_item = o.item_id, up_pos = o.pos from part o where o.pos = 1 and p.pos = 2 and o.item_id = p.item_id`;
 
-/** Entries of the history about records of a model, as JSON with all columns. */
+const RECORDED = ['user', 'team', 'item', 'part', 'vault', 'diary', 'note'];
+const recordKey = (model: string): string => (model === 'part' ? `t.item_id || ',' || t.pos` : 't.id::text');
+
+/** Ids of the history's entries by model: those of all records, between which there is room for hidden ones. */
+const idsOf = (model: string): number => 10_000 * RECORDED.indexOf(model) + 2000;
+
+/** Entries of the history about records of a model, as JSON with all columns. Their ids are ten apart. */
 const insertHistory = (from: number, model: string, where: string): string =>
-  `insert into vitrine_history (id, at, user_key, user_name, door, action, model, record, before, after)
-   select ${from} + row_number() over (), timestamp '2024-05-05' + row_number() over () * interval '1 minute', '1', 'ada', 'admin',
-     (array['create', 'update', 'delete'])[1 + floor(random() * 3)::int], '${model}', ${model === 'part' ? `t.item_id || ',' || t.pos` : 't.id::text'}, to_json(t)::text, to_json(t)::text
+  `insert into vitrine_history (id, at, user_key, user_name, door, action, model, record, before, after, batch, cause)
+   select ${from} + 10 * row_number() over (), timestamp '2024-05-05' + row_number() over () * interval '1 minute', '1', 'ada', 'admin',
+     (array['create', 'update', 'update', 'delete'])[1 + floor(random() * 4)::int], '${model}', ${recordKey(model)}, to_json(t)::text, to_json(t)::text,
+     case when random() < 0.5 then 'b' || floor(random() * 9) end, case when random() < 0.2 then 'item/' || floor(random() * 40) end
    from ${quote(model)} t where ${where}`;
+
+/** Keys of entries of the history, visible and hidden ones. */
+const entryKey = fc
+  .tuple(
+    fc.constantFrom(...RECORDED, 'item', 'item'),
+    fc.integer({ min: 1, max: 25 }),
+    fc.constantFrom(0, 0, 0, 5, 7),
+  )
+  .map(([model, row, hidden]) => String(idsOf(model) + 10 * row + hidden));
 
 export const SIZES = { item: 40, hidden: 25 };
 
@@ -418,7 +467,10 @@ export const SIZES = { item: 40, hidden: 25 };
 async function fill(sql: Sql, seed: number, hashes: readonly string[]): Promise<void> {
   await sql.begin(async (one) => {
     await one.unsafe('alter table vitrine_history disable trigger all');
-    await one.unsafe('truncate "user", team, item, part, vault, note, vitrine_history cascade');
+    await one.unsafe(
+      'truncate "user", team, item, part, vault, diary, note, vitrine_history, vitrine_event cascade',
+    );
+    await one.unsafe(`delete from vitrine_token where label = 'hidden'`);
     await one.unsafe(`select setseed(${(seed % 1000) / 1000})`);
     const users = USERS.map(
       ([name, , names, isAdmin], index) =>
@@ -435,65 +487,74 @@ async function fill(sql: Sql, seed: number, hashes: readonly string[]): Promise<
     await one.unsafe(insertRandom('item', 1, SIZES.item));
     await one.unsafe(`update item set parent_id = 1 + floor(random() * 20)::int where random() < 0.7`);
     await one.unsafe(insertParts(1, SIZES.item));
+    await one.unsafe(insertRandom('diary', 1, 20));
     await one.unsafe(insertRandom('note', 1, 30));
-    let from = 0;
-    for (const model of ['user', 'team', 'item', 'part', 'vault', 'note']) {
-      await one.unsafe(insertHistory(from, model, 'random() < 0.5'));
-      from += 100;
-    }
+    for (const model of RECORDED) await one.unsafe(insertHistory(idsOf(model), model, 'random() < 0.5'));
   });
 }
 
+type Run = (text: string) => Promise<unknown>;
+
 /** Changes what a caller does not see: hidden values, and records that come and go. */
-async function change(sql: Sql, seed: number, { caller, sees, surface }: Case): Promise<void> {
+async function change(sql: Sql, seed: number, one: Case): Promise<void> {
+  const { caller, surface } = one;
+  const item = one.sees['item'] ?? NOTHING;
+  const sees: Case['sees'] = {
+    ...one.sees,
+    item: surface === 'api' ? withOverview(item) : withoutCode(item),
+  };
   const isSeen = (table: string): string => sees[table]?.rows ?? 'false';
-  await sql.begin(async (one) => {
-    await one.unsafe(`select setseed(-${((seed % 997) + 1) / 1000})`);
+  await sql.begin(async (transaction) => {
+    const run: Run = (text) => transaction.unsafe(text);
+    await run(`select setseed(-${((seed % 997) + 1) / 1000})`);
     const shares = async (sql: string): Promise<number> =>
-      Number((await one.unsafe<{ n: string }[]>(`select count(*) as n from ${sql}`))[0]?.n ?? 0);
+      Number((await transaction.unsafe<{ n: string }[]>(`select count(*) as n from ${sql}`))[0]?.n ?? 0);
     // New users and vaults, seen by those who see all of them.
     if (isSeen('vault') === 'false') {
-      await one.unsafe(insertRandom('vault', 101, 6));
-      await one.unsafe(
+      await run(insertRandom('vault', 101, 6));
+      await run(
         `update item t set vault_id = null where not ${sees['item']?.columns['vault_id'] ?? 'false'}`,
       );
-      await one.unsafe(
+      await run(
         `delete from vault v where random() < 0.7 and not exists (select from item i where i.vault_id = v.id)`,
       );
     }
     // Records that go. Visible ones may refer to hidden ones, which then stay.
-    const unreferenced = `not exists (select from item o where o.parent_id = t.id) and not exists (select from note o where o.item_id = t.id)`;
-    await one.unsafe(`delete from note t where not ${isSeen('note')} and random() < 0.6`);
+    const unreferenced = `not exists (select from item o where o.parent_id = t.id) and not exists (select from note o where o.item_id = t.id) and not exists (select from diary o where o.item_id = t.id)`;
+    await run(`delete from note t where not ${isSeen('note')} and random() < 0.6`);
+    await run(
+      `delete from diary t where not ${isSeen('diary')} and not exists (select from note o where o.diary_id = t.id) and random() < 0.6`,
+    );
     if (isSeen('item') !== 'true') {
-      await one.unsafe(
+      await run(
         `delete from part t where not ${isSeen('part')} and not exists (select from part o where o.up_item = t.item_id and o.up_pos = t.pos and (o.item_id, o.pos) <> (t.item_id, t.pos)) and random() < 0.5`,
       );
-      await one.unsafe(
+      await run(
         `delete from item t where not ${isSeen('item')} and ${unreferenced} and not exists (select from part o where o.item_id = t.id) and random() < 0.7`,
       );
       // Records that come, without those that the caller would see.
       const before = await shares('item');
-      await one.unsafe(insertRandom('item', 101, SIZES.hidden));
-      await one.unsafe(`update item set parent_id = null where parent_id > 100 and id <= 100`);
-      await one.unsafe(`update item set parent_id = id where id > 100 and random() < 0.3`);
-      await one.unsafe(`update item set parent_id = null where id > 100 and parent_id <> id`);
-      await one.unsafe(`delete from item t where id > 100 and ${isSeen('item')}`);
+      await run(insertRandom('item', 101, SIZES.hidden));
+      await run(`update item set parent_id = null where parent_id > 100 and id <= 100`);
+      await run(`update item set parent_id = id where id > 100 and random() < 0.3`);
+      await run(`update item set parent_id = null where id > 100 and parent_id <> id`);
+      await run(`delete from item t where id > 100 and ${isSeen('item')}`);
       if ((await shares('item')) === before) throw new Error(`${caller ?? 'anyone'}: no hidden record`);
-      await one.unsafe(insertParts(101, 101 + SIZES.hidden));
-      await one.unsafe(`delete from part t where item_id > 100 and ${isSeen('part')}`);
+      await run(insertParts(101, 101 + SIZES.hidden));
+      await run(`delete from part t where item_id > 100 and ${isSeen('part')}`);
     }
     const parents = sees['part']?.columns['up_item'] ?? 'false';
-    await one.unsafe(
-      `update part t set up_item = null, up_pos = null where not ${parents} and random() < 0.7`,
-    );
-    await one.unsafe(insertRandom('note', 101, 20));
-    await one.unsafe(`delete from note t where id > 100 and ${isSeen('note')}`);
+    await run(`update part t set up_item = null, up_pos = null where not ${parents} and random() < 0.7`);
+    await run(insertRandom('diary', 101, 10));
+    await run(`delete from diary t where id > 100 and ${isSeen('diary')}`);
+    await run(insertRandom('note', 101, 20));
+    await run(`delete from note t where id > 100 and ${isSeen('note')}`);
     for (const [table, values] of Object.entries(VALUES)) {
       const { columns = {} } = sees[table] ?? {};
       for (const [name, value] of Object.entries(values)) {
         if (FROZEN[table]?.includes(name) || name === 'vault_id' || name === 'parent_id') continue;
         const hidden = `not (${columns[name] ?? 'false'})`;
-        await one.unsafe(
+        await run(
           `update ${quote(table)} t set ${quote(name)} = (select ${value} where t.id is not null) where ${hidden}`.replaceAll(
             't.id is',
             table === 'part' ? 't.pos is' : 't.id is',
@@ -501,70 +562,115 @@ async function change(sql: Sql, seed: number, { caller, sees, surface }: Case): 
         );
       }
     }
-    if (surface !== 'admin') return;
-    const shown = HISTORY_OF[caller ?? ''] ?? [];
-    let from = 10_000;
-    for (const model of ['user', 'team', 'item', 'part', 'vault', 'note']) {
-      const key = model === 'part' ? `t.item_id || ',' || t.pos` : 't.id::text';
-      const seen = shown.includes(model) ? isSeen(model) : 'false';
-      const ofSeen = `exists (select from ${quote(model)} t where ${key} = h.record and ${seen})`;
-      await one.unsafe(
+    await changeHistory(run, seed, surface === 'api' ? one : { ...one, sees });
+  });
+}
+
+/** Changes the entries that a caller does not see, and the values in those that it sees. */
+async function changeHistory(
+  run: Run,
+  seed: number,
+  { caller, sees, surface, history }: Case,
+): Promise<void> {
+  const shown = history ?? Object.keys(sees);
+  for (const model of RECORDED) {
+    const { rows = 'false', columns = {} } = sees[model] ?? {};
+    const seen = shown === 'all' ? 'true' : shown.includes(model) ? rows : 'false';
+    const ofSeen = `exists (select from ${quote(model)} t where ${recordKey(model)} = h.record and ${seen})`;
+    if (shown !== 'all') {
+      await run(
         `delete from vitrine_history h where model = '${model}' and not ${ofSeen} and random() < 0.5`,
       );
-      await one.unsafe(insertHistory(from, model, `not ${seen}`));
-      from += 1000;
-      // The values that only some records show are in no entry.
-      const whole = Object.entries(sees[model]?.columns ?? {}).filter(
-        ([, rule]) => rule === sees[model]?.rows,
-      );
-      const open = ['id', ...(model === 'part' ? ['item_id', 'pos'] : []), ...whole.map(([name]) => name)];
-      const masked = (side: string): string =>
-        `(select json_object_agg(k, case when k = any('{${open.join()}}') then v else to_json(random()::text) end)::text from json_each(h.${side}::json) e (k, v))`;
-      await one.unsafe(
-        `update vitrine_history h set before = ${masked('before')}, after = ${masked('after')} where model = '${model}'`,
-      );
+      await run(insertHistory(idsOf(model) + 5, model, `not (${seen})`));
+      // Changes of values that no one sees, in records that the caller sees. Some seeds have more than one part of the feed has.
+      const from = [idsOf(model) + 7, ...Array.from({ length: 24 }, (_, turn) => 100_000 * (turn + 1))];
+      for (const first of model === 'item' && seed % 5 === 0 ? from : from.slice(0, 1))
+        await run(
+          `insert into vitrine_history (id, door, action, model, record, before, after, batch)
+           select ${first} + 10 * row_number() over (), 'api', 'update', '${model}', ${recordKey(model)}, '{"hidden":1}', '{"hidden":2}', case when random() < 0.5 then 'b1' end
+           from ${quote(model)} t`,
+        );
+      // What happened to other records that had the same keys, before these were added.
+      if (rows !== 'true')
+        for (const [offset, action] of ['update', 'delete'].entries())
+          await run(
+            `insert into vitrine_history (id, door, action, model, record, before, after)
+             select ${idsOf(model) - 2000 + offset} + 10 * row_number() over (), 'api', '${action}', '${model}', ${recordKey(model)}, to_json(t)::text, to_json(t)::text
+             from ${quote(model)} t where ${rows} and hashtext(${recordKey(model)}) % 2 = 0`,
+          );
     }
-  });
+    // The values that only some records show are in no entry.
+    const whole = Object.keys(columns).filter((name) => columns[name] === rows);
+    const open = ['id', ...(model === 'part' ? ['item_id', 'pos'] : []), ...whole];
+    const masked = (side: string): string =>
+      `(select coalesce(json_object_agg(k, case when k = any('{${open.join()}}') then v else to_json(random()::text) end), '{}')::text from json_each(h.${side}::json) e (k, v) where k = any('{${open.join()},password}') or random() < 0.7)`;
+    await run(
+      `update vitrine_history h set before = ${masked('before')}, after = ${masked('after')} where model = '${model}'`,
+    );
+    // Who sees all records of a model knows which of them causes name.
+    if (model === 'item' && shown !== 'all' && !(shown.includes('item') && rows === 'true'))
+      await run(`update vitrine_history set cause = 'item/' || floor(random() * 99) where cause is not null`);
+  }
+  if (surface === 'api' && sees['user']?.columns['username'] !== 'true')
+    await run(`update vitrine_history set user_key = '2', user_name = 'cleo' where random() < 0.5`);
+  if (shown === 'all') return;
+  await run(`update vitrine_history set roles = 'boss', address = '::2', request = 'r' where random() < 0.5`);
+  if (caller !== 'ada')
+    await run(
+      `insert into vitrine_token (id, user_key, secret_hash, label) values (9000, '9', 'none', 'hidden')`,
+    );
+  await run(
+    `insert into vitrine_event (event, user_name, detail) select 'login', 'ada', n from generate_series(1, 3) n`,
+  );
 }
 
 export interface Pair {
   readonly bases: readonly [string, string];
-  /** Makes both databases alike but for what the case does not see. */
-  readonly differ: (seed: number, one: Case) => Promise<void>;
+  /** Makes both databases alike, with a case but for what it does not see. */
+  readonly differ: (seed: number, one: Case | undefined) => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
 const OVERVIEW = `create view overview as select id, name, team_id, amount, flag, secret from item`;
 
+/** Panels are for admins. */
+const SALARIES = {
+  title: 'Salaries',
+  load: async ({ query }) => String((await query('select sum(salary) as sum from item'))[0]?.['sum']),
+} satisfies Panel;
+
 /** Starts two services whose databases have the same secret, so that their cursors are alike. */
 export async function startPair(): Promise<Pair> {
-  const settings = { roles, trustProxy: 0 };
-  const makeView = async (sql: Sql, url: string): Promise<void> => {
-    const tables = await startBeside(
-      url,
-      resources.filter(({ model }) => model !== 'overview'),
-      settings,
-    );
-    await tables.close();
-    await sql.unsafe(OVERVIEW);
+  const settings = { roles, trustProxy: 0, changes: 'default', panels: [SALARIES] } as const;
+  const role = `clubhouse_${randomBytes(4).toString('hex')}`;
+  const makeTables = async ({ sql, url }: TestDatabase): Promise<void> => {
+    const tables = resources.filter(({ model }) => model !== 'overview');
+    await (await startBeside(url, tables, settings)).close();
+    await sql.unsafe(`${OVERVIEW}; ${POLICY}; grant all on all tables in schema public to ${role}`).simple();
   };
   const databases = await Promise.all([createDatabase(), createDatabase()]);
-  await Promise.all(databases.map(({ sql, url }) => makeView(sql, url)));
   const [first, second] = databases;
+  await first.sql.unsafe(`create role ${role} login password 'x'`);
+  await Promise.all(databases.map(makeTables));
   const secrets = await first.sql<{ name: string; value: string }[]>`select name, value from vitrine_secret`;
   for (const { name, value } of secrets)
     await second.sql`insert into vitrine_secret (name, value) values (${name}, ${value}) on conflict (name) do update set value = excluded.value`;
-  const services = await Promise.all(databases.map(({ url }) => startBeside(url, resources, settings)));
+  // As a role that the policy binds.
+  const services = await Promise.all(
+    databases.map((one) => startBeside(addressOf(one, role), resources, { ...settings, schema: 'check' })),
+  );
   const hashes = await Promise.all(USERS.map(([name]) => cheapHash(`pw-${name}`)));
   return {
     bases: [services[0]?.base ?? '', services[1]?.base ?? ''],
     async differ(seed, one) {
       await Promise.all(databases.map(({ sql }) => fill(sql, seed, hashes)));
-      await change(second.sql, seed, one);
+      if (one) await change(second.sql, seed, one);
     },
     async close() {
       await Promise.all(services.map((service) => service.close()));
-      await Promise.all(databases.map((database) => database.drop()));
+      await first.drop();
+      await second.sql.unsafe(`drop owned by ${role}; drop role ${role}`).simple();
+      await second.drop();
     },
   };
 }
@@ -574,7 +680,7 @@ const MODELS = resources.map(({ model }) => model);
 /** The columns that paths can name, with the model that they lead to. */
 const PATHS: Readonly<Record<string, readonly (readonly [name: string, target?: string])[]>> =
   Object.fromEntries(
-    resources.map(({ model, columns, foreignKeys = {} }: Resource) => [
+    [...resources, HISTORY, EVENT].map(({ model, columns, foreignKeys = {} }: Resource) => [
       model,
       [
         ['id'],
@@ -622,6 +728,10 @@ const TEXTS = [
   '101',
   '110',
   '9',
+  'item',
+  'item/5',
+  'ada',
+  'b1',
   '',
 ];
 
@@ -672,9 +782,10 @@ const KEYS = [
 const key = fc.constantFrom(...KEYS);
 
 export interface Asked {
-  readonly method: 'GET' | 'HEAD' | 'POST';
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT';
   readonly path: string;
   readonly headers: Record<string, string>;
+  readonly body?: string;
   readonly form?: Record<string, string>;
 }
 
@@ -728,7 +839,33 @@ const ofApi: fc.Arbitrary<Asked> = fc.oneof(
       asked('/api/openapi.json'),
       asked('/api/'),
       asked('/api/', { accept: 'text/html' }),
+      asked('/api/-/me/'),
+      asked('/api/-/tokens/'),
+      asked('/metrics'),
     ),
+  },
+  {
+    weight: 1,
+    arbitrary: fc
+      .constantFrom('application/json', 'application/x-ndjson', 'text/html')
+      .map((accept) => asked('/api/-/changes/', { accept })),
+  },
+  // Writes that are refused for their last field say what they say of the others.
+  {
+    weight: 1,
+    arbitrary: fc
+      .tuple(
+        fc.constantFrom('item', ...MODELS),
+        fc.constantFrom('', '', ...KEYS),
+        fc.constantFrom('name', 'team_id', 'owner_id', 'vault_id', 'parent_id', 'diary_id', 'item_id', 'secret', 'salary', 'id'), // prettier-ignore
+        fc.constantFrom(1, 3, 5, 9, 20, 101, 110, null, 'ape'),
+      )
+      .map(([model, id, name, value]): Asked => ({
+        method: id === '' ? 'POST' : 'PUT',
+        path: `/api/${model}/${id === '' ? '' : `${id}/`}`,
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ [name]: value, unknown: 1 }),
+      })),
   },
 );
 
@@ -736,11 +873,11 @@ const ofArea: fc.Arbitrary<Asked> = fc.oneof(
   {
     weight: 6,
     arbitrary: fc
-      .constantFrom('item', 'item', ...MODELS, 'vitrine_history')
+      .constantFrom('item', 'item', ...MODELS, 'vitrine_history', 'vitrine_event')
       .chain((model) =>
         fc.record({
           model: fc.constant(model),
-          text: query(model === 'vitrine_history' ? 'item' : model),
+          text: query(model),
           search: fc.constantFrom('', '', ...WORDS, '1', 'ad', 'team 2', 'ape cat'),
           page: fc.constantFrom(
             '',
@@ -771,11 +908,28 @@ const ofArea: fc.Arbitrary<Asked> = fc.oneof(
     weight: 4,
     arbitrary: fc
       .tuple(
-        fc.constantFrom('item', 'item', ...MODELS, 'vitrine_history'),
+        fc.constantFrom('item', 'item', ...MODELS, 'vitrine_event'),
         key,
-        fc.constantFrom('', '', 'history/', 'delete/', 'password/'),
+        fc.constantFrom('', '', 'history/', 'delete/', 'password/', 'access/', 'second-factor/'),
       )
       .map(([model, id, page]) => asked(`/admin/${model}/${id}/${page}`)),
+  },
+  {
+    weight: 3,
+    arbitrary: fc
+      .tuple(
+        entryKey,
+        fc.constantFrom('', 'undo/', '?_entry='),
+        fc.constantFrom('item', 'part', 'diary'),
+        key,
+      )
+      .map(([entry, page, model, id]) =>
+        asked(
+          page === '?_entry='
+            ? `/admin/${model}/${id}/${page}${entry}`
+            : `/admin/vitrine_history/${entry}/${page}`,
+        ),
+      ),
   },
   {
     weight: 2,
@@ -793,12 +947,17 @@ const ofArea: fc.Arbitrary<Asked> = fc.oneof(
           'action=delete',
           'limit=200',
           '-record__is=null',
+          'batch=b1',
+          'cause=item/5',
         ),
         fc.constantFrom('', '-/export.csv', '-/lookup/'),
       )
       .map(([text, page]) => asked(`/admin/vitrine_history/${page}?${text}`)),
   },
-  { weight: 1, arbitrary: fc.constantFrom(asked('/admin/'), asked('/admin/-/keys/')) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(asked('/admin/'), asked('/admin/-/keys/'), asked('/admin/-/account/')),
+  },
   {
     weight: 2,
     arbitrary: fc
@@ -823,6 +982,33 @@ const ofArea: fc.Arbitrary<Asked> = fc.oneof(
           ...(ids === null ? { _all: '1' } : { _id: ids }),
         },
       })),
+  },
+  // The preview of an import, and forms with a fault, or whose words are searched.
+  {
+    weight: 2,
+    arbitrary: fc
+      .record({
+        model: fc.constantFrom('item', 'item', ...MODELS),
+        columns: fc.subarray(['name', 'team_id', 'owner_id', 'vault_id', 'amount', 'secret', 'salary', 'text', 'item_id'], { minLength: 1, maxLength: 2 }), // prettier-ignore
+        rows: fc.array(fc.tuple(key, fc.constantFrom('1', '3', '105', 'ape', '')), {
+          minLength: 1,
+          maxLength: 4,
+        }),
+        page: fc.constantFrom('-/import/', '-/import/', '-/add/', '5/'),
+        lookup: fc.constantFrom(undefined, 'owner_id', 'team_id', 'parent_id'),
+      })
+      .map(({ model, columns, rows, page, lookup }): Asked => {
+        const lines = rows.map(([id, text]) => [JSON.stringify(id), ...columns.map(() => text)].join());
+        const typed = Object.fromEntries(columns.map((name, index) => [name, rows[index]?.[1] ?? 'ape']));
+        return {
+          method: 'POST',
+          path: `/admin/${model}/${page}`,
+          headers: {},
+          form: page.endsWith('import/')
+            ? { _text: [['id', ...columns].join(), ...lines].join('\n') }
+            : { ...typed, count: 'x', ...(lookup !== undefined && { _lookup: lookup }) },
+        };
+      }),
   },
 );
 

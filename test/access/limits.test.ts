@@ -56,6 +56,13 @@ const ticket = {
   rows: { write: 'zone=$me.zone' },
 } satisfies Resource;
 
+const memo = {
+  model: 'memo',
+  columns: { author: { type: 'foreignKey', references: 'user' }, text: { type: 'string' } },
+  access: 'user',
+  owner: 'author',
+} satisfies Resource;
+
 /** The built-in role of all users may read it. */
 const notice = { model: 'notice', columns: { text: { type: 'string' } }, read: 'admin' } satisfies Resource;
 
@@ -89,6 +96,9 @@ const roles = {
       },
     },
   },
+  plain: { admin: true, grants: { paper: { read: true }, user: { read: true } } },
+  adder: { grants: { paper: { create: { columns: ['title', 'zone'] }, update: { columns: ['note'] } } } },
+  noter: { grants: { paper: { read: { columns: ['title'] }, update: { columns: ['note'] } } } },
   filer: { grants: { paper: { update: { columns: ['vault'] } } } },
   usher: {
     grants: {
@@ -101,7 +111,7 @@ const roles = {
 
 describe('grants and rules about rows', () => {
   const service = useService(
-    [user, vault, seat, booking, paper, page, ticket, notice, box],
+    [user, vault, seat, booking, paper, page, ticket, memo, notice, box],
     { roles },
     async () => {
       for (const [name, role, zone] of [
@@ -115,6 +125,9 @@ describe('grants and rules about rows', () => {
         ['usha', ['usher'], 'north'],
         ['bea', ['blind', 'pager'], 'north'],
         ['tia', ['titles'], null],
+        ['lou', ['local'], 'north'],
+        ['pam', ['plain'], null],
+        ['adam', ['adder'], null],
         ['hal', ['hr'], null],
         ['paul', [], null],
       ] as const)
@@ -157,6 +170,7 @@ describe('grants and rules about rows', () => {
   test('decide about writing by the stored values, also those that the caller does not see', async () => {
     const { json } = await as('mix')('GET', '/api/paper/2/');
     assert.equal(json.approved, null);
+    assert.equal((await as('mix')('PUT', '/api/paper/2/', { vault_id: null })).json.approved, null);
     assert.equal((await as('mix')('PUT', '/api/paper/2/', { note: 'x' })).status, 403);
     const browser = await logIn(service, 'mix');
     const answer = await runBulk(browser, 'paper', { _action: 'set', _column: 'note', note: 'x', _id: '2' });
@@ -195,6 +209,7 @@ describe('grants and rules about rows', () => {
     );
     assert.match(details[0], /page/);
     assert.doesNotMatch(details[1], /page/);
+    assert.doesNotMatch((await as('flo')('DELETE', '/api/paper/1/')).json.detail, /page/);
   });
 
   test('bind writes at the level of a resource, but not those of admins', async () => {
@@ -212,6 +227,14 @@ describe('grants and rules about rows', () => {
     assert.deepEqual(await statuses('kim'), [201, 403, 200, 403, 403, 403]);
     assert.deepEqual(await statuses('paul'), [403, 403, 403, 403, 403, 403]);
     assert.deepEqual(await statuses('ada'), [201, 201, 200, 200, 200, 200]);
+    assert.equal((await as('kim')('POST', '/api/memo/', { text: 'x' })).status, 201);
+    for (const [name, status] of [
+      ['paul', 403],
+      ['ada', 403],
+      ['kim', 200],
+    ] as const)
+      for (const method of ['PUT', 'DELETE'])
+        assert.equal((await as(name)(method, '/api/memo/1/', { text: 'y' })).status, status);
   });
 
   test('let no one who may change users give rights without a grant that says so', async () => {
@@ -270,6 +293,90 @@ describe('grants and rules about rows', () => {
   test('let no path lead into records that the caller may write and not read', async () => {
     assert.equal((await as('bea')('GET', '/api/page/?paper__note=x')).status, 400);
     assert.equal((await as('bea')('GET', '/api/page/?paper=1')).status, 200);
+  });
+
+  test('show writers who may not read only what they may both add and change', async () => {
+    const added = await as('adam')('POST', '/api/paper/', { title: 'new', zone: 'west' });
+    assert.deepEqual([added.status, Object.keys(added.json)], [201, ['id']]);
+  });
+
+  test('repeat no answer to a write that the caller may no longer read', async () => {
+    const { sql } = service;
+    const put = async (): Promise<number> =>
+      (await as('lou')('PUT', '/api/paper/1/', { note: 'kept' }, { 'idempotency-key': 'lou 1' })).status;
+    const statuses = [await put(), await put()];
+    await sql`update paper set zone = 'south' where id = 1`;
+    statuses.push(await put());
+    await sql`update paper set zone = 'north' where id = 1`;
+    statuses.push(await put());
+    await sql`update "user" set role = '{noter}' where username = 'lou'`;
+    statuses.push(await put());
+    assert.deepEqual(statuses, [200, 200, 403, 200, 403]);
+  });
+
+  test('repeat only what the caller sees of a record now', async () => {
+    const { sql } = service;
+    const repeat = async () =>
+      (await as('mix')('PUT', '/api/paper/4/', { note: 'seen' }, { 'idempotency-key': 'mix 1' })).json.zone;
+    await sql`update paper set zone = 'north' where id = 4`;
+    const before = await repeat();
+    await sql`update paper set zone = 'south' where id = 4`;
+    assert.deepEqual([before, await repeat()], ['north', null]);
+  });
+
+  test('name in no text what does not exist for the caller', async () => {
+    const detail = async (name: string, query: string): Promise<string> =>
+      (await as(name)('GET', `/api/paper/?${query}`)).text;
+    assert.match(await detail('oli', 'aproved=1'), /approved/);
+    assert.doesNotMatch(await detail('tia', 'aproved=1'), /approved/);
+    assert.doesNotMatch(await detail('oli', 'vault__nane=one'), /name/);
+    const documents = await Promise.all(
+      ['oli', 'tia'].map(async (name) =>
+        (await as(name)('GET', '/api/openapi.json')).text.includes('approved'),
+      ),
+    );
+    assert.deepEqual(documents, [true, false]);
+  });
+
+  test('open no page of the admin area without its grant', async () => {
+    await assert.rejects(logIn(service, 'paul'));
+    const browser = await logIn(service, 'pam');
+    const paths = ['-/export.csv', '-/import/', '-/add/', '1/history/', '1/delete/'];
+    for (const path of ['/admin/paper/', '/admin/user/1/'])
+      assert.equal((await browser.get(path)).status, 200);
+    for (const path of [...paths.map((one) => `/admin/paper/${one}`), '/admin/user/1/access/'])
+      assert.equal((await browser.get(path)).status, 404, path);
+    const bulk = { _action: 'export.csv', _id: '1' };
+    assert.notEqual((await browser.post('/admin/paper/-/bulk/', bulk)).status, 200);
+    assert.equal((await as('pam')('GET', '/api/-/changes/')).status, 403);
+  });
+
+  test('end a position of the feed with nothing that tells whether there were changes', async () => {
+    const after = async (): Promise<string> =>
+      (await as('ada')('GET', '/api/-/changes/?after=now')).json.meta.after;
+    assert.notEqual(await after(), await after());
+  });
+
+  test('of a user hold for tokens, within their scopes', async () => {
+    const tokenOf = async (scope: object): Promise<Record<string, string>> => {
+      const { json } = await as('ada')('POST', '/api/-/tokens/', scope);
+      return { authorization: `Bearer ${json.token}` };
+    };
+    const [pages, papers] = [
+      await tokenOf({ resources: ['page'] }),
+      await tokenOf({ resources: ['paper', 'user'], methods: ['GET', 'PUT'] }),
+    ];
+    const statuses: number[] = [];
+    const ask = async (headers: Record<string, string>, method: string, path: string, body?: unknown) =>
+      statuses.push((await service.request(path, { method, headers, body })).status);
+    for (const headers of [pages, papers])
+      for (const model of ['page', 'paper']) await ask(headers, 'GET', `/api/${model}/`);
+    assert.deepEqual(statuses.splice(0), [200, 403, 403, 200]);
+    await ask(papers, 'PUT', '/api/user/1/', { password: 'another long one' });
+    await ask(papers, 'PUT', '/api/user/1/', { zone: 'east' });
+    await ask(papers, 'POST', '/api/user/', { username: 'x' });
+    await ask(papers, 'GET', '/api/-/tokens/');
+    assert.deepEqual(statuses, [400, 200, 403, 403]);
   });
 
   test('bind a cursor to the caller', async () => {
