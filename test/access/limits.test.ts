@@ -184,6 +184,20 @@ describe('grants and rules about rows', () => {
     assert.equal(done.status, 303, readable(done));
   });
 
+  test('decide about writing by the values that are stored when it is done', async () => {
+    const browser = await logIn(service, 'mix');
+    const { sql } = service;
+    let changing: ReturnType<typeof runBulk> | undefined;
+    await sql.begin(async (transaction) => {
+      await transaction`update paper set approved = 7 where id = 4`;
+      changing = runBulk(browser, 'paper', { _action: 'set', _column: 'note', note: 'late', _id: '4' });
+      await lockedOut(service);
+    });
+    assert.notEqual((await changing)?.status, 303);
+    await sql`update paper set approved = null where id = 4`;
+    assert.equal((await sql`select from paper where note = 'late'`).count, 0);
+  });
+
   test('confirm no value that the caller does not see', async () => {
     // The vaults exist for no one but admins.
     const statuses = await Promise.all(
