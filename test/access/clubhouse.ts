@@ -548,6 +548,7 @@ async function change(sql: Sql, seed: number, one: Case): Promise<void> {
       await run(insertParts(101, 101 + SIZES.hidden));
       await run(`delete from part t where item_id > 100 and ${isSeen('part')}`);
     }
+    await run(`update "user" set password = random()::text where username = 'zed'`);
     const parents = sees['part']?.columns['up_item'] ?? 'false';
     await run(`update part t set up_item = null, up_pos = null where not ${parents} and random() < 0.7`);
     await run(insertRandom('diary', 101, 10));
