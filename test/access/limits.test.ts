@@ -13,6 +13,7 @@ const user = {
     role: { type: 'array', of: 'string', null: true },
     zone: { type: 'string', null: true },
   },
+  read: 'admin',
 } satisfies Resource;
 
 const vault = { model: 'vault', columns: { name: { type: 'string' } }, read: 'admin' } satisfies Resource;
@@ -84,6 +85,7 @@ const box = {
 const roles = {
   user: { grants: { notice: { read: true } } },
   hr: { grants: { user: { read: true, create: true, update: true } } },
+  registrar: { grants: { user: { create: true, update: true } } },
   free: { grants: { paper: { read: true, update: true, delete: true } } },
   pager: { grants: { page: { read: { rows: 'zone=$me.zone' } } } },
   open: { grants: { paper: { read: true, update: { rows: 'approved__is=null' } } } },
@@ -116,7 +118,7 @@ const roles = {
 describe('grants and rules about rows', () => {
   const service = useService(
     [user, vault, seat, booking, paper, page, ticket, memo, notice, box],
-    { roles },
+    { roles, changes: ['registrar'] },
     async () => {
       for (const [name, role, zone] of [
         ['flo', ['free'], null],
@@ -135,6 +137,7 @@ describe('grants and rules about rows', () => {
         ['pip', ['pinner'], null],
         ['pia', ['porter'], null],
         ['hal', ['hr'], null],
+        ['reg', ['registrar'], null],
         ['paul', [], null],
       ] as const)
         await service.addUser(name, { role, zone });
@@ -378,6 +381,13 @@ describe('grants and rules about rows', () => {
     const after = async (): Promise<string> =>
       (await as('ada')('GET', '/api/-/changes/?after=now')).json.meta.after;
     assert.notEqual(await after(), await after());
+  });
+
+  test('name in the feed only users whom the caller may read', async () => {
+    const authors = async (name: string): Promise<unknown[]> =>
+      (await as(name)('GET', '/api/-/changes/')).json.objects.map(({ user }: { user: unknown }) => user);
+    assert.ok((await authors('ada')).some((one) => one !== null));
+    assert.deepEqual([...new Set(await authors('reg'))], [null]);
   });
 
   test('of a user hold for tokens, within their scopes', async () => {
