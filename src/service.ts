@@ -28,7 +28,7 @@ import { createSqlCache } from './db/sql-cache.ts';
 import { checkRegistry } from './resources/check/check-registry.ts';
 import { checkChanges } from './resources/check/check-roles.ts';
 import { createCursorTokens } from './query/cursor.ts';
-import { pruneKeysStatement } from './query/statements/request-keys.ts';
+import { pruneKeysStatement } from './query/statements/system-statements.ts';
 import { createListing, type ListingSite } from './resources/records/api-listing.ts';
 import { createChanges } from './resources/history/changes.ts';
 import { readKey, SEALED_TABLES, startSealer, type Sealer } from './resources/history/seals.ts';

@@ -33,6 +33,12 @@ export function createStatement<T>(fragment: Fragment, decode: Statement<T>['dec
   return { text, values, decode };
 }
 
+/** The same for a text that never changes, so that it may always be prepared: see `BoundSql.fixed`. */
+export const fixedStatement = <T>(fragment: Fragment, decode: Statement<T>['decode']): Statement<T> => ({
+  ...createStatement(fragment, decode),
+  fixed: true,
+});
+
 type Cell = Buffer | null | undefined;
 
 /** The text of a cell, or null. */
@@ -58,6 +64,12 @@ export const numbers = (cell: Cell): number[] =>
 
 /** Parses JSON that the statement built itself, so its form is known. */
 export const json = <T>(cell: Cell): T => JSON.parse(text(cell) ?? 'null') as T;
+
+/** Reads the answer of a statement that returns nothing. */
+export const nothing = (): void => undefined;
+
+/** Whether the answer has a row. */
+export const hasRows = (rows: readonly RawRow[]): boolean => rows.length > 0;
 
 /** Reads an answer of one cell. */
 export const oneCell =

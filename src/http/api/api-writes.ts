@@ -11,7 +11,7 @@ import {
   parseJsonFieldsInTurns,
   type JsonFields,
 } from '../../resources/records/json-fields.ts';
-import type { RequestKey } from '../../query/statements/request-keys.ts';
+import type { RequestKey } from '../../query/statements/system-statements.ts';
 import type { WrittenRecord } from '../../query/statements/write-plan.ts';
 import type { CreatedRecord, Operations } from '../../resources/records/operations.ts';
 import { shownBy, type RepeatedRequest } from '../../resources/records/repeated-request.ts';

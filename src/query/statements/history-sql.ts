@@ -12,7 +12,7 @@ import {
 import { allRows, writtenTable } from '../source.ts';
 import { DELETED, deletedKeyOf, typedDeletedKey } from './dependent-statements.ts';
 import { jsonField, recordJson } from './record-json.ts';
-import type { Action, RequestKey } from './request-keys.ts';
+import type { Action, RequestKey } from './system-statements.ts';
 
 /** Where a change comes from, for the history. */
 export interface Origin {

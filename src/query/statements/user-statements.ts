@@ -12,15 +12,7 @@ import {
   value,
   type Fragment,
 } from '../../db/fragment.ts';
-import {
-  createStatement,
-  isTrue,
-  number,
-  oneCell,
-  text,
-  type RawRow,
-  type Statement,
-} from '../../db/rows.ts';
+import { fixedStatement, isTrue, number, oneCell, text, type RawRow, type Statement } from '../../db/rows.ts';
 import {
   findColumn,
   output,
@@ -155,18 +147,13 @@ export function userStatements(
       ...{ fixed: true, isPlain: ![model, factors].some((one) => one?.mayHideRows), decode: readUsers },
     }),
 
-    withKey: (id: string): Statement<User[]> => ({
-      ...createStatement(
+    withKey: (id: string): Statement<User[]> =>
+      fixedStatement(
         sql`${selectUsers} where ${reference(ROOT, model.primaryKey)} = ${value(id)}::${raw(model.primaryKey.castType)}`,
         readUsers,
       ),
-      fixed: true,
-    }),
 
-    all: (): Statement<User[]> => ({
-      ...createStatement(sql`${selectUsers} order by ${name}`, readUsers),
-      fixed: true,
-    }),
+    all: (): Statement<User[]> => fixedStatement(sql`${selectUsers} order by ${name}`, readUsers),
 
     /** The condition that the user's row exists and is unchanged. */
     precondition(user: User): Fragment {
@@ -186,8 +173,7 @@ export function userStatements(
     /** Whether any user may open the admin area. */
     hasAdmin(): Statement<boolean> {
       const isAdmin = sql`${flagOf(active)} and ${mayEnterSql(model, facts, ROOT)}`;
-      const query = sql`select exists (select from ${rows} where ${isAdmin})`;
-      return { ...createStatement(query, oneCell(isTrue)), fixed: true };
+      return fixedStatement(sql`select exists (select from ${rows} where ${isAdmin})`, oneCell(isTrue));
     },
 
     /** Replaces a stored hash unless it has changed. It returns the number of replaced ones. */
@@ -200,7 +186,7 @@ export function userStatements(
         : EMPTY;
       // A trigger may keep the old hash.
       const stored = sql`with ${changed}${marked} select count(*) from changed where is_stored`;
-      return { ...createStatement(stored, oneCell(number)), fixed: true };
+      return fixedStatement(stored, oneCell(number));
     },
   };
 }

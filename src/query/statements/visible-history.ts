@@ -1,6 +1,6 @@
 // The history with only what the admin area shows now, as a relation that reads use instead of the table.
 import { arrayText, EMPTY, identifier, join, literal, raw, sql, type Fragment } from '../../db/fragment.ts';
-import { createStatement, text, type Statement } from '../../db/rows.ts';
+import { createStatement, fixedStatement, text, type Statement } from '../../db/rows.ts';
 import { output, requiredColumn, type Column, type Model } from '../../db/schema/model.ts';
 import type { RowVisibility } from '../plan.ts';
 import { allRows, source } from '../source.ts';
@@ -237,13 +237,10 @@ export function spanEnd(history: Model, span: Span): Statement<bigint> {
   const bytes = sql`coalesce(octet_length(${raw(ROW)}.before), 0) + coalesce(octet_length(${raw(ROW)}.after), 0)`;
   const entries = sql`select ${raw(ROW)}.id, ${bytes} as bytes from ${allRows(history, ROW)} where ${isInSpan(ROW, span)} order by ${raw(ROW)}.id limit ${MAX_ENTRIES}`;
   const sums = sql`select id, sum(bytes) over (order by id) - bytes as earlier from (${entries}) entry`;
-  return {
-    ...createStatement(
-      sql`select max(id)::text from (${sums}) summed where earlier < ${MAX_ENTRY_BYTES}`,
-      ([row]) => BigInt(text(row?.[0]) ?? 0),
-    ),
-    fixed: true,
-  };
+  return fixedStatement(
+    sql`select max(id)::text from (${sums}) summed where earlier < ${MAX_ENTRY_BYTES}`,
+    ([row]) => BigInt(text(row?.[0]) ?? 0),
+  );
 }
 
 /** The columns that a reader of the feed sees of an entry, and their texts after its id. */

@@ -1,6 +1,6 @@
 // Up to which id the entries of a table that only grows are final: no transaction can still commit one below.
 import { join, literal, quotedTable, raw, sql, value, type Fragment } from '../../db/fragment.ts';
-import { createStatement, text, type Statement } from '../../db/rows.ts';
+import { fixedStatement, text, type Statement } from '../../db/rows.ts';
 import type { Model } from '../../db/schema/model.ts';
 import { allRows } from '../source.ts';
 
@@ -22,16 +22,14 @@ const stateOf = ({ name, table }: Model): Fragment => {
   return sql`select ${literal(name)}, coalesce((select max(id) from ${allRows({ table }, 't')}), 0)::text, array_to_string(array(${writers}), ' ')`;
 };
 
-export const tableStates = (models: readonly Model[]): Statement<TableState[]> => ({
-  ...createStatement(join(models.map(stateOf), ' union all '), (rows) =>
+export const tableStates = (models: readonly Model[]): Statement<TableState[]> =>
+  fixedStatement(join(models.map(stateOf), ' union all '), (rows) =>
     rows.map(([model, last, open]) => ({
       model: text(model) ?? '',
       last: BigInt(text(last) ?? 0),
       open: new Set((text(open) ?? '').split(' ').filter((one) => one !== '')),
     })),
-  ),
-  fixed: true,
-});
+  );
 
 /** The ids after one and up to another. */
 export interface Span {

@@ -6,7 +6,7 @@ import type { ListPlan, RowVisibility } from '../plan.ts';
 import type { Check, WantedKeys } from './check-statements.ts';
 import type { Author, Cascade, Recording } from './history-sql.ts';
 import type { ReadBack } from './read-back.ts';
-import type { KeptRecord } from './request-keys.ts';
+import type { KeptRecord } from './system-statements.ts';
 
 export interface Change {
   readonly column: Column;

@@ -62,7 +62,7 @@ import {
   type Action,
   type KeptRecord,
   type RequestKey,
-} from './request-keys.ts';
+} from './system-statements.ts';
 import { cellAlias, cellOf, valueRows } from './value-rows.ts';
 import type {
   Change,

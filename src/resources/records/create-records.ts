@@ -10,7 +10,7 @@ import { existingKeysStatement } from '../../query/statements/check-statements.t
 import { cellOf } from '../../query/statements/value-rows.ts';
 import { compileWrite } from '../../query/statements/write.ts';
 import type { Author } from '../../query/statements/history-sql.ts';
-import { keyStatement } from '../../query/statements/request-keys.ts';
+import { keyStatement } from '../../query/statements/system-statements.ts';
 import type {
   Change,
   Inserted,

@@ -8,7 +8,7 @@ import { badBody, notFound, Problem, RECORD_BUSY, type FieldErrors } from '../..
 import { checkStatement, isReferenceCheck } from '../../query/statements/check-statements.ts';
 import { compileWrite, notFoundStatement } from '../../query/statements/write.ts';
 import type { FoundRow, WrittenRecord, RecordRow } from '../../query/statements/write-plan.ts';
-import type { RequestKey } from '../../query/statements/request-keys.ts';
+import type { RequestKey } from '../../query/statements/system-statements.ts';
 import type { Passwords } from '../users/password-hashing.ts';
 import { readsExcluded } from './reference-checks.ts';
 import type { ResourceView } from '../access/resource-view.ts';

@@ -8,7 +8,7 @@ import {
   type Action,
   type KeptRecord,
   type RequestKey,
-} from '../../query/statements/request-keys.ts';
+} from '../../query/statements/system-statements.ts';
 import { CallerChanged } from '../access/access.ts';
 import type { ResourceView } from '../access/resource-view.ts';
 import { findRecord, recordResult } from './read-record.ts';

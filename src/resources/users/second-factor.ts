@@ -3,7 +3,7 @@ import { createHash, createHmac, randomBytes, randomInt } from 'node:crypto';
 import type { Database } from '../../db/connection/database.ts';
 import type { Transaction } from '../../db/connection/transactions.ts';
 import type { Model } from '../../db/schema/model.ts';
-import { secondFactorStatements } from '../../query/statements/second-factor-statements.ts';
+import { secondFactorStatements } from '../../query/statements/credential-statements.ts';
 import { sessionDigest } from './sessions.ts';
 
 /** Seconds for which a code is shown. */

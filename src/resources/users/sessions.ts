@@ -8,7 +8,7 @@ import { SERVICE, type Requester } from '../../db/lanes/requester.ts';
 import type { Statement } from '../../db/rows.ts';
 import type { Model } from '../../db/schema/model.ts';
 import { unavailable } from '../../errors.ts';
-import { sessionStatements, type NewSession } from '../../query/statements/system-statements.ts';
+import { sessionStatements, type NewSession } from '../../query/statements/credential-statements.ts';
 import { messageOf } from '../../messages.ts';
 import type { Caller } from '../access/access.ts';
 import type { UserFacts } from '../../query/statements/user-statements.ts';

@@ -6,7 +6,11 @@ import type { Transaction } from '../../db/connection/transactions.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import type { Statement } from '../../db/rows.ts';
 import type { Model } from '../../db/schema/model.ts';
-import { tokenStatements, type NewToken, type TokenUser } from '../../query/statements/token-statements.ts';
+import {
+  tokenStatements,
+  type NewToken,
+  type TokenUser,
+} from '../../query/statements/credential-statements.ts';
 import type { UserFacts } from '../../query/statements/user-statements.ts';
 import { addError, excerpt, type FieldErrors } from '../../errors.ts';
 import { messageOf, type Message } from '../../messages.ts';
