@@ -2,19 +2,9 @@
 import type { CatalogTable } from '../db/schema/catalog.ts';
 import type { Database } from '../db/connection/database.ts';
 import { isDatabaseError } from '../db/connection/database-errors.ts';
-import {
-  hasNullStatement,
-  ONLY_HASH_JOINS,
-  relationsStatement,
-  SCHEMAS,
-  viewPlanStatement,
-  type PlanNode,
-  type Relation,
-} from '../db/schema/relations.ts';
+import { hasNullStatement, relationsStatement, SCHEMAS, type Relation } from '../db/schema/relations.ts';
 import { StartError } from '../errors.ts';
-import { byOid, introspect, hasServableName, tableName } from './introspect/introspection.ts';
-import { isProvenKey } from './introspect/proven-keys.ts';
-import { proposedKey, type ReadRelations } from './introspect/proposed-keys.ts';
+import { introspect, hasServableName, tableName } from './introspect/introspection.ts';
 import { definitionOf, printRegistry } from './introspect/print-registry.ts';
 import { readTablesOf, requireUsableDatabase, runOnCatalog } from '../resources/setup/schema-setup.ts';
 import { servableIntrospection } from './introspect/partial-introspection.ts';
@@ -104,26 +94,15 @@ async function readRelations(
 }
 
 /**
- * Adds the keys of a materialized view: the columns of its unique indexes. Of another view it is the key of the tables where its
- * columns come from, if the plan of reading it proves that. Neither can have a constraint that keeps NULL out, so they
- * must have no NULL now.
+ * Adds the keys of a materialized view: the columns of its unique indexes. It cannot have a constraint that keeps NULL out, so
+ * they must have no NULL now.
  */
 async function withProvenKeys(
   relation: Relation,
   found: CatalogTable | undefined,
-  read: ReadRelations,
   database: Database,
 ): Promise<Relation> {
-  if (!relation.isReadable || !found) return relation;
-  if (relation.kind === 'v' && relation.keys.length === 0) {
-    const { fields } = proposedKey(relation, read) ?? {};
-    const plan = fields && (await planOf(found, database));
-    const isKey = plan && isProvenKey(plan, found, fields, read);
-    return isKey && (await hasNull(found, fields, database)) === false
-      ? { ...relation, keys: [fields] }
-      : relation;
-  }
-  if (relation.kind !== 'm') return relation;
+  if (!relation.isReadable || !found || relation.kind !== 'm') return relation;
   const keys: (readonly string[])[] = [];
   for (const { unique, partial, fields } of found.indexes) {
     if (!unique || partial) continue;
@@ -132,19 +111,6 @@ async function withProvenKeys(
     if (!isNull) keys.push(fields);
   }
   return { ...relation, keys };
-}
-
-/** The plan of reading a view; undefined if there is none, as for a view that uses a function without the right to. */
-async function planOf({ name }: CatalogTable, database: Database): Promise<PlanNode | undefined> {
-  try {
-    return await database.transaction(async ({ send, run }) => {
-      await send(ONLY_HASH_JOINS);
-      return run(viewPlanStatement(name));
-    }, 'catalog');
-  } catch (error) {
-    if (isDatabaseError(error)) return undefined;
-    throw error;
-  }
 }
 
 /** Whether a row has NULL in one of the fields; undefined if the view cannot be read now. */
@@ -174,9 +140,8 @@ export async function introspectCommand(args: readonly string[], io: Io): Promis
     const names = relations.filter(hasServableName).map(tableName);
     const catalog = await readTablesOf(database, names);
     const keyed: Relation[] = [];
-    const read = byOid(relations, catalog);
     for (const relation of relations)
-      keyed.push(await withProvenKeys(relation, catalog.get(tableName(relation)), read, database));
+      keyed.push(await withProvenKeys(relation, catalog.get(tableName(relation)), database));
     const { remarks, ...found } = servableIntrospection(introspect(keyed, catalog), catalog);
     const others =
       unread.length > 0 && table.length === 0 ? [`Not read: the ${listed(unread)} (--schema NAME).`] : [];

@@ -31,10 +31,7 @@ export interface Relation {
   /** The role may read the whole table. Column privileges do not suffice: row versions need the table's. */
   readonly isReadable: boolean;
   readonly comment: string | null;
-  /**
-   * The columns of a view that identify a row: they are unique and NOT NULL in its only table. Those of other views are empty, see
-   * `withProvenKeys`.
-   */
+  /** The columns of an updatable view that identify a row: they are unique and NOT NULL in its table. */
   readonly keys: readonly (readonly string[])[];
   /** Whether a materialized view could not be asked for its keys. */
   readonly isUnanswered?: boolean;
@@ -244,33 +241,6 @@ export const hasNullStatement = (table: string, fields: readonly string[]): Stat
   createStatement(
     sql`select (exists (select from ${raw(quotedTable(table))} where ${raw(fields.map((field) => `${quotedName(field)} is null`).join(' or '))}))::text`,
     oneCell((cell) => text(cell) === 'true'),
-  );
-
-/** Lets the planner compare columns of joined tables in hash joins only, so that plans say it in one way. */
-export const ONLY_HASH_JOINS =
-  "select set_config('enable_hashjoin', 'on', true), set_config('enable_mergejoin', 'off', true), set_config('enable_nestloop', 'off', true)";
-
-/** A node of the plan of a statement, as EXPLAIN describes it. */
-export interface PlanNode {
-  readonly 'Node Type': string;
-  readonly 'Parent Relationship'?: string;
-  readonly 'Join Type'?: string;
-  readonly Schema?: string;
-  readonly 'Relation Name'?: string;
-  readonly Alias?: string;
-  /** Expressions as SQL, as are the condition and the keys. */
-  readonly Output?: readonly string[];
-  readonly 'Hash Cond'?: string;
-  readonly 'Group Key'?: readonly string[];
-  readonly 'Grouping Sets'?: unknown;
-  readonly Plans?: readonly PlanNode[];
-}
-
-/** The plan of reading a view. */
-export const viewPlanStatement = (view: string): Statement<PlanNode | undefined> =>
-  createStatement(
-    raw(`explain (verbose, costs off, format json) select * from ${quotedTable(view)}`),
-    ([row]) => json<{ readonly Plan: PlanNode }[]>(row?.[0])[0]?.Plan,
   );
 
 /** The name of a constraint, and the table whose writes it may refuse. */
