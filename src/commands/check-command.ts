@@ -16,7 +16,6 @@ import { areaSubjects } from '../resources/access/who-may.ts';
 import { userFactsOf, type AccessSettings } from '../resources/access/rights.ts';
 import { accessMatrix, printMatrix, type Areas, type ResourceAccess } from './check/access-matrix.ts';
 import { lockedRights, printRight, readLock, rightsBeyond, writeLock } from './check/policy-lock.ts';
-import { roleWarnings } from './check/role-warnings.ts';
 import { checkViewKeys } from './check/view-keys.ts';
 import { warningsOf, type Warning } from './check/risk-warnings.ts';
 import {
@@ -148,6 +147,7 @@ async function examine(
     served,
     areas,
     adminResources,
+    views,
     schema,
     databaseInfo,
     isEmbedded,
@@ -158,7 +158,6 @@ async function examine(
   const sequences = await sequenceWarnings((statement) => database.run(statement, 'read'), tables);
   const warnings = [
     ...risks,
-    ...roleWarnings({ resources, models: schema.models, views, settings }),
     ...textWarnings('engine', await warningsOfEngine(database)),
     ...textWarnings('unknown-constraint', await constraintWarnings(database, resources)),
     ...textWarnings('sequence', sequences),

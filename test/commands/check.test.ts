@@ -949,33 +949,6 @@ the registry (3 resources) fits the database
       'role ghost: admin: true lets its users enter the admin area, where they see nothing: grant read of some models',
     ],
     [
-      'a grant that another one contains',
-      { lead: { grants: { '*': { read: true }, patient: { read: { exclude: ['name'] }, update: true } } } },
-      'idle-grant',
-      'role lead: grants.patient.read adds nothing: its users may do this anyway, and a grant takes nothing away',
-    ],
-    [
-      'a grant of what all users may do',
-      { lead: { grants: { user: { read: true } } } },
-      'idle-grant',
-      'role lead: grants.user.read adds nothing: its users may do this anyway, and a grant takes nothing away',
-    ],
-    [
-      'a grant for the admin area, which no role enters',
-      { lead: { grants: { patient: { read: true, export: true } } } },
-      'idle-grant',
-      'role lead: grants.patient.export adds nothing: its users may do this anyway, and a grant takes nothing away',
-    ],
-    [
-      'no grant with a role that enters it',
-      {
-        lead: { grants: { patient: { read: true, export: true } } },
-        desk: { admin: true, grants: { patient: { read: true } } },
-      },
-      'idle-grant',
-      undefined,
-    ],
-    [
       'a role that sees by writing what it may not read',
       { clerk: { grants: { patient: { update: { columns: ['name'] } } } } },
       'write-shows',

@@ -1,5 +1,5 @@
 // The warnings of `vitrine check`: settings that work but are risky or slow.
-import { ANYONE, isForAdmins, isOpen, ofRole, USER } from '../../resources/access/access.ts';
+import { ANYONE, isForAdmins, isOpen, ofRole, ofRoleInArea, USER } from '../../resources/access/access.ts';
 import type { Settings } from '../../config.ts';
 import { tableOf } from '../../db/schema/model-definition.ts';
 import { findColumn, partsOf, type Column, type Model } from '../../db/schema/model.ts';
@@ -7,16 +7,19 @@ import type { DatabaseInfo } from '../../db/schema/relations.ts';
 import { unfilledFault } from '../../db/schema/schema-differences.ts';
 import { missingIndexes } from '../../db/schema/missing-schema.ts';
 import type { AdminView, AdminViews } from '../../resources/access/admin-view.ts';
-import { POWERFUL, type Grant } from '../../resources/access/rights.ts';
+import { POWERFUL, userFactsOf, type AccessSettings, type Grant } from '../../resources/access/rights.ts';
 import { settingGrants } from '../../resources/access/who-may.ts';
 import { HISTORY } from '../../resources/definition/system-tables.ts';
 import type { Resource } from '../../resources/definition/resource.ts';
+import { listsOf } from '../../resources/check/check-roles.ts';
+import { namedRoles } from '../../resources/definition/roles.ts';
 import type { Schema } from '../../resources/setup/schema-setup.ts';
 import {
   hasLogins,
   hasWriters,
   type ResourceView,
   type ResourceViews,
+  type Views,
 } from '../../resources/access/resource-view.ts';
 import {
   historyWarning,
@@ -42,7 +45,6 @@ export interface Warning {
     | 'self-promotion'
     | 'empty-role'
     | 'empty-admin-area'
-    | 'idle-grant'
     | 'history-off'
     | 'no-add'
     | 'foreign-key-index'
@@ -62,12 +64,13 @@ const warnIf = (isRisky: boolean, kind: Warning['kind'], text: string): Warning[
 
 /** What the warnings depend on. */
 interface RiskInput {
-  readonly settings: Settings;
+  readonly settings: Settings & AccessSettings;
   readonly resources: readonly Resource[];
   readonly served: ResourceViews;
   readonly areas: Areas;
   /** The admin area as admins see it. */
   readonly adminResources: AdminViews;
+  readonly views: Views;
   readonly schema: Schema;
   readonly databaseInfo: DatabaseInfo;
   /** The database is the embedded one, which is for trying things out. */
@@ -166,6 +169,32 @@ function promotingRoles(resource: ResourceView, areas: Areas): Warning[] {
       columns.length > 0,
       'self-promotion',
       `${name} lets users of the role ${role} set ${columns.join(', ')}, by which they can get all rights: limit its grants by columns or rows, unless this is intended`,
+    );
+  });
+}
+
+/** Roles that give their users nothing. */
+function roleWarnings({ settings: { roles = {} }, resources, views }: RiskInput): Warning[] {
+  const { admitted } = userFactsOf(resources, roles);
+  const named = new Set(
+    resources.flatMap((resource) =>
+      listsOf(resource).flatMap(([, level]) => (typeof level === 'object' ? level : [])),
+    ),
+  );
+  return namedRoles(roles).flatMap((role) => {
+    if (admitted.includes(role)) {
+      const area = views(ofRoleInArea(role));
+      return warnIf(
+        !resources.some(({ model }) => area.get(model)?.isReadable),
+        'empty-admin-area',
+        `role ${role}: admin: true lets its users enter the admin area, where they see nothing: grant read of some models`,
+      );
+    }
+    const grants = Object.values(roles[role]?.grants ?? {}).flatMap((actions = {}) => Object.values(actions));
+    return warnIf(
+      grants.every((grant) => !grant) && !named.has(role),
+      'empty-role',
+      `role ${role}: it has no grants, and no list of roles names it, so its users may do nothing more than others`,
     );
   });
 }
@@ -345,4 +374,5 @@ export const warningsOf = (input: RiskInput): Warning[] => [
   ...additionWarnings(input),
   ...comparisonWarnings(input),
   ...speedWarnings(input),
+  ...roleWarnings(input),
 ];
