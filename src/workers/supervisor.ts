@@ -1,6 +1,7 @@
 // `vitrine serve` with WORKERS: starts several processes over one port, replaces those that crash, and reloads them one by one.
 import cluster from 'node:cluster';
 import { randomBytes } from 'node:crypto';
+import { fstatSync } from 'node:fs';
 import type { Settings } from '../config.ts';
 import { StartError } from '../errors.ts';
 import type { EmbeddedDatabase } from '../processes.ts';
@@ -46,7 +47,12 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
   // The processes accept connections themselves, so a busy one takes fewer, and those that wait are served when one ends. Otherwise,
   // this process would hand a process the next connection only once it has accepted the last one.
   cluster.schedulingPolicy = cluster.SCHED_NONE;
-  cluster.setupPrimary({ execArgv: process.execArgv.filter((flag) => flag !== MAY_FORK) });
+  // With a shared pipe, a process that ends makes those wait that write to it, until others read from it. They must not share it.
+  const log = fstatSync(process.stderr.fd);
+  cluster.setupPrimary({
+    execArgv: process.execArgv.filter((flag) => flag !== MAY_FORK),
+    stdio: ['inherit', 'inherit', log.isFIFO() || log.isSocket() ? 'pipe' : 'inherit', 'ipc'],
+  });
   const secret = randomBytes(32).toString('base64');
   const places = Array.from({ length: settings.workers }, (_, at): Place => ({ number: at + 1, crashes: 0 }));
   const running = new Set<Worker>();

@@ -1,5 +1,6 @@
 // One process of WORKERS, as the process that has started it sees it.
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
+import type { Readable } from 'node:stream';
 import { WORKER_VARIABLE } from '../processes.ts';
 import { createChannel, type Channel, type ChannelTopic } from './channel.ts';
 import type { WorkerStart } from './worker-link.ts';
@@ -12,6 +13,18 @@ export interface Ending {
   /** Undefined if the operating system did not start it, so that it has logged nothing. */
   readonly code: number | undefined;
   readonly reason: string;
+}
+
+/** Passes on the log of a process in whole lines, so that those of several do not mix. It reads no faster than others read from it. */
+async function passOn(log: Readable): Promise<void> {
+  let rest = '';
+  for await (const text of log.setEncoding('utf8') as AsyncIterable<string>) {
+    rest += text;
+    const lines = rest.slice(0, rest.lastIndexOf('\n') + 1);
+    rest = rest.slice(lines.length);
+    await new Promise((done) => process.stderr.write(lines, done));
+  }
+  if (rest !== '') process.stderr.write(`${rest}\n`);
 }
 
 export type AnswerWorker = (worker: Worker, topic: ChannelTopic, data: unknown) => unknown;
@@ -44,6 +57,7 @@ export class Worker {
         );
         // Later errors are those of messages to a process that has just ended.
         child.on('error', (error) => child.process.pid === undefined && fail(error));
+        if (child.process.stderr) passOn(child.process.stderr).catch(() => undefined);
         this.channel = createChannel(child.process, (topic, data) => {
           if (topic !== 'ready') return answer(this, topic, data);
           this.readyAt = performance.now();

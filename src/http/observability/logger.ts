@@ -36,32 +36,6 @@ const hasColors = (): boolean =>
 /** Maximum bytes that wait for the reader of the log. Beyond it, lines are dropped: otherwise a stalled reader would use up the memory. */
 const MAX_UNREAD = 4 * 1024 * 1024;
 
-/** Pipes keep writes of up to this size (bytes) together, so the lines of several processes do not mix. */
-const MAX_WRITE = 4_096;
-
-/** Splits lines into parts of at most `MAX_WRITE`, except for longer lines. */
-function splitForPipe(lines: string): string[] {
-  const parts: string[] = [];
-  let part = '';
-  for (const line of lines.split(/(?<=\n)/)) {
-    if (part !== '' && Buffer.byteLength(part + line) > MAX_WRITE) {
-      parts.push(part);
-      part = '';
-    }
-    part += line;
-  }
-  return [...parts, part];
-}
-
-/**
- * Makes sure that a write to a full pipe or socket does not stop the process. When another process that shares it ends, such as one
- * of WORKERS, Node.js resets it to blocking for all of them.
- */
-function keepNonBlocking({ stderr } = process): void {
-  const { _handle: handle } = stderr as { _handle?: { setBlocking?: (isBlocking: boolean) => unknown } };
-  if (!stderr.isTTY) handle?.setBlocking?.(false);
-}
-
 /** Maximum characters of a text: a message of the database may repeat what a client has sent. */
 const MAX_TEXT = 8_192;
 
@@ -86,7 +60,6 @@ export function createLogger(
 ): Logger {
   let dropped = 0;
   const writeToStderr: LogWriter = (lines) => {
-    keepNonBlocking();
     if (process.stderr.writableLength > MAX_UNREAD) {
       dropped += lines.split('\n').length - 1;
       return;
@@ -96,7 +69,7 @@ export function createLogger(
       dropped = 0;
       process.stderr.write(`${lineOf(new Date(), 'warn', { message })}\n`);
     }
-    for (const part of common ? splitForPipe(lines) : [lines]) process.stderr.write(part);
+    process.stderr.write(lines);
   };
   const out = write ?? writeToStderr;
   const isColored = !write && hasColors();
