@@ -6,6 +6,7 @@ import { checkSettings, type Level, type Settings } from './config.ts';
 import { StartError } from './errors.ts';
 import { authenticateRequest } from './http/auth/authenticate-request.ts';
 import { createLogger, type LogWriter } from './http/observability/logger.ts';
+import { Connection } from './http/server/connection.ts';
 import { fetchAs } from './http/server/program-requests.ts';
 import { openListener, type Listener } from './http/server/listener.ts';
 import type { Handler } from './http/server/request-handler.ts';
@@ -97,7 +98,10 @@ export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
     handler: service.handler,
     authenticate: async (request) => {
       if (!site.authentication) throw new StartError('The registry has no user model.');
-      return authenticateRequest(site.authentication, request, settings);
+      const connection = Connection.of(request.socket);
+      return authenticateRequest(site.authentication, request, settings, (callback) =>
+        connection.onClose(callback),
+      );
     },
     as: (user) => createClient({ baseUrl: '', fetch: fetchAs(user?.name, site, settings, logger) }),
     start: async () => {

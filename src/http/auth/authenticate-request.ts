@@ -1,9 +1,8 @@
 // Authenticates requests to the routes of a program that embeds Vitrine.
 import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
 import type { Settings } from '../../config.ts';
 import { asProblem } from '../../db/connection/database-errors.ts';
-import { isClientGone } from '../../db/lanes/requester.ts';
+import { isClientGone, type Requester } from '../../db/lanes/requester.ts';
 import type { Caller } from '../../resources/access/access.ts';
 import { Unauthorized } from '../message/message.ts';
 import type { Authentication } from './authentication.ts';
@@ -13,35 +12,25 @@ import { assertOrigin, clientNetworkOf } from './request-origin.ts';
 /** Methods that change nothing. A page of another origin may send them. */
 const SAFE_METHODS: ReadonlySet<string | undefined> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/** The callbacks for the end of each connection. A connection has one listener for all of its requests. */
-const callbacks = new WeakMap<Socket, Set<() => void>>();
-
-function onClose(socket: Socket, callback: () => void): () => void {
-  const existing = callbacks.get(socket);
-  const all = existing ?? new Set();
-  all.add(callback);
-  if (!existing) {
-    callbacks.set(socket, all);
-    socket.once('close', () => all.forEach((call) => call()));
-  }
-  // A closed socket does not emit `close` again.
-  if (socket.destroyed) queueMicrotask(callback);
-  return () => all.delete(callback);
-}
-
 /**
  * The user whose credentials a request carries; undefined if they are missing or wrong, or the client has disconnected.
+ * @param onClose see `Connection.onClose`
  * @throws Problem 429, 503; 403 for a write of a user from a foreign origin, as in the API
  */
 export async function authenticateRequest(
   authentication: Authentication,
   { method, headers, socket }: IncomingMessage,
   settings: Pick<Settings, 'corsOrigins' | 'publicUrl' | 'trustProxy'>,
+  onClose: Requester['onGone'],
 ): Promise<Pick<Caller, 'id' | 'name' | 'admin'> | undefined> {
   // A program does not know the scope of a token, and may have tokens of its own.
   if (parseBearer(headers.authorization ?? '') !== undefined) return undefined;
   const network = clientNetworkOf(headers, socket.remoteAddress, settings.trustProxy);
-  const onGone = (callback: () => void): (() => void) => onClose(socket, callback);
+  const onGone = (callback: () => void): (() => void) => {
+    // A closed socket does not emit `close` again.
+    if (socket.destroyed) queueMicrotask(callback);
+    return onClose(callback);
+  };
   try {
     const { id, name, admin } = await authentication.authenticate(headers.authorization, network, onGone);
     if (!SAFE_METHODS.has(method)) assertOrigin(headers, settings, settings.corsOrigins);

@@ -114,18 +114,14 @@ export function createAuthentication(
     user: User | undefined,
     mayLogIn: boolean,
     network: string,
-    signal: AbortSignal,
+    onGone: Requester['onGone'],
   ): Promise<string | undefined> {
     let attempt: Attempt | undefined;
     const admit = (): boolean => {
       attempt = throttle.begin(network, name, isFamiliar(network, user), user?.id);
       return mayLogIn && attempt.maySucceed;
     };
-    const turn = turnOf(network, user, (callback) => {
-      if (signal.aborted) queueMicrotask(callback);
-      signal.addEventListener('abort', callback, { once: true });
-      return () => signal.removeEventListener('abort', callback);
-    });
+    const turn = turnOf(network, user, onGone);
     let isVerified = false;
     try {
       isVerified = await passwords.verify(user?.password, password, { turn, admit });
@@ -197,27 +193,6 @@ export function createAuthentication(
     return verified && [key, verified];
   }
 
-  /** Verifies equal credentials once for all waiting clients. Stops when all of them have disconnected. Returns like `verify`. */
-  async function verifyShared(
-    key: string,
-    credentials: Credentials,
-    user: User | undefined,
-    mayLogIn: boolean,
-    network: string,
-    onGone: Requester['onGone'] | undefined,
-  ): Promise<string | undefined> {
-    const gone = new AbortController();
-    const stop = onGone?.(() => gone.abort());
-    try {
-      const workKey = `${key} ${mayLogIn} ${user?.password}`;
-      return await verifyOnce(workKey, gone.signal, (allGone) =>
-        verify(credentials, user, mayLogIn, network, allGone),
-      );
-    } finally {
-      stop?.();
-    }
-  }
-
   /**
    * Like `authenticate`, for credentials from a form.
    * @param isOfApi whether a verified password is a login to the API. Then that of a user with a second factor counts as wrong.
@@ -241,7 +216,10 @@ export function createAuthentication(
     // `recall` would go on renewing the outdated entry.
     if (cached) cache.delete(key);
     check(isFamiliar(network, user), user);
-    const storedHash = await verifyShared(key, credentials, user, mayLogIn, network, onGone);
+    // Equal credentials are verified once for all clients that wait.
+    const storedHash = await verifyOnce(`${key} ${mayLogIn} ${user?.password}`, onGone, (allGone) =>
+      verify(credentials, user, mayLogIn, network, allGone),
+    );
     if (storedHash === undefined || !user) {
       events?.countEvent('login.failed', { user, address: network });
       throw new Unauthorized();

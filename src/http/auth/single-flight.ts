@@ -1,50 +1,52 @@
-// Shares the result of equal work among the callers that ask for it at the same time.
+// Shares the result of equal work among the clients that ask for it at the same time.
+import type { Requester } from '../../db/lanes/requester.ts';
 
-/** Work in progress and the callers that share its result. */
+type OnGone = Requester['onGone'];
+
+/** Work in progress. */
 interface Flight<T> {
-  readonly result: Promise<T>;
-  readonly controller: AbortController;
-  /** Number of callers that wait for the result. */
-  callers: number;
+  result?: Promise<T>;
+  /** How many clients wait for the result. */
+  clients: number;
+  /** What the work calls back when all of them have disconnected. */
+  readonly callbacks: Set<() => void>;
 }
 
 /**
- * Runs work with the same key only once at a time: callers that ask meanwhile share the result. When the signals of all callers
- * are aborted, the work is aborted.
- * @returns a function that takes the key of the work, the signal of the caller, and the work
+ * Runs work with the same key only once at a time: clients that ask meanwhile share the result. For the work it is as if one client
+ * waited, which disconnects when all have.
  */
-export function createSingleFlight<T>(): (
-  key: string,
-  signal: AbortSignal | undefined,
-  work: (signal: AbortSignal) => Promise<T>,
-) => Promise<T> {
+export function createSingleFlight<T>() {
   const running = new Map<string, Flight<T>>();
 
-  function start(key: string, work: (signal: AbortSignal) => Promise<T>): Flight<T> {
-    const controller = new AbortController();
-    const result = work(controller.signal).finally(() => {
-      if (running.get(key) === flight) running.delete(key);
-    });
-    const flight: Flight<T> = { result, controller, callers: 0 };
+  return async (
+    key: string,
+    onGone: OnGone | undefined,
+    work: (onGone: OnGone) => Promise<T>,
+  ): Promise<T> => {
+    const flight: Flight<T> = running.get(key) ?? { clients: 0, callbacks: new Set() };
     running.set(key, flight);
-    return flight;
-  }
-
-  return async (key, signal, work) => {
-    const flight = running.get(key) ?? start(key, work);
-    flight.callers += 1;
-    const leave = (): void => {
-      flight.callers -= 1;
-      if (flight.callers > 0) return;
-      if (running.get(key) === flight) running.delete(key); // The next caller must not join aborted work.
-      flight.controller.abort();
+    flight.clients += 1;
+    // The next client must not join work that has ended, or that nobody waits for.
+    const end = (): void => {
+      if (running.get(key) === flight) running.delete(key);
     };
-    if (signal?.aborted) leave();
-    else signal?.addEventListener('abort', leave, { once: true });
+    const stopListening = onGone?.(() => {
+      flight.clients -= 1;
+      if (flight.clients > 0) return;
+      end();
+      for (const callback of [...flight.callbacks]) callback();
+    });
+    flight.result ??= work((callback) => {
+      if (flight.clients === 0) queueMicrotask(callback);
+      flight.callbacks.add(callback);
+      return () => flight.callbacks.delete(callback);
+    });
     try {
       return await flight.result;
     } finally {
-      signal?.removeEventListener('abort', leave);
+      stopListening?.();
+      end();
     }
   };
 }
