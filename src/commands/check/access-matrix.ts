@@ -94,6 +94,19 @@ export const grantsOfForms = (
   return isInForm && view.may.has(action) ? settingGrants(view, WRITES[action], column) : [];
 };
 
+export type GrantsOf<View> = (view: View) => readonly Grant[];
+
+/** Who has which grants of a resource, in the API and in the admin area. */
+export const grantedIn = (resource: ResourceView, areas: Areas) => ({
+  api: (grantsOf: GrantsOf<ResourceView>): readonly Right[] =>
+    whoMay(apiSubjects(resource.roles), ({ access }) => grantsOf(resource.for(access))),
+  area: (grantsOf: GrantsOf<AdminView>): readonly Right[] =>
+    whoMay([...areas.keys()], (subject) => {
+      const view = areas.get(subject)?.get(resource.name);
+      return view ? grantsOf(view) : [];
+    }),
+});
+
 /** The access to every resource and column. @param served the resources as any access sees them */
 export function accessMatrix(served: ResourceViews, areas: Areas): ResourceAccess[] {
   const reached = new Map<ResourceViews, ReadonlySet<Model>>();
@@ -104,17 +117,10 @@ export function accessMatrix(served: ResourceViews, areas: Areas): ResourceAcces
   };
   return [...served.values()].map((resource) => {
     const { name, model, owner } = resource;
-    const subjects = apiSubjects(resource.roles);
     const { rules, names } = createNames(owner);
-    const api = (grantsOf: (view: ResourceView) => readonly Grant[]): Who =>
-      names(whoMay(subjects, ({ access }) => grantsOf(resource.for(access))));
-    const area = (grantsOf: (view: AdminView) => readonly Grant[]): Who =>
-      names(
-        whoMay([...areas.keys()], (subject) => {
-          const view = areas.get(subject)?.get(name);
-          return view ? grantsOf(view) : [];
-        }),
-      );
+    const granted = grantedIn(resource, areas);
+    const api = (grantsOf: GrantsOf<ResourceView>): Who => names(granted.api(grantsOf));
+    const area = (grantsOf: GrantsOf<AdminView>): Who => names(granted.area(grantsOf));
     const columnAccess = (column: Column): ColumnAccess => ({
       column: column.key,
       read: {

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { buildModels } from '../../db/schema/build-models.ts';
 import { recordColumns, type Column } from '../../db/schema/model.ts';
-import type { Level, Settings } from '../../config.ts';
+import type { Level } from '../../config.ts';
 import { StartError } from '../../errors.ts';
 import { serveForAdmin, type AdminView } from '../../resources/access/admin-view.ts';
 import { createViews, hasLogins, type ResourceView } from '../../resources/access/resource-view.ts';
@@ -20,8 +20,15 @@ import {
 } from '../../resources/access/who-may.ts';
 import type { Resource } from '../../resources/definition/resource.ts';
 import { GRANTED, namedRoles, type Action } from '../../resources/definition/roles.ts';
-import { isIn, isObject } from '../../resources/definition/validators.ts';
-import { grantsOfForms, type Areas } from './access-matrix.ts';
+import {
+  arrayOf,
+  isObject,
+  objectOf,
+  oneOf,
+  such,
+  type Loose,
+} from '../../resources/definition/validators.ts';
+import { grantedIn, grantsOfForms, type Areas, type GrantsOf } from './access-matrix.ts';
 
 /** One right, one line of the file. The keys are in the order in which the lines are sorted. */
 interface LockedRight {
@@ -70,7 +77,7 @@ const membersOf = (resources: readonly Resource[]): readonly LockedRight[] =>
  */
 export function lockedRights(
   resources: readonly Resource[],
-  settings: Pick<Settings, 'userModel'> & AccessSettings,
+  settings: AccessSettings,
   feed: Level | undefined,
 ): readonly LockedRight[] {
   const { roles = {} } = settings;
@@ -92,61 +99,34 @@ export function lockedRights(
     lines.push({ surface: 'api', action: 'follow', who });
   for (const resource of views(ANYONE).values()) {
     const { name, model } = resource;
-    const addApi = (
-      action: Action,
-      grantsOf: (view: ResourceView) => readonly Grant[],
-      column?: Column,
-    ): void =>
-      add(
-        'api',
-        action,
-        whoMay(apiSubjects(names), ({ access }) => grantsOf(resource.for(access))),
-        column,
-      );
-    const addArea = (
-      action: Action,
-      grantsOf: (view: AdminView) => readonly Grant[],
-      column?: Column,
-    ): void =>
-      add(
-        'admin',
-        action,
-        whoMay(entering, (subject) => viewOf(subject, grantsOf)),
-        column,
-      );
-    const viewOf = (subject: Subject, grantsOf: (view: AdminView) => readonly Grant[]): readonly Grant[] => {
-      const view = areas.get(subject)?.get(name);
-      return view ? grantsOf(view) : [];
-    };
+    const granted = grantedIn(resource, areas);
     const add = (
       surface: LockedRight['surface'],
       action: Action,
       rights: readonly Right[],
       column?: Column,
     ): void => {
+      const named = column && { column: column.name };
       for (const { who, rows } of rights)
-        lines.push({
-          resource: name,
-          surface,
-          action,
-          ...(column && { column: column.name }),
-          who,
-          ...(rows && { rows }),
-        });
+        lines.push({ resource: name, surface, action, ...named, who, ...(rows && { rows }) });
     };
-    addApi('create', ({ rights }) => rights.create);
-    addApi('delete', ({ rights }) => rights.delete);
-    addArea('create', ({ may, rights }) => (may.has('add') ? rights.create : []));
-    addArea('delete', ({ may, rights }) => (may.has('delete') ? rights.delete : []));
+    const inApi = (action: Action, grantsOf: GrantsOf<ResourceView>, column?: Column): void =>
+      add('api', action, granted.api(grantsOf), column);
+    const inArea = (action: Action, grantsOf: GrantsOf<AdminView>, column?: Column): void =>
+      add('admin', action, granted.area(grantsOf), column);
+    inApi('create', ({ rights }) => rights.create);
+    inApi('delete', ({ rights }) => rights.delete);
+    inArea('create', ({ may, rights }) => (may.has('add') ? rights.create : []));
+    inArea('delete', ({ may, rights }) => (may.has('delete') ? rights.delete : []));
     for (const action of ['export', 'import', 'history'] as const)
-      addArea(action, ({ rights }) => rights[action]);
+      inArea(action, ({ rights }) => rights[action]);
     for (const column of recordColumns(model)) {
-      addApi('read', (view) => readingGrants(view, column), column);
-      addApi('create', (view) => settingGrants(view, 'create', column), column);
-      addApi('update', (view) => settingGrants(view, 'update', column), column);
-      addArea('read', (view) => readingGrants(view, column), column);
-      addArea('create', (view) => grantsOfForms(view, 'add', column), column);
-      addArea('update', (view) => grantsOfForms(view, 'change', column), column);
+      inApi('read', (view) => readingGrants(view, column), column);
+      inApi('create', (view) => settingGrants(view, 'create', column), column);
+      inApi('update', (view) => settingGrants(view, 'update', column), column);
+      inArea('read', (view) => readingGrants(view, column), column);
+      inArea('create', (view) => grantsOfForms(view, 'add', column), column);
+      inArea('update', (view) => grantsOfForms(view, 'change', column), column);
     }
   }
   return [...lines, ...membersOf(resources)].toSorted((one, other) =>
@@ -170,25 +150,25 @@ export function writeLock(file: string, rights: readonly LockedRight[]): void {
 }
 
 const isString = (value: unknown): boolean => typeof value === 'string';
+const aText = such(isString, 'must be a text');
+const aRight = objectOf(
+  {
+    resource: aText,
+    surface: oneOf(['api', 'admin']),
+    action: oneOf([...GRANTED, 'enter', 'follow', 'list']),
+    column: aText,
+    who: aText,
+    rows: arrayOf(isString, 'must be texts', 1),
+  },
+  { required: ['surface', 'action', 'who'] },
+);
 
-const isOptional = (value: unknown, fits: (value: unknown) => boolean): boolean =>
-  value === undefined || fits(value);
-
-const isRight = (value: unknown): value is LockedRight =>
-  isObject(value) &&
-  isOptional(value['resource'], isString) &&
-  isIn(['api', 'admin'])(value['surface']) &&
-  isIn([...GRANTED, 'enter', 'follow', 'list'])(value['action']) &&
-  isOptional(value['column'], isString) &&
-  isString(value['who']) &&
-  isOptional(value['rows'], (rows) => Array.isArray(rows) && rows.length > 0 && rows.every(isString));
-
-function parseLock(text: string): { readonly version: unknown; readonly rights: unknown } | undefined {
+function parseLock(text: string): Loose {
   try {
     const parsed: unknown = JSON.parse(text);
-    return isObject(parsed) ? { version: parsed['version'], rights: parsed['rights'] } : undefined;
+    return isObject(parsed) ? parsed : {};
   } catch {
-    return undefined;
+    return {};
   }
 }
 
@@ -206,12 +186,12 @@ export function readLock(file: string): readonly LockedRight[] {
         : `${file} cannot be read: ${(error as Error).message}`,
     );
   }
-  const { version, rights } = parseLock(text) ?? {};
+  const { version, rights } = parseLock(text);
   if (version !== VERSION || !Array.isArray(rights))
     throw new StartError(
       `${file} is not a file of \`vitrine check --lock\` with the version ${VERSION}. ${remedy}`,
     );
-  const wrong = rights.findIndex((right) => !isRight(right));
+  const wrong = rights.findIndex((right) => aRight(right, '').length > 0);
   if (wrong >= 0)
     throw new StartError(
       `${file}: right ${wrong + 1} is malformed: ${JSON.stringify(rights[wrong])}. ${remedy}`,
