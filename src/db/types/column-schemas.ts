@@ -26,33 +26,14 @@ export function choicesOf(choices: readonly unknown[] | undefined, { type }: Jso
     : { enum: [...new Set(choices)] };
 }
 
-type Bounds = Pick<Facts, 'min' | 'max'>;
-
-/** The number nearest to 1 that the bounds allow. */
-const within = ({ min = -Infinity, max = Infinity }: Bounds): number => Math.max(min, Math.min(max, 1));
-
-/** A multiple of the unit near to 1 that the bounds allow; without one, another number within the bounds. */
-function multipleWithin(unit: number, { min = -Infinity, max = Infinity }: Bounds): number {
-  const value = within({ min, max });
-  const count = value / unit;
-  if (!Number.isFinite(count)) return value; // The unit is too small.
-  const [above, below] = [Math.ceil(count) * unit, Math.floor(count) * unit];
-  if (above <= max) return above;
-  return below >= min ? below : value;
-}
-
-/** The most decimal places that `toFixed` accepts. A column may have more. */
-const MAX_FIXED = 100;
-/** Decimal places of an example if the column does not limit them. */
-const USUAL_PLACES = 2;
-
-function decimalExample({ precision = Infinity, scale, min, max = Infinity }: Facts): string {
-  const places = scale ?? USUAL_PLACES;
-  // Without digits before the decimal point, the largest number is below 1.
-  const limit = precision > places ? Infinity : 5 * 10 ** (precision - places - 1);
-  const value = multipleWithin(10 ** -places, { min, max: Math.min(max, limit) });
-  const text = value.toFixed(Math.min(Math.max(0, places), MAX_FIXED));
-  return scale === undefined && Number(text) !== value ? String(value) : text;
+/** A number that the limits allow: 1 if possible, and a whole one if there is one. */
+function numberIn({ precision = Infinity, scale = 0, min = -Infinity, max = Infinity }: Facts): number {
+  const isAllowed = (value: number): boolean =>
+    value >= min &&
+    value <= max &&
+    Math.abs(value) < 10 ** (precision - scale) &&
+    (scale >= 0 || value % 10 ** -scale === 0);
+  return [1, 0, Math.ceil(min), Math.floor(max), min, max].find(isAllowed) ?? 1;
 }
 
 const same = (keywords: JsonSchema, example: unknown): ColumnSchema => ({
@@ -83,7 +64,7 @@ export const integerSchema = (facts: Facts): ColumnSchema => {
     minimum: facts.min ?? (min === undefined ? undefined : Number(min)),
     maximum: facts.max ?? (max === undefined ? undefined : Number(max)),
   };
-  return { output, body: schema({ ...output, ...bounds }), example: multipleWithin(1, facts) };
+  return { output, body: schema({ ...output, ...bounds }), example: numberIn(facts) };
 };
 
 const bounded = ({ min, max }: Facts): JsonSchema => schema({ minimum: min, maximum: max });
@@ -94,14 +75,14 @@ export const digitsSchema = (facts: Facts): ColumnSchema => {
   return {
     output: { type: 'string', format: 'int64', pattern },
     body: { type: ['string', 'integer'], pattern, ...bounded(facts) },
-    example: String(multipleWithin(1, facts)),
+    example: String(numberIn(facts)),
   };
 };
 
 export const floatSchema = (facts: Facts): ColumnSchema => ({
   output: { type: 'number', format: 'double' },
   body: { type: 'number', format: 'double', ...bounded(facts) },
-  example: within(facts),
+  example: numberIn(facts),
 });
 
 export const decimalSchema = (facts: Facts): ColumnSchema => ({
@@ -111,7 +92,7 @@ export const decimalSchema = (facts: Facts): ColumnSchema => ({
     pattern: '^[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?$',
     ...bounded(facts),
   },
-  example: decimalExample(facts),
+  example: String(numberIn(facts)),
 });
 
 export const booleanSchema = (): ColumnSchema => same({ type: 'boolean' }, true);
