@@ -8,7 +8,7 @@ import {
 } from '../../db/schema/catalog.ts';
 import type { Relation } from '../../db/schema/relations.ts';
 import { KEY_TYPES } from '../../db/types/column-types.ts';
-import { defaultOf, type Printed } from './default-value.ts';
+import { defaultOf, type Printed } from './stored-columns.ts';
 import type { Key, KeylessReason } from './existing-keys.ts';
 
 export type PrintedForeignKey = Readonly<Record<string, Printed>> & { readonly columns: readonly string[] };

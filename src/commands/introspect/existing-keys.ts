@@ -6,7 +6,7 @@ import type { Relation } from '../../db/schema/relations.ts';
 import type { KeyTypeName } from '../../db/types/column-types.ts';
 import { isSecret } from './model-names.ts';
 import type { ProposedKey } from './proposed-keys.ts';
-import { typeFor } from './stored-types.ts';
+import { typeFor } from './stored-columns.ts';
 
 export interface Key {
   /** One column, several, or none if nothing proves which columns identify a row. */

@@ -8,8 +8,6 @@ import type { ColumnType } from '../../db/types/column-type.ts';
 import { KEY_TYPES } from '../../db/types/column-types.ts';
 import { checkValues } from '../../resources/check/check-column.ts';
 import { SYSTEM_TABLES } from '../../resources/definition/system-tables.ts';
-import { readChecks } from './check-constraints.ts';
-import { defaultOf, type Printed } from './default-value.ts';
 import {
   linkOf,
   namedForeignKeys,
@@ -22,7 +20,7 @@ import {
 import { keyOf, viewKeyOf, type KeylessReason } from './existing-keys.ts';
 import { isSecret, listNames, nameColumn, nameModel, uniqueName } from './model-names.ts';
 import { proposedKey, type ReadRelations } from './proposed-keys.ts';
-import { typeFor, type NamedType } from './stored-types.ts';
+import { defaultOf, readChecks, typeFor, type NamedType, type Printed } from './stored-columns.ts';
 import { fillingTrigger, unclearTriggers } from '../../db/schema/trigger-columns.ts';
 
 interface IntrospectedColumn {

@@ -1,7 +1,7 @@
 // Prints an introspection as a registry file.
 import type { AccessLevel } from '../../config.ts';
 import type { Resource } from '../../resources/definition/resource.ts';
-import type { Printed } from './default-value.ts';
+import type { Printed } from './stored-columns.ts';
 import type { IntrospectedResource, Introspection } from './introspection.ts';
 import { listNames } from './model-names.ts';
 
