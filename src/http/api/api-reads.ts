@@ -24,7 +24,7 @@ import {
   type WholeBody,
   type Area,
 } from '../message/message.ts';
-import { preference } from '../message/preferences.ts';
+import { preference } from '../message/request-headers.ts';
 import { assertNoParameters, OPENAPI_PATH } from './api-routes.ts';
 import {
   COLLECTION_FORMATS,
