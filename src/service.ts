@@ -25,7 +25,7 @@ import { createMetrics, type Metrics } from './http/observability/metrics.ts';
 import { createLoadLimits } from './http/load/load-limits.ts';
 import type { Site } from './http/api/dispatch.ts';
 import { createSqlCache } from './db/sql-cache.ts';
-import { checkRegistry } from './resources/check/check-registry.ts';
+import { checkPanels, checkRegistry } from './resources/check/check-registry.ts';
 import { checkChanges } from './resources/check/check-roles.ts';
 import { createCursorTokens } from './query/cursor.ts';
 import { pruneKeysStatement } from './query/statements/system-statements.ts';
@@ -46,7 +46,6 @@ import {
   SYSTEM_TABLES,
   TOKEN,
 } from './resources/definition/system-tables.ts';
-import { checkPanels } from './resources/check/check-panels.ts';
 import type { Panel } from './resources/definition/panel.ts';
 import { createPasswords } from './resources/users/password-hashing.ts';
 import { createPasswordLinks, type PasswordLinks } from './resources/users/password-links.ts';

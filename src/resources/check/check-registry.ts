@@ -4,11 +4,12 @@ import { ADMIN_AREA } from '../access/access.ts';
 import { checkOrderings, createViews, type ResourceViews } from '../access/resource-view.ts';
 import { checkAcrossResources } from './check-across-resources.ts';
 import { checkResource } from './check-resource.ts';
-import { RESOURCE, ROLES } from './registry-schema.ts';
+import { PANEL, RESOURCE, ROLES } from './registry-schema.ts';
 import { isObject } from '../definition/validators.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import { findPath, isDate, parseLabel } from '../access/admin-view.ts';
-import type { Fault } from '../../errors.ts';
+import { faultIf, type Fault } from '../../errors.ts';
+import type { Panel } from '../definition/panel.ts';
 import type { Resource } from '../definition/resource.ts';
 import type { AccessSettings } from '../access/rights.ts';
 import type { Roles } from '../definition/roles.ts';
@@ -84,4 +85,28 @@ export function checkAdminNames(
       ...(dates === undefined ? [] : check('dates', dates, isDate, 'is not a date or datetime column')),
     ];
   });
+}
+
+/**
+ * Checks panels, which may be anything, since a registry file need not use types.
+ * @returns all faults; none for a valid `Panel[]`
+ */
+export function checkPanels(panels: unknown): Fault[] {
+  if (!Array.isArray(panels))
+    return [{ model: 'the registry', key: '', text: 'panels must be an array of panels' }];
+  const all = Array.from(panels as unknown[]);
+  const faults = all.flatMap((panel, index) => {
+    const title = isObject(panel) ? panel['title'] : undefined;
+    const isTitled = typeof title === 'string' && title.trim() !== '';
+    const model = `panel ${isTitled ? JSON.stringify(title) : index + 1}`;
+    return PANEL(panel, '').map((fault) => ({ model, ...fault }));
+  });
+  if (faults.length > 0) return faults;
+  const titles = (all as readonly Panel[]).map(({ title }) => title);
+  return titles.flatMap((title, index) =>
+    faultIf(titles.indexOf(title) < index, 'title', 'another panel has this title').map((fault) => ({
+      model: `panel ${JSON.stringify(title)}`,
+      ...fault,
+    })),
+  );
 }
