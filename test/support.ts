@@ -220,20 +220,26 @@ export async function startService(
   };
 }
 
-/** A service that is started before the tests of this block, and closed after them. It has its members only then. */
-export function useService(
+/** What is started before the tests of this block, and closed after them. It has its members only then. */
+export function useStarted<T extends { close: () => unknown } | { drop: () => unknown }>(
+  start: () => Promise<T>,
+  fill?: () => unknown,
+): T {
+  const started = {} as T;
+  before(async () => {
+    Object.assign(started, await start());
+    await fill?.();
+  });
+  after(() => ('close' in started ? started.close() : started.drop()));
+  return started;
+}
+
+/** A service for the tests of this block. */
+export const useService = (
   resources?: Parameters<typeof startService>[0],
   options?: Parameters<typeof startService>[1],
   fill?: () => unknown,
-): TestService {
-  const service = {} as TestService;
-  before(async () => {
-    Object.assign(service, await startService(resources, options));
-    await fill?.();
-  });
-  after(() => service.close());
-  return service;
-}
+): TestService => useStarted(() => startService(resources, options), fill);
 
 /** Starts a service on an existing database, or with another address of it. It logs nothing. */
 export async function startBeside(
@@ -272,17 +278,13 @@ export function closedAfter<T extends { close: () => unknown } | { drop: () => u
   return one;
 }
 
-/** A database with this schema, which is created before the tests of this block, and dropped after them. */
-export function useDatabase(schema = '', fill?: () => unknown): TestDatabase {
-  const database = {} as TestDatabase;
-  before(async () => {
-    Object.assign(database, await createDatabase());
+/** A database with this schema for the tests of this block. */
+export const useDatabase = (schema = '', fill?: () => unknown): TestDatabase =>
+  useStarted(async () => {
+    const database = await createDatabase();
     await database.sql.unsafe(schema).simple();
-    await fill?.();
-  });
-  after(() => database.drop());
-  return database;
-}
+    return database;
+  }, fill);
 
 /** The PATH for commands of the documentation: at its end stands a small curl for machines that have none. */
 export const commandPath = (): string => [process.env['PATH'], join(REPOSITORY, 'test/bin')].join(delimiter);

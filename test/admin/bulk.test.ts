@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
 import { award as prize, casting, film } from '../castings.ts';
-import { startWith, type WritableService } from '../db/helpers.ts';
+import { type WritableService, useWritable } from '../db/helpers.ts';
 import { lockedOut } from '../http/expect.ts';
 import {
   errorsIn,
@@ -102,14 +102,11 @@ const pathOf = (model: string): string => `/admin/${model}/-/bulk/`;
 const BULK = pathOf('item');
 const ALL = { _all: '1' };
 
-let service: WritableService;
 let ada: Browser;
 let ids: string[];
-before(async () => {
-  service = await startWith([...resources, film, casting, ...awards], DDL);
+const service: WritableService = useWritable([...resources, film, casting, ...awards], DDL, async () => {
   ada = await logIn(service, 'ada');
 });
-after(() => service.close());
 beforeEach(async () => {
   await service.sql`truncate item, kind, part, vitrine_history restart identity`;
   const rows = await service.sql<{ id: number }[]>`

@@ -7,7 +7,7 @@ import { startService, useService, type TestService } from '../support.ts';
 import { hiddenFields, logIn, type Browser } from './support.ts';
 import fc from 'fast-check';
 import { chart } from '../../src/admin/dashboard/chart.ts';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { before, beforeEach, describe, test } from 'node:test';
 
 const HOSTILE = `<img src=x onerror="alert('&')">`;
 const ESCAPED = '&lt;img src=x onerror=&quot;alert(&#39;&amp;&#39;)&quot;&gt;';
@@ -471,11 +471,9 @@ describe('a panel of the start page', () => {
 });
 
 describe('panels that fail or are slow', () => {
-  let service: TestService;
   let page: string;
 
-  before(async () => {
-    service = await startService(shipped, {
+  const service: TestService = useService(shipped, {
       panels: [
         panel('Failing', () => Promise.reject(new Error(SECRET))),
         panel('Throwing synchronously', () => {
@@ -495,14 +493,13 @@ describe('panels that fail or are slow', () => {
         }),
         panel('Good', () => Promise.resolve(5)),
       ],
-    }); // prettier-ignore
+    }, async () => {
     await service.addUser('ada', { admin: true });
     const browser = await logIn(service, 'ada');
     const answer = await browser.get('/admin/');
     assert.equal(answer.status, 200);
     page = answer.text;
-  });
-  after(() => service.close());
+  }); // prettier-ignore
 
   const cases: [string, RegExp, RegExp | undefined][] = [
     ['Failing', /could not be loaded/, /secret_table/],

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { run } from '../commands/support.ts';
-import { startWith, users, type WritableService } from '../db/helpers.ts';
+import { users, type WritableService, useWritable } from '../db/helpers.ts';
 import { basic, cheapHash, createDatabase, request } from '../support.ts';
 import { csrfIn, fieldsOf, logIn, readable, type Browser } from './support.ts';
 import { after, before, beforeEach, describe, test } from 'node:test';
@@ -114,13 +114,14 @@ const later = [
 /** Values that are hidden today. */
 const HIDDEN = /MELANCHOLY|4711|BEARER|SCOPED|NORTH/i;
 
-let service: WritableService;
 let ada: Browser;
-before(async () => {
-  service = await startWith([...resources, patient('string'), token, ward], DDL);
-  ada = await logIn(service, 'ada');
-});
-after(() => service.close());
+const service: WritableService = useWritable(
+  [...resources, patient('string'), token, ward],
+  DDL,
+  async () => {
+    ada = await logIn(service, 'ada');
+  },
+);
 
 /** The history of a model, oldest first. */
 const entriesOf = async (model: string): Promise<Entry[]> => [

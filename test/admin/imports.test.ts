@@ -1,7 +1,7 @@
 // CSV imports: files, the preview, the import itself, which is one transaction, and how many run at once.
 import assert from 'node:assert/strict';
 import type { Resource } from '../../src/index.ts';
-import { startWith, type WritableService } from '../db/helpers.ts';
+import { type WritableService, useWritable } from '../db/helpers.ts';
 import { eventually, lockedOut } from '../http/expect.ts';
 import {
   confirmImport,
@@ -88,13 +88,10 @@ const pathOf = (model: string): string => `/admin/${model}/-/import/`;
 const PATH = pathOf('book');
 const CODE = '9d1f6c1e-6a5b-4c58-9df5-1d1c1c1c1c1c';
 
-let service: WritableService;
 let browser: Browser;
-before(async () => {
-  service = await startWith([...plain, ...keyedResources], DDL);
+const service: WritableService = useWritable([...plain, ...keyedResources], DDL, async () => {
   browser = await logIn(service, 'ada');
 });
-after(() => service.close());
 beforeEach(async () => {
   await service.sql`truncate book, shelf, visit, place, sheet, grown, kept, casting, reading, line, loose, vitrine_history
     restart identity`;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Resource, Roles } from '../../src/index.ts';
 import { user as sampleUser } from '../../src/resources/registry.ts';
-import { startService, type TestService } from '../support.ts';
+import { type TestService, useService } from '../support.ts';
 import {
   attemptLogin,
   fieldsOf,
@@ -12,7 +12,7 @@ import {
   type AdminAnswer,
   type Browser,
 } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const user = {
   ...sampleUser,
@@ -65,26 +65,27 @@ async function save(browser: Browser, path: string, fields: Record<string, strin
 }
 
 describe('a role in the admin area', () => {
-  let service: TestService;
   const ids: Record<string, number> = {};
   let sue: Browser;
-  before(async () => {
-    service = await startService([user, customer, ticket, note], { roles, trustProxy: 1 });
-    const { sql } = service;
-    for (const [name, more] of Object.entries<Record<string, unknown>>({
-      ada: { admin: true },
-      sue: { role: 'support' },
-      aud: { role: 'auditor' },
-      cal: { role: 'clerk' },
-    }))
-      ids[name] = await service.addUser(name, more);
-    await sql`insert into customer (name, birthday) values ('Ann', '2000-02-02')`;
-    await sql`insert into ticket (subject, customer_id, assignee_id, answer, status, secret) values
+  const service: TestService = useService(
+    [user, customer, ticket, note],
+    { roles, trustProxy: 1 },
+    async () => {
+      const { sql } = service;
+      for (const [name, more] of Object.entries<Record<string, unknown>>({
+        ada: { admin: true },
+        sue: { role: 'support' },
+        aud: { role: 'auditor' },
+        cal: { role: 'clerk' },
+      }))
+        ids[name] = await service.addUser(name, more);
+      await sql`insert into customer (name, birthday) values ('Ann', '2000-02-02')`;
+      await sql`insert into ticket (subject, customer_id, assignee_id, answer, status, secret) values
       ('hers', 1, ${ids['sue'] ?? 0}, '', 'done', 'hidden value'), ('free', 1, null, '', 'open', 'hidden value'), ('other', 1, ${ids['ada'] ?? 0}, '', 'done', 'hidden value')`;
-    await sql`insert into note (text) values ('a public note')`;
-    sue = await logIn(service, 'sue');
-  });
-  after(() => service.close());
+      await sql`insert into note (text) values ('a public note')`;
+      sue = await logIn(service, 'sue');
+    },
+  );
 
   test('lets in the users of roles that may enter, and no others', async () => {
     assert.equal((await attemptLogin(service, 'aud', 'pw-aud')).status, 303);

@@ -6,7 +6,7 @@ import { eventually } from '../http/expect.ts';
 import { lockedOut, startService, useService, type Sql, type TestService } from '../support.ts';
 import { fieldsOf, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { after, beforeEach, describe, test } from 'node:test';
 
 const view = (model: string): Resource => ({
   model,
@@ -224,7 +224,6 @@ test('the counts of 60 slow views do not have the start page refused, nor its hi
 });
 
 describe('a panel that takes seconds', () => {
-  let service: TestService;
   let browsers: Browser[];
   let loads = 0;
   let aborted: string[] = [];
@@ -246,8 +245,9 @@ describe('a panel that takes seconds', () => {
         and state = 'active' and query like 'select pg_sleep(%'`
     ).count;
 
-  before(async () => {
-    service = await startService(shipped, {
+  const service: TestService = useService(
+    shipped,
+    {
       panels: [
         {
           title: 'Slow',
@@ -260,15 +260,16 @@ describe('a panel that takes seconds', () => {
           },
         },
       ],
-    });
-    for (const name of ['ada', 'bea']) await service.addUser(name, { admin: true });
-    browsers = [await logIn(service, 'ada'), await logIn(service, 'bea')];
-  });
+    },
+    async () => {
+      for (const name of ['ada', 'bea']) await service.addUser(name, { admin: true });
+      browsers = [await logIn(service, 'ada'), await logIn(service, 'bea')];
+    },
+  );
   beforeEach(() => {
     loads = 0;
     aborted = [];
   });
-  after(() => service.close());
 
   test('loads once for all admins who ask for it meanwhile, and stays for those who wait', async () => {
     const pages = [...browsers, ...browsers, ...browsers].map(open);

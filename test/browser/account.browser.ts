@@ -10,17 +10,13 @@ import {
   openSite,
   expectVisible,
   expectMessage,
-  type Site,
 } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
+import { useStarted } from '../support.ts';
 
 for (const { mode, javaScriptEnabled } of MODES) {
   describe(mode, () => {
-    let site: Site;
-    before(async () => {
-      site = await openSite({ javaScriptEnabled });
-    });
-    after(() => site.close());
+    const site = useStarted(() => openSite({ javaScriptEnabled }));
 
     test('a login after a wrong password leads to the requested page', async () => {
       const page = await site.open();

@@ -1,19 +1,16 @@
 // Accessibility: axe-core finds no violation on any page, in light and dark, wide and narrow.
 import assert from 'node:assert/strict';
 import { FIRST_HALF, overflowOf, testPages, VIEWPORTS, violationsOf } from './axe.ts';
-import { openSite, type Site } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { openSite } from './support.ts';
+import { describe, test } from 'node:test';
+import { useStarted } from '../support.ts';
 
 describe('with the script, axe-core finds no violation on', () => {
   testPages(VIEWPORTS, true, undefined, FIRST_HALF);
 });
 
 describe('axe-core', () => {
-  let site: Site;
-  before(async () => {
-    site = await openSite();
-  });
-  after(() => site.close());
+  const site = useStarted(openSite);
 
   test('finds the violations of a page that has some', async () => {
     const page = await site.open();

@@ -4,7 +4,8 @@ import { createRequire } from 'node:module';
 import type { BrowserContext, Page } from 'playwright-core';
 import { ADMIN_PAGES, makeHistory } from './admin-pages.ts';
 import { openSite, type Site } from './support.ts';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
+import { useStarted } from '../support.ts';
 
 /**
  * Color schemes and sizes: 320 px is a phone, or 1280 px at a zoom of 400 %. The other color scheme of a size changes only
@@ -64,16 +65,13 @@ export function testPages(
   prepare: (context: BrowserContext) => Promise<unknown> = () => Promise.resolve(),
   pages = ADMIN_PAGES,
 ): void {
-  let site: Site;
   let context: BrowserContext;
-  before(async () => {
-    site = await openSite();
+  const site: Site = useStarted(openSite, async () => {
     const page = await site.openAs();
     context = page.context();
     await prepare(context);
     await makeHistory(page);
   });
-  after(() => site.close());
 
   for (const { name, open, onlyWith } of pages) {
     if (onlyWith !== undefined && onlyWith !== (isScripted ? 'script' : 'no script')) continue;

@@ -14,17 +14,18 @@ import {
   expectMessage,
   type Site,
 } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
+import { useStarted } from '../support.ts';
 
 for (const { mode, javaScriptEnabled } of MODES) {
   describe(mode, () => {
-    let site: Site;
     let page: Page;
-    before(async () => {
-      site = await openSite({ javaScriptEnabled });
-      page = await site.openAs();
-    });
-    after(() => site.close());
+    const site: Site = useStarted(
+      () => openSite({ javaScriptEnabled }),
+      async () => {
+        page = await site.openAs();
+      },
+    );
 
     const openList = async (title: string): Promise<void> => {
       await page.goto('/admin/');

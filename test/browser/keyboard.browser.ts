@@ -13,6 +13,7 @@ import {
   type Site,
 } from './support.ts';
 import { after, before, describe, test } from 'node:test';
+import { useStarted } from '../support.ts';
 
 const focused = (page: Page): Locator => page.locator(':focus');
 const isFocused = async (target: Locator): Promise<boolean> =>
@@ -63,11 +64,7 @@ async function tabTo(page: Page, target: Locator): Promise<void> {
 
 for (const { mode, javaScriptEnabled } of MODES) {
   describe(mode, () => {
-    let site: Site;
-    before(async () => {
-      site = await openSite({ javaScriptEnabled });
-    });
-    after(() => site.close());
+    const site = useStarted(() => openSite({ javaScriptEnabled }));
 
     test('a record can be opened, changed and saved with the keyboard alone', async () => {
       const page = await site.open();
@@ -142,13 +139,13 @@ const stay = {
 } satisfies Resource;
 
 describe('the script', () => {
-  let site: Site;
   let page: Page;
-  before(async () => {
-    site = await openSite({}, [stay]);
-    page = await site.openAs();
-  });
-  after(() => site.close());
+  const site: Site = useStarted(
+    () => openSite({}, [stay]),
+    async () => {
+      page = await site.openAs();
+    },
+  );
 
   test('has single keys for the search, the rows and a record', async () => {
     await page.goto('/admin/trip/');

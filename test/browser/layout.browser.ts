@@ -4,7 +4,8 @@ import type { Page } from 'playwright-core';
 import type { Resource } from '../../src/index.ts';
 import { overflowOf } from './axe.ts';
 import { MODES, openSite, type Site } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
+import { useStarted } from '../support.ts';
 
 const invoice = {
   model: 'invoice',
@@ -27,18 +28,18 @@ const WIDTHS = Array.from({ length: 21 }, (_, index) => 320 + 64 * index).concat
 
 for (const { mode, javaScriptEnabled } of MODES) {
   describe(mode, () => {
-    let site: Site;
     let page: Page;
-    before(async () => {
-      site = await openSite({ javaScriptEnabled }, [{ ...invoice, admin: { list: LIST } }]);
-      await site.service.sql`
+    const site: Site = useStarted(
+      () => openSite({ javaScriptEnabled }, [{ ...invoice, admin: { list: LIST } }]),
+      async () => {
+        await site.service.sql`
         insert into invoice (name, state, town_id, net_amount, tax_amount, issued, sent, hour, is_closed, remarks, total_of_all_payments)
         select 'Invoice of a customer with a long name ' || n, 'paid in part', n, 1233.20 * n, 93.45 * n, date '2025-11-20' + n,
           timestamp '2025-11-20 10:11:12' + n * interval '1 day', '10:11:12', true, repeat('Remarks of several words. ', 3), 123456.78 * n
         from generate_series(1, 3) n`;
-      page = await site.openAs();
-    });
-    after(() => site.close());
+        page = await site.openAs();
+      },
+    );
 
     test('a list does not widen the page, whatever it is sorted by', async () => {
       const found: string[] = [];

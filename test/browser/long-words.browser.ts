@@ -3,7 +3,8 @@ import type { Resource } from '../../src/index.ts';
 import { overflowOf } from './axe.ts';
 import { LONG_WORD } from './registry.ts';
 import { button, follow, openSite, type Site } from './support.ts';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
+import { useStarted } from '../support.ts';
 
 const ship = {
   model: 'ship',
@@ -17,13 +18,13 @@ const ship = {
   admin: { title: LONG_WORD, group: LONG_WORD, dates: 'built' },
 } satisfies Resource;
 
-let site: Site;
-before(async () => {
-  site = await openSite({ viewport: { width: 320, height: 256 } }, [ship]);
-  const { sql } = site.service;
-  await sql`insert into ship (name, town_id, afloat, built) select ${LONG_WORD}, 1, true, date '2025-11-20' + n * 40 from generate_series(1, 3) n`;
-});
-after(() => site.close());
+const site: Site = useStarted(
+  () => openSite({ viewport: { width: 320, height: 256 } }, [ship]),
+  async () => {
+    const { sql } = site.service;
+    await sql`insert into ship (name, town_id, afloat, built) select ${LONG_WORD}, 1, true, date '2025-11-20' + n * 40 from generate_series(1, 3) n`;
+  },
+);
 
 test('long words in titles, labels and help texts do not widen a narrow page', async () => {
   const page = await site.openAs();

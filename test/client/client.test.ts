@@ -11,15 +11,12 @@ import type { TestService } from '../support.ts';
 import { resources, startSampleService, USERS } from './sample-service.ts';
 import { DRIVERS, type Driver } from './drivers.ts';
 import { after, before, describe, test } from 'node:test';
+import { useStarted } from '../support.ts';
 
 type Resources = typeof resources;
 
 describe('the typed client', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startSampleService();
-  });
-  after(() => service.close());
+  const service = useStarted(startSampleService);
 
   const connect = (options = {}) =>
     createClient<Resources>({ baseUrl: service.base, credentials: USERS.ada, ...options });
@@ -337,21 +334,18 @@ const KEYS = ['a/b', 'with space', '100%', 'q?x=1#y', 'ключ', '"x",y', '...'
 
 for (const [name, connect] of Object.entries(DRIVERS)) {
   describe(name, () => {
-    let service: TestService;
     let anonymous: Driver;
     let ada: Driver;
     let lukasz: Driver;
     let root: Driver;
 
-    before(async () => {
-      service = await startSampleService();
+    const service: TestService = useStarted(startSampleService, async () => {
       const { base: baseUrl } = service;
       anonymous = connect({ baseUrl });
       ada = connect({ baseUrl, credentials: USERS.ada });
       lukasz = connect({ baseUrl: `${baseUrl}/`, credentials: USERS.lukasz });
       root = connect({ baseUrl, credentials: USERS.root });
     });
-    after(() => service.close());
 
     test('returns the requested page', async () => {
       const { meta, objects } = await anonymous.list('message', { ordering: '-id', limit: 2, page: 2 });

@@ -7,9 +7,9 @@ import { join } from 'node:path';
 import { runInNewContext } from 'node:vm';
 import ts from 'typescript';
 import { ROOT } from '../docs/pages.ts';
-import type { TestService } from '../support.ts';
 import { USERS, startSampleService } from './sample-service.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
+import { useStarted } from '../support.ts';
 
 const { config } = ts.readConfigFile(join(ROOT, 'tsconfig.json'), (file) => ts.sys.readFile(file));
 const { options } = ts.parseJsonConfigFileContent(
@@ -39,11 +39,7 @@ const transpile = (file: string, module: ts.ModuleKind): string =>
   }).outputText;
 
 describe('the client outside Node.js', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startSampleService();
-  });
-  after(() => service.close());
+  const service = useStarted(startSampleService);
 
   test('is one file without imports', () => {
     const text = transpile('src/client.ts', ts.ModuleKind.ESNext);

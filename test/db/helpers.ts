@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before } from 'node:test';
+import { before } from 'node:test';
 import {
   createVitrine,
   StartError,
@@ -8,7 +8,14 @@ import {
   type VitrineOptions,
 } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type Answer, type Sql, type TestDatabase, type TestService } from '../support.ts';
+import {
+  startService,
+  type Answer,
+  type Sql,
+  type TestDatabase,
+  type TestService,
+  useStarted,
+} from '../support.ts';
 
 /** The user model that every registry with a writable resource needs. */
 export const users: Resource = user;
@@ -48,20 +55,12 @@ export async function startWith(
 }
 
 /** Such a service for the tests of this block. It has its members only while they run. */
-export function useWritable(
+export const useWritable = (
   resources: readonly Resource[],
   ddl?: Parameters<typeof startWith>[1],
   fill?: () => unknown,
   settings?: Parameters<typeof startWith>[2],
-): WritableService {
-  const service = {} as WritableService;
-  before(async () => {
-    Object.assign(service, await startWith(resources, ddl, settings));
-    await fill?.();
-  });
-  after(() => service.close());
-  return service;
-}
+): WritableService => useStarted(() => startWith(resources, ddl, settings), fill);
 
 /** Starts a service on an existing database, and closes it. */
 export async function startOnce(

@@ -5,8 +5,8 @@ import { user } from '../../src/resources/registry.ts';
 import { logIn } from '../admin/support.ts';
 import { run } from '../commands/support.ts';
 import { closedAfter, createDatabase, startService, pluck, startBeside } from '../support.ts';
-import { assertFindable, assertRoundTrip, startOnce, startWith, type WritableService } from './helpers.ts';
-import { after, before, describe, test } from 'node:test';
+import { assertFindable, assertRoundTrip, startOnce, useWritable } from './helpers.ts';
+import { describe, test } from 'node:test';
 
 const NAMES = {
   plain: 'Order Items',
@@ -51,16 +51,12 @@ const SHORT = [
 ]; // prettier-ignore
 
 describe('names in an existing database', () => {
-  let service: WritableService;
-  before(async () => {
-    const short = SHORT.map((name, index): Resource => ({
-      model: `short${index}`,
-      columns: { [name]: { type: 'text' } },
-      access: 'user',
-    }));
-    service = await startWith([items, ...short], DDL);
-  });
-  after(() => service.close());
+  const short = SHORT.map((name, index): Resource => ({
+    model: `short${index}`,
+    columns: { [name]: { type: 'text' } },
+    access: 'user',
+  }));
+  const service = useWritable([items, ...short], DDL);
 
   test('may have a schema, capitals, spaces, quotes and reserved words', async () => {
     const posted = await service.send('POST', '/api/item/', { title: 'second', parent: 1, path: 'a,"b' });

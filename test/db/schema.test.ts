@@ -13,6 +13,7 @@ import {
   sendAs,
   pagesFrom,
   pluck,
+  useDatabase,
 } from '../support.ts';
 import { startFaults, startOnce, startWith, users, useWritable, type WritableService } from './helpers.ts';
 import shipped, { note, user } from '../../src/resources/registry.ts';
@@ -150,12 +151,9 @@ const inventory = async (sql: Sql): Promise<string> => {
 };
 
 describe('a start with a database that does not match the registry', () => {
-  let database: TestDatabase;
-  before(async () => {
-    database = await createDatabase();
+  const database: TestDatabase = useDatabase('', async () => {
     await database.sql.unsafe(DDL);
   });
-  after(() => database.drop());
 
   test('lists all differences with SCHEMA=check, and changes nothing', async () => {
     const before = await inventory(database.sql);
@@ -526,11 +524,7 @@ async function describeSchema({ sql }: TestDatabase): Promise<string[]> {
 }
 
 describe('SCHEMA=apply', () => {
-  let database: TestDatabase;
-  before(async () => {
-    database = await createDatabase();
-  });
-  after(() => database.drop());
+  const database = useDatabase();
 
   test('creates tables, keys, defaults, constraints, and an index for each foreign key', async () => {
     await startOnce(database, [team, person]);
@@ -909,9 +903,7 @@ const failingIf = (condition: string): string => `
     end $$`;
 
 describe('reading the catalog', () => {
-  let database: TestDatabase;
-  before(async () => {
-    database = await createDatabase();
+  const database: TestDatabase = useDatabase('', async () => {
     const { sql } = database;
     await sql.unsafe(`create schema watch; ${failingIf(`current_setting('jit')::boolean`)}`);
     await sql.unsafe(`do $$ begin
@@ -919,7 +911,6 @@ describe('reading the catalog', () => {
       execute format('alter database %I set jit = on', current_database());
     end $$`);
   });
-  after(() => database.drop());
 
   test('a start that creates tables does not compile the statement', async () => {
     await startOnce(database, [users, note]);

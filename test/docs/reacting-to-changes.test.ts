@@ -5,11 +5,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { after, beforeEach, describe, test } from 'node:test';
 import { HISTORY } from '../../src/resources/definition/system-tables.ts';
 import { user as sampleUser, message } from '../../src/resources/registry.ts';
 import { temporaryFolder } from '../process/support.ts';
-import { eventually, startService, type TestService } from '../support.ts';
+import { eventually, type TestService, useService } from '../support.ts';
 import { codeBlocks, readPage, ROOT } from './pages.ts';
 
 const PAGE = 'docs/reacting-to-changes.md';
@@ -22,16 +22,13 @@ const user = {
 } as const;
 
 describe(PAGE, () => {
-  let service: TestService;
-  before(async () => {
-    const roles = { moderator: { grants: { message: { delete: true } } } } as const;
-    service = await startService([user, message], { roles });
+  const roles = { moderator: { grants: { message: { delete: true } } } } as const;
+  const service: TestService = useService([user, message], { roles }, async () => {
     await service.addUser('ada', { admin: true });
     await service.addUser('mo', { role: 'moderator' });
     await service.addUser('bob');
     for (const recipe of [announce, outbox, refuse]) await service.sql.unsafe(recipe).simple();
   });
-  after(() => service.close());
   beforeEach(() => service.sql`truncate outbox, message restart identity cascade`);
 
   const send = async (name: string, method: string, path: string, body?: unknown) =>

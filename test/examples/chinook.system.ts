@@ -5,9 +5,9 @@ import { promisify } from 'node:util';
 import resources from '../../examples/chinook/resources.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
 import { logIn, readable } from '../admin/support.ts';
-import { commandPath, startService, type TestService } from '../support.ts';
+import { commandPath, type TestService, useService } from '../support.ts';
 import { REPOSITORY } from '../paths.ts';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 
 const ROOT = REPOSITORY;
 const FOLDER = `${ROOT}/examples/chinook`;
@@ -85,18 +85,14 @@ describe('the Chinook example', () => {
   const sections = readExamples(README);
   const examples = [...sections.values()].flat();
   const outputs = new Map<Example, string>();
-  let service: TestService;
 
-  before(async () => {
-    service = await startService(resources, {
-      schema: 'check',
-      prepare: async (sql) => {
-        await sql.unsafe(sqlOf(readFileSync(`${FOLDER}/chinook.sql`, 'utf8'))).simple();
-        await sql.unsafe(readFileSync(`${FOLDER}/users.sql`, 'utf8')).simple();
-      },
-    });
+  const service = useService(resources, {
+    schema: 'check',
+    prepare: async (sql) => {
+      await sql.unsafe(sqlOf(readFileSync(`${FOLDER}/chinook.sql`, 'utf8'))).simple();
+      await sql.unsafe(readFileSync(`${FOLDER}/users.sql`, 'utf8')).simple();
+    },
   });
-  after(() => service.close());
 
   test('serves every table except playlist_track, which has a key of two columns', async () => {
     const rows = await service.sql<{ name: string }[]>`

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import resources, { roles } from '../../examples/clinic/resources.ts';
 import { credentials, fill, type Person } from '../../examples/clinic/samples.ts';
 import { logIn } from '../admin/support.ts';
 import { REPOSITORY } from '../paths.ts';
-import { cheapHash, startService, type Answer, type TestService } from '../support.ts';
+import { cheapHash, type Answer, type TestService, useService } from '../support.ts';
 
 const PASSWORD = 'the clinic is open';
 /** One person of each role. */
@@ -18,7 +18,6 @@ type Row = Readonly<Record<string, unknown>> & { readonly id: number };
 const list = (names: readonly string[]): string => (names.length === 0 ? 'no' : names.join(', '));
 
 describe('the clinic', () => {
-  let service: TestService;
   let ids: Readonly<Record<Person, number>>;
   const ask = (
     who: string | undefined,
@@ -43,13 +42,11 @@ describe('the clinic', () => {
     return (json as { objects: Row[] }).objects;
   };
 
-  before(async () => {
-    service = await startService(resources, { roles });
+  const service: TestService = useService(resources, { roles }, async () => {
     const admin = { username: 'admin', name: 'Admin', password: await cheapHash(PASSWORD), admin: true };
     await service.sql`insert into "user" ${service.sql(admin)}`;
     ids = await fill(service.base, PASSWORD, PASSWORD);
   });
-  after(() => service.close());
 
   /** What a person may do with a model: one line of the table in the README. */
   async function lineOf(who: Person, { model, columns }: (typeof resources)[number]): Promise<string> {

@@ -39,21 +39,18 @@ const CALLERS: readonly [caller: string, authorization: string | undefined, user
 ];
 
 describe('access levels', () => {
-  let service: TestService;
-  before(async () => {
-    const matrix = pairs.map(([access, read]): Resource => ({
-      model: nameOf(access, read),
-      columns,
-      access,
-      read,
-    }));
-    service = await startService([user, ...matrix], { trustProxy: 1 });
+  const matrix = pairs.map(([access, read]): Resource => ({
+    model: nameOf(access, read),
+    columns,
+    access,
+    read,
+  }));
+  const service: TestService = useService([user, ...matrix], { trustProxy: 1 }, async () => {
     await service.addUser('ada', { admin: true });
     await service.addUser('bob');
     await service.addUser('zoe', { admin: true, active: false });
     for (const { model } of matrix) await service.sql`insert into ${service.sql(model)} default values`;
   });
-  after(() => service.close());
 
   const ask = (method: string, path: string, authorization: string | undefined): Promise<Answer> =>
     service.request(path, {
@@ -172,39 +169,40 @@ function pairsOf(faults: readonly Fault[]): [first: Fault, second: Fault][] {
 }
 
 describe('of two faults, the first in the order of checks is reported', () => {
-  let service: TestService;
-  before(async () => {
-    const shelf: Resource = { model: 'shelf', columns: {} };
-    const columns: Resource['columns'] = {
-      title: { type: 'string', unique: true },
-      owner: { type: 'foreignKey', references: 'user', null: true },
-      shelf: { type: 'foreignKey', references: 'shelf', null: true },
-    };
-    const book: Resource = { model: 'book', columns, access: 'user', owner: 'owner' };
-    const rest: Resource[] = [
-      { ...book, model: 'sealed', methods: ['GET', 'POST'] },
-      { ...book, model: 'plain', access: 'default' },
-      { ...book, model: 'vault', access: 'admin' },
-    ];
-    const models = [book, ...rest];
-    const loans = models.map(({ model }): Resource => ({
-      model: `loan_of_${model}`,
-      columns: { of: { type: 'foreignKey', references: model } },
-    }));
-    service = await startService([user, shelf, ...models, ...loans], { maxBody: MAX_BODY, trustProxy: 1 });
-    const bob = await service.addUser('bob');
-    const eve = await service.addUser('eve');
-    for (const { model } of models) {
-      const titles = [
-        { title: 'mine', owner_id: bob },
-        { title: 'hers', owner_id: eve },
-        { title: 'taken', owner_id: bob },
-      ];
-      await service.sql`insert into ${service.sql(model)} ${service.sql(titles)}`;
-      await service.sql`insert into ${service.sql(`loan_of_${model}`)} (of_id) values (1), (2)`;
-    }
-  });
-  after(() => service.close());
+  const shelf: Resource = { model: 'shelf', columns: {} };
+  const columns: Resource['columns'] = {
+    title: { type: 'string', unique: true },
+    owner: { type: 'foreignKey', references: 'user', null: true },
+    shelf: { type: 'foreignKey', references: 'shelf', null: true },
+  };
+  const book: Resource = { model: 'book', columns, access: 'user', owner: 'owner' };
+  const rest: Resource[] = [
+    { ...book, model: 'sealed', methods: ['GET', 'POST'] },
+    { ...book, model: 'plain', access: 'default' },
+    { ...book, model: 'vault', access: 'admin' },
+  ];
+  const models = [book, ...rest];
+  const loans = models.map(({ model }): Resource => ({
+    model: `loan_of_${model}`,
+    columns: { of: { type: 'foreignKey', references: model } },
+  }));
+  const service: TestService = useService(
+    [user, shelf, ...models, ...loans],
+    { maxBody: MAX_BODY, trustProxy: 1 },
+    async () => {
+      const bob = await service.addUser('bob');
+      const eve = await service.addUser('eve');
+      for (const { model } of models) {
+        const titles = [
+          { title: 'mine', owner_id: bob },
+          { title: 'hers', owner_id: eve },
+          { title: 'taken', owner_id: bob },
+        ];
+        await service.sql`insert into ${service.sql(model)} ${service.sql(titles)}`;
+        await service.sql`insert into ${service.sql(`loan_of_${model}`)} (of_id) values (1), (2)`;
+      }
+    },
+  );
 
   /** A request of Bob to his own record, with faults. */
   function ask(method: string, ...faults: readonly Fault[]): Promise<Answer> {

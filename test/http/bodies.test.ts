@@ -94,13 +94,14 @@ const PARTS: readonly [name: string, parts: string][] = [
 ]; // prettier-ignore
 
 describe('a body', () => {
-  let service: TestService;
-  before(async () => {
-    const box = { model: 'box', columns: { value: { type: 'json', null: true } }, access: 'user' } as const;
-    service = await startService([user, note, relationship, box], { maxBody: MAX_BODY });
-    await service.addUser('bob');
-  });
-  after(() => service.close());
+  const box = { model: 'box', columns: { value: { type: 'json', null: true } }, access: 'user' } as const;
+  const service: TestService = useService(
+    [user, note, relationship, box],
+    { maxBody: MAX_BODY },
+    async () => {
+      await service.addUser('bob');
+    },
+  );
 
   function assertMessage(answer: Answer, message: string): void {
     assert.equal(answer.status, 201, answer.text);

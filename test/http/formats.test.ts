@@ -16,6 +16,7 @@ import {
   startService,
   type TestService,
   useService,
+  useStarted,
 } from '../support.ts';
 import { assertProblem, assertUnauthorized, eventually, jsonLinesOf } from './expect.ts';
 import { LOOSE, openShelf } from './shelf.ts';
@@ -67,11 +68,7 @@ const COLLECTION: readonly [accept: string | undefined, type: string | undefined
   ['text/plain;x="never ends, text/csv, */*', undefined],
 ];
 
-let service: TestService;
-before(async () => {
-  service = await openShelf();
-});
-after(() => service.close());
+const service = useStarted(openShelf);
 
 describe('the format of an answer', () => {
   const get = (path: string, accept: string | undefined, method = 'GET') =>

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { logIn, remove, runBulk, uploadFile, confirmImport, type Browser } from '../admin/support.ts';
-import { startOnce, startWith, users, type WritableService } from '../db/helpers.ts';
+import { startOnce, users, type WritableService, useWritable } from '../db/helpers.ts';
 import { addressOf, basic, cheapHash, createDatabase, eventually, lockedOut, request } from '../support.ts';
 
 const to = (references: string, onDelete: 'cascade' | 'setNull') =>
@@ -58,13 +58,10 @@ interface Entry {
   readonly cause: string | null;
 }
 
-let service: WritableService;
 let ada: Browser;
-before(async () => {
-  service = await startWith(resources);
+const service: WritableService = useWritable(resources, undefined, async () => {
   ada = await logIn(service, 'ada');
 });
-after(() => service.close());
 beforeEach(() => service.sql`truncate vitrine_history, lone, shop, shelf, book, quiet, leaf, secretive, seat, booking restart identity`); // prettier-ignore
 
 const entries = async (): Promise<Entry[]> => [

@@ -7,7 +7,7 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
-import { type Answer, startService, type TestService, useService } from '../support.ts';
+import { type Answer, type TestService, useService } from '../support.ts';
 import { assertProblem, eventually } from './expect.ts';
 import { logIn } from '../admin/support.ts';
 import { requestText, wire } from './wire.ts';
@@ -375,15 +375,11 @@ const LONG = `/api/note/?${'a&'.repeat(4_000)}`;
 const PAGE = { accept: 'text/html' };
 
 describe('pages that are costly to make', () => {
-  let service: TestService;
-  before(async () => {
-    const many = Array.from({ length: 20 }, (_, index) => ({
-      model: `other${index}`,
-      columns: { text: { type: 'text' as const } },
-    }));
-    service = await startService([user, note, ...many], { trustProxy: 1 });
-  });
-  after(() => service.close());
+  const many = Array.from({ length: 20 }, (_, index) => ({
+    model: `other${index}`,
+    columns: { text: { type: 'text' as const } },
+  }));
+  const service = useService([user, note, ...many], { trustProxy: 1 });
 
   const from = (index: number): Record<string, string> => ({ ...PAGE, 'x-forwarded-for': `10.0.${index}.1` });
 

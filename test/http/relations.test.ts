@@ -27,6 +27,7 @@ import {
   sendAs,
   startBeside,
   pagesFrom,
+  useDatabase,
 } from '../support.ts';
 import { schemaFaults } from './openapi.ts';
 import { run } from '../commands/support.ts';
@@ -827,12 +828,9 @@ const FAULTS: [more: object, key: string][] = [
 ];
 
 describe('a start is refused for a relation without a key', () => {
-  let database: TestDatabase;
-  before(async () => {
-    database = await createDatabase();
+  const database: TestDatabase = useDatabase('', async () => {
     await prepareScores(database.sql);
   });
-  after(() => database.drop());
 
   const score = { model: 'score', table: 'view_score', primaryKey: false, columns };
   for (const [more, key] of FAULTS)

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import type { Resource, Roles } from '../../src/index.ts';
 import { user as sampleUser } from '../../src/resources/registry.ts';
-import { basic, startService, type Answer, type TestService } from '../support.ts';
-import { after, before, describe, test } from 'node:test';
+import { basic, startService, type Answer, type TestService, useService } from '../support.ts';
+import { after, describe, test } from 'node:test';
 
 const user = {
   ...sampleUser,
@@ -73,54 +73,55 @@ const roles = {
 } satisfies Roles;
 
 describe('roles', () => {
-  let service: TestService;
   const ids: Record<string, number> = {};
-  before(async () => {
-    service = await startService([user, ward, patient, visit], { roles, trustProxy: 1 });
-    const { sql } = service;
-    for (const [name, more] of Object.entries<Record<string, unknown>>({
-      ada: { admin: true },
-      rex: { role: ['reception'] },
-      dora: { role: ['doctor'] },
-      dirk: { role: ['doctor', 'nobody'] },
-      nina: { role: ['nurse'] },
-      both: { role: ['doctor', 'nurse'] },
-      hugo: { role: ['head'] },
-      paul: {},
-    }))
-      ids[name] = await service.addUser(name, more);
-    for (const [name, head] of [
-      ['north', 'hugo'],
-      ['south', 'ada'],
-    ] as const) {
-      const [row] = await sql<
-        { id: number }[]
-      >`insert into ward (name, head_id) values (${name}, ${ids[head] ?? 0}) returning id`;
-      ids[name] = row?.id ?? 0;
-    }
-    await sql`update "user" set ward_id = ${ids['north'] ?? 0} where username in ('nina', 'both')`;
-    for (const [name, wardName, doctor] of [
-      ['Pia', 'north', 'dora'],
-      ['Pim', 'south', 'dora'],
-      ['Pol', 'south', 'dirk'],
-      ['Per', 'south', 'both'],
-    ] as const) {
-      const [row] = await sql<
-        { id: number }[]
-      >`insert into patient (name, ward_id, doctor_id, phone, diagnosis, debt) values (${name}, ${ids[wardName] ?? 0}, ${ids[doctor] ?? 0}, '1', ${`of ${name}`}, 5) returning id`;
-      ids[name] = row?.id ?? 0;
-    }
-    for (const [name, doctor, bookedBy] of [
-      ['Pia', 'dora', 'rex'],
-      ['Pol', 'dirk', 'rex'],
-    ] as const) {
-      const [row] = await sql<
-        { id: number }[]
-      >`insert into visit (patient_id, doctor_id, booked_by_id, note, state) values (${ids[name] ?? 0}, ${ids[doctor] ?? 0}, ${ids[bookedBy] ?? 0}, '', 'open') returning id`;
-      ids[`visit of ${name}`] = row?.id ?? 0;
-    }
-  });
-  after(() => service.close());
+  const service: TestService = useService(
+    [user, ward, patient, visit],
+    { roles, trustProxy: 1 },
+    async () => {
+      const { sql } = service;
+      for (const [name, more] of Object.entries<Record<string, unknown>>({
+        ada: { admin: true },
+        rex: { role: ['reception'] },
+        dora: { role: ['doctor'] },
+        dirk: { role: ['doctor', 'nobody'] },
+        nina: { role: ['nurse'] },
+        both: { role: ['doctor', 'nurse'] },
+        hugo: { role: ['head'] },
+        paul: {},
+      }))
+        ids[name] = await service.addUser(name, more);
+      for (const [name, head] of [
+        ['north', 'hugo'],
+        ['south', 'ada'],
+      ] as const) {
+        const [row] = await sql<
+          { id: number }[]
+        >`insert into ward (name, head_id) values (${name}, ${ids[head] ?? 0}) returning id`;
+        ids[name] = row?.id ?? 0;
+      }
+      await sql`update "user" set ward_id = ${ids['north'] ?? 0} where username in ('nina', 'both')`;
+      for (const [name, wardName, doctor] of [
+        ['Pia', 'north', 'dora'],
+        ['Pim', 'south', 'dora'],
+        ['Pol', 'south', 'dirk'],
+        ['Per', 'south', 'both'],
+      ] as const) {
+        const [row] = await sql<
+          { id: number }[]
+        >`insert into patient (name, ward_id, doctor_id, phone, diagnosis, debt) values (${name}, ${ids[wardName] ?? 0}, ${ids[doctor] ?? 0}, '1', ${`of ${name}`}, 5) returning id`;
+        ids[name] = row?.id ?? 0;
+      }
+      for (const [name, doctor, bookedBy] of [
+        ['Pia', 'dora', 'rex'],
+        ['Pol', 'dirk', 'rex'],
+      ] as const) {
+        const [row] = await sql<
+          { id: number }[]
+        >`insert into visit (patient_id, doctor_id, booked_by_id, note, state) values (${ids[name] ?? 0}, ${ids[doctor] ?? 0}, ${ids[bookedBy] ?? 0}, '', 'open') returning id`;
+        ids[`visit of ${name}`] = row?.id ?? 0;
+      }
+    },
+  );
 
   const as = (name: string | undefined, path: string, method = 'GET', body?: unknown): Promise<Answer> =>
     service.request(path, {

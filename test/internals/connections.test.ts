@@ -30,7 +30,14 @@ import type { TransactionLimits } from '../../src/db/connection/transactions.ts'
 import type { RawRow, SentStatement } from '../../src/db/rows.ts';
 import type { Problem } from '../../src/errors.ts';
 import { REPOSITORY } from '../paths.ts';
-import { createDatabase, eventually, serverUrl, type Sql, type TestDatabase } from '../support.ts';
+import {
+  createDatabase,
+  eventually,
+  serverUrl,
+  type Sql,
+  type TestDatabase,
+  useDatabase,
+} from '../support.ts';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 
 const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
@@ -289,17 +296,13 @@ const textOf = (rows: readonly RawRow[]): (string | undefined)[][] =>
   rows.map((row) => row.map((cell) => cell?.toString()));
 
 describe('workarounds for the driver', () => {
-  let database: TestDatabase;
   let sql: Sql;
   const send = (text: string, values: string[] = [], prepare = false): Query =>
     sendStatement(sql, { text, values }, prepare);
   const read = async (text: string, values: string[] = []): Promise<(string | undefined)[][]> =>
     textOf(await send(text, values));
 
-  before(async () => {
-    database = await createDatabase();
-  });
-  after(() => database.drop());
+  const database = useDatabase();
   beforeEach(() => {
     sql = openPostgres(database.url, OPTIONS);
   });

@@ -7,23 +7,19 @@ import { user } from '../../src/resources/registry.ts';
 import { logIn, readable } from '../admin/support.ts';
 import {
   eventually,
-  startService,
   type Answer,
   type TestService,
   waitingForLocks,
   startBeside,
   addressOf,
   useService,
+  useStarted,
 } from '../support.ts';
 import { startSamples } from './samples.ts';
 import { after, before, describe, test } from 'node:test';
 
 describe('the total of a list', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startSamples();
-  });
-  after(() => service.close());
+  const service = useStarted(startSamples);
 
   test('is counted only on request', async () => {
     const total = async (query: string, prefer?: string): Promise<string | null> => {
@@ -71,23 +67,24 @@ describe('the total of a list', () => {
 
 describe('a count', () => {
   const thing: Resource = { model: 'thing', columns: { size: { type: 'integer' } } };
-  let service: TestService;
-  before(async () => {
-    const options = { maxCount: 100, ordering: 'id' } as const;
-    service = await startService([
+  const options = { maxCount: 100, ordering: 'id' } as const;
+  const service: TestService = useService(
+    [
       user,
       thing,
       { ...thing, ...options, model: 'limited' },
       { ...thing, ...options, model: 'open', countLevel: 'user' },
-    ]);
-    await service.addUser('bob');
-    await service.addUser('ada', { admin: true });
-    await service.sql`insert into thing (size) select i from generate_series(1, 10001) i`;
-    for (const table of ['limited', 'open'])
-      await service.sql`insert into ${service.sql(table)} (size) select i from generate_series(1, 101) i`;
-    await service.sql`analyze`;
-  });
-  after(() => service.close());
+    ],
+    {},
+    async () => {
+      await service.addUser('bob');
+      await service.addUser('ada', { admin: true });
+      await service.sql`insert into thing (size) select i from generate_series(1, 10001) i`;
+      for (const table of ['limited', 'open'])
+        await service.sql`insert into ${service.sql(table)} (size) select i from generate_series(1, 101) i`;
+      await service.sql`analyze`;
+    },
+  );
 
   const cases: [path: string, prefer: string, total: string | null, applied?: string, user?: string][] = [
     ['thing/', 'count=exact', '10001'],

@@ -1,8 +1,8 @@
 // The grammar of a query string, and the rules of filters; random-reads.test.ts compares what they select with a reference.
 import assert from 'node:assert/strict';
 import { Agent } from 'node:http';
-import { after, before, describe, test } from 'node:test';
-import { basic, type TestService, pluck } from '../support.ts';
+import { describe, test } from 'node:test';
+import { basic, pluck, useStarted } from '../support.ts';
 import { encode, idsOf, rawGet, startSamples, TYPES } from './samples.ts';
 import { type Browser, logIn, readable } from '../admin/support.ts';
 import { useWritable, type WritableService } from '../db/helpers.ts';
@@ -128,11 +128,7 @@ const access: [query: string, answers: Record<CallerName, number[] | number>][] 
 ];
 
 describe('a query string', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startSamples();
-  });
-  after(() => service.close());
+  const service = useStarted(startSamples);
 
   /** Sends exactly this query. */
   const get = (query: string) => rawGet(service.base, `/api/thing/?${query}`);

@@ -1,6 +1,6 @@
 // The order of records, and the pages that they are divided into.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { type Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
@@ -14,6 +14,7 @@ import {
   pagesFrom,
   startBeside,
   closedAfter,
+  useStarted,
 } from '../support.ts';
 import { idsOf, startSamples } from './samples.ts';
 
@@ -84,11 +85,7 @@ const invalid: [query: string, name: string][] = [
 ]; // prettier-ignore
 
 describe('ordering and paging', () => {
-  let service: TestService;
-  before(async () => {
-    service = await startSamples();
-  });
-  after(() => service.close());
+  const service = useStarted(startSamples);
 
   test('records have the requested order, and ties are ordered by id', async () => {
     for (const [path, ids] of orderings) {

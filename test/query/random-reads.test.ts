@@ -1,7 +1,7 @@
 // Random filters, orderings and pages of every kind of relation, compared with a reference implementation.
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { type TestService, pluck } from '../support.ts';
+import { pluck, useStarted } from '../support.ts';
 import { filtersWith, orderingsWith, rows } from './arbitraries.ts';
 import { compareRows, FOREIGN_KEYS, matches, orderingOf, queryOf, type Row } from './reference.ts';
 import {
@@ -14,7 +14,7 @@ import {
   store,
   type Relation,
 } from './relations.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 /** What happens to a record during a walk. */
 const ROLES = ['stays', 'stays', 'comes', 'goes'] as const;
@@ -31,11 +31,7 @@ const changing = rows.chain((list) =>
   }),
 );
 
-let service: TestService;
-before(async () => {
-  service = await startRelations();
-});
-after(() => service.close());
+const service = useStarted(startRelations);
 
 /** The keys of a page, as numbers. */
 const numbersOf = (relation: Relation, { objects }: { objects: { id: unknown }[] }): number[] =>

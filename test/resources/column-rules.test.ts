@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { createVitrine, type Resource, StartError } from '../../src/index.ts';
 import { errorsIn, fieldsOf, readable, runBulk, useAdmin } from '../admin/support.ts';
 import { startFaults, startOnce, users } from '../db/helpers.ts';
-import { createDatabase, sendAs, serverUrl, type TestDatabase } from '../support.ts';
+import { sendAs, serverUrl, useDatabase } from '../support.ts';
 
 const patient: Resource = {
   model: 'patient',
@@ -81,11 +81,7 @@ describe('sets of columns that are unique together', () => {
 });
 
 describe('a database without these sets', () => {
-  let database: TestDatabase;
-  before(async () => {
-    database = await createDatabase();
-  });
-  after(() => database.drop());
+  const database = useDatabase();
   const model = {
     ...patient,
     access: 'default',

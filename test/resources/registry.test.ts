@@ -14,10 +14,10 @@ import {
   createDatabase,
   serverUrl,
   startService,
-  type TestDatabase,
   type TestService,
   useService,
   pluck,
+  useDatabase,
 } from '../support.ts';
 import { hiddenFields, logIn, readable } from '../admin/support.ts';
 import { run } from '../commands/support.ts';
@@ -702,11 +702,7 @@ const ACCEPTED: Record<string, readonly Resource[]> = {
 }; // prettier-ignore
 
 describe('the check of a registry', () => {
-  let database: TestDatabase;
-  before(async () => {
-    database = await createDatabase();
-  });
-  after(() => database.drop());
+  const database = useDatabase();
 
   for (const [title, resources] of Object.entries(ACCEPTED)) {
     test(`accepts ${title}`, async () => {

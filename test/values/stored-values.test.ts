@@ -2,10 +2,10 @@
 // sent back.
 import assert from 'node:assert/strict';
 import type { ColumnDefinition, Resource } from '../../src/index.ts';
-import { assertFindable, assertRoundTrip, startWith, type WritableService } from '../db/helpers.ts';
+import { assertFindable, assertRoundTrip, type WritableService, useWritable } from '../db/helpers.ts';
 import { closedAfter, type Answer, MAJOR_VERSION, startService } from '../support.ts';
 import { user } from '../../src/resources/registry.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 type Type = Exclude<ColumnDefinition['type'], 'foreignKey' | 'password' | 'array'>;
 type Elements = Pick<Extract<ColumnDefinition, { type: 'array' }>, 'of'>;
@@ -144,24 +144,25 @@ const DDL = `
 const csv = (text: string): string => `"${text.replaceAll('"', '""')}"`;
 
 describe('a column of an existing database', () => {
-  let service: WritableService;
   const records: { id: number; name: string; type: Type | Elements; literal: string; shown: string }[] = [];
-  before(async () => {
-    const columns = Object.fromEntries(
-      Object.entries(SPECIMENS).map(([name, [, type]]): [string, ColumnDefinition] => [
-        name,
-        typeof type === 'string' ? { type, null: true } : { ...type, type: 'array', null: true },
-      ]),
-    );
-    service = await startWith([{ model: 'specimen', columns, access: 'user' }], DDL);
-    for (const [name, [, type, values]] of Object.entries(SPECIMENS))
-      for (const [literal, shown] of values) {
-        const insert = `insert into specimen (${name}) values ('${literal.replaceAll("'", "''")}') returning id`;
-        const [row] = await service.sql.unsafe(insert);
-        records.push({ id: Number(row?.['id']), name, type, literal, shown });
-      }
-  });
-  after(() => service.close());
+  const columns = Object.fromEntries(
+    Object.entries(SPECIMENS).map(([name, [, type]]): [string, ColumnDefinition] => [
+      name,
+      typeof type === 'string' ? { type, null: true } : { ...type, type: 'array', null: true },
+    ]),
+  );
+  const service: WritableService = useWritable(
+    [{ model: 'specimen', columns, access: 'user' }],
+    DDL,
+    async () => {
+      for (const [name, [, type, values]] of Object.entries(SPECIMENS))
+        for (const [literal, shown] of values) {
+          const insert = `insert into specimen (${name}) values ('${literal.replaceAll("'", "''")}') returning id`;
+          const [row] = await service.sql.unsafe(insert);
+          records.push({ id: Number(row?.['id']), name, type, literal, shown });
+        }
+    },
+  );
 
   const idsOf = async (parameters: readonly (readonly [string, string])[]): Promise<number[]> => {
     const query = new URLSearchParams(

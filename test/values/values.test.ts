@@ -17,20 +17,25 @@ import {
   WIDE,
 } from './column-cases.ts';
 import { anyCharacter } from '../characters.ts';
-import { type Answer, request, startService, type TestService, useService, pluck } from '../support.ts';
+import {
+  type Answer,
+  request,
+  startService,
+  type TestService,
+  useService,
+  pluck,
+  useStarted,
+} from '../support.ts';
 import { user } from '../../src/resources/registry.ts';
 import { logIn } from '../admin/support.ts';
 
 const DEEP = '['.repeat(20_000) + ']'.repeat(20_000);
 
 describe('a value', () => {
-  let service: WritableService;
   let path: string;
-  before(async () => {
-    service = await startCases();
+  const service: WritableService = useStarted(startCases, async () => {
     path = `/api/thing/${(await service.send('POST', '/api/thing/', { s: 'put' })).json.id}/`;
   });
-  after(() => service.close());
 
   /** A body with this value of a column, and the other values that a record needs. */
   const bodyOf = (name: string, json: string): string =>
@@ -367,13 +372,10 @@ const digits = fc.stringMatching(/^-?(0|[1-9]\d{0,24})(\.\d{1,24})?$/);
 const DIFFICULT = ['null', 'true', '0', '-0', '1e400', '1e-400', '-1e308', '9223372036854775808', '1e15', '0.1e1', '"\\u0000"', '"\\ud800"', '""', '"NaN"', '"Infinity"', '"-infinity"', '"now"', '"2024-02-30"', '"0044-03-15 BC"', '"4714-01-01 BC"', '"294276-12-31 23:59:59"', '"24:00:00"', '"{}"', '"1e999"', '"a\'b\\"c\\\\d"', '"$1"', '"🦉"', '[]', '{}', '{"__proto__":null}', '[[[[1e-20000]]]]', '{"a":1,"a":1e200000}', '"00000000-0000-4000-8000-00000000000A"', '"$argon2id$v=19$m=8,t=1,p=1$YQ$YQ"']; // prettier-ignore
 
 describe('random bodies', () => {
-  let service: WritableService;
   let path: string;
-  before(async () => {
-    service = await startCases();
+  const service: WritableService = useStarted(startCases, async () => {
     path = `/api/thing/${(await service.send('POST', '/api/thing/', { s: 'x' })).json.id}/`;
   });
-  after(() => service.close());
 
   const name = fc.oneof(
     { weight: 12, arbitrary: fc.constantFrom(...NAMES) },
