@@ -279,29 +279,23 @@ describe('settings from the environment', () => {
     confinement: (options?: { readonly cwd?: string }) => string[];
   };
 
-  test('the confined service may read the registry that files with a byte order mark name', async () => {
+  test('the confined service may read the registry that files with a byte order mark name', async (t) => {
     const cwd = await mkdtemp(join(tmpdir(), 'vitrine-settings-'));
-    try {
-      await writeFile(join(cwd, 'name'), '\uFEFFregistry.mjs\n');
-      for (const line of ['RESOURCES=registry.mjs', 'RESOURCES_FILE=name']) {
-        await writeFile(join(cwd, '.env'), `\uFEFF${line}\n`);
-        assert.ok(confinement({ cwd }).includes(`--allow-fs-read=${join(cwd, 'registry.mjs')}`), line);
-      }
-    } finally {
-      await rm(cwd, { recursive: true });
+    t.after(() => rm(cwd, { recursive: true }));
+    await writeFile(join(cwd, 'name'), '\uFEFFregistry.mjs\n');
+    for (const line of ['RESOURCES=registry.mjs', 'RESOURCES_FILE=name']) {
+      await writeFile(join(cwd, '.env'), `\uFEFF${line}\n`);
+      assert.ok(confinement({ cwd }).includes(`--allow-fs-read=${join(cwd, 'registry.mjs')}`), line);
     }
   });
 
-  test('the confined service may read the key of the history, and write its witness', async () => {
+  test('the confined service may read the key of the history, and write its witness', async (t) => {
     const cwd = await mkdtemp(join(tmpdir(), 'vitrine-settings-'));
-    try {
-      await writeFile(join(cwd, '.env'), 'HISTORY_KEY=key.pem\nHISTORY_WITNESS=/mnt/witness\n');
-      const flags = confinement({ cwd });
-      for (const flag of [`read=${join(cwd, 'key.pem')}`, 'read=/mnt/witness', 'write=/mnt/witness'])
-        assert.ok(flags.includes(`--allow-fs-${flag}`), flag);
-    } finally {
-      await rm(cwd, { recursive: true });
-    }
+    t.after(() => rm(cwd, { recursive: true }));
+    await writeFile(join(cwd, '.env'), 'HISTORY_KEY=key.pem\nHISTORY_WITNESS=/mnt/witness\n');
+    const flags = confinement({ cwd });
+    for (const flag of [`read=${join(cwd, 'key.pem')}`, 'read=/mnt/witness', 'write=/mnt/witness'])
+      assert.ok(flags.includes(`--allow-fs-${flag}`), flag);
   });
 
   test('the confined service may read the file of every setting', () => {
@@ -316,75 +310,69 @@ describe('settings from the environment', () => {
     }
   });
 
-  test('a setting is read from the file that its variable with _FILE names, without a byte order mark and the last line break', async () => {
+  test('a setting is read from the file that its variable with _FILE names, without a byte order mark and the last line break', async (t) => {
     const folder = await mkdtemp(join(tmpdir(), 'vitrine-settings-'));
-    try {
-      const file = join(folder, 'port');
-      for (const [text, port] of [
-        ['81', 81],
-        ['82\n', 82],
-        ['83\r\n', 83],
-        ['\uFEFF85\r\n', 85],
-      ] as const) {
-        await writeFile(file, text);
-        assert.equal(readSettings({ PORT_FILE: file }).port, port);
-      }
-      assert.equal(readSettings({ PORT_FILE: '', PORT: '84' }).port, 84);
-      await writeFile(file, 'x');
-      for (const [environment, message] of [
-        [{ PORT_FILE: file }, /- PORT_FILE must be a whole number/],
-        [{ PORT_FILE: file, PORT: '80' }, /- PORT and PORT_FILE are both set/],
-        [{ PORT_FILE: join(folder, 'none') }, /- PORT cannot be read from PORT_FILE: ENOENT/],
-      ] as const)
-        assert.throws(() => readSettings(environment), message);
-      for (const text of ['', '\n', '\uFEFF']) {
-        await writeFile(file, text);
-        assert.throws(
-          () => readSettings({ PORT_FILE: file }),
-          /- PORT cannot be read from PORT_FILE: .* is empty/,
-        );
-      }
-    } finally {
-      await rm(folder, { recursive: true });
+    t.after(() => rm(folder, { recursive: true }));
+    const file = join(folder, 'port');
+    for (const [text, port] of [
+      ['81', 81],
+      ['82\n', 82],
+      ['83\r\n', 83],
+      ['\uFEFF85\r\n', 85],
+    ] as const) {
+      await writeFile(file, text);
+      assert.equal(readSettings({ PORT_FILE: file }).port, port);
+    }
+    assert.equal(readSettings({ PORT_FILE: '', PORT: '84' }).port, 84);
+    await writeFile(file, 'x');
+    for (const [environment, message] of [
+      [{ PORT_FILE: file }, /- PORT_FILE must be a whole number/],
+      [{ PORT_FILE: file, PORT: '80' }, /- PORT and PORT_FILE are both set/],
+      [{ PORT_FILE: join(folder, 'none') }, /- PORT cannot be read from PORT_FILE: ENOENT/],
+    ] as const)
+      assert.throws(() => readSettings(environment), message);
+    for (const text of ['', '\n', '\uFEFF']) {
+      await writeFile(file, text);
+      assert.throws(
+        () => readSettings({ PORT_FILE: file }),
+        /- PORT cannot be read from PORT_FILE: .* is empty/,
+      );
     }
   });
 
-  test('no error repeats a value from the file of a setting', async () => {
+  test('no error repeats a value from the file of a setting', async (t) => {
     const folder = await mkdtemp(join(tmpdir(), 'vitrine-settings-'));
     const values = ['hunter2', 'hunter2.ts', 'hunter2:80', 'https://hunter2/', 'postgres://u:/hunter2@h/d'];
     const options = { cwd: folder, fromSource: true };
-    try {
-      const file = join(folder, 'secret');
-      const env = { DATABASE_URL: 'postgres://127.0.0.1:1/x' };
-      for (const value of values) {
-        await writeFile(file, value);
-        for (const name of Object.keys(SETTINGS).map((setting) => `${setting}_FILE`)) {
-          const given = name === 'DATABASE_URL_FILE' ? { [name]: file } : { ...env, [name]: file };
-          const words = value === 'hunter2' ? ['check', '--json'] : ['check'];
-          const { code, stdout, stderr } = await run(words, { env: given });
-          assert.equal(code, 1, `${name} ${value}`);
-          assert.doesNotMatch(stdout + stderr, /hunter2/, `${name} ${value}`);
-        }
+    t.after(() => rm(folder, { recursive: true }));
+    const file = join(folder, 'secret');
+    const env = { DATABASE_URL: 'postgres://127.0.0.1:1/x' };
+    for (const value of values) {
+      await writeFile(file, value);
+      for (const name of Object.keys(SETTINGS).map((setting) => `${setting}_FILE`)) {
+        const given = name === 'DATABASE_URL_FILE' ? { [name]: file } : { ...env, [name]: file };
+        const words = value === 'hunter2' ? ['check', '--json'] : ['check'];
+        const { code, stdout, stderr } = await run(words, { env: given });
+        assert.equal(code, 1, `${name} ${value}`);
+        assert.doesNotMatch(stdout + stderr, /hunter2/, `${name} ${value}`);
       }
-      for (const [name, value] of [
-        ['HOST_FILE', 'hunter2.invalid'],
-        ['METRICS_FILE', 'hunter2.invalid:80'],
-      ] as const) {
-        await writeFile(file, value);
-        const { code, stderr } = await runProcess(['serve'], {
-          ...options,
-          env: { ...env, PORT: '0', [name]: file },
-        });
-        assert.equal(code, 1, stderr);
-        assert.match(stderr, new RegExp(`Cannot listen on .*\\[${name}\\]`));
-        assert.doesNotMatch(stderr, /hunter2/);
-      }
-    } finally {
-      await rm(folder, { recursive: true });
+    }
+    for (const [name, value] of [
+      ['HOST_FILE', 'hunter2.invalid'],
+      ['METRICS_FILE', 'hunter2.invalid:80'],
+    ] as const) {
+      await writeFile(file, value);
+      const { code, stderr } = await runProcess(['serve'], {
+        ...options,
+        env: { ...env, PORT: '0', [name]: file },
+      });
+      assert.equal(code, 1, stderr);
+      assert.match(stderr, new RegExp(`Cannot listen on .*\\[${name}\\]`));
+      assert.doesNotMatch(stderr, /hunter2/);
     }
   });
 
-  test('names in .env that are nearly settings are warnings with the setting that is meant', async () => {
+  test('names in .env that are nearly settings are warnings with the setting that is meant', async (t) => {
     const cwd = await mkdtemp(join(tmpdir(), 'vitrine-settings-'));
     const meant = {
       DATABSE_URL: 'DATABASE_URL',
@@ -407,25 +395,22 @@ describe('settings from the environment', () => {
       'CONFINE_READ',
       'HOME',
     ];
-    try {
-      const names = [...Object.keys(meant), ...others];
-      await writeFile(
-        join(cwd, '.env'),
-        `${names.map((name) => `${name}=`).join('\n')}\nMAX_LAG=5\nMAX_LAG_FILE=\n`,
-      );
-      const { stderr } = await runProcess(['--version'], { cwd, fromSource: true });
-      assert.deepEqual(
-        stderr.trim().split('\n').toSorted(),
-        Object.entries(meant)
-          .map(
-            ([name, setting]) =>
-              `vitrine: .env: ${name} is not a setting and is ignored; did you mean ${setting}?`,
-          )
-          .toSorted(),
-      );
-    } finally {
-      await rm(cwd, { recursive: true });
-    }
+    t.after(() => rm(cwd, { recursive: true }));
+    const names = [...Object.keys(meant), ...others];
+    await writeFile(
+      join(cwd, '.env'),
+      `${names.map((name) => `${name}=`).join('\n')}\nMAX_LAG=5\nMAX_LAG_FILE=\n`,
+    );
+    const { stderr } = await runProcess(['--version'], { cwd, fromSource: true });
+    assert.deepEqual(
+      stderr.trim().split('\n').toSorted(),
+      Object.entries(meant)
+        .map(
+          ([name, setting]) =>
+            `vitrine: .env: ${name} is not a setting and is ignored; did you mean ${setting}?`,
+        )
+        .toSorted(),
+    );
   });
 });
 

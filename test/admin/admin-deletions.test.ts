@@ -306,34 +306,31 @@ describe('a deletion that could reach users whose table cannot be locked needs t
   const assertNeedsPassword = (browser: Browser, path: string): Promise<void> =>
     assertConfirmed(path, [], undefined, { browser, state: async () => (await browser.get(path)).status });
 
-  test('because the role may change only one of its columns', async () => {
+  test('because the role may change only one of its columns', async (t) => {
     const role = `reader_${randomBytes(8).toString('hex')}`;
     await service.sql.unsafe(`create role ${role} login password 'x';
       grant all on all tables in schema public to ${role}; grant all on all sequences in schema public to ${role};
       revoke all on "user" from ${role}; grant select, update (password) on "user" to ${role}`);
     const url = new URL(service.url);
     [url.username, url.password] = [role, 'x'];
+    t.after(async () => service.sql.unsafe(`drop owned by ${role}; drop role ${role}`));
+    const vitrine = await createVitrine({
+      databaseUrl: url.href,
+      resources: [...known, { ...withTeam, methods: ['GET'] }],
+      port: 0,
+      schema: 'check',
+      log: () => undefined,
+    });
     try {
-      const vitrine = await createVitrine({
-        databaseUrl: url.href,
-        resources: [...known, { ...withTeam, methods: ['GET'] }],
-        port: 0,
-        schema: 'check',
-        log: () => undefined,
-      });
-      try {
-        const { url: base } = await vitrine.start();
-        const browser = await logIn({ base }, 'ada');
-        await assertNeedsPassword(browser, `/admin/team/${await insert('team')}/delete/`);
-      } finally {
-        await vitrine.close();
-      }
+      const { url: base } = await vitrine.start();
+      const browser = await logIn({ base }, 'ada');
+      await assertNeedsPassword(browser, `/admin/team/${await insert('team')}/delete/`);
     } finally {
-      await service.sql.unsafe(`drop owned by ${role}; drop role ${role}`);
+      await vitrine.close();
     }
   });
 
-  test('because it is a foreign table', async () => {
+  test('because it is a foreign table', async (t) => {
     const remote: Resource = {
       ...user,
       primaryKey: { type: 'integer', column: 'id' },
@@ -349,15 +346,12 @@ describe('a deletion that could reach users whose table cannot be locked needs t
           create foreign table "user" (id integer not null, ${columns}) server loopback options (table_name 'users')`);
       },
     });
-    try {
-      const password = await cheapHash('pw-ada');
-      await other.sql`insert into users (username, password, email, admin)
-        values ('ada', ${password}, '', true), ('bob', ${password}, '', false)`;
-      const [row] = await other.sql`select id from users where username = 'bob'`;
-      await assertNeedsPassword(await logIn(other, 'ada'), `/admin/user/${row?.['id']}/delete/`);
-    } finally {
-      await other.close();
-    }
+    t.after(() => other.close());
+    const password = await cheapHash('pw-ada');
+    await other.sql`insert into users (username, password, email, admin)
+      values ('ada', ${password}, '', true), ('bob', ${password}, '', false)`;
+    const [row] = await other.sql`select id from users where username = 'bob'`;
+    await assertNeedsPassword(await logIn(other, 'ada'), `/admin/user/${row?.['id']}/delete/`);
   });
 });
 
@@ -484,34 +478,31 @@ const SETUPS: Record<string, Setup> = {
 };
 
 for (const [about, { confirmed = [], unconfirmed = [], resources, prepare }] of Object.entries(SETUPS))
-  test(`a deletion needs the current password only if it can reach an admin: ${about}`, async () => {
+  test(`a deletion needs the current password only if it can reach an admin: ${about}`, async (t) => {
     const other = await startService(resources, { trustProxy: 1, prepare });
-    try {
-      await other.addUser('ada', { admin: true });
-      const browser = await logIn(other, 'ada');
-      const insertInto = async (model: string, columns: Record<string, number> = {}): Promise<number> => {
-        const [row] = await other.sql<{ id: number }[]>`insert into ${other.sql(model.replace('_view', ''))}
-          ${other.sql({ name: 'x', ...columns })} returning id`;
-        return row?.id ?? 0;
-      };
-      for (const model of confirmed)
-        for (const isBulk of [false, true]) {
-          const id = await insertInto(model);
-          const team = model === 'league' ? await insertInto('team', { league_id: id }) : id;
-          const admin = await other.addUser(`${model} ${isBulk}`, { team_id: team, admin: true });
-          const isStored = async (): Promise<unknown> =>
-            (await other.sql`select from "user" where id = ${admin}`).count;
-          const path = isBulk ? `/admin/${model}/-/bulk/` : `/admin/${model}/${id}/delete/`;
-          await assertConfirmed(path, [id], undefined, { browser, state: isStored });
-          assert.equal(await isStored(), 0);
-        }
-      for (const model of unconfirmed)
-        for (const isBulk of [false, true]) {
-          const id = await insertInto(model);
-          const path = isBulk ? `/admin/${model}/-/bulk/` : `/admin/${model}/${id}/delete/`;
-          await assertUnconfirmed(path, [id], browser);
-        }
-    } finally {
-      await other.close();
-    }
+    t.after(() => other.close());
+    await other.addUser('ada', { admin: true });
+    const browser = await logIn(other, 'ada');
+    const insertInto = async (model: string, columns: Record<string, number> = {}): Promise<number> => {
+      const [row] = await other.sql<{ id: number }[]>`insert into ${other.sql(model.replace('_view', ''))}
+        ${other.sql({ name: 'x', ...columns })} returning id`;
+      return row?.id ?? 0;
+    };
+    for (const model of confirmed)
+      for (const isBulk of [false, true]) {
+        const id = await insertInto(model);
+        const team = model === 'league' ? await insertInto('team', { league_id: id }) : id;
+        const admin = await other.addUser(`${model} ${isBulk}`, { team_id: team, admin: true });
+        const isStored = async (): Promise<unknown> =>
+          (await other.sql`select from "user" where id = ${admin}`).count;
+        const path = isBulk ? `/admin/${model}/-/bulk/` : `/admin/${model}/${id}/delete/`;
+        await assertConfirmed(path, [id], undefined, { browser, state: isStored });
+        assert.equal(await isStored(), 0);
+      }
+    for (const model of unconfirmed)
+      for (const isBulk of [false, true]) {
+        const id = await insertInto(model);
+        const path = isBulk ? `/admin/${model}/-/bulk/` : `/admin/${model}/${id}/delete/`;
+        await assertUnconfirmed(path, [id], browser);
+      }
   });

@@ -185,74 +185,64 @@ describe('the start page of the admin area', () => {
     assert.equal(modelsOf(await open()).get('Records')?.[3]?.[1], '0 records');
   });
 
-  test('shows “unknown” for the count of a missing table, and only the log has the reason', async () => {
+  test('shows “unknown” for the count of a missing table, and only the log has the reason', async (t) => {
     await service.sql`alter table gone rename to elsewhere`;
-    try {
-      const page = await open();
-      assert.equal(modelsOf(page).get('Records')?.[4]?.[1], 'unknown');
-      assert.ok(!page.includes('does not exist'));
-      // Log lines are written in batches.
-      const line = await eventually(
-        () => service.lines.find(({ message }) => String(message).includes('the count of gone')),
-        'the line',
-      );
-      assert.match(String(line['message']), /does not exist/);
-    } finally {
-      await service.sql`alter table elsewhere rename to gone`;
-    }
+    t.after(async () => service.sql`alter table elsewhere rename to gone`);
+    const page = await open();
+    assert.equal(modelsOf(page).get('Records')?.[4]?.[1], 'unknown');
+    assert.ok(!page.includes('does not exist'));
+    // Log lines are written in batches.
+    const line = await eventually(
+      () => service.lines.find(({ message }) => String(message).includes('the count of gone')),
+      'the line',
+    );
+    assert.match(String(line['message']), /does not exist/);
   });
 
-  test('is shown without the latest changes when the history cannot be read', async () => {
+  test('is shown without the latest changes when the history cannot be read', async (t) => {
     await service.sql`alter table vitrine_history rename to elsewhere`;
-    try {
-      const page = await open();
-      assert.match(page, /The history cannot be read at the moment/);
-      assert.equal(modelsOf(page).get('Animals')?.length, 2);
-    } finally {
-      await service.sql`alter table elsewhere rename to vitrine_history`;
-    }
+    t.after(async () => service.sql`alter table elsewhere rename to vitrine_history`);
+    const page = await open();
+    assert.match(page, /The history cannot be read at the moment/);
+    assert.equal(modelsOf(page).get('Animals')?.length, 2);
   });
 
-  test('says that there are no resources when all are hidden', async () => {
+  test('says that there are no resources when all are hidden', async (t) => {
     const hidden = { ...user, admin: { hidden: true } };
     const other = await startService([hidden]);
-    try {
-      await other.addUser('ada', { admin: true });
-      const page = (await (await logIn(other, 'ada')).get('/admin/')).text;
-      assert.match(page, /<p class="empty">\s*No resources to show/);
-      assert.ok(!page.includes('/admin/user/'));
-    } finally {
-      await other.close();
-    }
+    t.after(() => other.close());
+    await other.addUser('ada', { admin: true });
+    const page = (await (await logIn(other, 'ada')).get('/admin/')).text;
+    assert.match(page, /<p class="empty">\s*No resources to show/);
+    assert.ok(!page.includes('/admin/user/'));
   });
 });
 
-test('the log names the counts for which the slow ones before leave no time', async () => {
+test('the log names the counts for which the slow ones before leave no time', async (t) => {
   const slow = ['first', 'second', 'third', 'fourth'];
   const others = Array.from({ length: 20 }, (_, index) => `other${index}`);
   const service = await startService([user, ...[...slow, ...others].map((name) => model(name))]);
   const connection = await service.sql.reserve();
-  try {
-    await service.addUser('ada', { admin: true });
-    const browser = await logIn(service, 'ada');
-    await connection`begin`;
-    await connection.unsafe(`lock table ${slow.join(', ')} in access exclusive mode`);
-    const { text } = await browser.get('/admin/');
-    const counts = modelsOf(text).get('Records') ?? [];
-    const unknown = counts.flatMap(([title = '', count]) =>
-      count === 'unknown' ? [/\/admin\/(\w+)\//.exec(title)?.[1]] : [],
-    );
-    assert.deepEqual(unknown.slice(0, 4), slow);
-    const isLogged = (name = ''): boolean =>
-      service.lines.some(({ message }) =>
-        new RegExp(`^a page omits the counts? of (.*, )?${name}[,:]`).test(String(message)),
-      );
-    for (const name of unknown) await eventually(() => isLogged(name), `the line that names ${name}`);
-  } finally {
+  t.after(async () => {
     await connection`rollback`;
     connection.release();
     await service.close();
-  }
+  });
+  await service.addUser('ada', { admin: true });
+  const browser = await logIn(service, 'ada');
+  await connection`begin`;
+  await connection.unsafe(`lock table ${slow.join(', ')} in access exclusive mode`);
+  const { text } = await browser.get('/admin/');
+  const counts = modelsOf(text).get('Records') ?? [];
+  const unknown = counts.flatMap(([title = '', count]) =>
+    count === 'unknown' ? [/\/admin\/(\w+)\//.exec(title)?.[1]] : [],
+  );
+  assert.deepEqual(unknown.slice(0, 4), slow);
+  const isLogged = (name = ''): boolean =>
+    service.lines.some(({ message }) =>
+      new RegExp(`^a page omits the counts? of (.*, )?${name}[,:]`).test(String(message)),
+    );
+  for (const name of unknown) await eventually(() => isLogged(name), `the line that names ${name}`);
 });
 
 const SECRET = 'relation "secret_table" is not for you';
@@ -524,37 +514,34 @@ describe('panels that fail or are slow', () => {
 });
 
 // Panels of the start page while bulk changes run.
-test('panels are shown while as many bulk changes run as can at once', async () => {
+test('panels are shown while as many bulk changes run as can at once', async (t) => {
   const note: Resource = { model: 'note', columns: { text: { type: 'text' } }, access: 'user' };
   const service = await startService([shippedUser, note], {
     panels: [
       { title: 'Querying', load: async ({ query }) => `${(await query('select 1')).length} row found` },
     ],
   });
-  try {
-    for (const name of ['ada', 'bea']) await service.addUser(name, { admin: true });
-    await service.sql`insert into note (text) select 'x' from generate_series(1, 8)`;
-    const [ada, bea] = [await logIn(service, 'ada'), await logIn(service, 'bea')];
-    const path = '/admin/note/-/bulk/';
-    const confirmations = await Promise.all(
-      Array.from({ length: 8 }, async (_, index) => {
-        const browser = index % 2 === 0 ? ada : bea;
-        const page = await browser.post(path, { _state: '', _action: 'delete', _id: String(index + 1) });
-        return { browser, fields: hiddenFields(page, 'confirm') };
-      }),
-    );
-    const deletions = await service.sql.begin(async (transaction) => {
-      await transaction`select from note for update`;
-      const sent = confirmations.map(({ browser, fields }) => browser.post(path, fields));
-      await lockedOut(service, 4); // others wait behind them
-      const { text } = await ada.get('/admin/');
-      assert.match(text, /1 row found/);
-      return { sent };
-    });
-    for (const { status } of await Promise.all(deletions.sent)) assert.equal(status, 303);
-  } finally {
-    await service.close();
-  }
+  t.after(() => service.close());
+  for (const name of ['ada', 'bea']) await service.addUser(name, { admin: true });
+  await service.sql`insert into note (text) select 'x' from generate_series(1, 8)`;
+  const [ada, bea] = [await logIn(service, 'ada'), await logIn(service, 'bea')];
+  const path = '/admin/note/-/bulk/';
+  const confirmations = await Promise.all(
+    Array.from({ length: 8 }, async (_, index) => {
+      const browser = index % 2 === 0 ? ada : bea;
+      const page = await browser.post(path, { _state: '', _action: 'delete', _id: String(index + 1) });
+      return { browser, fields: hiddenFields(page, 'confirm') };
+    }),
+  );
+  const deletions = await service.sql.begin(async (transaction) => {
+    await transaction`select from note for update`;
+    const sent = confirmations.map(({ browser, fields }) => browser.post(path, fields));
+    await lockedOut(service, 4); // others wait behind them
+    const { text } = await ada.get('/admin/');
+    assert.match(text, /1 row found/);
+    return { sent };
+  });
+  for (const { status } of await Promise.all(deletions.sent)) assert.equal(status, 303);
 });
 
 describe('a chart', () => {

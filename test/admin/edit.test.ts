@@ -324,7 +324,6 @@ describe('empty values and defaults in forms', () => {
         ['', ''],
         [none, null],
       ] as const) {
-        // prettier-ignore
         assert.equal((await runBulk(ada, 'sample', { ...choice, mark: sent })).status, 303);
         assert.equal((await rowOf(path))['mark'], expected);
       }
@@ -449,7 +448,6 @@ describe('a form that the database refuses', () => {
       [path, 'ruled'],
       [addPath('paper'), 'another'],
     ] as const) {
-      // prettier-ignore
       const answer = await save(ada, at, { name, level: '5000' });
       assert.equal(answer.status, 400);
       assert.match(readable(answer), /does not allow these values: new row .* check constraint "low"/);
@@ -619,7 +617,6 @@ describe('a new record of a filtered list', () => {
       ['author__username=ada', { author_id: '' }],
       ['amount=many', { amount: '' }],
     ] as const) {
-      // prettier-ignore
       const fields = fieldsOf(await addFrom(query));
       assert.ok('name' in fields, query);
       for (const [name, value] of Object.entries(expected)) assert.equal(fields[name] ?? '', value, query);
@@ -634,7 +631,6 @@ describe('a new record of a filtered list', () => {
       [await addFrom(query), query],
       [await ada.get(beside), 'author=1'],
     ] as const) {
-      // prettier-ignore
       let form = start;
       for (const name of [`Row 1 ${list}`, `Row 2 ${list}`]) {
         const answer = await ada.post(addPath('thing'), { ...fieldsOf(form), name, _save: 'another' });
@@ -842,7 +838,6 @@ describe('a form that is submitted twice', () => {
       ['10', 400],
       ['9', 303],
     ] as const)
-      // prettier-ignore
       assert.equal((await ada.post(addPath('genre'), { ...fields, rank })).status, status);
     assert.equal(await countOf('Mended'), 1);
     const path = await insert('genre', { name: 'Copied' });

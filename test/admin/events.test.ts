@@ -278,42 +278,36 @@ describe('events', () => {
     assert.equal((await otto.get('/admin/note/')).status, 200);
   });
 
-  test('that cannot be stored fail no request', async () => {
+  test('that cannot be stored fail no request', async (t) => {
     await service.sql`alter table vitrine_event rename to elsewhere`;
-    try {
-      const browser = await logIn(service, 'ada');
-      assert.equal((await browser.get('/admin/note/-/export.json')).status, 200);
-      const body = { text: 'x' };
-      assert.equal(
-        (
-          await service.request('/api/note/', {
-            method: 'POST',
-            user: 'bob',
-            headers: fromNewAddress(),
-            body,
-          })
-        ).status,
-        201,
-      );
-    } finally {
-      await service.sql`alter table elsewhere rename to vitrine_event`;
-    }
+    t.after(async () => service.sql`alter table elsewhere rename to vitrine_event`);
+    const browser = await logIn(service, 'ada');
+    assert.equal((await browser.get('/admin/note/-/export.json')).status, 200);
+    const body = { text: 'x' };
+    assert.equal(
+      (
+        await service.request('/api/note/', {
+          method: 'POST',
+          user: 'bob',
+          headers: fromNewAddress(),
+          body,
+        })
+      ).status,
+      201,
+    );
   });
 });
 
-test('without the table of events, they are logged, and the start warns', async () => {
+test('without the table of events, they are logged, and the start warns', async (t) => {
   const database = await createDatabase();
-  try {
-    await (await startBeside(database.url, [user, note], { roles })).close();
-    await database.sql`drop table vitrine_event`;
-    const lines: string[] = [];
-    const log = (line: string): void => void lines.push(line);
-    const service = await startBeside(database.url, [user, note], { roles, schema: 'check', log });
-    await service.request('/api/note/', { method: 'POST', headers: { authorization: 'Bearer vt_1_x' } });
-    await service.close();
-    assert.match(lines.join(''), /Without vitrine_event, events are only logged/);
-    assert.match(lines.join(''), /"event":"login\.failed"/);
-  } finally {
-    await database.drop();
-  }
+  t.after(() => database.drop());
+  await (await startBeside(database.url, [user, note], { roles })).close();
+  await database.sql`drop table vitrine_event`;
+  const lines: string[] = [];
+  const log = (line: string): void => void lines.push(line);
+  const service = await startBeside(database.url, [user, note], { roles, schema: 'check', log });
+  await service.request('/api/note/', { method: 'POST', headers: { authorization: 'Bearer vt_1_x' } });
+  await service.close();
+  assert.match(lines.join(''), /Without vitrine_event, events are only logged/);
+  assert.match(lines.join(''), /"event":"login\.failed"/);
 });

@@ -143,15 +143,12 @@ describe('an export', () => {
     });
   }
 
-  test('is an error page when the query fails before the first row', async () => {
+  test('is an error page when the query fails before the first row', async (t) => {
     await service.sql`alter table book rename column draft to moved`;
-    try {
-      const answer = await browser.get('/admin/book/-/export.csv');
-      assert.equal(answer.status, 500);
-      assert.equal(answer.headers.get('content-disposition'), null);
-    } finally {
-      await service.sql`alter table book rename column moved to draft`;
-    }
+    t.after(async () => service.sql`alter table book rename column moved to draft`);
+    const answer = await browser.get('/admin/book/-/export.csv');
+    assert.equal(answer.status, 500);
+    assert.equal(answer.headers.get('content-disposition'), null);
   });
 
   test('never has a password or a column that the admin area excludes', async () => {

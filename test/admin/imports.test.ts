@@ -243,7 +243,6 @@ describe('an import', () => {
     ],
     ['loses the role of an admin', `update "user" set admin = false where username = 'eve'`],
   ] as const)
-    // prettier-ignore
     test(`is rolled back when the session ${how} before the commit`, async () => {
       await service.addUser('eve', { admin: true });
       const eve = await logIn(service, 'eve');
@@ -261,7 +260,7 @@ describe('an import', () => {
       assert.deepEqual(await titles(), UNCHANGED);
     });
 
-  test('is rolled back when the database connection breaks', async () => {
+  test('is rolled back when the database connection breaks', async (t) => {
     const preview = await upload(crlf('title', ...Array.from({ length: 50 }, (_, index) => `row ${index}`)));
     await service.sql.unsafe(`
       create function break_off() returns trigger language plpgsql as $$
@@ -270,14 +269,11 @@ describe('an import', () => {
         return new;
       end $$;
       create trigger break_off before insert on book for each row execute function break_off()`);
-    try {
-      const { status } = await apply(preview);
-      assert.ok(status >= 500, `${status}`);
-      assert.deepEqual(await titles(), UNCHANGED);
-      assert.deepEqual(await column('id from vitrine_history'), []);
-    } finally {
-      await service.sql.unsafe('drop function break_off cascade');
-    }
+    t.after(async () => service.sql.unsafe('drop function break_off cascade'));
+    const { status } = await apply(preview);
+    assert.ok(status >= 500, `${status}`);
+    assert.deepEqual(await titles(), UNCHANGED);
+    assert.deepEqual(await column('id from vitrine_history'), []);
   });
 
   test('of users does not let admins lock themselves out, adds none, and sets no passwords', async () => {
@@ -570,18 +566,17 @@ describe('the preview of an import', () => {
     ['a trigger that adds the time to a value', assign('new.name := new.name || clock_timestamp()') + row('before insert or update'), [...ids, ...names], /140 rows: 70 new, 70 changed, 0 unchanged, 0 with errors/],
   ]; // prettier-ignore
   for (const [what, schema, rows, counts] of others)
-    test(`shows what the import does with ${what}`, async () => {
+    test(`shows what the import does with ${what}`, async (t) => {
       const path = pathOf('looker');
       await service.sql.unsafe(`truncate looker restart identity;
         insert into looker (name) select 'old ' || n from generate_series(1, 100) n; ${schema}`);
-      try {
-        const preview = await upload(crlf('id,name', ...rows), path);
-        assert.match(readable(preview), counts);
-        if (canConfirm(preview)) assert.equal((await apply(preview, path)).status, 303);
-      } finally {
+      t.after(async () => {
         await service.sql.unsafe(`drop function if exists act cascade; drop table if exists act;
           alter table looker drop constraint if exists alone`);
-      }
+      });
+      const preview = await upload(crlf('id,name', ...rows), path);
+      assert.match(readable(preview), counts);
+      if (canConfirm(preview)) assert.equal((await apply(preview, path)).status, 303);
     });
 });
 

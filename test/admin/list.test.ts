@@ -183,7 +183,6 @@ describe('the pages of a list', () => {
     ['7', '3'],
     ['99999999999999999999999', '3'],
   ] as const)
-    // prettier-ignore
     test(`past the end link back to the last page with records: page ${page}`, async () => {
       const answer = await list(`?limit=2&page=${page}`);
       assert.equal(answer.status, 200);
@@ -599,7 +598,6 @@ describe('an active filter', () => {
     'constructor=1',
     '-__proto__=1',
   ]) {
-    // prettier-ignore
     test(`${query} returns 400 and is shown with its error instead of a list`, async () => {
       const page = await ada.get(`/admin/thing/?colour=red&${query}`);
       assert.equal(page.status, 400);

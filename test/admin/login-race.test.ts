@@ -86,7 +86,7 @@ test('a password change ends the sessions of all concurrent logins with the old 
   assert.equal(survivors.filter(Boolean).length, 0);
 });
 
-test('a change of the own password redirects to the login when another password is set at the same time', async () => {
+test('a change of the own password redirects to the login when another password is set at the same time', async (t) => {
   await service.addUser('emil', { admin: true });
   const browser = await logIn(service, 'emil');
   const other = await cheapHash('set by another admin');
@@ -95,28 +95,22 @@ test('a change of the own password redirects to the login when another password 
       begin new.password := '${other}'; return new; end $$;
     create trigger overtake before update on "user" for each row
       when (old.username = 'emil') execute function overtake()`);
-  try {
-    const fields = { _current: 'pw-emil', _password: NEW, _repeat: NEW };
-    const answer = await browser.post(ACCOUNT, fields, fromNewAddress());
-    assert.equal(answer.status, 303);
-    assert.match(answer.location ?? '', /^\/admin\/-\/login\//);
-    assert.match((await browser.follow(answer)).text, /Your password was changed\. Log in again\./);
-    assert.equal(await isIn(browser), false);
-    assert.equal((await attemptLogin(service, 'emil', 'set by another admin', browser)).location, '/admin/');
-  } finally {
-    await service.sql`drop function overtake cascade`;
-  }
+  t.after(async () => service.sql`drop function overtake cascade`);
+  const fields = { _current: 'pw-emil', _password: NEW, _repeat: NEW };
+  const answer = await browser.post(ACCOUNT, fields, fromNewAddress());
+  assert.equal(answer.status, 303);
+  assert.match(answer.location ?? '', /^\/admin\/-\/login\//);
+  assert.match((await browser.follow(answer)).text, /Your password was changed\. Log in again\./);
+  assert.equal(await isIn(browser), false);
+  assert.equal((await attemptLogin(service, 'emil', 'set by another admin', browser)).location, '/admin/');
 });
 
-test('a login works when old sessions cannot be removed', async () => {
+test('a login works when old sessions cannot be removed', async (t) => {
   await service.sql.unsafe(`
     create function keep() returns trigger language plpgsql as $$ begin raise 'no'; end $$;
     create trigger keep before delete on vitrine_session for each statement execute function keep()`);
-  try {
-    const browser = openBrowser(service);
-    assert.equal((await attemptLogin(service, 'ada', 'pw-ada', browser)).status, 303);
-    assert.equal(await isIn(browser), true);
-  } finally {
-    await service.sql`drop function keep cascade`;
-  }
+  t.after(async () => service.sql`drop function keep cascade`);
+  const browser = openBrowser(service);
+  assert.equal((await attemptLogin(service, 'ada', 'pw-ada', browser)).status, 303);
+  assert.equal(await isIn(browser), true);
 });

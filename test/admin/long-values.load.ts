@@ -344,7 +344,7 @@ describe('very long values in forms', () => {
 
 describe('forms of records with many columns and a small MAX_BODY', () => {
   for (const maxBody of [1000, 10_050])
-    test(`can be opened and saved with MAX_BODY=${maxBody}`, async () => {
+    test(`can be opened and saved with MAX_BODY=${maxBody}`, async (t) => {
       const columns = Array.from({ length: 21 }, (_, index) => `c${index}`);
       const wide = {
         model: 'wide',
@@ -352,17 +352,14 @@ describe('forms of records with many columns and a small MAX_BODY', () => {
         columns: Object.fromEntries(columns.map((name) => [name, { type: 'text', null: true }] as const)),
       } as const;
       const { service, ada } = await startAdmin([user, wide], { maxBody });
-      try {
-        await service.sql`insert into wide (c0, c1) values ('a', ${'é'.repeat(maxBody)})`;
-        const page = await ada.get('/admin/wide/1/');
-        assert.equal(page.status, 200);
-        assert.equal(fieldsOf(page)['c1'], undefined);
-        assert.equal((await ada.post('/admin/wide/1/', { ...fieldsOf(page), c0: 'b' })).status, 303);
-        const [row] = await service.sql`select c0, length(c1) as size from wide`;
-        assert.deepEqual(row, { c0: 'b', size: maxBody });
-      } finally {
-        await service.close();
-      }
+      t.after(() => service.close());
+      await service.sql`insert into wide (c0, c1) values ('a', ${'é'.repeat(maxBody)})`;
+      const page = await ada.get('/admin/wide/1/');
+      assert.equal(page.status, 200);
+      assert.equal(fieldsOf(page)['c1'], undefined);
+      assert.equal((await ada.post('/admin/wide/1/', { ...fieldsOf(page), c0: 'b' })).status, 303);
+      const [row] = await service.sql`select c0, length(c1) as size from wide`;
+      assert.deepEqual(row, { c0: 'b', size: maxBody });
     });
 });
 
@@ -379,26 +376,23 @@ describe('the form of a record can be sent back', () => {
     ['1 MiB of line breaks and MAX_BODY=3145728', 3 * 2 ** 20, '\n'.repeat(2 ** 20 - 1)],
     ['an empty text and MAX_BODY=1', 1, ''],
   ] as const)
-    test(`with ${content}`, async () => {
+    test(`with ${content}`, async (t) => {
       const { service, ada } = await startAdmin([user, text], { maxBody });
-      try {
-        await service.sql`insert into doc (title, text) values ('a', ${value})`;
-        const fields = fieldsOf(await ada.get('/admin/doc/1/'));
-        // Browsers send line breaks as CR LF.
-        const sent = { ...fields, title: 'b', text: value.replaceAll('\n', '\r\n') };
-        assert.equal((await ada.post('/admin/doc/1/', sent)).status, 303);
-        const [row] = await service.sql`select title, text = ${value} as same from doc`;
-        assert.deepEqual(row, { title: 'b', same: true });
-        const most = Math.max(3 * maxBody, 6 * Math.min(maxBody, 2 ** 20) + 65_536);
-        assert.equal((await ada.post('/admin/doc/1/', { ...fields, text: 'x'.repeat(most) })).status, 413);
-        assert.equal((await ada.post('/admin/-/logout/')).status, 303);
-      } finally {
-        await service.close();
-      }
+      t.after(() => service.close());
+      await service.sql`insert into doc (title, text) values ('a', ${value})`;
+      const fields = fieldsOf(await ada.get('/admin/doc/1/'));
+      // Browsers send line breaks as CR LF.
+      const sent = { ...fields, title: 'b', text: value.replaceAll('\n', '\r\n') };
+      assert.equal((await ada.post('/admin/doc/1/', sent)).status, 303);
+      const [row] = await service.sql`select title, text = ${value} as same from doc`;
+      assert.deepEqual(row, { title: 'b', same: true });
+      const most = Math.max(3 * maxBody, 6 * Math.min(maxBody, 2 ** 20) + 65_536);
+      assert.equal((await ada.post('/admin/doc/1/', { ...fields, text: 'x'.repeat(most) })).status, 413);
+      assert.equal((await ada.post('/admin/-/logout/')).status, 303);
     });
 });
 
-test('a form leaves out several values of nearly 1 GB each', async () => {
+test('a form leaves out several values of nearly 1 GB each', async (t) => {
   const prepare = async (sql: Sql): Promise<void> => {
     // Replaces PostgreSQL's function, because real values of this size would take minutes.
     await sql`create function public.octet_length(text) returns int language sql as 'select 1000000000'`;
@@ -406,13 +400,10 @@ test('a form leaves out several values of nearly 1 GB each', async () => {
     await sql.unsafe(`alter database ${row?.name} set search_path = public, pg_catalog`);
   };
   const { service, ada } = await startAdmin([user, item], { prepare });
-  try {
-    await service.sql`insert into item (name, text, data) values ('a', 'b', '[]')`;
-    const page = await ada.get('/admin/item/1/');
-    assert.equal(page.status, 200);
-    const { name, text, data } = fieldsOf(page);
-    assert.deepEqual([name, text, data], [undefined, undefined, undefined]);
-  } finally {
-    await service.close();
-  }
+  t.after(() => service.close());
+  await service.sql`insert into item (name, text, data) values ('a', 'b', '[]')`;
+  const page = await ada.get('/admin/item/1/');
+  assert.equal(page.status, 200);
+  const { name, text, data } = fieldsOf(page);
+  assert.deepEqual([name, text, data], [undefined, undefined, undefined]);
 });

@@ -90,29 +90,26 @@ test('setting the own password on the page of the record keeps the admin logged 
   await logIn(service, 'marie', 'polonium and radium');
 });
 
-test('the password of the login is set, also if another password column comes first', async () => {
+test('the password of the login is set, also if another password column comes first', async (t) => {
   const withPin = withUser((one) => ({
     ...one,
     columns: { pin: { type: 'password', null: true }, ...one.columns },
   }));
   const other = await startService(withPin);
   const note = (password: string) => postNote('grace', password, other);
-  try {
-    await other.addUser('ada', { admin: true });
-    const own = await logIn(other, 'ada');
-    const user = { username: 'grace', email: 'g', active: 'true', ...twice('hopper of words') };
-    const added = await own.post('/admin/user/-/add/', user);
-    assert.equal(added.status, 303, readable(added));
-    assert.equal((await note('hopper of words')).status, 201);
-    const [row] = await other.sql`select id, pin from "user" where username = 'grace'`;
-    assert.equal(row?.['pin'], null);
-    const set = await own.post(`/admin/user/${row?.['id']}/password/`, twice('another of words'));
-    assert.equal(set.status, 303, readable(set));
-    assert.equal((await note('hopper of words')).status, 401);
-    assert.equal((await note('another of words')).status, 201);
-  } finally {
-    await other.close();
-  }
+  t.after(() => other.close());
+  await other.addUser('ada', { admin: true });
+  const own = await logIn(other, 'ada');
+  const user = { username: 'grace', email: 'g', active: 'true', ...twice('hopper of words') };
+  const added = await own.post('/admin/user/-/add/', user);
+  assert.equal(added.status, 303, readable(added));
+  assert.equal((await note('hopper of words')).status, 201);
+  const [row] = await other.sql`select id, pin from "user" where username = 'grace'`;
+  assert.equal(row?.['pin'], null);
+  const set = await own.post(`/admin/user/${row?.['id']}/password/`, twice('another of words'));
+  assert.equal(set.status, 303, readable(set));
+  assert.equal((await note('hopper of words')).status, 401);
+  assert.equal((await note('another of words')).status, 201);
 });
 
 test('a short password and one that equals the user name return 400 on every page', async () => {
@@ -161,7 +158,7 @@ test('each password column has its own minLength, and its errors at its own fiel
   assert.match(readable(refused), /One field has an error puk ?: is required/);
 });
 
-test('a read-only password of the own user is not changed, and another password column ends no session', async () => {
+test('a read-only password of the own user is not changed, and another password column ends no session', async (t) => {
   const other = await startService(
     withUser((one) => ({
       ...one,
@@ -169,42 +166,36 @@ test('a read-only password of the own user is not changed, and another password 
       admin: { ...one.admin, readonly: ['password'] },
     })),
   );
-  try {
-    const id = await other.addUser('ada', { admin: true });
-    const own = await logIn(other, 'ada');
-    const fields = { _current: 'pw-ada', ...twice('1234 but longer') };
-    const page = await own.follow(await own.post(`/admin/user/${id}/password/`, fields));
-    assert.match(page.text, /class="flash done"[^>]*>The password was set\./);
-    const refused = await own.post('/admin/-/account/', fields);
-    assert.equal(refused.status, 409, refused.location);
-    await logIn(other, 'ada');
-  } finally {
-    await other.close();
-  }
+  t.after(() => other.close());
+  const id = await other.addUser('ada', { admin: true });
+  const own = await logIn(other, 'ada');
+  const fields = { _current: 'pw-ada', ...twice('1234 but longer') };
+  const page = await own.follow(await own.post(`/admin/user/${id}/password/`, fields));
+  assert.match(page.text, /class="flash done"[^>]*>The password was set\./);
+  const refused = await own.post('/admin/-/account/', fields);
+  assert.equal(refused.status, 409, refused.location);
+  await logIn(other, 'ada');
 });
 
-test('a read-only password has no page, and the command for an operator names the user as one argument', async () => {
+test('a read-only password has no page, and the command for an operator names the user as one argument', async (t) => {
   const closed = await startService(
     withUser((one) => ({ ...one, admin: { ...one.admin, readonly: ['password'] } })),
   );
-  try {
-    for (const [name, ...before] of [["Ada O'Neil; echo $(id) `id`"], ['-ada', '--']] as [
-      string,
-      ...string[],
-    ][]) {
-      const id = await closed.addUser(name, { admin: true });
-      const own = await logIn(closed, name);
-      const fields = { _current: `pw-${name}`, ...twice('hopper of words') };
-      assert.equal((await own.post(`/admin/user/${id}/password/`, fields)).status, 404);
-      const refused = await own.post('/admin/-/account/', fields);
-      assert.equal(refused.status, 409);
-      const [command = ''] = /npx vitrine .*?'(?= |$)/.exec(readable(refused)) ?? [];
-      const script = `npx() { printf '%s\\n' "$@"; }; ${command}`;
-      const printed = execFileSync('sh', ['-c', script], { encoding: 'utf8' });
-      assert.deepEqual(printed.split('\n').slice(0, -1), ['vitrine', 'user', 'password', ...before, name]);
-    }
-  } finally {
-    await closed.close();
+  t.after(() => closed.close());
+  for (const [name, ...before] of [["Ada O'Neil; echo $(id) `id`"], ['-ada', '--']] as [
+    string,
+    ...string[],
+  ][]) {
+    const id = await closed.addUser(name, { admin: true });
+    const own = await logIn(closed, name);
+    const fields = { _current: `pw-${name}`, ...twice('hopper of words') };
+    assert.equal((await own.post(`/admin/user/${id}/password/`, fields)).status, 404);
+    const refused = await own.post('/admin/-/account/', fields);
+    assert.equal(refused.status, 409);
+    const [command = ''] = /npx vitrine .*?'(?= |$)/.exec(readable(refused)) ?? [];
+    const script = `npx() { printf '%s\\n' "$@"; }; ${command}`;
+    const printed = execFileSync('sh', ['-c', script], { encoding: 'utf8' });
+    assert.deepEqual(printed.split('\n').slice(0, -1), ['vitrine', 'user', 'password', ...before, name]);
   }
 });
 

@@ -466,16 +466,13 @@ describe('records with very long labels', () => {
   });
 });
 
-test('a form with a foreign key can be opened and saved with MAX_PAGE=1', async () => {
+test('a form with a foreign key can be opened and saved with MAX_PAGE=1', async (t) => {
   const { service, ada } = await startAdmin([user, post, comment], { maxPage: 1 });
-  try {
-    await service.sql`insert into post (text) select repeat('word ', 100) || n from generate_series(1, 100) n`;
-    await service.sql`insert into comment (post_id, line) values (7, 'a')`;
-    const page = await ada.get('/admin/comment/1/');
-    assert.equal(page.status, 200);
-    assert.equal([...page.text.matchAll(/<option /g)].length, 100);
-    assert.equal((await ada.post('/admin/comment/1/', { ...fieldsOf(page), line: 'b' })).status, 303);
-  } finally {
-    await service.close();
-  }
+  t.after(() => service.close());
+  await service.sql`insert into post (text) select repeat('word ', 100) || n from generate_series(1, 100) n`;
+  await service.sql`insert into comment (post_id, line) values (7, 'a')`;
+  const page = await ada.get('/admin/comment/1/');
+  assert.equal(page.status, 200);
+  assert.equal([...page.text.matchAll(/<option /g)].length, 100);
+  assert.equal((await ada.post('/admin/comment/1/', { ...fieldsOf(page), line: 'b' })).status, 303);
 });

@@ -112,7 +112,6 @@ const writes = async (
   headers: Record<string, string> = {},
   at: Pick<typeof service, 'request'> = service,
 ) =>
-  // prettier-ignore
   at.request('/api/note/', {
     method: 'POST',
     headers: { authorization: basic(name, `pw-${name}`), ...headers },

@@ -190,7 +190,7 @@ test('a save redirects to the list when a trigger deletes the record', async () 
   assert.equal(flash(await root.follow(answer)), 'The record was changed, but has been deleted since.');
 });
 
-test('the counts of 60 slow views do not have the start page refused, nor its history', async () => {
+test('the counts of 60 slow views do not have the start page refused, nor its history', async (t) => {
   const views = Array.from({ length: 60 }, (_, index) => `slow${index}`);
   const service = await startService(
     [
@@ -210,17 +210,14 @@ test('the counts of 60 slow views do not have the start page refused, nor its hi
       },
     },
   );
-  try {
-    await service.addUser('ada', { admin: true });
-    const { text } = await (await logIn(service, 'ada')).get('/admin/');
-    assert.match(text, /No changes yet/);
-    const omitted = service.lines.filter(({ message }) =>
-      /omits .*: (Too many|The service)/.test(String(message)),
-    );
-    assert.deepEqual(omitted, []);
-  } finally {
-    await service.close();
-  }
+  t.after(() => service.close());
+  await service.addUser('ada', { admin: true });
+  const { text } = await (await logIn(service, 'ada')).get('/admin/');
+  assert.match(text, /No changes yet/);
+  const omitted = service.lines.filter(({ message }) =>
+    /omits .*: (Too many|The service)/.test(String(message)),
+  );
+  assert.deepEqual(omitted, []);
 });
 
 describe('a panel that takes seconds', () => {

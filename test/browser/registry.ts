@@ -93,7 +93,6 @@ export async function addRecords({ sql, addUser }: TestService): Promise<void> {
     ['linus', 'ada'],
     ['linus', 'grace'],
   ] as const)
-    // prettier-ignore
     await sql`insert into relationship (from_user_id, to_user_id) values (${user(from)}, ${user(to)})`;
   await sql`insert into note (message, created)
     values ('Look, but do not touch.', ${at}), ('The key is with the admin.', ${at})`;

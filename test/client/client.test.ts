@@ -196,21 +196,20 @@ describe('the typed client', () => {
     assert.equal(client.message, client.message);
   });
 
-  test('retries reads, but not writes, while the service starts', async () => {
+  test('retries reads, but not writes, while the service starts', async (t) => {
     const settings = { ...DEFAULTS, databaseUrl: service.url };
     const starting = createService(settings, { resources }, service.url, createLogger('error'));
     const server = await listen(createHttpServer(starting.handler), '127.0.0.1', 0);
-    try {
-      const waiting = createClient<Resources>({ baseUrl: server.url, retries: 5 }).message.count();
-      const written = createClient<Resources>({ baseUrl: server.url, retries: 5, credentials: USERS.ada });
-      // A write may have been made in spite of a 503.
-      await assert.rejects(written.message.create({ content: 'x' }), { status: 503 });
-      await starting.prepare();
-      assert.equal(await waiting, 45);
-    } finally {
+    t.after(async () => {
       await server.close();
       await starting.close();
-    }
+    });
+    const waiting = createClient<Resources>({ baseUrl: server.url, retries: 5 }).message.count();
+    const written = createClient<Resources>({ baseUrl: server.url, retries: 5, credentials: USERS.ada });
+    // A write may have been made in spite of a 503.
+    await assert.rejects(written.message.create({ content: 'x' }), { status: 503 });
+    await starting.prepare();
+    assert.equal(await waiting, 45);
   });
 });
 
@@ -516,17 +515,16 @@ for (const [name, connect] of Object.entries(DRIVERS)) {
       assert.ok(error.retryAfter !== undefined && error.retryAfter > 0 && error.retryAfter <= 60);
     });
 
-    test('throws a 503 with Retry-After while the service starts', async () => {
+    test('throws a 503 with Retry-After while the service starts', async (t) => {
       const settings = { ...DEFAULTS, databaseUrl: service.url };
       const starting = createService(settings, { resources }, service.url, createLogger('error'));
       const server = await listen(createHttpServer(starting.handler), '127.0.0.1', 0);
-      try {
-        const error = await errorOf(connect({ baseUrl: server.url }).list('message'));
-        assert.deepEqual([error.status, error.problem?.status, error.retryAfter], [503, 503, 1]);
-      } finally {
+      t.after(async () => {
         await server.close();
         await starting.close();
-      }
+      });
+      const error = await errorOf(connect({ baseUrl: server.url }).list('message'));
+      assert.deepEqual([error.status, error.problem?.status, error.retryAfter], [503, 503, 1]);
     });
   });
 }

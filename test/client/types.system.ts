@@ -69,61 +69,55 @@ describe('the client outside Node.js', () => {
 
   // These run only where they are installed.
   for (const runtime of ['deno', 'bun'].filter((name) => spawnSync(name, ['--version']).status === 0)) {
-    test(`runs in ${runtime}`, async () => {
+    test(`runs in ${runtime}`, async (t) => {
       const directory = await mkdtemp(join(tmpdir(), 'vitrine-client-'));
-      try {
-        await writeFile(join(directory, 'client.mjs'), transpile('src/client.ts', ts.ModuleKind.ESNext));
-        await writeFile(
-          join(directory, 'main.mjs'),
-          `import { createClient } from './client.mjs';
-          const client = createClient({ baseUrl: '${service.base}' });
-          console.log(await client.message.count());`,
-        );
-        const flags = runtime === 'deno' ? ['run', '--allow-net', 'main.mjs'] : ['main.mjs'];
-        const { stdout, stderr } = spawnSync(runtime, flags, { cwd: directory });
-        assert.equal(String(stdout), '45\n', String(stderr));
-      } finally {
-        await rm(directory, { recursive: true });
-      }
+      t.after(() => rm(directory, { recursive: true }));
+      await writeFile(join(directory, 'client.mjs'), transpile('src/client.ts', ts.ModuleKind.ESNext));
+      await writeFile(
+        join(directory, 'main.mjs'),
+        `import { createClient } from './client.mjs';
+        const client = createClient({ baseUrl: '${service.base}' });
+        console.log(await client.message.count());`,
+      );
+      const flags = runtime === 'deno' ? ['run', '--allow-net', 'main.mjs'] : ['main.mjs'];
+      const { stdout, stderr } = spawnSync(runtime, flags, { cwd: directory });
+      assert.equal(String(stdout), '45\n', String(stderr));
     });
   }
 
-  test('has declarations that do not need the types of Node.js', async () => {
+  test('has declarations that do not need the types of Node.js', async (t) => {
     const directory = await mkdtemp(join(tmpdir(), 'vitrine-client-'));
-    try {
-      const emitted = ts.createProgram([join(ROOT, 'src/client.ts')], {
-        ...options,
-        noEmit: false,
-        declaration: true,
-        emitDeclarationOnly: true,
-        rootDir: join(ROOT, 'src'),
-        outDir: join(directory, 'dist'),
-      });
-      emitted.emit();
-      await symlink(join(ROOT, 'node_modules'), join(directory, 'node_modules'));
-      const main = join(directory, 'main.mts');
-      await writeFile(
-        main,
-        `import { createClient, type Row, type Resource } from './dist/client.js';
-        const resources = [{ model: 'a', columns: { x: { type: 'text', null: true } } }] as const satisfies readonly Resource[];
-        const client = createClient<typeof resources>({ baseUrl: '' });
-        export const found: Promise<Row<(typeof resources)[0]>> = client.a.get(1);
-        // @ts-expect-error there is no such column
-        void client.a.list({ y: 1 });`,
-      );
-      const program = ts.createProgram([main], {
-        strict: true,
-        noEmit: true,
-        module: ts.ModuleKind.NodeNext,
-        target: ts.ScriptTarget.ES2023,
-        lib: ['lib.es2023.d.ts', 'lib.dom.d.ts'],
-        types: [],
-      });
-      assert.deepEqual(messagesOf(program, main), []);
-      const declared = program.getSourceFiles().filter(({ fileName }) => fileName.startsWith(directory));
-      for (const { fileName } of declared) assert.deepEqual(messagesOf(program, fileName), [], fileName);
-    } finally {
-      await rm(directory, { recursive: true });
-    }
+    t.after(() => rm(directory, { recursive: true }));
+    const emitted = ts.createProgram([join(ROOT, 'src/client.ts')], {
+      ...options,
+      noEmit: false,
+      declaration: true,
+      emitDeclarationOnly: true,
+      rootDir: join(ROOT, 'src'),
+      outDir: join(directory, 'dist'),
+    });
+    emitted.emit();
+    await symlink(join(ROOT, 'node_modules'), join(directory, 'node_modules'));
+    const main = join(directory, 'main.mts');
+    await writeFile(
+      main,
+      `import { createClient, type Row, type Resource } from './dist/client.js';
+      const resources = [{ model: 'a', columns: { x: { type: 'text', null: true } } }] as const satisfies readonly Resource[];
+      const client = createClient<typeof resources>({ baseUrl: '' });
+      export const found: Promise<Row<(typeof resources)[0]>> = client.a.get(1);
+      // @ts-expect-error there is no such column
+      void client.a.list({ y: 1 });`,
+    );
+    const program = ts.createProgram([main], {
+      strict: true,
+      noEmit: true,
+      module: ts.ModuleKind.NodeNext,
+      target: ts.ScriptTarget.ES2023,
+      lib: ['lib.es2023.d.ts', 'lib.dom.d.ts'],
+      types: [],
+    });
+    assert.deepEqual(messagesOf(program, main), []);
+    const declared = program.getSourceFiles().filter(({ fileName }) => fileName.startsWith(directory));
+    for (const { fileName } of declared) assert.deepEqual(messagesOf(program, fileName), [], fileName);
   });
 });

@@ -104,21 +104,20 @@ describe('vitrine check', () => {
     assert.equal(stdout, 'the registry (2 resources) fits the database\n');
   });
 
-  test('a table whose policies do not know the caller is a warning, unless the resource says that they need not', async () => {
+  test('a table whose policies do not know the caller is a warning, unless the resource says that they need not', async (t) => {
     const { sql } = database;
     await sql`alter table book enable row level security, force row level security`.simple();
-    try {
-      const found = async (identity?: boolean): Promise<string[]> => {
-        const { stdout } = await check([USER, { ...BOOK, identity }], { words: ['check', '--json'] });
-        const { warnings } = JSON.parse(stdout) as { warnings: Warned[] };
-        return warnings.filter(({ kind }) => kind === 'policies-without-identity').map(({ text }) => text);
-      };
-      const text =
-        'book: the policies of book do not know the caller: set identity: true, or false if they do not ask for it';
-      assert.deepEqual([await found(), await found(true), await found(false)], [[text], [], []]);
-    } finally {
-      await sql`alter table book disable row level security, no force row level security`.simple();
-    }
+    t.after(async () =>
+      sql`alter table book disable row level security, no force row level security`.simple(),
+    );
+    const found = async (identity?: boolean): Promise<string[]> => {
+      const { stdout } = await check([USER, { ...BOOK, identity }], { words: ['check', '--json'] });
+      const { warnings } = JSON.parse(stdout) as { warnings: Warned[] };
+      return warnings.filter(({ kind }) => kind === 'policies-without-identity').map(({ text }) => text);
+    };
+    const text =
+      'book: the policies of book do not know the caller: set identity: true, or false if they do not ask for it';
+    assert.deepEqual([await found(), await found(true), await found(false)], [[text], [], []]);
   });
 
   test('what anyone can read is a warning, which --strict does not count where the registry says so itself', async () => {
@@ -630,7 +629,6 @@ describe('sequences and publications', () => {
     ],
     [{ model: 'down' }, 'public.down_id_seq'],
   ] as const)
-    // prettier-ignore
     test(`a sequence behind its table is a warning that prints the setval: ${name}`, async () => {
       const [warning = '', ...others] = await check(resource);
       assert.ok(warning.startsWith(`the sequence ${name} is behind its table`), warning);
@@ -1052,7 +1050,7 @@ describe('vitrine check --lock', () => {
     const { lock, check } = await project();
     await check([]);
     const expected = await readFile(lock, 'utf8');
-    const shuffled = <T>(all: readonly T[]): fc.Arbitrary<T[]> =>
+    const shuffled = <T,>(all: readonly T[]): fc.Arbitrary<T[]> =>
       fc.shuffledSubarray([...all], { minLength: all.length });
     const anyOrder = fc.tuple(
       shuffled(RESOURCES),

@@ -128,7 +128,7 @@ describe('vitrine history', () => {
       assert.match(stdout, /^BROKEN: /m);
     });
 
-  test('a history that someone has sealed again with another key, or without, is broken', async () => {
+  test('a history that someone has sealed again with another key, or without, is broken', async (t) => {
     const rows = await database.sql<{ content: string }[]>`select content from vitrine_seal order by id`;
     let previous = '';
     const forged = rows.map(({ content }, index) => {
@@ -137,52 +137,43 @@ describe('vitrine history', () => {
       const signed = Buffer.from(`vitrine seal ${index + 1} ${previous}`);
       return { id: index + 1, content: made, signature: sign(null, signed, other.key).toString('base64') };
     });
-    try {
-      await database.sql`truncate vitrine_seal`;
-      await database.sql`insert into vitrine_seal ${database.sql(forged)}`;
-      assert.match((await verify()).stdout, /^checkpoint 1 was changed: a witness has another one\ncheckpoint 1 is signed with an unknown key/); // prettier-ignore
-      const { code, stdout } = await history('verify', '--key', own.open);
-      assert.equal(code, 1);
-      assert.match(stdout, /^checkpoint 1 is signed with an unknown key/);
-      // Whoever has no key cannot tell.
-      const unkeyed = await history('verify');
-      assert.equal(unkeyed.code, 0);
-      assert.match(unkeyed.stdout, /^not proven: Without a key, signatures were not checked/m);
-    } finally {
-      await restore();
-    }
+    t.after(() => restore());
+    await database.sql`truncate vitrine_seal`;
+    await database.sql`insert into vitrine_seal ${database.sql(forged)}`;
+    assert.match((await verify()).stdout, /^checkpoint 1 was changed: a witness has another one\ncheckpoint 1 is signed with an unknown key/); // prettier-ignore
+    const { code, stdout } = await history('verify', '--key', own.open);
+    assert.equal(code, 1);
+    assert.match(stdout, /^checkpoint 1 is signed with an unknown key/);
+    // Whoever has no key cannot tell.
+    const unkeyed = await history('verify');
+    assert.equal(unkeyed.code, 0);
+    assert.match(unkeyed.stdout, /^not proven: Without a key, signatures were not checked/m);
   });
 
-  test('verify says what cannot be proven', async () => {
-    try {
-      await database.sql`insert into vitrine_history (id, door, action, model, record) values (50, 'api', 'create', 'note', '1')`;
-      const { code, stdout } = await verify();
-      assert.equal(code, 0, stdout);
-      assert.match(stdout, /^not proven: 1 entries are not sealed yet\.$/m);
-      const shorter = inFolder('shorter.ndjson');
-      writeFileSync(shorter, readFileSync(witness, 'utf8').split('\n').slice(0, 4).join('\n'));
-      const half = await history('verify', '--key', own.open, '--witness', shorter);
-      assert.match(half.stdout, /^not proven: The witness has not seen what follows its last checkpoint: checkpoint 4 /m); // prettier-ignore
-      assert.match(
-        (await history('verify', '--key', own.open)).stdout,
-        /^not proven: Without a witness, checkpoints at the end could be missing/m,
-      );
-    } finally {
-      await restore();
-    }
+  test('verify says what cannot be proven', async (t) => {
+    t.after(() => restore());
+    await database.sql`insert into vitrine_history (id, door, action, model, record) values (50, 'api', 'create', 'note', '1')`;
+    const { code, stdout } = await verify();
+    assert.equal(code, 0, stdout);
+    assert.match(stdout, /^not proven: 1 entries are not sealed yet\.$/m);
+    const shorter = inFolder('shorter.ndjson');
+    writeFileSync(shorter, readFileSync(witness, 'utf8').split('\n').slice(0, 4).join('\n'));
+    const half = await history('verify', '--key', own.open, '--witness', shorter);
+    assert.match(half.stdout, /^not proven: The witness has not seen what follows its last checkpoint: checkpoint 4 /m); // prettier-ignore
+    assert.match(
+      (await history('verify', '--key', own.open)).stdout,
+      /^not proven: Without a witness, checkpoints at the end could be missing/m,
+    );
   });
 
-  test('older entries that were deleted on purpose may be missing, as whole checkpoints', async () => {
-    try {
-      await database.sql`delete from vitrine_history where id < 18`;
-      assert.equal((await verify()).code, 1);
-      assert.equal((await verify('--from', '4')).code, 0);
-      assert.equal((await verify('--from', '3')).code, 1);
-      await database.sql`update vitrine_seal set signature = 'x' where id = 1`;
-      assert.equal((await verify('--from', '4')).code, 1);
-    } finally {
-      await restore();
-    }
+  test('older entries that were deleted on purpose may be missing, as whole checkpoints', async (t) => {
+    t.after(() => restore());
+    await database.sql`delete from vitrine_history where id < 18`;
+    assert.equal((await verify()).code, 1);
+    assert.equal((await verify('--from', '4')).code, 0);
+    assert.equal((await verify('--from', '3')).code, 1);
+    await database.sql`update vitrine_seal set signature = 'x' where id = 1`;
+    assert.equal((await verify('--from', '4')).code, 1);
   });
 
   /** A random change of what is sealed. */
@@ -253,60 +244,51 @@ describe('vitrine history', () => {
     );
   });
 
-  test('the service notices a broken history, says so, and goes on', async () => {
-    try {
-      await database.sql`update vitrine_history set after = '{}' where id = 35`;
-      const service = await start({ historyKey: own.secret });
-      await database.sql`insert into vitrine_history (id, door, action, model, record) values (60, 'api', 'create', 'note', '1')`;
-      const broken = await eventually(() => service.lines.find(({ event }) => event === 'history.broken'), 'the event'); // prettier-ignore
-      assert.deepEqual(
-        [broken['level'], broken['message']],
-        ['error', 'The sealed history is broken: entry 35 of vitrine_history was changed.'],
-      );
-      const stored = await eventually(async () => (await database.sql`select event, detail from vitrine_event where event like 'history%'`)[0], 'the row'); // prettier-ignore
-      const fault = 'entry 35 of vitrine_history was changed';
-      assert.deepEqual(stored, { event: 'history.broken', detail: JSON.stringify({ fault }) });
-      const metrics = await request(await metricsAddress(service.lines), '');
-      assert.match(metrics.text, /^vitrine_history_broken 1$/m);
-      await eventually(() => service.lines.some(({ event }) => event === 'history.sealed'), 'the next seal');
-      assert.equal((await request(service.url, '/api/note/')).status, 200);
-      await service.close();
-    } finally {
-      await restore();
-    }
+  test('the service notices a broken history, says so, and goes on', async (t) => {
+    t.after(() => restore());
+    await database.sql`update vitrine_history set after = '{}' where id = 35`;
+    const service = await start({ historyKey: own.secret });
+    await database.sql`insert into vitrine_history (id, door, action, model, record) values (60, 'api', 'create', 'note', '1')`;
+    const broken = await eventually(() => service.lines.find(({ event }) => event === 'history.broken'), 'the event'); // prettier-ignore
+    assert.deepEqual(
+      [broken['level'], broken['message']],
+      ['error', 'The sealed history is broken: entry 35 of vitrine_history was changed.'],
+    );
+    const stored = await eventually(async () => (await database.sql`select event, detail from vitrine_event where event like 'history%'`)[0], 'the row'); // prettier-ignore
+    const fault = 'entry 35 of vitrine_history was changed';
+    assert.deepEqual(stored, { event: 'history.broken', detail: JSON.stringify({ fault }) });
+    const metrics = await request(await metricsAddress(service.lines), '');
+    assert.match(metrics.text, /^vitrine_history_broken 1$/m);
+    await eventually(() => service.lines.some(({ event }) => event === 'history.sealed'), 'the next seal');
+    assert.equal((await request(service.url, '/api/note/')).status, 200);
+    await service.close();
   });
 
-  test('several processes make one chain, with a key that can change, and a folder of witnesses', async () => {
+  test('several processes make one chain, with a key that can change, and a folder of witnesses', async (t) => {
     const seals = mkdtempSync(join(folder, 'seals-'));
     await database.sql`truncate vitrine_seal`;
-    try {
-      const services = await Promise.all([own, own].map(({ secret }) => start({ historyKey: secret, historyWitness: seals }))); // prettier-ignore
-      await eventually(async () => (await database.sql`select from vitrine_seal`).count > 0, 'a checkpoint');
-      await Promise.all(services.map(({ close }) => close()));
-      const next = await start({ historyKey: readFileSync(other.secret, 'utf8'), historyWitness: seals });
-      await database.sql`insert into vitrine_history (id, door, action, model, record) values (70, 'api', 'create', 'note', '1')`;
-      await next.close();
-      const both = ['--witness', seals, '--key', own.open, '--key', other.open];
-      const { code, stdout } = await history('verify', ...both);
-      assert.equal(code, 0, stdout);
-      assert.match(stdout, /^intact: \d+ checkpoints with 31 entries\n.*\n$/);
-      assert.equal((await history('verify', ...both.slice(0, 4))).code, 1);
-    } finally {
-      await restore();
-    }
+    t.after(() => restore());
+    const services = await Promise.all([own, own].map(({ secret }) => start({ historyKey: secret, historyWitness: seals }))); // prettier-ignore
+    await eventually(async () => (await database.sql`select from vitrine_seal`).count > 0, 'a checkpoint');
+    await Promise.all(services.map(({ close }) => close()));
+    const next = await start({ historyKey: readFileSync(other.secret, 'utf8'), historyWitness: seals });
+    await database.sql`insert into vitrine_history (id, door, action, model, record) values (70, 'api', 'create', 'note', '1')`;
+    await next.close();
+    const both = ['--witness', seals, '--key', own.open, '--key', other.open];
+    const { code, stdout } = await history('verify', ...both);
+    assert.equal(code, 0, stdout);
+    assert.match(stdout, /^intact: \d+ checkpoints with 31 entries\n.*\n$/);
+    assert.equal((await history('verify', ...both.slice(0, 4))).code, 1);
   });
 
-  test('a witness that cannot be written is in the log, and does not stop the sealing', async () => {
-    try {
-      const service = await start({ historyKey: own.secret, historyWitness: inFolder('none/at/all') });
-      await database.sql`insert into vitrine_history (id, door, action, model, record) values (80, 'api', 'create', 'note', '1')`;
-      await service.close();
-      assert.ok(service.lines.some(({ event }) => event === 'history.unwitnessed'));
-      assert.equal((await verify()).code, 0);
-      assert.ok(!existsSync(inFolder('none')));
-    } finally {
-      await restore();
-    }
+  test('a witness that cannot be written is in the log, and does not stop the sealing', async (t) => {
+    t.after(() => restore());
+    const service = await start({ historyKey: own.secret, historyWitness: inFolder('none/at/all') });
+    await database.sql`insert into vitrine_history (id, door, action, model, record) values (80, 'api', 'create', 'note', '1')`;
+    await service.close();
+    assert.ok(service.lines.some(({ event }) => event === 'history.unwitnessed'));
+    assert.equal((await verify()).code, 0);
+    assert.ok(!existsSync(inFolder('none')));
   });
 
   test('a key that is none stops the start', async () => {
@@ -337,14 +319,11 @@ describe('vitrine history', () => {
       assert.match(ended.stderr, said);
     });
 
-  test('a database without checkpoints proves nothing', async () => {
-    try {
-      await database.sql`truncate vitrine_seal`;
-      const { code, stdout } = await history('verify');
-      assert.equal(code, 1);
-      assert.match(stdout, /^There are no checkpoints, so nothing is proven\.$/m);
-    } finally {
-      await restore();
-    }
+  test('a database without checkpoints proves nothing', async (t) => {
+    t.after(() => restore());
+    await database.sql`truncate vitrine_seal`;
+    const { code, stdout } = await history('verify');
+    assert.equal(code, 1);
+    assert.match(stdout, /^There are no checkpoints, so nothing is proven\.$/m);
   });
 });

@@ -320,7 +320,7 @@ describe('the registry of a schema with awkward names', () => {
     await readAll(database, file, resources.keys());
   });
 
-  test('leaves out what the role may not read', async () => {
+  test('leaves out what the role may not read', async (t) => {
     const { sql } = database;
     const role = `reader_${Date.now()}`;
     await sql
@@ -332,17 +332,11 @@ describe('the registry of a schema with awkward names', () => {
     const url = new URL(database.url);
     url.username = role;
     url.password = 'x';
-    try {
-      const { stdout, resources, file } = await introspect({ ...database, url: url.href });
-      assert.deepEqual([...resources.keys()], ['person']);
-      assert.match(
-        stdout,
-        /^\/\/ select is not served: the database role may not read it\. Grant it select/m,
-      );
-      await readAll({ ...database, url: url.href }, file, resources.keys());
-    } finally {
-      await sql.unsafe(`drop owned by ${role}; drop role ${role}`).simple();
-    }
+    t.after(async () => sql.unsafe(`drop owned by ${role}; drop role ${role}`).simple());
+    const { stdout, resources, file } = await introspect({ ...database, url: url.href });
+    assert.deepEqual([...resources.keys()], ['person']);
+    assert.match(stdout, /^\/\/ select is not served: the database role may not read it\. Grant it select/m);
+    await readAll({ ...database, url: url.href }, file, resources.keys());
   });
 });
 
@@ -502,7 +496,7 @@ describe('a database with several schemas', () => {
     assert.deepEqual(objects.get('south_item'), [{ id: 1, north_id: 1 }]);
   });
 
-  test('says which tables are in a schema that the role may not use', async () => {
+  test('says which tables are in a schema that the role may not use', async (t) => {
     const { sql } = database;
     const role = `visitor_${Date.now()}`;
     await sql
@@ -515,32 +509,29 @@ describe('a database with several schemas', () => {
     url.username = role;
     url.password = 'x';
     const reader = { ...database, url: url.href };
-    try {
-      const { resources, stdout, file } = await introspect(reader, '--schema', 'north', '--schema', 'south');
-      assert.deepEqual([...resources.keys()], ['north_item']);
-      assert.match(
-        stdout,
-        /^\/\/ south\.item is not served: the database role may not see it\. Grant it usage/m,
-      );
-      await readAll(reader, file, resources.keys());
-      const registry = join(await temporaryFolder(), 'resources.mjs');
-      const columns = { north_id: { type: 'integer' } };
-      const definition = {
-        model: 'item',
-        table: 'south.item',
-        columns,
-        constraints: { item_pkey: 'is taken' },
-      };
-      writeFileSync(registry, `export default ${JSON.stringify([definition])};`);
-      const env = { DATABASE_URL: url.href, RESOURCES: registry };
-      const checked = await run(['check'], { env });
-      assert.equal(checked.code, 1, checked.stdout);
-      assert.match(checked.stderr, /item: table: the database role may not use the schema south$/m);
-      const granted = await run(['schema', '--role', role], { env });
-      assert.match(granted.stdout, /grant usage on schema "south" to/, granted.stderr);
-    } finally {
-      await sql.unsafe(`drop owned by ${role}; drop role ${role}`).simple();
-    }
+    t.after(async () => sql.unsafe(`drop owned by ${role}; drop role ${role}`).simple());
+    const { resources, stdout, file } = await introspect(reader, '--schema', 'north', '--schema', 'south');
+    assert.deepEqual([...resources.keys()], ['north_item']);
+    assert.match(
+      stdout,
+      /^\/\/ south\.item is not served: the database role may not see it\. Grant it usage/m,
+    );
+    await readAll(reader, file, resources.keys());
+    const registry = join(await temporaryFolder(), 'resources.mjs');
+    const columns = { north_id: { type: 'integer' } };
+    const definition = {
+      model: 'item',
+      table: 'south.item',
+      columns,
+      constraints: { item_pkey: 'is taken' },
+    };
+    writeFileSync(registry, `export default ${JSON.stringify([definition])};`);
+    const env = { DATABASE_URL: url.href, RESOURCES: registry };
+    const checked = await run(['check'], { env });
+    assert.equal(checked.code, 1, checked.stdout);
+    assert.match(checked.stderr, /item: table: the database role may not use the schema south$/m);
+    const granted = await run(['schema', '--role', role], { env });
+    assert.match(granted.stdout, /grant usage on schema "south" to/, granted.stderr);
   });
 
   test('has a message for schemas that do not exist or have no tables', async () => {
@@ -846,24 +837,21 @@ describe('the registry of a schema with unusual keys', () => {
     assert.match(text, /id refers to person\. It is the key that other tables refer to, so it cannot be/);
   });
 
-  test('a table without a key has the SQL that would help', async () => {
+  test('a table without a key has the SQL that would help', async (t) => {
     const help = [...text.matchAll(/(?:This would help|through a view): (.*)\.$/gm)].map(
       ([, sql = '']) => sql,
     );
     assert.equal(help.length, 3, text);
     const other = await createDatabase();
-    try {
-      await other.sql.unsafe(SCHEMA).simple();
-      for (const sql of help) await other.sql.unsafe(sql);
-      const { stdout: after, resources: more } = await introspect(other);
-      assert.deepEqual(
-        ['keyless', 'nearly_keyed'].map((name) => more.get(name)?.primaryKey),
-        [{ type: 'bigint' }, { columns: ['a', 'b'] }],
-      );
-      assert.match(after, /^ {4}\/\/ primaryKey: \{ columns: \['record_key'\] \},$/m);
-    } finally {
-      await other.drop();
-    }
+    t.after(() => other.drop());
+    await other.sql.unsafe(SCHEMA).simple();
+    for (const sql of help) await other.sql.unsafe(sql);
+    const { stdout: after, resources: more } = await introspect(other);
+    assert.deepEqual(
+      ['keyless', 'nearly_keyed'].map((name) => more.get(name)?.primaryKey),
+      [{ type: 'bigint' }, { columns: ['a', 'b'] }],
+    );
+    assert.match(after, /^ {4}\/\/ primaryKey: \{ columns: \['record_key'\] \},$/m);
   });
 
   test('a list in a check constraint, also of a domain, is choices, and other constraints are comments', () => {

@@ -55,34 +55,31 @@ const schema = (words: readonly string[], env: Record<string, string> = {}): Pro
 describe('vitrine schema', () => {
   const database = useDatabase();
 
-  test('prints what the start runs on an empty database, and needs none for it', async () => {
+  test('prints what the start runs on an empty database, and needs none for it', async (t) => {
     const { code, stdout, stderr } = await schema([]);
     assert.deepEqual([code, stderr], [0, `vitrine: ${SAMPLES}\n`]);
     const fresh = await createDatabase();
-    try {
-      const logged = (
-        await runProcess(['user', 'add', 'ada'], {
-          env: { DATABASE_URL: fresh.url, LOG_LEVEL: 'debug' },
-          input: 'a long secret',
-          fromSource: true,
-        })
-      ).stderr;
-      const lines = logged
-        .split('\n')
-        .map((line) => JSON.parse(line || '{}') as { level?: string; message?: string; statement?: string });
-      const ran = lines.flatMap(({ statement }) => (statement === undefined ? [] : [`${statement};`]));
-      assert.deepEqual(
-        lines.filter(({ level }) => level === 'info').map(({ message }) => message),
-        [
-          'created tables user, relationship, message, note, vitrine_history, vitrine_session, vitrine_secret, vitrine_token, vitrine_idempotency, vitrine_event, vitrine_seal, vitrine_second_factor; 10 indexes; 3 foreign keys',
-          'made the history append-only for the database role',
-        ],
-      );
-      assert.ok(ran.length > 5);
-      assert.equal(stdout, `${ran.join('\n')}\n`);
-    } finally {
-      await fresh.drop();
-    }
+    t.after(() => fresh.drop());
+    const logged = (
+      await runProcess(['user', 'add', 'ada'], {
+        env: { DATABASE_URL: fresh.url, LOG_LEVEL: 'debug' },
+        input: 'a long secret',
+        fromSource: true,
+      })
+    ).stderr;
+    const lines = logged
+      .split('\n')
+      .map((line) => JSON.parse(line || '{}') as { level?: string; message?: string; statement?: string });
+    const ran = lines.flatMap(({ statement }) => (statement === undefined ? [] : [`${statement};`]));
+    assert.deepEqual(
+      lines.filter(({ level }) => level === 'info').map(({ message }) => message),
+      [
+        'created tables user, relationship, message, note, vitrine_history, vitrine_session, vitrine_secret, vitrine_token, vitrine_idempotency, vitrine_event, vitrine_seal, vitrine_second_factor; 10 indexes; 3 foreign keys',
+        'made the history append-only for the database role',
+      ],
+    );
+    assert.ok(ran.length > 5);
+    assert.equal(stdout, `${ran.join('\n')}\n`);
   });
 
   test('--diff prints what a database lacks: all of it, then one column, then nothing', async () => {
@@ -107,89 +104,80 @@ describe('vitrine schema', () => {
     assert.match(stderr, /there is no column created/);
   });
 
-  test('--diff leaves the tables of other applications with the names of system tables alone', async () => {
+  test('--diff leaves the tables of other applications with the names of system tables alone', async (t) => {
     const other = await createDatabase();
-    try {
-      await other.sql`create table vitrine_history (id integer)`;
-      const text = `export default [{ model: 'thing', columns: { name: { type: 'string' } } }];`;
-      const RESOURCES = join(await folderWith({ 'things.mjs': text }), 'things.mjs');
-      const env = { DATABASE_URL: other.url, RESOURCES };
-      const first = await schema(['--diff'], env);
-      assert.match(first.stdout, /^create table "thing"/);
-      assert.doesNotMatch(first.stdout, /vitrine_/);
-      await other.sql.unsafe(first.stdout).simple();
-      const { code, stdout, stderr } = await schema(['--diff'], env);
-      assert.deepEqual([code, stdout], [0, '']);
-      assert.match(stderr, /^vitrine: nothing is missing/m);
-    } finally {
-      await other.drop();
-    }
+    t.after(() => other.drop());
+    await other.sql`create table vitrine_history (id integer)`;
+    const text = `export default [{ model: 'thing', columns: { name: { type: 'string' } } }];`;
+    const RESOURCES = join(await folderWith({ 'things.mjs': text }), 'things.mjs');
+    const env = { DATABASE_URL: other.url, RESOURCES };
+    const first = await schema(['--diff'], env);
+    assert.match(first.stdout, /^create table "thing"/);
+    assert.doesNotMatch(first.stdout, /vitrine_/);
+    await other.sql.unsafe(first.stdout).simple();
+    const { code, stdout, stderr } = await schema(['--diff'], env);
+    assert.deepEqual([code, stdout], [0, '']);
+    assert.match(stderr, /^vitrine: nothing is missing/m);
   });
 
-  test('--diff says if something is different that no statement can mend', async () => {
+  test('--diff says if something is different that no statement can mend', async (t) => {
     const other = await createDatabase();
-    try {
-      await other.sql`create table thing (id integer, name varchar(255) not null)`;
-      const text = `export default [{ model: 'thing', columns: { name: { type: 'string' } } }];`;
-      const RESOURCES = join(await folderWith({ 'things.mjs': text }), 'things.mjs');
-      const { code, stdout, stderr } = await schema(['--diff'], { DATABASE_URL: other.url, RESOURCES });
-      assert.deepEqual([code, stdout], [0, '']);
-      assert.match(stderr, /^vitrine: nothing is missing, but no statement can mend what is different/m);
-    } finally {
-      await other.drop();
-    }
+    t.after(() => other.drop());
+    await other.sql`create table thing (id integer, name varchar(255) not null)`;
+    const text = `export default [{ model: 'thing', columns: { name: { type: 'string' } } }];`;
+    const RESOURCES = join(await folderWith({ 'things.mjs': text }), 'things.mjs');
+    const { code, stdout, stderr } = await schema(['--diff'], { DATABASE_URL: other.url, RESOURCES });
+    assert.deepEqual([code, stdout], [0, '']);
+    assert.match(stderr, /^vitrine: nothing is missing, but no statement can mend what is different/m);
   });
 
-  test('--diff prints the changes that make a table fit the registry, with their locks and what they refuse', async () => {
+  test('--diff prints the changes that make a table fit the registry, with their locks and what they refuse', async (t) => {
     const other = await createDatabase();
-    try {
-      await other.sql`create table kind (id integer primary key)`;
-      await other.sql`insert into kind values (1)`;
-      await other.sql`create table "odd ""thing" (id serial primary key, title varchar(80), body varchar(30) not null,
-        count integer not null, price numeric(8,2) not null, note text not null, born text, made timestamp(0) not null,
-        kind_id integer references kind on delete cascade)`;
-      await other.sql`create index on "odd ""thing" (kind_id)`;
-      await other.sql`insert into "odd ""thing" values (1, 'a', 'b', 2, 1.5, 'n', '2020-01-02', now(), 1)`;
-      const text = `export default [{ model: 'kind', columns: {} }, { model: 'thing', table: 'odd "thing', primaryKey: { type: 'bigint' }, version: 'made', columns: {
-        title: { type: 'string', maxLength: 120 },
-        body: { type: 'text' },
-        count: { type: 'bigint' },
-        price: { type: 'decimal', precision: 10, scale: 3 },
-        note: { type: 'text', null: true },
-        born: { type: 'date', null: true, default: '2000-01-01' },
-        made: { type: 'datetime', default: 'now' },
-        kind: { type: 'foreignKey', references: 'kind', null: true },
-      } }];`;
-      const RESOURCES = join(await folderWith({ 'things.mjs': text }), 'things.mjs');
-      const env = { DATABASE_URL: other.url, RESOURCES };
-      const before = await run(['check'], { env });
-      assert.equal(before.code, 1);
-      assert.match(before.stderr, /Change the registry, or the database: .*schema --diff/);
-      const { code, stdout } = await schema(['--diff'], env);
-      assert.equal(code, 0);
-      for (const change of [
-        /-- Takes an exclusive lock, for a moment\.\nalter table "odd ""thing" alter column "title" type varchar\(120\);/,
-        /-- Reads the whole table .* Fails if a row has NULL\.\nalter table "odd ""thing" alter column "title" set not null;/,
-        /-- Rewrites the table .*\nalter table "odd ""thing" alter column "count" type bigint;/,
-        /-- Rewrites .* Fails if a value does not fit the new type\.\nalter table "odd ""thing" alter column "born" type date using "born"::text::date;/,
-        /alter column "note" drop not null;/,
-        /alter column "made" type timestamp;/,
-        /drop constraint ".*", add foreign key \("kind_id"\) references "kind" \("id"\) on delete restrict;/,
-      ])
-        assert.match(stdout, change);
-      await other.sql.unsafe(stdout).simple();
-      // What followed from the type of `born` alone.
-      await other.sql.unsafe((await schema(['--diff'], env)).stdout).simple();
-      const after = await run(['check'], { env });
-      assert.equal(after.code, 0, after.stderr);
-      assert.equal((await schema(['--diff'], env)).stdout, '');
-      assert.equal(
-        (await other.sql`select from "odd ""thing" where born = '2020-01-02' and price = 1.5`).length,
-        1,
-      );
-    } finally {
-      await other.drop();
-    }
+    t.after(() => other.drop());
+    await other.sql`create table kind (id integer primary key)`;
+    await other.sql`insert into kind values (1)`;
+    await other.sql`create table "odd ""thing" (id serial primary key, title varchar(80), body varchar(30) not null,
+      count integer not null, price numeric(8,2) not null, note text not null, born text, made timestamp(0) not null,
+      kind_id integer references kind on delete cascade)`;
+    await other.sql`create index on "odd ""thing" (kind_id)`;
+    await other.sql`insert into "odd ""thing" values (1, 'a', 'b', 2, 1.5, 'n', '2020-01-02', now(), 1)`;
+    const text = `export default [{ model: 'kind', columns: {} }, { model: 'thing', table: 'odd "thing', primaryKey: { type: 'bigint' }, version: 'made', columns: {
+      title: { type: 'string', maxLength: 120 },
+      body: { type: 'text' },
+      count: { type: 'bigint' },
+      price: { type: 'decimal', precision: 10, scale: 3 },
+      note: { type: 'text', null: true },
+      born: { type: 'date', null: true, default: '2000-01-01' },
+      made: { type: 'datetime', default: 'now' },
+      kind: { type: 'foreignKey', references: 'kind', null: true },
+    } }];`;
+    const RESOURCES = join(await folderWith({ 'things.mjs': text }), 'things.mjs');
+    const env = { DATABASE_URL: other.url, RESOURCES };
+    const before = await run(['check'], { env });
+    assert.equal(before.code, 1);
+    assert.match(before.stderr, /Change the registry, or the database: .*schema --diff/);
+    const { code, stdout } = await schema(['--diff'], env);
+    assert.equal(code, 0);
+    for (const change of [
+      /-- Takes an exclusive lock, for a moment\.\nalter table "odd ""thing" alter column "title" type varchar\(120\);/,
+      /-- Reads the whole table .* Fails if a row has NULL\.\nalter table "odd ""thing" alter column "title" set not null;/,
+      /-- Rewrites the table .*\nalter table "odd ""thing" alter column "count" type bigint;/,
+      /-- Rewrites .* Fails if a value does not fit the new type\.\nalter table "odd ""thing" alter column "born" type date using "born"::text::date;/,
+      /alter column "note" drop not null;/,
+      /alter column "made" type timestamp;/,
+      /drop constraint ".*", add foreign key \("kind_id"\) references "kind" \("id"\) on delete restrict;/,
+    ])
+      assert.match(stdout, change);
+    await other.sql.unsafe(stdout).simple();
+    // What followed from the type of `born` alone.
+    await other.sql.unsafe((await schema(['--diff'], env)).stdout).simple();
+    const after = await run(['check'], { env });
+    assert.equal(after.code, 0, after.stderr);
+    assert.equal((await schema(['--diff'], env)).stdout, '');
+    assert.equal(
+      (await other.sql`select from "odd ""thing" where born = '2020-01-02' and price = 1.5`).length,
+      1,
+    );
   });
 
   const mistakes: [words: string[], named: RegExp][] = [

@@ -17,7 +17,7 @@ describe('vitrine token', () => {
   const env = (): Record<string, string> => ({ DATABASE_URL: database.url });
   const token = (...words: string[]): Promise<Ended> => run(['token', ...words], { env: env() });
 
-  test('add prints only the token on standard output, and the service takes it within its scope', async () => {
+  test('add prints only the token on standard output, and the service takes it within its scope', async (t) => {
     const scope = ['--resources', 'note, message', '--methods', 'get,POST', '--expires', '30d'];
     const { code, stdout, stderr } = await token('add', 'ada', ...scope, '--label', 'nightly import');
     assert.equal(code, 0, stderr);
@@ -29,16 +29,13 @@ describe('vitrine token', () => {
     const vitrine = await createVitrine({
       ...{ databaseUrl: database.url, resources: shipped, access: 'user', port: 0, log: () => undefined },
     });
-    try {
-      const { url } = await vitrine.start();
-      const headers = { authorization: `Bearer ${stdout.trim()}` };
-      const post = (model: string, body: unknown): ReturnType<typeof request> =>
-        request(url, `/api/${model}/`, { method: 'POST', headers, body });
-      assert.equal((await post('note', { message: 'x' })).status, 201);
-      assert.equal((await post('relationship', { from_user: 1, to_user: 2 })).status, 403);
-    } finally {
-      await vitrine.close();
-    }
+    t.after(() => vitrine.close());
+    const { url } = await vitrine.start();
+    const headers = { authorization: `Bearer ${stdout.trim()}` };
+    const post = (model: string, body: unknown): ReturnType<typeof request> =>
+      request(url, `/api/${model}/`, { method: 'POST', headers, body });
+    assert.equal((await post('note', { message: 'x' })).status, 201);
+    assert.equal((await post('relationship', { from_user: 1, to_user: 2 })).status, 403);
   });
 
   test('list shows the tokens of all users or of one, without their secrets, and revoke ends one', async () => {
@@ -110,17 +107,14 @@ describe('vitrine token', () => {
     assert.match(lines.join(''), /tokens allow resources that are not there: ghost"/);
   });
 
-  test('says so where the table is missing', async () => {
+  test('says so where the table is missing', async (t) => {
     const other = await createDatabase();
-    try {
-      const setUp = { env: { DATABASE_URL: other.url }, input: 'a long password' };
-      assert.equal((await run(['user', 'add', 'ada'], setUp)).code, 0);
-      await other.sql`drop table vitrine_token`;
-      const { code, stderr } = await run(['token', 'list'], setUp);
-      assert.equal(code, 1);
-      assert.match(stderr, /The table vitrine_token is missing/);
-    } finally {
-      await other.drop();
-    }
+    t.after(() => other.drop());
+    const setUp = { env: { DATABASE_URL: other.url }, input: 'a long password' };
+    assert.equal((await run(['user', 'add', 'ada'], setUp)).code, 0);
+    await other.sql`drop table vitrine_token`;
+    const { code, stderr } = await run(['token', 'list'], setUp);
+    assert.equal(code, 1);
+    assert.match(stderr, /The table vitrine_token is missing/);
   });
 });

@@ -279,7 +279,6 @@ describe('a trigger, a default or a sequence', () => {
     ],
     ['audited', 'of a table to which a trigger writes', {}, /public\.audit_id_seq is behind its table/],
   ] as const)
-    // prettier-ignore
     test(`a sequence ${what} is 500, and the log names it`, async () => {
       const answer = await service.request(`/api/${model}/`, { method: 'POST', user: 'ada', body });
       assertFault(answer);
@@ -292,7 +291,6 @@ describe('a trigger, a default or a sequence', () => {
       ['keyed', { code: 'a', number: 5 }],
       ['keyed', { code: 'c', number: 1 }],
     ] as const) {
-      // prettier-ignore
       const answer = await service.request(`/api/${model}/`, { method: 'POST', user: 'ada', body });
       assertProblem(answer, 409);
       assert.equal(Object.keys(answer.json.errors).length, 1);
@@ -369,7 +367,6 @@ describe('a refusal that lasts', () => {
       ['PUT', { code: 'c' }],
       ['DELETE', undefined],
     ] as const) {
-      // prettier-ignore
       const answer = await service.request('/api/published/1/', { method, user: 'ada', body });
       assertFault(answer);
       assert.match(String((await lineOf(service, answer))['message']), /does not have a replica identity/);
@@ -489,7 +486,7 @@ const REFUSALS: readonly [begin: string, end: string, message?: RegExp][] = [
   ['alter role @ connection limit 0', 'alter role @ connection limit -1'],
 ];
 
-test('requests are 503 as long as the database refuses connections', async () => {
+test('requests are 503 as long as the database refuses connections', async (t) => {
   const role = `refused_${randomBytes(6).toString('hex')}`;
   const service = await startService([user, note]);
   await service.addUser('bob');
@@ -512,33 +509,32 @@ test('requests are 503 as long as the database refuses connections', async () =>
   const server = postgres(serverUrl(), { max: 1, onnotice: () => undefined });
   const database = url.pathname.slice(1);
   const run = (text: string) => server.unsafe(text.replaceAll('$', database).replaceAll('@', role));
-  try {
-    const { url: base } = await refused.start();
-    const ask = (body?: object) =>
-      request(base, '/api/note/', body ? { method: 'POST', user: 'bob', body } : {});
-    for (const [begin, end, message] of REFUSALS) {
-      assert.equal((await ask()).status, 200);
-      await run(begin);
-      const isGone = async (): Promise<boolean> => {
-        const open = await run(`select pg_terminate_backend(pid) from pg_stat_activity where usename = '@'`);
-        return open.count === 0;
-      };
-      await eventually(isGone, 'the end of the connections');
-      for (const body of [undefined, { message: 'new' }]) {
-        const answer = await ask(body);
-        assertProblem(answer, 503);
-        assert.doesNotMatch(answer.text, /not known/);
-      }
-      if (message) await assert.rejects(create(), message);
-      await run(end);
-    }
-    assert.equal((await ask()).status, 200);
-  } finally {
+  t.after(async () => {
     await refused.close();
     await service.close();
     await server.unsafe(`drop role ${role}`); // its privileges were dropped with the database
     await server.end();
+  });
+  const { url: base } = await refused.start();
+  const ask = (body?: object) =>
+    request(base, '/api/note/', body ? { method: 'POST', user: 'bob', body } : {});
+  for (const [begin, end, message] of REFUSALS) {
+    assert.equal((await ask()).status, 200);
+    await run(begin);
+    const isGone = async (): Promise<boolean> => {
+      const open = await run(`select pg_terminate_backend(pid) from pg_stat_activity where usename = '@'`);
+      return open.count === 0;
+    };
+    await eventually(isGone, 'the end of the connections');
+    for (const body of [undefined, { message: 'new' }]) {
+      const answer = await ask(body);
+      assertProblem(answer, 503);
+      assert.doesNotMatch(answer.text, /not known/);
+    }
+    if (message) await assert.rejects(create(), message);
+    await run(end);
   }
+  assert.equal((await ask()).status, 200);
 });
 
 for (const [where, parameters] of [

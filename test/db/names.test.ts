@@ -194,25 +194,24 @@ test('a type of the database may be named like a function that takes any type', 
 });
 
 describe('the name of a database in DATABASE_URL', () => {
-  test('is percent-decoded, with one server and with several', async () => {
+  test('is percent-decoded, with one server and with several', async (t) => {
     const name = `b ü/c%20@?#${randomBytes(8).toString('hex')}`;
     const database = await createDatabase();
-    try {
-      await database.sql.unsafe(`create database "${name}"`);
-      const one = new URL(database.url);
-      one.pathname = `/${encodeURIComponent(name)}`;
-      const several = one.href.replace(one.host, `${one.host},${one.host}`);
-      for (const url of [one.href, `${several}?target_session_attrs=read-write`]) {
-        const service = await startBeside(url, [{ model: 'thing', columns: { name: { type: 'string' } } }]);
-        try {
-          assert.equal((await service.request('/api/thing/')).status, 200);
-        } finally {
-          await service.close();
-        }
-      }
-    } finally {
+    t.after(async () => {
       await database.sql.unsafe(`drop database if exists "${name}" with (force)`);
       await database.drop();
+    });
+    await database.sql.unsafe(`create database "${name}"`);
+    const one = new URL(database.url);
+    one.pathname = `/${encodeURIComponent(name)}`;
+    const several = one.href.replace(one.host, `${one.host},${one.host}`);
+    for (const url of [one.href, `${several}?target_session_attrs=read-write`]) {
+      const service = await startBeside(url, [{ model: 'thing', columns: { name: { type: 'string' } } }]);
+      try {
+        assert.equal((await service.request('/api/thing/')).status, 200);
+      } finally {
+        await service.close();
+      }
     }
   });
 });

@@ -576,7 +576,6 @@ describe('an array of which the database refuses one record', () => {
       ['offer', '2'],
       ['talking', '2.slot'],
     ] as const) {
-      // prettier-ignore
       const { status, json } = await post(model, [{ slot: 1 }, {}, { slot: 1 }]);
       assert.deepEqual([status, Object.keys(json.errors)], [409, [key]]);
       assert.ok(json.detail.startsWith(conflict.slice(0, -1)));
@@ -1244,7 +1243,6 @@ describe('constraints and triggers of an existing database', () => {
         ['POST', '/api/ruled/'],
         ['PUT', `/api/ruled/${json.id}/`],
       ] as const) {
-        // prettier-ignore
         const answer = await service.send(method, path, method === 'POST' ? { code: 'z', ...body } : body);
         assert.equal(answer.status, 400, `${method} ${JSON.stringify(body)}: ${answer.text}`);
         assert.doesNotMatch(answer.text, /secret words|ruled|check/);

@@ -289,23 +289,20 @@ describe('a start with a database that does not match the registry', () => {
     await startOnce(database, [{ model: 'nested', columns: { x: { type: 'string', null: true } } }]);
   });
 
-  test('names a table that the database role may not read', async () => {
+  test('names a table that the database role may not read', async (t) => {
     const role = `reader_${Date.now()}`;
     const url = new URL(database.url);
     await database.sql.unsafe(
       `create role ${role} login password 'p'; grant connect on database ${url.pathname.slice(1)} to ${role}`,
     );
-    try {
-      [url.username, url.password] = [role, 'p'];
-      const faults = await startFaults({ ...database, url: url.href }, [target], { schema: 'check' });
-      assert.equal(faults.length, 1);
-      assert.match(faults[0] ?? '', /\btarget\b.*(read|SELECT)/);
-    } finally {
-      await database.sql.unsafe(`drop owned by ${role}; drop role ${role}`);
-    }
+    t.after(async () => database.sql.unsafe(`drop owned by ${role}; drop role ${role}`));
+    [url.username, url.password] = [role, 'p'];
+    const faults = await startFaults({ ...database, url: url.href }, [target], { schema: 'check' });
+    assert.equal(faults.length, 1);
+    assert.match(faults[0] ?? '', /\btarget\b.*(read|SELECT)/);
   });
 
-  test('names sequences and schemas that the database role may not use', async () => {
+  test('names sequences and schemas that the database role may not use', async (t) => {
     const role = `typist_${Date.now()}`;
     const url = new URL(database.url);
     await database.sql.unsafe(`
@@ -314,55 +311,46 @@ describe('a start with a database that does not match the registry', () => {
       create role ${role} login password 'p'; grant usage on schema public to ${role}; grant all on felt to ${role}`);
     await startOnce(database, [users]);
     await database.sql.unsafe(`grant all on "user" to ${role}`);
-    try {
-      [url.username, url.password] = [role, 'p'];
-      const text = { type: 'string', null: true } as const;
-      const felt: Resource = { model: 'felt', columns: { mood: text, word: text }, access: 'user' };
-      const faults = await startFaults({ ...database, url: url.href }, [users, felt], { schema: 'check' });
-      assert.deepEqual(
-        faults.map((fault) => fault.replace(/^.*the database role may not use the /, '')),
-        [
-          'sequence felt_id_seq',
-          'schema kinds, which contains the type of mood',
-          'schema kinds, which contains the type of word',
-        ],
-      );
-      await database.sql.unsafe(
-        `grant usage on schema kinds to ${role}; grant usage on sequence felt_id_seq to ${role}`,
-      );
-      await startOnce({ ...database, url: url.href }, [users, felt], { schema: 'check' });
-    } finally {
-      await database.sql.unsafe(`drop owned by ${role}; drop role ${role}`);
-    }
+    t.after(async () => database.sql.unsafe(`drop owned by ${role}; drop role ${role}`));
+    [url.username, url.password] = [role, 'p'];
+    const text = { type: 'string', null: true } as const;
+    const felt: Resource = { model: 'felt', columns: { mood: text, word: text }, access: 'user' };
+    const faults = await startFaults({ ...database, url: url.href }, [users, felt], { schema: 'check' });
+    assert.deepEqual(
+      faults.map((fault) => fault.replace(/^.*the database role may not use the /, '')),
+      [
+        'sequence felt_id_seq',
+        'schema kinds, which contains the type of mood',
+        'schema kinds, which contains the type of word',
+      ],
+    );
+    await database.sql.unsafe(
+      `grant usage on schema kinds to ${role}; grant usage on sequence felt_id_seq to ${role}`,
+    );
+    await startOnce({ ...database, url: url.href }, [users, felt], { schema: 'check' });
   });
 
-  test('refuses a database with the encoding SQL_ASCII', async () => {
+  test('refuses a database with the encoding SQL_ASCII', async (t) => {
     const url = new URL(database.url);
     url.pathname += '_ascii';
     const name = url.pathname.slice(1);
     await database.sql.unsafe(`create database ${name} template template0 encoding 'SQL_ASCII' locale 'C'`);
-    try {
-      await assert.rejects(startOnce({ ...database, url: url.href }, [target]), { name: 'StartError', message: /SQL_ASCII.*UTF8/ }); // prettier-ignore
-    } finally {
-      await database.sql.unsafe(`drop database ${name} with (force)`);
-    }
+    t.after(async () => database.sql.unsafe(`drop database ${name} with (force)`));
+    await assert.rejects(startOnce({ ...database, url: url.href }, [target]), { name: 'StartError', message: /SQL_ASCII.*UTF8/ }); // prettier-ignore
   });
 
   for (const [setting, value] of [
     ['extra_float_digits', '0'],
     ['array_nulls', 'off'],
   ] as const)
-    test(`refuses a database with ${setting} = ${value}`, async () => {
+    test(`refuses a database with ${setting} = ${value}`, async (t) => {
       const name = new URL(database.url).pathname.slice(1);
       await database.sql.unsafe(`alter database ${name} set ${setting} = ${value}`);
-      try {
-        await assert.rejects(startOnce(database, [target]), {
-          name: 'StartError',
-          message: new RegExp(setting),
-        });
-      } finally {
-        await database.sql.unsafe(`alter database ${name} reset ${setting}`);
-      }
+      t.after(async () => database.sql.unsafe(`alter database ${name} reset ${setting}`));
+      await assert.rejects(startOnce(database, [target]), {
+        name: 'StartError',
+        message: new RegExp(setting),
+      });
     });
 
   test('refuses a version that is the same for two changes within a second, and creates none', async () => {
@@ -836,58 +824,52 @@ describe('a database role with few privileges', () => {
   };
   const all = 'select, insert, update, delete on "user", relationship, message, note';
 
-  test('revokes its own right to change the history when it owns the table', async () => {
+  test('revokes its own right to change the history when it owns the table', async (t) => {
     const { database, url, drop } = await roleOf(
       (role) => `grant create on schema public to ${role}; grant ${all} to ${role};
         alter table vitrine_history owner to ${role}; grant all on vitrine_history, vitrine_session to ${role}`,
     );
-    try {
-      const rights = (): Promise<unknown> => database.sql`select
-        has_table_privilege(r.rolname, 'vitrine_history', 'update') as update,
-        has_table_privilege(r.rolname, 'vitrine_history', 'truncate') as truncate,
-        has_table_privilege(r.rolname, 'vitrine_history', 'insert') as insert
-        from pg_class c join pg_roles r on r.oid = c.relowner where relname = 'vitrine_history'`;
-      assert.deepEqual([...((await rights()) as object[])], [{ update: true, truncate: true, insert: true }]);
-      const lines: string[] = [];
-      for (const times of [1, 2]) {
-        const log = (line: string): void => void lines.push(line);
-        const vitrine = await createVitrine({ databaseUrl: url, resources: shipped, port: 0, log });
-        await vitrine.close();
-        assert.deepEqual(
-          [...((await rights()) as object[])],
-          [{ update: false, truncate: false, insert: true }],
-        );
-        assert.equal(
-          lines.filter((line) => line.includes('made the history append-only')).length,
-          1,
-          `start ${times}`,
-        );
-      }
-    } finally {
-      await drop();
+    t.after(() => drop());
+    const rights = (): Promise<unknown> => database.sql`select
+      has_table_privilege(r.rolname, 'vitrine_history', 'update') as update,
+      has_table_privilege(r.rolname, 'vitrine_history', 'truncate') as truncate,
+      has_table_privilege(r.rolname, 'vitrine_history', 'insert') as insert
+      from pg_class c join pg_roles r on r.oid = c.relowner where relname = 'vitrine_history'`;
+    assert.deepEqual([...((await rights()) as object[])], [{ update: true, truncate: true, insert: true }]);
+    const lines: string[] = [];
+    for (const times of [1, 2]) {
+      const log = (line: string): void => void lines.push(line);
+      const vitrine = await createVitrine({ databaseUrl: url, resources: shipped, port: 0, log });
+      await vitrine.close();
+      assert.deepEqual(
+        [...((await rights()) as object[])],
+        [{ update: false, truncate: false, insert: true }],
+      );
+      assert.equal(
+        lines.filter((line) => line.includes('made the history append-only')).length,
+        1,
+        `start ${times}`,
+      );
     }
   });
 
-  test('without CREATE serves the existing tables, and warns about missing system tables', async () => {
+  test('without CREATE serves the existing tables, and warns about missing system tables', async (t) => {
     const { database, url, drop } = await roleOf(
       (role) =>
         `drop table vitrine_history, vitrine_session; revoke create on schema public from public; grant ${all} to ${role}`,
     );
     const lines: string[] = [];
-    try {
-      const vitrine = await createVitrine({ databaseUrl: url, resources: shipped, port: 0, log: (text) => lines.push(text) }); // prettier-ignore
-      const { url: base } = await vitrine.start();
-      assert.equal((await fetch(`${base}/api/note/`)).status, 200);
-      assert.equal((await fetch(`${base}/admin/`)).status, 404);
-      await vitrine.close();
-      assert.match(
-        lines.join(''),
-        /missing, or not usable by the database role: vitrine_history and vitrine_session/,
-      );
-      assert.equal((await database.sql`select to_regclass('vitrine_history') as found`)[0]?.['found'], null);
-    } finally {
-      await drop();
-    }
+    t.after(() => drop());
+    const vitrine = await createVitrine({ databaseUrl: url, resources: shipped, port: 0, log: (text) => lines.push(text) }); // prettier-ignore
+    const { url: base } = await vitrine.start();
+    assert.equal((await fetch(`${base}/api/note/`)).status, 200);
+    assert.equal((await fetch(`${base}/admin/`)).status, 404);
+    await vitrine.close();
+    assert.match(
+      lines.join(''),
+      /missing, or not usable by the database role: vitrine_history and vitrine_session/,
+    );
+    assert.equal((await database.sql`select to_regclass('vitrine_history') as found`)[0]?.['found'], null);
   });
 });
 

@@ -247,36 +247,34 @@ describe('several servers in DATABASE_URL', { concurrency: 4 }, () => {
   });
 });
 
-test('a server that closes connections at once fails a statement, and is not asked again without a pause', async () => {
+test('a server that closes connections at once fails a statement, and is not asked again without a pause', async (t) => {
   const database = await createDatabase();
   const server = await startServer(new URL(database.url), new URL(database.url), 'close');
   const url = new URL(database.url);
   Object.assign(url, { hostname: '127.0.0.1', port: String(server.port) });
   const sql = openPostgres(url.href, OPTIONS);
-  try {
-    await assert.rejects(async () => sql.unsafe('select 1'), { code: 'CONNECTION_CLOSED' });
-    await sleep(200);
-    assert.equal(server.connections, 1);
-  } finally {
+  t.after(async () => {
     await sql.end({ timeout: 0 });
     server.close();
     await database.drop();
-  }
+  });
+  await assert.rejects(async () => sql.unsafe('select 1'), { code: 'CONNECTION_CLOSED' });
+  await sleep(200);
+  assert.equal(server.connections, 1);
 });
 
-test('an IPv6 address in brackets works', async () => {
+test('an IPv6 address in brackets works', async (t) => {
   const database = await createDatabase();
   const url = new URL(database.url);
   const server = await startServer(url, url, 'forward', '::1');
   const { username, password, pathname } = url;
   const sql = openPostgres(`postgres://${username}:${password}@[::1]:${server.port}${pathname}`, OPTIONS);
-  try {
-    assert.equal((await sql.unsafe('select 1')).length, 1);
-  } finally {
+  t.after(async () => {
     await sql.end({ timeout: 0 });
     server.close();
     await database.drop();
-  }
+  });
+  assert.equal((await sql.unsafe('select 1')).length, 1);
 });
 
 const sessionsOf = async ({ sql }: TestService): Promise<number[]> =>
@@ -645,17 +643,14 @@ test('with prepare=false nothing is sent on a connection before the last answer 
 
 // Only root runs the server as another user.
 if (process.getuid?.() === 0)
-  test('as root, a folder that the user postgres may not enter is named', async () => {
+  test('as root, a folder that the user postgres may not enter is named', async (t) => {
     const closed = await mkdtemp(join(tmpdir(), 'vitrine embedded-')); // with mode 0700, like /root
-    try {
-      await assert.rejects(startEmbedded(join(closed, 'project', '.data')), (error) => {
-        assert.ok(error instanceof StartError);
-        assert.ok(error.message.includes(`may not enter ${closed}. Move the project`), error.message);
-        return true;
-      });
-    } finally {
-      await rm(closed, { recursive: true });
-    }
+    t.after(() => rm(closed, { recursive: true }));
+    await assert.rejects(startEmbedded(join(closed, 'project', '.data')), (error) => {
+      assert.ok(error instanceof StartError);
+      assert.ok(error.message.includes(`may not enter ${closed}. Move the project`), error.message);
+      return true;
+    });
   });
 
 // Databases that only resemble PostgreSQL. PostgreSQL itself plays them: a function that is found before its own says another

@@ -396,7 +396,6 @@ describe('writes of one record that is locked', () => {
         ['bob', 2],
         ['ada', 3],
       ] as const)
-        // prettier-ignore
         assert.equal((await write(name, id)).status, 200);
       assert.equal(await waiting(), 1);
       return { answers: sent };
@@ -726,7 +725,7 @@ const CLEAN = {
 const BODY = { at: '2024-05-31T12:00:00Z', day: CLEAN.day, ratio: CLEAN.ratio, tags: CLEAN.tags };
 const COUNT = 12; // more than the connections that share the work
 
-const atOnce = <T>(work: (index: number) => Promise<T>): Promise<T[]> =>
+const atOnce = <T,>(work: (index: number) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: COUNT }, (_, index) => work(index)));
 
 /** Writes and reads on all connections, and compares with what another session finds. */

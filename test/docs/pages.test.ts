@@ -41,20 +41,19 @@ for (const page of allPages().filter((name) => name.startsWith('docs/') && curlE
   });
 }
 
-test('the sample records are there also where READ lets only admins read', async () => {
+test('the sample records are there also where READ lets only admins read', async (t) => {
   const database = await createDatabase();
   const settings = { ...DEFAULTS, databaseUrl: database.url, read: 'admin' } as const;
   const service = createService(settings, { resources: shipped }, database.url, createLogger('error'));
-  try {
-    const { resources, operations, users } = await service.prepare();
-    assert.ok(users);
-    await loadSamples(resources, operations, users);
-    const [count] = await database.sql`select count(*)::int as relationships from relationship`;
-    assert.equal(count?.['relationships'], 3);
-  } finally {
+  t.after(async () => {
     await service.close();
     await database.drop();
-  }
+  });
+  const { resources, operations, users } = await service.prepare();
+  assert.ok(users);
+  await loadSamples(resources, operations, users);
+  const [count] = await database.sql`select count(*)::int as relationships from relationship`;
+  assert.equal(count?.['relationships'], 3);
 });
 
 test('the pages show what they tell: each has its examples', () => {

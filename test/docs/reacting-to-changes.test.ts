@@ -43,21 +43,18 @@ describe(PAGE, () => {
     assert.deepEqual(named.toSorted(), ['id', ...Object.keys(HISTORY.columns)].toSorted());
   });
 
-  test('announces each change once it is committed', async () => {
+  test('announces each change once it is committed', async (t) => {
     const heard: unknown[] = [];
     const listening = await service.sql.listen('changes', (payload) => heard.push(JSON.parse(payload)));
-    try {
-      await add('bob');
-      await eventually(() => heard.length > 0, 'a notification');
-      const [{ id, ...first }] = heard as [Record<string, unknown>];
-      assert.equal(typeof id, 'number');
-      assert.deepEqual(first, { action: 'create', model: 'message', record: '1' });
-    } finally {
-      await listening.unlisten();
-    }
+    t.after(() => listening.unlisten());
+    await add('bob');
+    await eventually(() => heard.length > 0, 'a notification');
+    const [{ id, ...first }] = heard as [Record<string, unknown>];
+    assert.equal(typeof id, 'number');
+    assert.deepEqual(first, { action: 'create', model: 'message', record: '1' });
   });
 
-  test('delivers each change to the webhook, again after a failure, and in order', async () => {
+  test('delivers each change to the webhook, again after a failure, and in order', async (t) => {
     const received: { record: string; action: string; after: { content: string } | null }[] = [];
     const keys = new Set<unknown>();
     let failures = 1;
@@ -78,28 +75,27 @@ describe(PAGE, () => {
     await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
     const { port } = receiver.address() as AddressInfo;
     let child: ChildProcess | undefined;
-    try {
-      await add('ada');
-      assert.equal((await send('ada', 'DELETE', await add('ada'))).status, 200);
-      child = execFile(process.execPath, [join(folder, 'worker.mjs')], {
-        env: { ...process.env, DATABASE_URL: service.url, WEBHOOK_URL: `http://127.0.0.1:${port}/` },
-      });
-      await eventually(() => received.length >= 3, 'three deliveries');
-      assert.deepEqual(
-        received.map(({ record, action }) => [record, action]),
-        [
-          ['1', 'create'],
-          ['2', 'create'],
-          ['2', 'delete'],
-        ],
-      );
-      assert.equal(received[0]?.after?.content, 'Hi');
-      assert.equal(keys.size, 3);
-      await eventually(async () => (await service.sql`select from outbox`).length === 0, 'an empty outbox');
-    } finally {
+    t.after(() => {
       child?.kill();
       receiver.close();
-    }
+    });
+    await add('ada');
+    assert.equal((await send('ada', 'DELETE', await add('ada'))).status, 200);
+    child = execFile(process.execPath, [join(folder, 'worker.mjs')], {
+      env: { ...process.env, DATABASE_URL: service.url, WEBHOOK_URL: `http://127.0.0.1:${port}/` },
+    });
+    await eventually(() => received.length >= 3, 'three deliveries');
+    assert.deepEqual(
+      received.map(({ record, action }) => [record, action]),
+      [
+        ['1', 'create'],
+        ['2', 'create'],
+        ['2', 'delete'],
+      ],
+    );
+    assert.equal(received[0]?.after?.content, 'Hi');
+    assert.equal(keys.size, 3);
+    await eventually(async () => (await service.sql`select from outbox`).length === 0, 'an empty outbox');
   });
 
   test('keeps no outbox of a change that is not made', async () => {

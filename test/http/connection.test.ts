@@ -142,19 +142,16 @@ describe('connections', () => {
     }
   });
 
-  test('an endless chunked body is 413 when it exceeds MAX_BODY, and the connection closes', async () => {
+  test('an endless chunked body is 413 when it exceeds MAX_BODY, and the connection closes', async (t) => {
     const connection = start();
     const chunk = `400\r\n${'x'.repeat(1024)}\r\n`;
     connection.send(requestText('POST', '/api/note/', { ...noteHeaders, 'transfer-encoding': 'chunked' }));
     const sending = setInterval(() => connection.send(chunk), 1);
-    try {
-      const answer = await connection.next();
-      assert.equal(answer?.status, 413);
-      assert.equal(JSON.parse(answer.body).status, 413);
-      assert.equal(await connection.rest(), '');
-    } finally {
-      clearInterval(sending);
-    }
+    t.after(() => clearInterval(sending));
+    const answer = await connection.next();
+    assert.equal(answer?.status, 413);
+    assert.equal(JSON.parse(answer.body).status, 413);
+    assert.equal(await connection.rest(), '');
   });
 
   test('a DELETE with a body over MAX_BODY is 413 and deletes nothing', async () => {

@@ -127,34 +127,33 @@ describe('the handler in another server', () => {
     assert.equal(await ask('POST', foreign), undefined, 'a request without a user');
   });
 
-  test('authenticates many requests that come ahead on one connection, with one listener', async () => {
+  test('authenticates many requests that come ahead on one connection, with one listener', async (t) => {
     // It has not verified the password yet.
     const own = await start();
     const warnings: string[] = [];
     const note = ({ message }: Error): void => void warnings.push(message);
     process.on('warning', note);
-    try {
-      const names: (string | undefined)[] = [];
-      const base = await serve((incoming, response) => {
-        own.authenticate(incoming).then(
-          (found) => {
-            names.push(found?.name);
-            response.end();
-          },
-          () => response.end(),
-        );
-      });
-      const { port } = new URL(base);
-      const socket = connect(Number(port), '127.0.0.1').resume();
-      socket.write(`GET / HTTP/1.1\r\nHost: x\r\nAuthorization: ${basic('bob')}\r\n\r\n`.repeat(30));
-      await eventually(() => names.length === 30, 'the answers');
-      socket.destroy();
-      assert.deepEqual(new Set(names), new Set(['bob']));
-      assert.deepEqual(warnings, []);
-    } finally {
+    t.after(async () => {
       process.off('warning', note);
       await own.close();
-    }
+    });
+    const names: (string | undefined)[] = [];
+    const base = await serve((incoming, response) => {
+      own.authenticate(incoming).then(
+        (found) => {
+          names.push(found?.name);
+          response.end();
+        },
+        () => response.end(),
+      );
+    });
+    const { port } = new URL(base);
+    const socket = connect(Number(port), '127.0.0.1').resume();
+    socket.write(`GET / HTTP/1.1\r\nHost: x\r\nAuthorization: ${basic('bob')}\r\n\r\n`.repeat(30));
+    await eventually(() => names.length === 30, 'the answers');
+    socket.destroy();
+    assert.deepEqual(new Set(names), new Set(['bob']));
+    assert.deepEqual(warnings, []);
   });
 
   /** Calls `authenticate` for a request of `bob`, after a preparation. @returns the user, or the error */
@@ -173,20 +172,19 @@ describe('the handler in another server', () => {
     return outcome;
   }
 
-  test('authenticating without a database fails with 503', async () => {
+  test('authenticating without a database fails with 503', async (t) => {
     const proxy = await startProxy(database.url);
     const own = await createVitrine({
       databaseUrl: proxy.url,
       resources: [user, note],
       log: () => undefined,
     });
-    try {
-      const error = await authenticated(own, () => proxy.refuse());
-      assert.equal((error as { status?: number }).status, 503, String(error));
-    } finally {
+    t.after(async () => {
       await own.close();
       await proxy.close();
-    }
+    });
+    const error = await authenticated(own, () => proxy.refuse());
+    assert.equal((error as { status?: number }).status, 503, String(error));
   });
 
   test('authenticating a client that has disconnected before verifies no password, and gives no user', async (t) => {

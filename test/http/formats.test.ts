@@ -231,7 +231,6 @@ describe('a collection as CSV', () => {
       '?id=99',
       '?limit=1&page=9',
     ]) {
-      // prettier-ignore
       const json = await service.request(`/api/book/${query}`);
       const csv = await get(`/api/book/${query}`);
       const rows = rowsOf(csv.text);
@@ -339,13 +338,10 @@ describe('a collection as a stream', () => {
     assert.deepEqual(Object.keys(answer.json.errors).sort(), ['limit', 'nope', 'page']);
   });
 
-  test('that fails at its first row is a problem document', async () => {
+  test('that fails at its first row is a problem document', async (t) => {
     await service.sql`alter table book rename column title to moved`;
-    try {
-      assertProblem(await get('/api/book/'), 500);
-    } finally {
-      await service.sql`alter table book rename column moved to title`;
-    }
+    t.after(async () => service.sql`alter table book rename column moved to title`);
+    assertProblem(await get('/api/book/'), 500);
   });
 });
 
@@ -523,7 +519,7 @@ describe('the API in a browser', () => {
     assert.deepEqual(JSON.parse(await run(index)), (await service.request('/api/')).json);
   });
 
-  test('shows errors with their status, and each parameter with its message', async () => {
+  test('shows errors with their status, and each parameter with its message', async (t) => {
     const invalid = await get('/api/book/?nope=%3Cb%3E&limit=a&lent=false&hidden=1&_odd=1');
     assert.equal(invalid.status, 400);
     const text = readable(invalid);
@@ -552,15 +548,12 @@ describe('the API in a browser', () => {
       assert.match(page.text, new RegExp(`<h1>${status} `));
     }
     await service.sql`alter table letter rename to moved`;
-    try {
-      const broken = await get('/api/letter/', 'bob');
-      assert.equal(broken.status, 500);
-      assert.doesNotMatch(broken.text, /relation|moved|letter"/);
-      const [, id = ''] = /request <code>([^<]+)</.exec(broken.text) ?? [];
-      assert.ok(service.lines.some((line) => line['id'] === id && line['stack']));
-    } finally {
-      await service.sql`alter table moved rename to letter`;
-    }
+    t.after(async () => service.sql`alter table moved rename to letter`);
+    const broken = await get('/api/letter/', 'bob');
+    assert.equal(broken.status, 500);
+    assert.doesNotMatch(broken.text, /relation|moved|letter"/);
+    const [, id = ''] = /request <code>([^<]+)</.exec(broken.text) ?? [];
+    assert.ok(service.lines.some((line) => line['id'] === id && line['stack']));
   });
 
   test('has no parameters beside those of the API', async () => {
@@ -582,7 +575,6 @@ describe('the API in a browser', () => {
         'cross-origin-resource-policy',
         'cache-control',
       ])
-        // prettier-ignore
         assert.equal(headers.get(name), admin.get(name), name);
       assert.ok(headers.get('content-security-policy'));
       assert.doesNotMatch(text, /<script|<style|\sstyle=|\son\w+=/);
@@ -590,7 +582,7 @@ describe('the API in a browser', () => {
   });
 });
 
-test('a page of the API links to what the caller may read', async () => {
+test('a page of the API links to what the caller may read', async (t) => {
   const service = await startService([
     user,
     { model: 'vault', columns: { name: { type: 'string' } }, read: 'admin', access: 'admin' },
@@ -601,24 +593,21 @@ test('a page of the API links to what the caller may read', async () => {
       access: 'user',
     },
   ]);
-  try {
-    await service.addUser('bob');
-    await service.addUser('ada', { admin: true });
-    await service.sql`insert into vault (name) values ('x')`;
-    await service.sql`insert into box (vault_id) values (1)`;
-    for (const [name, links] of [
-      ['bob', []],
-      ['ada', ['/api/vault/1/', '/api/vault/']],
-    ] as const) {
-      const page = await service.request('/api/box/', { user: name, headers: PAGE_HEADERS });
-      assert.deepEqual(JSON.parse(jsonOf(page)).objects, [{ id: 1, vault_id: 1 }]);
-      assert.deepEqual(
-        linksOf(page).filter((link) => link.includes('vault')),
-        links,
-      );
-    }
-  } finally {
-    await service.close();
+  t.after(() => service.close());
+  await service.addUser('bob');
+  await service.addUser('ada', { admin: true });
+  await service.sql`insert into vault (name) values ('x')`;
+  await service.sql`insert into box (vault_id) values (1)`;
+  for (const [name, links] of [
+    ['bob', []],
+    ['ada', ['/api/vault/1/', '/api/vault/']],
+  ] as const) {
+    const page = await service.request('/api/box/', { user: name, headers: PAGE_HEADERS });
+    assert.deepEqual(JSON.parse(jsonOf(page)).objects, [{ id: 1, vault_id: 1 }]);
+    assert.deepEqual(
+      linksOf(page).filter((link) => link.includes('vault')),
+      links,
+    );
   }
 });
 

@@ -328,19 +328,16 @@ describe('a history that an earlier version created', () => {
     insert into vitrine_history (door, action, model, record) values ('api', 'create', 'shop', '1')`;
   const registry = [users, ...resources.slice(0, 3)];
 
-  test('gets the columns that it lacks', async () => {
+  test('gets the columns that it lacks', async (t) => {
     const database = await createDatabase();
-    try {
-      await database.sql.unsafe(OLD);
-      await startOnce(database, registry);
-      const [entry] = await database.sql`select * from vitrine_history`;
-      assert.ok(entry && 'cause' in entry && 'batch' in entry);
-    } finally {
-      await database.drop();
-    }
+    t.after(() => database.drop());
+    await database.sql.unsafe(OLD);
+    await startOnce(database, registry);
+    const [entry] = await database.sql`select * from vitrine_history`;
+    assert.ok(entry && 'cause' in entry && 'batch' in entry);
   });
 
-  test('is written without them where the service may not add them, with a warning', async () => {
+  test('is written without them where the service may not add them, with a warning', async (t) => {
     const database = await createDatabase();
     const role = `old_${database.url.split('/').at(-1)}`;
     const lines: string[] = [];
@@ -351,52 +348,47 @@ describe('a history that an earlier version created', () => {
       grant usage on all sequences in schema public to ${role};
       revoke update, delete on vitrine_history from ${role}`);
     await database.sql`insert into "user" (username, password, email, admin) select 'ada', ${await cheapHash('pw-ada')}, '', true`;
-    try {
-      for (const schema of ['apply', 'check'] as const) {
-        lines.length = 0;
-        const vitrine = await createVitrine({
-          databaseUrl: addressOf(database, role),
-          resources: registry,
-          schema,
-          port: 0,
-          log: (line) => lines.push(line),
-        });
-        const { url: base } = await vitrine.start();
-        try {
-          const warning = 'vitrine_history has no roles, address, request, batch, cause';
-          await eventually(() => lines.some((line) => line.includes(warning)), 'the warning', 5);
-          const headers = { authorization: basic('ada') };
-          const body = [{ name: 'one' }, { name: 'two' }];
-          const made = await request(base, '/api/shop/', { method: 'POST', headers, body });
-          assert.equal(made.status, 201, made.text);
-          const [first] = made.json as { id: number }[];
-          const path = `/api/shop/${first?.id}/`;
-          assert.equal(
-            (await request(base, path, { method: 'PUT', headers, body: { name: 'new' } })).status,
-            200,
-          );
-          assert.equal((await request(base, path, { method: 'DELETE', headers })).status, 200);
-          const browser = await logIn({ base }, 'ada');
-          for (const page of [
-            '/admin/vitrine_history/',
-            `/admin/shop/${first?.id}/history/`,
-            '/admin/vitrine_history/1/',
-          ])
-            assert.equal((await browser.get(page)).status, 200, page);
-          const rows =
-            await database.sql`select action from vitrine_history where record = ${String(first?.id)} order by id`;
-          assert.deepEqual(rows.map((row) => String(row['action'])).slice(-3), [
-            'create',
-            'update',
-            'delete',
-          ]);
-        } finally {
-          await vitrine.close();
-        }
-      }
-    } finally {
+    t.after(async () => {
       await database.sql.unsafe(`drop owned by ${role}; drop role ${role}`);
       await database.drop();
+    });
+    for (const schema of ['apply', 'check'] as const) {
+      lines.length = 0;
+      const vitrine = await createVitrine({
+        databaseUrl: addressOf(database, role),
+        resources: registry,
+        schema,
+        port: 0,
+        log: (line) => lines.push(line),
+      });
+      const { url: base } = await vitrine.start();
+      try {
+        const warning = 'vitrine_history has no roles, address, request, batch, cause';
+        await eventually(() => lines.some((line) => line.includes(warning)), 'the warning', 5);
+        const headers = { authorization: basic('ada') };
+        const body = [{ name: 'one' }, { name: 'two' }];
+        const made = await request(base, '/api/shop/', { method: 'POST', headers, body });
+        assert.equal(made.status, 201, made.text);
+        const [first] = made.json as { id: number }[];
+        const path = `/api/shop/${first?.id}/`;
+        assert.equal(
+          (await request(base, path, { method: 'PUT', headers, body: { name: 'new' } })).status,
+          200,
+        );
+        assert.equal((await request(base, path, { method: 'DELETE', headers })).status, 200);
+        const browser = await logIn({ base }, 'ada');
+        for (const page of [
+          '/admin/vitrine_history/',
+          `/admin/shop/${first?.id}/history/`,
+          '/admin/vitrine_history/1/',
+        ])
+          assert.equal((await browser.get(page)).status, 200, page);
+        const rows =
+          await database.sql`select action from vitrine_history where record = ${String(first?.id)} order by id`;
+        assert.deepEqual(rows.map((row) => String(row['action'])).slice(-3), ['create', 'update', 'delete']);
+      } finally {
+        await vitrine.close();
+      }
     }
   });
 });

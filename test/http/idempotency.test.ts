@@ -158,7 +158,6 @@ describe('an Idempotency-Key', () => {
     ['the records', {}],
     ['their keys', { prefer: 'return=minimal' }],
   ] as const)
-    // prettier-ignore
     for (const [how, records] of [
       ['alike', [{ c0: 1 }, { c0: 2 }, { c0: 3 }]],
       ['with different fields', [{ c0: 1 }, { c1: 2 }, { c0: 3 }, { c1: 4, c2: 5 }, { c1: 6 }]],
@@ -443,36 +442,30 @@ describe('an Idempotency-Key', () => {
 });
 
 describe('without the table of keys', () => {
-  test('the start warns, writes work, and those with a key are 501', async () => {
+  test('the start warns, writes work, and those with a key are 501', async (t) => {
     const database = await createDatabase();
     const resources = RESOURCES.slice(0, 2);
-    try {
-      await (await startBeside(database.url, resources)).close();
-      await database.sql`drop table vitrine_idempotency`;
-      const lines: string[] = [];
-      const log = (line: string): void => void lines.push(line);
-      const service = await startBeside(database.url, resources, { schema: 'check', log });
-      await database.sql`insert into "user" ${database.sql({ username: 'bob', password: await cheapHash('pw-bob'), email: 'b@example.org' })}`;
-      const write = { method: 'POST', user: 'bob', body: { text: 'x' } };
-      assert.equal((await service.request('/api/note/', write)).status, 201);
-      assertProblem(
-        await service.request('/api/note/', { ...write, headers: { 'idempotency-key': 'x' } }),
-        501,
-      );
-      await service.close();
-      assert.match(lines.join(''), /vitrine_idempotency.*Idempotency-Key are refused/);
-    } finally {
-      await database.drop();
-    }
+    t.after(() => database.drop());
+    await (await startBeside(database.url, resources)).close();
+    await database.sql`drop table vitrine_idempotency`;
+    const lines: string[] = [];
+    const log = (line: string): void => void lines.push(line);
+    const service = await startBeside(database.url, resources, { schema: 'check', log });
+    await database.sql`insert into "user" ${database.sql({ username: 'bob', password: await cheapHash('pw-bob'), email: 'b@example.org' })}`;
+    const write = { method: 'POST', user: 'bob', body: { text: 'x' } };
+    assert.equal((await service.request('/api/note/', write)).status, 201);
+    assertProblem(
+      await service.request('/api/note/', { ...write, headers: { 'idempotency-key': 'x' } }),
+      501,
+    );
+    await service.close();
+    assert.match(lines.join(''), /vitrine_idempotency.*Idempotency-Key are refused/);
   });
 });
 
-test('the API without users is not affected by the header', async () => {
+test('the API without users is not affected by the header', async (t) => {
   const service = await startService([{ model: 'note', columns: { text: { type: 'text' } } }]);
-  try {
-    const headers = { 'idempotency-key': 'x' };
-    assertUnauthorized(await service.request('/api/note/', { method: 'POST', headers, body: { text: 'x' } }));
-  } finally {
-    await service.close();
-  }
+  t.after(() => service.close());
+  const headers = { 'idempotency-key': 'x' };
+  assertUnauthorized(await service.request('/api/note/', { method: 'POST', headers, body: { text: 'x' } }));
 });

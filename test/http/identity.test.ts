@@ -103,7 +103,7 @@ describe('identity', () => {
       alter table diary enable row level security`,
       )
       .simple();
-    t.after(() => sql.unsafe(`alter table diary disable row level security; drop policy own on diary; drop owned by ${role}; drop role ${role}`).simple()); // prettier-ignore
+    t.after(async () => sql.unsafe(`alter table diary disable row level security; drop policy own on diary; drop owned by ${role}; drop role ${role}`).simple()); // prettier-ignore
     const beside = await startBeside(addressOf(service, role), [user, diary, page, plain], {
       roles,
       schema: 'check',

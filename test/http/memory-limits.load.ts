@@ -169,32 +169,26 @@ async function startUnsent(total: number) {
   return { unsent, stall, close };
 }
 
-test('a large answer gets the place of one whose client has stopped reading, after some seconds', async () => {
+test('a large answer gets the place of one whose client has stopped reading, after some seconds', async (t) => {
   const { unsent, stall, close } = await startUnsent(1.5 * SIZE);
-  try {
-    await stall('one');
-    const other = { network: 'two' };
-    assert.equal(unsent.hasRoom(other, SIZE), false);
-    assert.equal(unsent.hasRoom(other, 10_000), true);
-    await eventually(() => unsent.hasRoom(other, SIZE), 'the end of the connection');
-    assert.equal(unsent.bytes(), 0);
-  } finally {
-    await close();
-  }
+  t.after(() => close());
+  await stall('one');
+  const other = { network: 'two' };
+  assert.equal(unsent.hasRoom(other, SIZE), false);
+  assert.equal(unsent.hasRoom(other, 10_000), true);
+  await eventually(() => unsent.hasRoom(other, SIZE), 'the end of the connection');
+  assert.equal(unsent.bytes(), 0);
 });
 
-test('answers to writes take no more than the budget: the oldest of the client with the most is ended', async () => {
+test('answers to writes take no more than the budget: the oldest of the client with the most is ended', async (t) => {
   const { unsent, stall, close } = await startUnsent(4 * SIZE);
-  try {
-    const greedy = [await stall('one'), await stall('one'), await stall('one')];
-    const other = await stall('two');
-    await stall('one');
-    assert.equal(unsent.bytes(), 4 * SIZE);
-    greedy[0]?.socket.resume();
-    assert.ok(((await greedy[0]?.rest()) ?? '').length < SIZE);
-    other.socket.resume();
-    assert.equal((await other.next())?.body.length, SIZE);
-  } finally {
-    await close();
-  }
+  t.after(() => close());
+  const greedy = [await stall('one'), await stall('one'), await stall('one')];
+  const other = await stall('two');
+  await stall('one');
+  assert.equal(unsent.bytes(), 4 * SIZE);
+  greedy[0]?.socket.resume();
+  assert.ok(((await greedy[0]?.rest()) ?? '').length < SIZE);
+  other.socket.resume();
+  assert.equal((await other.next())?.body.length, SIZE);
 });

@@ -59,7 +59,7 @@ test('a compressed page that nobody reads takes the memory of its compressed for
 });
 
 describe('open connections', () => {
-  test('beyond the maximum are in place of idle ones, and none is closed that has an unanswered request', async () => {
+  test('beyond the maximum are in place of idle ones, and none is closed that has an unanswered request', async (t) => {
     const waiting: (() => void)[] = [];
     const handler = Object.assign(
       ({ url }: IncomingMessage, response: ServerResponse) =>
@@ -75,20 +75,19 @@ describe('open connections', () => {
       client.send(requestText('GET', path));
       return client;
     };
-    try {
-      const busy = [send('/'), send('/')];
-      await eventually(() => waiting.length === 2, 'the waiting requests');
-      const idle = [send('/quick'), send('/quick'), send('/quick')];
-      for (const client of idle) assert.equal((await client.next())?.status, 200);
-      assert.equal(await send('/quick').rest(), '', 'it is refused');
-      for (const client of idle) assert.equal(await client.rest(), '', 'it is closed');
-      assert.equal((await send('/quick').next())?.status, 200);
-      for (const end of waiting) end();
-      for (const client of busy) assert.equal((await client.next())?.status, 200);
-    } finally {
+    t.after(async () => {
       for (const client of clients) client.destroy();
       await server.close();
-    }
+    });
+    const busy = [send('/'), send('/')];
+    await eventually(() => waiting.length === 2, 'the waiting requests');
+    const idle = [send('/quick'), send('/quick'), send('/quick')];
+    for (const client of idle) assert.equal((await client.next())?.status, 200);
+    assert.equal(await send('/quick').rest(), '', 'it is refused');
+    for (const client of idle) assert.equal(await client.rest(), '', 'it is closed');
+    assert.equal((await send('/quick').next())?.status, 200);
+    for (const end of waiting) end();
+    for (const client of busy) assert.equal((await client.next())?.status, 200);
   });
 
   test('are as many as fit a quarter of the memory, within bounds', () => {

@@ -417,7 +417,7 @@ describe('entity tags', () => {
   });
 });
 
-test('a registry that outputs other columns, or a column as another JSON value, changes the tag', async () => {
+test('a registry that outputs other columns, or a column as another JSON value, changes the tag', async (t) => {
   const author: Resource = { model: 'author', primaryKey: { type: 'bigint' }, columns: {} };
   const registry = (columns: Readonly<Record<string, Resource['columns']>>): Resource[] => [
     author,
@@ -447,27 +447,23 @@ test('a registry that outputs other columns, or a column as another JSON value, 
         .simple(),
   });
   const other = await startService(texts, { databaseUrl: service.url, schema: 'check' });
-  try {
-    const path = '/api/keys/1/';
-    const number = await service.request(path);
-    const headers = { 'if-none-match': number.headers.get('etag') ?? '' };
-    assert.equal((await service.request(path, { headers })).status, 304);
-    const digits = await request(other.base, path, { headers });
-    assert.equal(digits.status, 200);
-    assert.notDeepEqual(digits.json, number.json);
-    const whole = { 'if-none-match': (await service.request('/api/shown/1/')).headers.get('etag') ?? '' };
-    assert.equal((await service.request('/api/shown/1/', { headers: whole })).status, 304);
-    assert.equal((await request(other.base, '/api/shown/1/', { headers: whole })).status, 200);
-    const [before, now] = [
-      await service.request('/api/names/1/'),
-      await request(other.base, '/api/names/1/'),
-    ];
-    assert.deepEqual(now.json, before.json);
-    assert.equal(now.headers.get('etag'), before.headers.get('etag'));
-  } finally {
+  t.after(async () => {
     await other.close();
     await service.close();
-  }
+  });
+  const path = '/api/keys/1/';
+  const number = await service.request(path);
+  const headers = { 'if-none-match': number.headers.get('etag') ?? '' };
+  assert.equal((await service.request(path, { headers })).status, 304);
+  const digits = await request(other.base, path, { headers });
+  assert.equal(digits.status, 200);
+  assert.notDeepEqual(digits.json, number.json);
+  const whole = { 'if-none-match': (await service.request('/api/shown/1/')).headers.get('etag') ?? '' };
+  assert.equal((await service.request('/api/shown/1/', { headers: whole })).status, 304);
+  assert.equal((await request(other.base, '/api/shown/1/', { headers: whole })).status, 200);
+  const [before, now] = [await service.request('/api/names/1/'), await request(other.base, '/api/names/1/')];
+  assert.deepEqual(now.json, before.json);
+  assert.equal(now.headers.get('etag'), before.headers.get('etag'));
 });
 
 // Rules that only show in a certain combination, such as two plus signs, or equal values beside a default ordering.

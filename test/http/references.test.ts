@@ -522,7 +522,6 @@ describe('deleting a record that others reference', () => {
         ['twig', twig],
         [model, id],
       ] as const)
-        // prettier-ignore
         assert.equal(await status(target, key), 200);
     });
   }

@@ -90,20 +90,19 @@ describe('a long stream', () => {
     }
   });
 
-  test('of a HEAD opens no cursor and takes no slot while others read streams', async () => {
+  test('of a HEAD opens no cursor and takes no slot while others read streams', async (t) => {
     const clients = newAddresses(3);
     const streams = await Promise.all(clients.map(begin));
-    try {
-      assert.equal(await readers(), 3);
-      for (const address of [clients[0] ?? '', newAddress()]) {
-        const headers = { ...NDJSON, 'X-Forwarded-For': address };
-        const path = '/api/text/?id=1';
-        const { status, text } = await service.request(path, { method: 'HEAD', headers });
-        assert.deepEqual([status, text], [200, '']);
-      }
-    } finally {
+    t.after(async () => {
       for (const { stop } of streams) stop();
       await noReaders();
+    });
+    assert.equal(await readers(), 3);
+    for (const address of [clients[0] ?? '', newAddress()]) {
+      const headers = { ...NDJSON, 'X-Forwarded-For': address };
+      const path = '/api/text/?id=1';
+      const { status, text } = await service.request(path, { method: 'HEAD', headers });
+      assert.deepEqual([status, text], [200, '']);
     }
   });
 
@@ -240,7 +239,6 @@ describe('a stream that is slow in PostgreSQL', () => {
     },
     { when: 'after', outcome: 'goes on', path: '/api/text/', slow: ROWS, status: 200 },
   ])
-    // prettier-ignore
     test(`${when} its first records ${outcome}`, async () => {
       await service.sql`update kept set content = case id when ${slow} then 'slow' else 'quick' end`;
       const headers = { ...NDJSON, 'X-Forwarded-For': `10.0.0.${slow}` };
@@ -296,7 +294,7 @@ describe('a stream that is slow in PostgreSQL', () => {
   });
 });
 
-test('a stream is answered as soon as PostgreSQL accepts connections again', async () => {
+test('a stream is answered as soon as PostgreSQL accepts connections again', async (t) => {
   const database = await createDatabase();
   const proxy = await startProxy(database.url);
   const vitrine = await createVitrine({
@@ -305,22 +303,21 @@ test('a stream is answered as soon as PostgreSQL accepts connections again', asy
     port: 0,
     log: () => undefined,
   });
-  try {
-    const { url } = await vitrine.start();
-    const ask = () => request(url, '/api/text/', { headers: NDJSON });
-    assert.equal((await ask()).status, 200);
-    await proxy.refuse();
-    const statuses = new Set<number>();
-    for (let round = 0; round < 60; round += 1) statuses.add((await ask()).status);
-    assert.deepEqual([...statuses], [503]);
-    await proxy.open();
-    assert.equal((await ask()).status, 200);
-    closeIdleConnections(url);
-  } finally {
+  t.after(async () => {
     await vitrine.close();
     await proxy.close();
     await database.drop();
-  }
+  });
+  const { url } = await vitrine.start();
+  const ask = () => request(url, '/api/text/', { headers: NDJSON });
+  assert.equal((await ask()).status, 200);
+  await proxy.refuse();
+  const statuses = new Set<number>();
+  for (let round = 0; round < 60; round += 1) statuses.add((await ask()).status);
+  assert.deepEqual([...statuses], [503]);
+  await proxy.open();
+  assert.equal((await ask()).status, 200);
+  closeIdleConnections(url);
 });
 
 // Streams of records with long values, after small ones.

@@ -155,29 +155,26 @@ describe('tokens', () => {
     ['has a user who is deleted', (_, name) => service.sql`delete from "user" where username = ${name}`],
   ]; // prettier-ignore
   for (const [index, [what, end]] of endings.entries())
-    test(`are 401 with the next request after one ${what}, on every process`, async () => {
+    test(`are 401 with the next request after one ${what}, on every process`, async (t) => {
       const name = `leaver${index}`;
       await service.addUser(name);
       const made = await make(name);
       const other = await startBeside(service.url, RESOURCES, { roles });
-      try {
-        const headers = { authorization: `Bearer ${made.token}` };
-        const requests = (base: typeof service.request): Promise<Answer>[] => [
-          base('/api/secret/', { headers }),
-          base('/api/note/', { method: 'POST', headers, body: { text: 'x' } }),
-        ];
-        for (const base of [service.request, other.request])
-          assert.deepEqual(pluck(await Promise.all(requests(base)), 'status'), [200, 201]);
-        // Both processes remember the token now.
-        const [before] = await service.sql`select count(*)::int as count from note`;
-        await end(made, name);
-        for (const base of [other.request, service.request])
-          for (const answer of await Promise.all(requests(base))) assertUnauthorized(answer);
-        const [after] = await service.sql`select count(*)::int as count from note`;
-        assert.deepEqual({ ...after }, { ...before });
-      } finally {
-        await other.close();
-      }
+      t.after(() => other.close());
+      const headers = { authorization: `Bearer ${made.token}` };
+      const requests = (base: typeof service.request): Promise<Answer>[] => [
+        base('/api/secret/', { headers }),
+        base('/api/note/', { method: 'POST', headers, body: { text: 'x' } }),
+      ];
+      for (const base of [service.request, other.request])
+        assert.deepEqual(pluck(await Promise.all(requests(base)), 'status'), [200, 201]);
+      // Both processes remember the token now.
+      const [before] = await service.sql`select count(*)::int as count from note`;
+      await end(made, name);
+      for (const base of [other.request, service.request])
+        for (const answer of await Promise.all(requests(base))) assertUnauthorized(answer);
+      const [after] = await service.sql`select count(*)::int as count from note`;
+      assert.deepEqual({ ...after }, { ...before });
     });
 
   test('of a user who loses a role or becomes no admin lose it with the next write', async () => {

@@ -61,27 +61,24 @@ class Pool extends Connections {
   }
 }
 
-test('a statement that fails after some rows leaves none of them to the next statement', async () => {
+test('a statement that fails after some rows leaves none of them to the next statement', async (t) => {
   const pool = new Pool({ open, count: 1, depth: 10 });
   const run = (text: string): Promise<unknown> =>
     pool.run({ text, values: [] }, false).then((rows) => rows.map((row) => row.map(String)));
-  try {
-    const [failed, ...others] = await Promise.allSettled([
-      run('select 1 / (4 - n) from generate_series(1, 9) n'),
-      run('select 42'),
-      run('select n from generate_series(1, 5) n'),
-    ]);
-    assert.equal(failed?.status, 'rejected');
-    assert.deepEqual(
-      others.map((end) => end.status === 'fulfilled' && end.value),
-      [[['42']], ['1', '2', '3', '4', '5'].map((n) => [n])],
-    );
-    await assert.rejects(run('select 1 / (4 - n) from generate_series(1, 9) n'));
-    assert.deepEqual(await run('select where false'), []);
-    assert.deepEqual(await run('select 43'), [['43']]);
-  } finally {
-    await pool.close();
-  }
+  t.after(() => pool.close());
+  const [failed, ...others] = await Promise.allSettled([
+    run('select 1 / (4 - n) from generate_series(1, 9) n'),
+    run('select 42'),
+    run('select n from generate_series(1, 5) n'),
+  ]);
+  assert.equal(failed?.status, 'rejected');
+  assert.deepEqual(
+    others.map((end) => end.status === 'fulfilled' && end.value),
+    [[['42']], ['1', '2', '3', '4', '5'].map((n) => [n])],
+  );
+  await assert.rejects(run('select 1 / (4 - n) from generate_series(1, 9) n'));
+  assert.deepEqual(await run('select where false'), []);
+  assert.deepEqual(await run('select 43'), [['43']]);
 });
 
 describe('a statement that is sent while its connection ends', () => {
@@ -109,7 +106,7 @@ describe('a statement that is sent while its connection ends', () => {
     return { open, cut };
   };
 
-  test('is 503, does not affect statements that were not sent yet, and leaves no connection open', async () => {
+  test('is 503, does not affect statements that were not sent yet, and leaves no connection open', async (t) => {
     const url = new URL(serverUrl());
     const name = `pool ${process.pid} ${Date.now()}`;
     url.searchParams.set('application_name', name);
@@ -118,47 +115,43 @@ describe('a statement that is sent while its connection ends', () => {
     const run = async (value: string, round = ''): Promise<string> =>
       String((await pool.run({ text: `select $1::text || '${round}'`, values: [value] }, true))[0]?.[0]);
     const admin = postgres(serverUrl(), { max: 1 });
-    try {
-      for (let round = 0; round < 5; round += 1) {
-        assert.equal(await run('a'), 'a');
-        // The connection does not know the first statement, so the driver holds back the statements after it.
-        const [first, ...others] = await cut(() =>
-          Promise.allSettled(['x', 'y', 'z', 'a', 'b'].map((value) => run(value, String(round)))),
-        );
-        assert.equal(first?.status === 'rejected' && (first.reason as Problem).status, 503);
-        assert.deepEqual(
-          others.map((end) => end.status === 'fulfilled' && end.value),
-          ['y', 'z', 'a', 'b'].map((value) => `${value}${round}`),
-        );
-      }
-      await eventually(async () => {
-        const { count } = await admin`select from pg_stat_activity where application_name = ${name}`;
-        return count === 1;
-      }, 'an end to all connections but one');
-    } finally {
+    t.after(async () => {
       await pool.close();
       await admin.end();
+    });
+    for (let round = 0; round < 5; round += 1) {
+      assert.equal(await run('a'), 'a');
+      // The connection does not know the first statement, so the driver holds back the statements after it.
+      const [first, ...others] = await cut(() =>
+        Promise.allSettled(['x', 'y', 'z', 'a', 'b'].map((value) => run(value, String(round)))),
+      );
+      assert.equal(first?.status === 'rejected' && (first.reason as Problem).status, 503);
+      assert.deepEqual(
+        others.map((end) => end.status === 'fulfilled' && end.value),
+        ['y', 'z', 'a', 'b'].map((value) => `${value}${round}`),
+      );
     }
+    await eventually(async () => {
+      const { count } = await admin`select from pg_stat_activity where application_name = ${name}`;
+      return count === 1;
+    }, 'an end to all connections but one');
   });
 
-  test('is 503 on a dedicated connection, and so are later statements', async () => {
+  test('is 503 on a dedicated connection, and so are later statements', async (t) => {
     const { open, cut } = cutting(serverUrl());
     const dedicated = openDedicated(open);
     const run = (text: string) => dedicated.run((sql) => sql.unsafe(text).raw());
-    try {
-      assert.equal(String((await run('select 41'))[0]?.[0]), '41');
-      await assert.rejects(
-        cut(() => run('select 42')),
-        { status: 503 },
-      );
-      await assert.rejects(run('select 43'), { status: 503 });
-    } finally {
-      await dedicated.end(0);
-    }
+    t.after(() => dedicated.end(0));
+    assert.equal(String((await run('select 41'))[0]?.[0]), '41');
+    await assert.rejects(
+      cut(() => run('select 42')),
+      { status: 503 },
+    );
+    await assert.rejects(run('select 43'), { status: 503 });
   });
 });
 
-test('a connection that does not answer the question of a guard is replaced with the statement behind it', async () => {
+test('a connection that does not answer the question of a guard is replaced with the statement behind it', async (t) => {
   let position = 1n;
   const guard: ServerGuard = {
     required: () => ({ timeline: 1, position }),
@@ -169,24 +162,21 @@ test('a connection that does not answer the question of a guard is replaced with
   const pool = new Pool({ open, count: 1, depth: 10, guard });
   const backend = { text: 'select pg_backend_pid()', values: [] };
   const run = async (): Promise<number> => Number(String((await pool.run(backend, false))[0]?.[0]));
-  try {
-    const first = await run();
-    assert.equal(await run(), first);
-    position = 2n;
-    const execution = pool.free()?.execute(backend, false);
-    assert.ok(execution);
-    const lost = assert.rejects(execution.rows, {
-      status: 503,
-      message: 'The database took too long. Try again.',
-    });
-    await execution.sent;
-    pool.sweep(performance.now() + 60_000);
-    await lost;
-    position = 3n;
-    assert.notEqual(await run(), first);
-  } finally {
-    await pool.close();
-  }
+  t.after(() => pool.close());
+  const first = await run();
+  assert.equal(await run(), first);
+  position = 2n;
+  const execution = pool.free()?.execute(backend, false);
+  assert.ok(execution);
+  const lost = assert.rejects(execution.rows, {
+    status: 503,
+    message: 'The database took too long. Try again.',
+  });
+  await execution.sent;
+  pool.sweep(performance.now() + 60_000);
+  await lost;
+  position = 3n;
+  assert.notEqual(await run(), first);
 });
 
 /** Runs a prepared statement on a table with a type that the tests change. */
@@ -195,7 +185,7 @@ async function nameOfSingle(pool: Pool): Promise<string> {
   return String(row?.[0]);
 }
 
-test('statements are prepared again after a change of tables, and every answer goes to its own request', async () => {
+test('statements are prepared again after a change of tables, and every answer goes to its own request', async (t) => {
   const database = await createDatabase();
   await database.sql`create table numbered as select n as id, n::text::varchar(9) as name from generate_series(1, 500) n`;
   await database.sql`create table single as select 'one'::varchar(9) as name`;
@@ -207,87 +197,79 @@ test('statements are prepared again after a change of tables, and every answer g
     const [row] = await pool.run({ text, values: [String(id)] }, true);
     return String(row?.[0]);
   };
-  try {
-    for (let round = 0; round < 6; round += 1) {
-      assert.deepEqual([await single(), await numbered(7)], ['one', '7']);
-      if (round % 2 === 0)
-        await database.sql.unsafe(
-          `alter table single alter name type ${round % 4 === 0 ? 'text' : 'varchar(9)'}`,
-        );
-      else await pool.run({ text: 'deallocate all', values: [] }, false);
-      const answers: Promise<string>[] = [];
-      for (let id = 1; id <= 500; id += 1) {
-        answers.push(numbered(id));
-        if (id % 10 === 5) answers.push(single());
-        await new Promise(setImmediate);
-      }
-      const expected = Array.from({ length: 500 }, (_, at) => [
-        String(at + 1),
-        ...(at % 10 === 4 ? ['one'] : []),
-      ]);
-      assert.deepEqual(await Promise.all(answers), expected.flat());
-    }
-  } finally {
+  t.after(async () => {
     await pool.close();
     await database.drop();
+  });
+  for (let round = 0; round < 6; round += 1) {
+    assert.deepEqual([await single(), await numbered(7)], ['one', '7']);
+    if (round % 2 === 0)
+      await database.sql.unsafe(
+        `alter table single alter name type ${round % 4 === 0 ? 'text' : 'varchar(9)'}`,
+      );
+    else await pool.run({ text: 'deallocate all', values: [] }, false);
+    const answers: Promise<string>[] = [];
+    for (let id = 1; id <= 500; id += 1) {
+      answers.push(numbered(id));
+      if (id % 10 === 5) answers.push(single());
+      await new Promise(setImmediate);
+    }
+    const expected = Array.from({ length: 500 }, (_, at) => [
+      String(at + 1),
+      ...(at % 10 === 4 ? ['one'] : []),
+    ]);
+    assert.deepEqual(await Promise.all(answers), expected.flat());
   }
 });
 
-test('statements that several connections have prepared run on any of them after a change of tables', async () => {
+test('statements that several connections have prepared run on any of them after a change of tables', async (t) => {
   const database = await createDatabase();
   await database.sql`create table single as select 'one'::varchar(9) as name`;
   const open = (): postgres.Sql => postgres(database.url, { max: 1, fetch_types: false });
   const pool = new Pool({ open, count: 3, depth: 1 });
   const single = () => nameOfSingle(pool);
-  try {
-    for (const type of ['text', 'varchar(9)', 'varchar(8)']) {
-      assert.deepEqual(await Promise.all([single(), single(), single()]), ['one', 'one', 'one']);
-      const waiting = await database.sql.begin(async (own) => {
-        await own.unsafe(`alter table single alter name type ${type}`);
-        const busy = pool.run({ text: 'select 1 from pg_sleep(0.2)', values: [] }, false);
-        const name = single(); // on the second connection, where it waits for the table
-        await busy;
-        return { name };
-      });
-      assert.equal(await waiting.name, 'one'); // though the first one is free by then
-      assert.deepEqual(await Promise.all(Array.from({ length: 3 }, single)), Array(3).fill('one'));
-    }
-  } finally {
+  t.after(async () => {
     await pool.close();
     await database.drop();
+  });
+  for (const type of ['text', 'varchar(9)', 'varchar(8)']) {
+    assert.deepEqual(await Promise.all([single(), single(), single()]), ['one', 'one', 'one']);
+    const waiting = await database.sql.begin(async (own) => {
+      await own.unsafe(`alter table single alter name type ${type}`);
+      const busy = pool.run({ text: 'select 1 from pg_sleep(0.2)', values: [] }, false);
+      const name = single(); // on the second connection, where it waits for the table
+      await busy;
+      return { name };
+    });
+    assert.equal(await waiting.name, 'one'); // though the first one is free by then
+    assert.deepEqual(await Promise.all(Array.from({ length: 3 }, single)), Array(3).fill('one'));
   }
 });
 
-test('a connection is replaced before its prepared statements take much memory', async () => {
+test('a connection is replaced before its prepared statements take much memory', async (t) => {
   const pool = new Pool({ open, count: 1, depth: 1 });
-  try {
-    let most = 0;
-    for (let count = 0; count < 200; count += 1) {
-      await pool.run({ text: `select ${count}, '${'x'.repeat(7_600)}'`, values: [] }, true);
-      const text = 'select sum(length(statement)) from pg_prepared_statements';
-      const [row] = await pool.run({ text, values: [] }, false);
-      most = Math.max(most, Number(row?.[0]));
-    }
-    assert.ok(most > 100_000, `${most} characters`);
-    assert.ok(most < 600_000, `${most} characters`);
-  } finally {
-    await pool.close();
+  t.after(() => pool.close());
+  let most = 0;
+  for (let count = 0; count < 200; count += 1) {
+    await pool.run({ text: `select ${count}, '${'x'.repeat(7_600)}'`, values: [] }, true);
+    const text = 'select sum(length(statement)) from pg_prepared_statements';
+    const [row] = await pool.run({ text, values: [] }, false);
+    most = Math.max(most, Number(row?.[0]));
   }
+  assert.ok(most > 100_000, `${most} characters`);
+  assert.ok(most < 600_000, `${most} characters`);
 });
 
-test('a connection is replaced when it is past its lifetime', async () => {
+test('a connection is replaced when it is past its lifetime', async (t) => {
   const pool = new Pool({ open, count: 1, depth: 1 });
   const session = async (): Promise<string> =>
     String((await pool.run({ text: 'select pg_backend_pid()', values: [] }, false))[0]?.[0]);
-  try {
-    const first = await session();
-    pool.sweep(performance.now() + MAX_LIFETIME - 60_000);
-    assert.equal(await session(), first);
-    pool.sweep(performance.now() + MAX_LIFETIME + 1);
-    assert.notEqual(await session(), first);
-  } finally {
-    await pool.close();
-  }
+  t.after(() => pool.close());
+  const first = await session();
+  pool.sweep(performance.now() + MAX_LIFETIME - 60_000);
+  assert.equal(await session(), first);
+  pool.sweep(performance.now() + MAX_LIFETIME + 1);
+  assert.notEqual(await session(), first);
 });
 
 const OPTIONS = { max: 1, fetch_types: false, onnotice: () => undefined };
@@ -344,7 +326,7 @@ describe('workarounds for the driver', () => {
     await assert.rejects(async () => send('select $1::date', ['2024-02-30']), { code: '22008' });
   });
 
-  test('a request to cancel is over before the next statement can begin', async () => {
+  test('a request to cancel is over before the next statement can begin', async (t) => {
     const { hostname, port } = new URL(database.url);
     let connections = 0;
     // Delays every connection but the first one: the driver opens another for each request to cancel.
@@ -364,19 +346,18 @@ describe('workarounds for the driver', () => {
     url.port = String((proxy.address() as AddressInfo).port);
     const client = openPostgres(url.href, OPTIONS);
     const run = (text: string): Query => sendStatement(client, { text, values: [] }, false);
-    try {
-      await run('select 1');
-      const short = run('select pg_sleep(0.1)');
-      const ended = Promise.resolve(short);
-      await sleep(50);
-      const canceled = cancelOnServer(short);
-      await ended;
-      await canceled;
-      await run('select pg_sleep(0.8)');
-    } finally {
+    t.after(async () => {
       await client.end({ timeout: 0 });
       proxy.close();
-    }
+    });
+    await run('select 1');
+    const short = run('select pg_sleep(0.1)');
+    const ended = Promise.resolve(short);
+    await sleep(50);
+    const canceled = cancelOnServer(short);
+    await ended;
+    await canceled;
+    await run('select pg_sleep(0.8)');
   });
 
   test('a dedicated connection that has ended takes no further statement', async () => {

@@ -122,25 +122,22 @@ describe('a database that goes away', { concurrency: 4 }, () => {
       }
     }));
 
-  test('behind a certificate that is no longer valid: 503 until it is, and a start ends with the reason', async () => {
+  test('behind a certificate that is no longer valid: 503 until it is, and a start ends with the reason', async (t) => {
     const pem = (name: string): string => join(REPOSITORY, `test/process/tls/${name}.pem`);
     const proxy = await startTlsProxy(database.url, pem('number'));
     const env = { DATABASE_URL: proxy.url, NODE_EXTRA_CA_CERTS: pem('number') };
     const service = await serve({ env });
-    try {
-      await until('everything to be served', () => allServed(service.base));
-      proxy.present(pem('name'));
-      for (const answer of await requests(service.base)) assertUnavailable(answer);
-      assert.doesNotMatch(service.stderr(), /"level":"error"/);
-      const { code, stderr } = await run(['serve'], { env: { ...env, PORT: '0' } });
-      assert.equal(code, 1);
-      assert.match(stderr, /^vitrine: The database cannot be used: .*certificate/m);
-      proxy.present(pem('number'));
-      await until('everything to be served', () => allServed(service.base));
-      assert.equal((await service.stop()).code, 0);
-    } finally {
-      await proxy.close();
-    }
+    t.after(() => proxy.close());
+    await until('everything to be served', () => allServed(service.base));
+    proxy.present(pem('name'));
+    for (const answer of await requests(service.base)) assertUnavailable(answer);
+    assert.doesNotMatch(service.stderr(), /"level":"error"/);
+    const { code, stderr } = await run(['serve'], { env: { ...env, PORT: '0' } });
+    assert.equal(code, 1);
+    assert.match(stderr, /^vitrine: The database cannot be used: .*certificate/m);
+    proxy.present(pem('number'));
+    await until('everything to be served', () => allServed(service.base));
+    assert.equal((await service.stop()).code, 0);
   });
 
   test('into a black hole: every request is answered with 503, and all comes back with the network', () =>
@@ -161,7 +158,7 @@ describe('a database that goes away', { concurrency: 4 }, () => {
     await proxy.close();
   });
 
-  test('silently, in the middle of a stream: the stream ends, and the next ones run', async () => {
+  test('silently, in the middle of a stream: the stream ends, and the next ones run', async (t) => {
     const own = await createDatabase();
     const proxy = await startProxy(own.url);
     const service = await serve({ env: { DATABASE_URL: proxy.url, TRUST_PROXY: '1' } });
@@ -172,45 +169,44 @@ describe('a database that goes away', { concurrency: 4 }, () => {
         headers: { accept: 'application/x-ndjson', ...fromNewAddress() },
         ...(signal ? { signal } : {}),
       });
-    try {
-      for (const isLeft of [false, true]) {
-        const leaving = new AbortController();
-        // A slow machine may refuse the first tries.
-        const { body } = await until('a stream', async () => {
-          const answer = await stream(leaving.signal);
-          if (answer.status === 200) return answer;
-          throw new Error(await answer.text());
-        });
-        const reader = (body as ReadableStream<Uint8Array>).getReader();
-        await reader.read();
-        proxy.swallow();
-        /** The bytes until the end of the body; undefined if the body breaks off. */
-        const reading = async (): Promise<number | undefined> => {
-          try {
-            let bytes = 0;
-            for (;;) {
-              const { done, value } = await reader.read();
-              if (done) return bytes;
-              bytes += value.length;
-            }
-          } catch {
-            return undefined;
-          }
-        };
-        if (isLeft) setTimeout(() => leaving.abort(), 500);
-        assert.equal(await reading(), undefined, 'the answer must not look complete');
-        assert.equal((await request(service.base, '/healthz')).status, 200);
-        await proxy.open();
-        await until('a whole stream', async () => {
-          const answer = await stream();
-          return answer.status === 200 && (await answer.text()).split('\n').length > 200_000;
-        });
-      }
-      assert.equal((await service.stop()).code, 0);
-    } finally {
+    t.after(async () => {
       await proxy.close();
       await own.drop();
+    });
+    for (const isLeft of [false, true]) {
+      const leaving = new AbortController();
+      // A slow machine may refuse the first tries.
+      const { body } = await until('a stream', async () => {
+        const answer = await stream(leaving.signal);
+        if (answer.status === 200) return answer;
+        throw new Error(await answer.text());
+      });
+      const reader = (body as ReadableStream<Uint8Array>).getReader();
+      await reader.read();
+      proxy.swallow();
+      /** The bytes until the end of the body; undefined if the body breaks off. */
+      const reading = async (): Promise<number | undefined> => {
+        try {
+          let bytes = 0;
+          for (;;) {
+            const { done, value } = await reader.read();
+            if (done) return bytes;
+            bytes += value.length;
+          }
+        } catch {
+          return undefined;
+        }
+      };
+      if (isLeft) setTimeout(() => leaving.abort(), 500);
+      assert.equal(await reading(), undefined, 'the answer must not look complete');
+      assert.equal((await request(service.base, '/healthz')).status, 200);
+      await proxy.open();
+      await until('a whole stream', async () => {
+        const answer = await stream();
+        return answer.status === 200 && (await answer.text()).split('\n').length > 200_000;
+      });
     }
+    assert.equal((await service.stop()).code, 0);
   });
 
   test('on all its connections, which stay open: new ones are made', () =>

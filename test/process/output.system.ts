@@ -115,21 +115,18 @@ test('a log that nobody reads takes a bounded part of the memory, and says later
   assert.equal(lines.length - 2 + (notes[0]?.count ?? 0), 20_000);
 });
 
-test('a log that nobody reads stops no process of WORKERS after a reload', async () => {
+test('a log that nobody reads stops no process of WORKERS after a reload', async (t) => {
   const database = await createDatabase();
-  try {
-    const service = await serve({ env: { DATABASE_URL: database.url, WORKERS: '2' } });
-    service.child.kill('SIGHUP');
-    // The processes that end reset the standard error that all of them share.
-    await until('the reload', () => lines(service, /"message":"reloaded"/) === 1);
-    service.child.stderr?.pause();
-    const path = `/healthz?${'x'.repeat(300)}`;
-    for (let sent = 0; sent < 1_500; sent += 1) assert.equal((await ask(service.base, path)).status, 200);
-    service.child.stderr?.resume();
-    assert.equal((await service.stop()).code, 0);
-  } finally {
-    await database.drop();
-  }
+  t.after(() => database.drop());
+  const service = await serve({ env: { DATABASE_URL: database.url, WORKERS: '2' } });
+  service.child.kill('SIGHUP');
+  // The processes that end reset the standard error that all of them share.
+  await until('the reload', () => lines(service, /"message":"reloaded"/) === 1);
+  service.child.stderr?.pause();
+  const path = `/healthz?${'x'.repeat(300)}`;
+  for (let sent = 0; sent < 1_500; sent += 1) assert.equal((await ask(service.base, path)).status, 200);
+  service.child.stderr?.resume();
+  assert.equal((await service.stop()).code, 0);
 });
 
 describe('a signal that Node.js gives a meaning', () => {
@@ -167,34 +164,31 @@ describe('a signal that Node.js gives a meaning', () => {
     });
 });
 
-test('a low limit of open files leaves connections to other clients, and the log says so', async () => {
+test('a low limit of open files leaves connections to other clients, and the log says so', async (t) => {
   const database = await createDatabase();
-  try {
-    const program = await start(['-c', 'ulimit -n 250; exec "$0" "$1" serve', process.execPath, EXECUTABLE], {
-      command: 'sh',
-      env: { DATABASE_URL: database.url, PORT: '0', HOST: '127.0.0.1' },
-    });
-    const service = await listening(program);
-    assert.match(service.stderr(), /only 50 connections at once, because a process may have 250 files open/);
-    const idle = Array.from({ length: 300 }, () =>
-      connect({ port: Number(new URL(service.base).port), host: '127.0.0.1', localAddress: '127.0.0.2' })
-        .on('error', () => undefined)
-        .resume(),
-    );
-    // A new connection beyond the limit is refused, and idle ones are closed in its favor.
-    await eventually(
-      () =>
-        request(service.base, '/healthz').then(
-          ({ status }) => status === 200,
-          () => false,
-        ),
-      'a connection',
-    );
-    for (const socket of idle) socket.destroy();
-    assert.equal((await service.stop()).code, 0);
-  } finally {
-    await database.drop();
-  }
+  t.after(() => database.drop());
+  const program = await start(['-c', 'ulimit -n 250; exec "$0" "$1" serve', process.execPath, EXECUTABLE], {
+    command: 'sh',
+    env: { DATABASE_URL: database.url, PORT: '0', HOST: '127.0.0.1' },
+  });
+  const service = await listening(program);
+  assert.match(service.stderr(), /only 50 connections at once, because a process may have 250 files open/);
+  const idle = Array.from({ length: 300 }, () =>
+    connect({ port: Number(new URL(service.base).port), host: '127.0.0.1', localAddress: '127.0.0.2' })
+      .on('error', () => undefined)
+      .resume(),
+  );
+  // A new connection beyond the limit is refused, and idle ones are closed in its favor.
+  await eventually(
+    () =>
+      request(service.base, '/healthz').then(
+        ({ status }) => status === 200,
+        () => false,
+      ),
+    'a connection',
+  );
+  for (const socket of idle) socket.destroy();
+  assert.equal((await service.stop()).code, 0);
 });
 
 describe('who may read the metrics', () => {

@@ -138,7 +138,7 @@ describe('the ecosystem file for PM2', () => {
     assert.match(errors, /WORKERS must be 1 in a process that another program has started as one of several/);
   });
 
-  test('in fork mode, it is ready when all processes serve, and SIGHUP replaces them', async () => {
+  test('in fork mode, it is ready when all processes serve, and SIGHUP replaces them', async (t) => {
     const { PATH = '', HOME = '' } = process.env;
     const child = fork(join(INSTALLATION, app.script), app.args.split(' '), {
       cwd: await temporaryFolder(),
@@ -148,19 +148,16 @@ describe('the ecosystem file for PM2', () => {
     });
     let log = '';
     child.stderr?.setEncoding('utf8').on('data', (text: string) => (log += text));
-    try {
-      const [message] = (await Promise.race([once(child, 'message'), once(child, 'exit')])) as unknown[];
-      assert.equal(message, 'ready', log);
-      const client = hammer(base, 'ada');
-      load = client;
-      child.kill('SIGHUP');
-      await until('the reload', () => log.includes('"message":"reloaded"'));
-      const { sent, answered, faults } = await client.stop();
-      assert.deepEqual([faults, answered], [[], sent]);
-      child.kill('SIGINT');
-      assert.deepEqual(await once(child, 'exit'), [0, null]);
-    } finally {
-      child.kill('SIGKILL');
-    }
+    t.after(() => child.kill('SIGKILL'));
+    const [message] = (await Promise.race([once(child, 'message'), once(child, 'exit')])) as unknown[];
+    assert.equal(message, 'ready', log);
+    const client = hammer(base, 'ada');
+    load = client;
+    child.kill('SIGHUP');
+    await until('the reload', () => log.includes('"message":"reloaded"'));
+    const { sent, answered, faults } = await client.stop();
+    assert.deepEqual([faults, answered], [[], sent]);
+    child.kill('SIGINT');
+    assert.deepEqual(await once(child, 'exit'), [0, null]);
   });
 });

@@ -123,23 +123,20 @@ describe('vitrine serve', { concurrency: 2 }, () => {
       assert.equal(/DATABASE_URL and DATABASE_URL_FILE are both set/.test(ended.stderr), code === 1);
     });
 
-  test('warns when no user may open the admin area, with the command that creates one', async () => {
+  test('warns when no user may open the admin area, with the command that creates one', async (t) => {
     const empty = await createDatabase();
     const warning = /no user may open the admin area; create one with: npx vitrine user add NAME --admin/;
-    try {
-      const service = await serve({ env: { DATABASE_URL: empty.url } });
-      await until('the warning', () => warning.test(service.stderr()));
-      await service.stop();
-      await run(['user', 'add', 'ada', '--admin'], {
-        env: { DATABASE_URL: empty.url },
-        input: 'a long secret',
-      });
-      const next = await serve({ env: { DATABASE_URL: empty.url } });
-      assert.equal((await request(next.base, '/readyz')).status, 200);
-      assert.doesNotMatch((await next.stop()).stderr, warning);
-    } finally {
-      await empty.drop();
-    }
+    t.after(() => empty.drop());
+    const service = await serve({ env: { DATABASE_URL: empty.url } });
+    await until('the warning', () => warning.test(service.stderr()));
+    await service.stop();
+    await run(['user', 'add', 'ada', '--admin'], {
+      env: { DATABASE_URL: empty.url },
+      input: 'a long secret',
+    });
+    const next = await serve({ env: { DATABASE_URL: empty.url } });
+    assert.equal((await request(next.base, '/readyz')).status, 200);
+    assert.doesNotMatch((await next.stop()).stderr, warning);
   });
 
   test('a port that is taken ends the start with a message', async () => {
@@ -260,48 +257,42 @@ describe('vitrine serve', { concurrency: 2 }, () => {
     assert.equal((await program.ended).code, 0);
   });
 
-  test('a table that somebody reads is changed once that is over, and others can read it meanwhile', async () => {
+  test('a table that somebody reads is changed once that is over, and others can read it meanwhile', async (t) => {
     const own = await createDatabase();
-    try {
-      const cwd = await folderWith({
-        'one.mjs': `export default ${things};`,
-        'two.mjs': `export default ${things};`.replace(
-          "{ name: { type: 'string' } }",
-          "{ name: { type: 'string' }, more: { type: 'text', null: true } }",
-        ),
-      });
-      const serving = (file: string) =>
-        start(['serve'], { cwd, env: { DATABASE_URL: own.url, RESOURCES: file, PORT: '0' } });
-      await (await listening(await serving('one.mjs'))).stop();
-      const program = await own.sql.begin(async (reader) => {
-        await reader`select from thing`;
-        const second = await serving('two.mjs');
-        await until('it to try again', () => /trying again: .*add column/is.test(second.stderr()));
-        assert.equal((await own.sql`select from thing`).count, 0);
-        assert.doesNotMatch(second.stdout(), /listening/);
-        return second;
-      });
-      const service = await listening(program);
-      assert.equal((await own.sql`select more from thing`).count, 0);
-      assert.equal((await service.stop()).code, 0);
-    } finally {
-      await own.drop();
-    }
+    t.after(() => own.drop());
+    const cwd = await folderWith({
+      'one.mjs': `export default ${things};`,
+      'two.mjs': `export default ${things};`.replace(
+        "{ name: { type: 'string' } }",
+        "{ name: { type: 'string' }, more: { type: 'text', null: true } }",
+      ),
+    });
+    const serving = (file: string) =>
+      start(['serve'], { cwd, env: { DATABASE_URL: own.url, RESOURCES: file, PORT: '0' } });
+    await (await listening(await serving('one.mjs'))).stop();
+    const program = await own.sql.begin(async (reader) => {
+      await reader`select from thing`;
+      const second = await serving('two.mjs');
+      await until('it to try again', () => /trying again: .*add column/is.test(second.stderr()));
+      assert.equal((await own.sql`select from thing`).count, 0);
+      assert.doesNotMatch(second.stdout(), /listening/);
+      return second;
+    });
+    const service = await listening(program);
+    assert.equal((await own.sql`select more from thing`).count, 0);
+    assert.equal((await service.stop()).code, 0);
   });
 
-  test('SCHEMA=check on an empty database lists what is missing, and creates nothing', async () => {
+  test('SCHEMA=check on an empty database lists what is missing, and creates nothing', async (t) => {
     const empty = await createDatabase();
-    try {
-      const env = { DATABASE_URL: empty.url, SCHEMA: 'check', PORT: '0' };
-      const { code, stdout, stderr } = await run(['serve'], { env });
-      assert.deepEqual([code, stdout], [1, '']);
-      for (const table of ['user', 'relationship', 'message', 'note']) {
-        assert.match(stderr, new RegExp(`^ +- ${table}: .*table ${table}`, 'm'));
-      }
-      assert.deepEqual(await tablesOf(empty), []);
-    } finally {
-      await empty.drop();
+    t.after(() => empty.drop());
+    const env = { DATABASE_URL: empty.url, SCHEMA: 'check', PORT: '0' };
+    const { code, stdout, stderr } = await run(['serve'], { env });
+    assert.deepEqual([code, stdout], [1, '']);
+    for (const table of ['user', 'relationship', 'message', 'note']) {
+      assert.match(stderr, new RegExp(`^ +- ${table}: .*table ${table}`, 'm'));
     }
+    assert.deepEqual(await tablesOf(empty), []);
   });
 
   const addresses: [what: string, change: (url: URL) => void, said: RegExp][] = [
@@ -328,59 +319,57 @@ describe('vitrine serve', { concurrency: 2 }, () => {
 });
 
 describe('a database that is not there yet', { concurrency: 8 }, () => {
-  test('is waited for: healthz says yes, readyz and the API say 503, and then all is served', async () => {
+  test('is waited for: healthz says yes, readyz and the API say 503, and then all is served', async (t) => {
     const database = await createDatabase();
     const proxy = await startProxy(database.url);
     await proxy.refuse();
     const base = `http://127.0.0.1:${await freePort()}`;
-    try {
-      const program = await start(['serve'], { env: { DATABASE_URL: proxy.url, PORT: new URL(base).port } });
-      await until('healthz', async () => (await request(base, '/healthz')).status === 200);
-      for (const path of ['/readyz', '/api/', '/api/note/', '/api/note/1/']) {
-        const { status, headers, json } = await request(base, path);
-        assert.equal(status, 503, path);
-        assert.match(String(headers.get('retry-after')), /^[1-9]\d*$/);
-        assert.equal(headers.get('content-type'), 'application/problem+json');
-        assert.equal(json.status, 503);
-      }
-      assert.equal(program.stdout(), '');
-      await proxy.open();
-      const service = await listening(program);
-      for (const path of ['/readyz', '/api/', '/api/note/']) {
-        assert.equal((await request(base, path)).status, 200, path);
-      }
-      assert.equal(service.base, base);
-      assert.equal((await service.stop()).code, 0);
-    } finally {
+    t.after(async () => {
       await proxy.close();
       await database.drop();
+    });
+    const program = await start(['serve'], { env: { DATABASE_URL: proxy.url, PORT: new URL(base).port } });
+    await until('healthz', async () => (await request(base, '/healthz')).status === 200);
+    for (const path of ['/readyz', '/api/', '/api/note/', '/api/note/1/']) {
+      const { status, headers, json } = await request(base, path);
+      assert.equal(status, 503, path);
+      assert.match(String(headers.get('retry-after')), /^[1-9]\d*$/);
+      assert.equal(headers.get('content-type'), 'application/problem+json');
+      assert.equal(json.status, 503);
     }
+    assert.equal(program.stdout(), '');
+    await proxy.open();
+    const service = await listening(program);
+    for (const path of ['/readyz', '/api/', '/api/note/']) {
+      assert.equal((await request(base, path)).status, 200, path);
+    }
+    assert.equal(service.base, base);
+    assert.equal((await service.stop()).code, 0);
   });
 
-  test('is waited for when a connection ends during the start, but a command ends with it', async () => {
+  test('is waited for when a connection ends during the start, but a command ends with it', async (t) => {
     const database = await createDatabase();
     const proxy = await startProxy(database.url);
-    try {
-      const left = proxy.cutAt([
-        'getdatabaseencoding',
-        'pg_advisory_xact_lock',
-        'create table',
-        'from "vitrine_secret"',
-      ]);
-      const service = await serve({ env: { DATABASE_URL: proxy.url } });
-      assert.deepEqual([...left], []);
-      assert.match(service.stderr(), /waiting for the database/);
-      assert.equal((await request(service.base, '/api/note/')).status, 200);
-      assert.equal((await service.stop()).code, 0);
-      proxy.cutAt(['getdatabaseencoding', 'databaseencoding']); // a read runs again, once
-      const { code, stderr } = await run(['user', 'list'], { env: { DATABASE_URL: proxy.url } });
-      assert.equal(code, 1);
-      assert.match(stderr, /^vitrine: The database (is unavailable|cannot be used)/m);
-      assert.doesNotMatch(stderr, /waiting for the database/);
-    } finally {
+    t.after(async () => {
       await proxy.close();
       await database.drop();
-    }
+    });
+    const left = proxy.cutAt([
+      'getdatabaseencoding',
+      'pg_advisory_xact_lock',
+      'create table',
+      'from "vitrine_secret"',
+    ]);
+    const service = await serve({ env: { DATABASE_URL: proxy.url } });
+    assert.deepEqual([...left], []);
+    assert.match(service.stderr(), /waiting for the database/);
+    assert.equal((await request(service.base, '/api/note/')).status, 200);
+    assert.equal((await service.stop()).code, 0);
+    proxy.cutAt(['getdatabaseencoding', 'databaseencoding']); // a read runs again, once
+    const { code, stderr } = await run(['user', 'list'], { env: { DATABASE_URL: proxy.url } });
+    assert.equal(code, 1);
+    assert.match(stderr, /^vitrine: The database (is unavailable|cannot be used)/m);
+    assert.doesNotMatch(stderr, /waiting for the database/);
   });
 
   test('does not keep a signal from ending the service', async () => {

@@ -104,102 +104,92 @@ describe('a socket that is passed as systemd passes it', () => {
     ['a restart with two WORKERS', false, '2'],
   ];
   for (const [name, startsFirst, workers] of restarts) {
-    test(`${name} drops no request under load, and does no write twice`, async () => {
+    test(`${name} drops no request under load, and does no write twice`, async (t) => {
       await database.sql`delete from message`;
       const holder = await hold({ ...env, HOST: 'nowhere.invalid', PORT: '1', WORKERS: workers });
-      try {
-        let pid = await holder.launch();
-        await holder.ready(1);
-        const { port } = new URL(holder.base);
-        const line = `listening on http://127.0.0.1:${port} (passed socket; HOST and PORT are ignored)`;
-        assert.ok(holder.output().split('\n').includes(line), holder.output());
-        const load = hammer(holder.base, 'ada');
-        for (const round of [2, 3]) {
-          const known = load.tally().answered;
-          await until('the load to be on', () => load.tally().answered > known + 100);
-          const next = startsFirst ? await holder.launch() : undefined;
-          if (next !== undefined) await holder.ready(round);
-          assert.equal(await holder.stop(pid), 0);
-          pid = next ?? (await holder.launch());
-          await holder.ready(round);
-        }
+      t.after(() => holder.close());
+      let pid = await holder.launch();
+      await holder.ready(1);
+      const { port } = new URL(holder.base);
+      const line = `listening on http://127.0.0.1:${port} (passed socket; HOST and PORT are ignored)`;
+      assert.ok(holder.output().split('\n').includes(line), holder.output());
+      const load = hammer(holder.base, 'ada');
+      for (const round of [2, 3]) {
         const known = load.tally().answered;
-        await until('the last process to be asked', () => load.tally().answered > known + 100);
-        const { sent, answered, faults, created } = await load.stop();
-        assert.deepEqual(faults, []);
-        assert.equal(answered, sent);
-        const rows = await database.sql<{ content: string }[]>`select content from message`;
-        assert.deepEqual(rows.map(({ content }) => content).sort(), [...created].sort());
+        await until('the load to be on', () => load.tally().answered > known + 100);
+        const next = startsFirst ? await holder.launch() : undefined;
+        if (next !== undefined) await holder.ready(round);
         assert.equal(await holder.stop(pid), 0);
-      } finally {
-        holder.close();
+        pid = next ?? (await holder.launch());
+        await holder.ready(round);
       }
+      const known = load.tally().answered;
+      await until('the last process to be asked', () => load.tally().answered > known + 100);
+      const { sent, answered, faults, created } = await load.stop();
+      assert.deepEqual(faults, []);
+      assert.equal(answered, sent);
+      const rows = await database.sql<{ content: string }[]>`select content from message`;
+      assert.deepEqual(rows.map(({ content }) => content).sort(), [...created].sort());
+      assert.equal(await holder.stop(pid), 0);
     });
   }
 
-  test('connections wait while the service has no database yet, and see no 503', async () => {
+  test('connections wait while the service has no database yet, and see no 503', async (t) => {
     const port = await freePort();
     const holder = await hold({ ...env, DATABASE_URL: `postgres://nobody@127.0.0.1:${port}/none` });
-    try {
-      const pid = await holder.launch();
-      await until('the service to wait', () => holder.output().includes('waiting for the database'));
-      const answer = request(holder.base, '/healthz').then(
-        () => 'answered',
-        () => 'cut',
-      );
-      assert.equal(await holder.stop(pid), 0);
-      const later = new Promise((resolve) => setTimeout(resolve, 200, 'waiting'));
-      assert.equal(await Promise.race([answer, later]), 'waiting');
-    } finally {
-      holder.close();
-    }
+    t.after(() => holder.close());
+    const pid = await holder.launch();
+    await until('the service to wait', () => holder.output().includes('waiting for the database'));
+    const answer = request(holder.base, '/healthz').then(
+      () => 'answered',
+      () => 'cut',
+    );
+    assert.equal(await holder.stop(pid), 0);
+    const later = new Promise((resolve) => setTimeout(resolve, 200, 'waiting'));
+    assert.equal(await Promise.race([answer, later]), 'waiting');
   });
 
-  test('if all processes of WORKERS are killed at once, the service ends with 1 and can be started again', async () => {
+  test('if all processes of WORKERS are killed at once, the service ends with 1 and can be started again', async (t) => {
     const holder = await hold({ ...env, WORKERS: '2' });
-    try {
-      const pid = await holder.launch();
-      await holder.ready(1);
-      const workers = (): number[] => workersOf({ child: { pid } as ChildProcess });
-      const [first = 0] = workers();
-      process.kill(first, 'SIGKILL');
-      await until('a replacement', () => workers().length === 2 && !workers().includes(first));
-      assert.equal((await ask(holder.base, '/readyz')).status, 200);
-      // One kill for all, which says nothing of a process that has just ended by itself.
-      spawnSync('kill', ['-KILL', ...workers().map(String)]);
-      assert.equal(await holder.ended(pid), 1);
-      assert.match(holder.output(), /"level":"error".*no process listens on the passed socket any longer/);
-      const waiting = ask(holder.base, '/readyz');
-      const next = await holder.launch();
-      assert.equal((await waiting).status, 200);
-      assert.equal(await holder.stop(next), 0);
-    } finally {
-      holder.close();
-    }
+    t.after(() => holder.close());
+    const pid = await holder.launch();
+    await holder.ready(1);
+    const workers = (): number[] => workersOf({ child: { pid } as ChildProcess });
+    const [first = 0] = workers();
+    process.kill(first, 'SIGKILL');
+    await until('a replacement', () => workers().length === 2 && !workers().includes(first));
+    assert.equal((await ask(holder.base, '/readyz')).status, 200);
+    // One kill for all, which says nothing of a process that has just ended by itself.
+    spawnSync('kill', ['-KILL', ...workers().map(String)]);
+    assert.equal(await holder.ended(pid), 1);
+    assert.match(holder.output(), /"level":"error".*no process listens on the passed socket any longer/);
+    const waiting = ask(holder.base, '/readyz');
+    const next = await holder.launch();
+    assert.equal((await waiting).status, 200);
+    assert.equal(await holder.stop(next), 0);
   });
 
-  test('while another program uses the port of METRICS, the processes of WORKERS try ever more rarely, because each try leaves files open', async () => {
+  test('while another program uses the port of METRICS, the processes of WORKERS try ever more rarely, because each try leaves files open', async (t) => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as AddressInfo;
     const holder = await hold({ ...env, WORKERS: '2', METRICS: `127.0.0.1:${port}` });
-    try {
-      const pid = await holder.launch();
-      await holder.ready(1);
-      const tried = /"level":"warn".*cannot listen for metrics on .*, retrying/g;
-      await until('both to try', () => holder.output().match(tried)?.length === 2);
-      const openFiles = async (): Promise<number> => (await readdir(`/proc/${pid}/fd`)).length;
-      const before = await openFiles();
-      await sleep(5000);
-      // With an interval of 250 ms, there would be 20.
-      assert.ok((await openFiles()) <= before + 10);
-      other.close();
-      await until('the metrics', () => ask(`http://127.0.0.1:${port}`, '/metrics'));
-      assert.equal(await holder.stop(pid), 0);
-    } finally {
+    t.after(() => {
       holder.close();
       other.close();
-    }
+    });
+    const pid = await holder.launch();
+    await holder.ready(1);
+    const tried = /"level":"warn".*cannot listen for metrics on .*, retrying/g;
+    await until('both to try', () => holder.output().match(tried)?.length === 2);
+    const openFiles = async (): Promise<number> => (await readdir(`/proc/${pid}/fd`)).length;
+    const before = await openFiles();
+    await sleep(5000);
+    // With an interval of 250 ms, there would be 20.
+    assert.ok((await openFiles()) <= before + 10);
+    other.close();
+    await until('the metrics', () => ask(`http://127.0.0.1:${port}`, '/metrics'));
+    assert.equal(await holder.stop(pid), 0);
   });
 
   test('several sockets, and one that is none, end the start with the reason', async () => {

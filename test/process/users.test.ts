@@ -172,7 +172,7 @@ describe('vitrine user', () => {
     assert.match(stderr, /^vitrine: The database refused the change: .*"short"\n$/);
   });
 
-  test('a new password for a user whom a policy keeps from changing is an error', async () => {
+  test('a new password for a user whom a policy keeps from changing is an error', async (t) => {
     const role = `reader_${Date.now()}`;
     await database.sql
       .unsafe(
@@ -182,26 +182,25 @@ describe('vitrine user', () => {
         create policy readable on "user" for select using (true)`,
       )
       .simple();
-    try {
-      const url = new URL(database.url);
-      [url.username, url.password] = [role, 'x'];
-      const env = { DATABASE_URL: url.href, LOG_LEVEL: 'error' };
-      const before = await stored('ada');
-      const { code, stdout, stderr } = await run(['user', 'password', 'ada'], {
-        env,
-        input: 'a long secret',
-      });
-      assert.deepEqual([code, stdout], [1, '']);
-      assert.match(stderr, /^vitrine: The password of ada was not changed: .* policy .*\n$/);
-      assert.equal(await stored('ada'), before);
-    } finally {
+    t.after(async () => {
       await database.sql
         .unsafe(
           `drop policy readable on "user"; alter table "user" disable row level security;
           drop owned by ${role}; drop role ${role}`,
         )
         .simple();
-    }
+    });
+    const url = new URL(database.url);
+    [url.username, url.password] = [role, 'x'];
+    const env = { DATABASE_URL: url.href, LOG_LEVEL: 'error' };
+    const before = await stored('ada');
+    const { code, stdout, stderr } = await run(['user', 'password', 'ada'], {
+      env,
+      input: 'a long secret',
+    });
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.match(stderr, /^vitrine: The password of ada was not changed: .* policy .*\n$/);
+    assert.equal(await stored('ada'), before);
   });
 
   test('a key that the database does not make is set, or for a text is the name', async () => {

@@ -375,18 +375,17 @@ for (const name of PROXIES) {
   });
 }
 
-test('HAProxy closes what a client opens beyond its connections', async () => {
+test('HAProxy closes what a client opens beyond its connections', async (t) => {
   const backend = await startBackend();
   const proxy = await startWebProxy('haproxy', backend.port, [['sc0_conn_cur gt 2000', 'sc0_conn_cur gt 5']]);
-  try {
-    const opened = await times(5, () => openConnection(proxy, '127.0.0.12'));
-    await assert.rejects(openConnection(proxy, '127.0.0.12'));
-    assert.equal((await ask(proxy, '/any/', { from: '127.0.0.13' })).status, 200);
-    for (const socket of opened) socket.destroy();
-  } finally {
+  t.after(async () => {
     await proxy.stop();
     await backend.close();
-  }
+  });
+  const opened = await times(5, () => openConnection(proxy, '127.0.0.12'));
+  await assert.rejects(openConnection(proxy, '127.0.0.12'));
+  assert.equal((await ask(proxy, '/any/', { from: '127.0.0.13' })).status, 200);
+  for (const socket of opened) socket.destroy();
 });
 
 /** Two services, as docs/scaling.md says. */
@@ -405,19 +404,18 @@ const toBoth = (one: number, other: number): Readonly<Record<ProxyName, readonly
   ],
 });
 for (const name of PROXIES)
-  test(`${name} leads each client to the same of several services, and uses all`, async () => {
+  test(`${name} leads each client to the same of several services, and uses all`, async (t) => {
     const backends = [await startBackend(), await startBackend()] as const;
     const [one, other] = backends;
     const proxy = await startWebProxy(name, one.port, toBoth(one.port, other.port)[name]);
-    try {
-      await times(60, (at) => ask(proxy, `/${at % 20}/`, { from: `127.0.1.${at % 20}` }));
-      for (const { seen } of backends) {
-        assert.ok(seen.length > 0);
-        for (const path of seen) assert.equal(seen.filter((same) => same === path).length, 3, path);
-      }
-    } finally {
+    t.after(async () => {
       await proxy.stop();
       for (const backend of backends) await backend.close();
+    });
+    await times(60, (at) => ask(proxy, `/${at % 20}/`, { from: `127.0.1.${at % 20}` }));
+    for (const { seen } of backends) {
+      assert.ok(seen.length > 0);
+      for (const path of seen) assert.equal(seen.filter((same) => same === path).length, 3, path);
     }
   });
 

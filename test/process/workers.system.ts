@@ -61,16 +61,13 @@ describe('WORKERS', () => {
     assert.equal(lines(service, /RESOURCES is not set/), 1);
   });
 
-  test('creates the schema once', async () => {
+  test('creates the schema once', async (t) => {
     const empty = await createDatabase();
-    try {
-      const service = await serveWith({ DATABASE_URL: empty.url });
-      assert.equal(lines(service, /"message":"created tables/), 1);
-      assert.equal(lines(service, /no user may open the admin area/), 1);
-      assert.equal((await service.stop()).code, 0);
-    } finally {
-      await empty.drop();
-    }
+    t.after(() => empty.drop());
+    const service = await serveWith({ DATABASE_URL: empty.url });
+    assert.equal(lines(service, /"message":"created tables/), 1);
+    assert.equal(lines(service, /no user may open the admin area/), 1);
+    assert.equal((await service.stop()).code, 0);
   });
 
   test('a process that is killed is replaced, and the others serve meanwhile', async () => {
@@ -420,32 +417,31 @@ describe('WORKERS', () => {
     await holder.stop();
   });
 
-  test('the first process answers while it waits for its database, and the addresses come when all serve', async () => {
+  test('the first process answers while it waits for its database, and the addresses come when all serve', async (t) => {
     const proxy = await startProxy(database.url);
     await proxy.refuse();
     const base = `http://127.0.0.1:${await freePort()}`;
     const env = { DATABASE_URL: proxy.url, WORKERS: '2', PORT: new URL(base).port };
     const program = await start(['serve'], { env });
-    try {
-      await until('the wait', () => program.stderr().includes('waiting for the database'));
-      await until('healthz', async () => (await request(base, '/healthz')).status === 200);
-      assert.equal((await request(base, '/readyz')).status, 503);
-      const { status, headers } = await request(base, '/api/note/');
-      assert.equal(status, 503);
-      assert.ok(Number(headers.get('retry-after')) > 0);
-      assert.deepEqual([workersOf(program).length, program.stdout()], [1, '']);
-      await proxy.open();
-      const service = await listening(program);
-      assert.equal(service.stdout(), addressesOf(base));
-      assert.equal(workersOf(service).length, 2);
-      assert.equal((await ask(base, '/api/note/')).status, 200);
-      const { code, stderr } = await service.stop();
-      assert.equal(code, 0, stderr);
-    } finally {
+    t.after(async () => {
       program.child.kill('SIGTERM');
       await program.ended;
       await proxy.close();
-    }
+    });
+    await until('the wait', () => program.stderr().includes('waiting for the database'));
+    await until('healthz', async () => (await request(base, '/healthz')).status === 200);
+    assert.equal((await request(base, '/readyz')).status, 503);
+    const { status, headers } = await request(base, '/api/note/');
+    assert.equal(status, 503);
+    assert.ok(Number(headers.get('retry-after')) > 0);
+    assert.deepEqual([workersOf(program).length, program.stdout()], [1, '']);
+    await proxy.open();
+    const service = await listening(program);
+    assert.equal(service.stdout(), addressesOf(base));
+    assert.equal(workersOf(service).length, 2);
+    assert.equal((await ask(base, '/api/note/')).status, 200);
+    const { code, stderr } = await service.stop();
+    assert.equal(code, 0, stderr);
   });
 
   test('a signal while the first process waits for its database ends the service with 0', async () => {

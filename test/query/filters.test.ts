@@ -442,7 +442,6 @@ describe('the limit of patterns', () => {
       [...pattern('text__like', MAX_LENGTH), ['text', 'a'.repeat(3000)], ['text__in', 'b'.repeat(3000)]],
     ],
   ] as [string, string[][]][])
-    // prettier-ignore
     test(`accepts ${kind}`, async () => {
       const { status, text } = await service.request(`/api/thing/?${encoded(parameters)}`);
       assert.equal(status, 200, text);
@@ -534,7 +533,6 @@ describe('a query', () => {
       [...joining(MAX_TABLES), ['-a__name', 'x'], ['ordering', 'a__name']],
     ],
   ] as [string, string[][]][])
-    // prettier-ignore
     test(`may have ${kind}`, async () => {
       const { status, text } = await ask(parameters);
       assert.equal(status, 200, text);
@@ -579,7 +577,6 @@ describe('a query', () => {
       /^e__name: makes the query join more than 20 tables$/,
     ],
   ] as [string, string[][], string, RegExp][])
-    // prettier-ignore
     test(`with ${kind} is 400`, async () => {
       for (const accept of ['application/json', 'application/x-ndjson', 'text/csv']) {
         const { status, json } = await ask(parameters, accept);

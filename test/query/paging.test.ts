@@ -114,7 +114,6 @@ describe('ordering and paging', () => {
       ['limit=6', 5],
       ['limit=1000000', 5],
     ] as const) {
-      // prettier-ignore
       assert.equal((await service.request(`/api/shelf/?${query}`)).json.objects.length, count);
     }
     await service.sql`insert into node (id, name) select 1000 + n, 'n' || n from generate_series(1, 1200) n`;

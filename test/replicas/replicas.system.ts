@@ -128,7 +128,7 @@ describe('with a standby', () => {
     assert.equal((await service.request(path)).status, 200, 'the replay was not paused');
   });
 
-  test('a write that is refused because of the owner answers with a position, and the new owner is there', async () => {
+  test('a write that is refused because of the owner answers with a position, and the new owner is there', async (t) => {
     const letter = {
       model: 'letter',
       columns: { text: { type: 'text' }, user: { type: 'foreignKey', references: 'user' } },
@@ -137,35 +137,34 @@ describe('with a standby', () => {
     } as const;
     const sql = database.primary.open();
     const other = await database.serve({ resources: [...RESOURCES, letter] });
-    try {
-      await until('the standby', async () => sum(await other.metric('in_rotation')) === 1);
-      const written = await other.request('/api/letter/', {
-        method: 'POST',
-        user: 'bob',
-        body: { text: 'x' },
-      });
-      assert.equal(written.status, 201, written.text);
-      const path = `/api/letter/${written.json.id}/`;
-      const ownerAt = async (position: string): Promise<unknown> =>
-        (await other.request(path, { headers: { 'Vitrine-Position': position } })).json.user_id;
-      const bob = await ownerAt(positionOf(written));
-      await until('the replay', async () => {
-        const first = sum(await other.metric('reads_total'));
-        await ownerAt(positionOf(written));
-        return sum(await other.metric('reads_total')) > first;
-      });
-      await pauseReplay(standby());
-      await sql`update letter set user_id = (select id from "user" where username = 'ada')`;
-      const refused = await other.request(path, { method: 'PUT', user: 'bob', body: { text: 'y' } });
-      assert.equal(refused.status, 403);
-      assert.notEqual(await ownerAt(positionOf(refused)), bob);
-      assert.equal(await ownerAt(positionOf(written)), bob, 'the replay was not paused');
-    } finally {
+    t.after(async () => {
       await resumeReplay(standby());
       await other.close();
       await sql`drop table letter`;
       await sql.end();
-    }
+    });
+    await until('the standby', async () => sum(await other.metric('in_rotation')) === 1);
+    const written = await other.request('/api/letter/', {
+      method: 'POST',
+      user: 'bob',
+      body: { text: 'x' },
+    });
+    assert.equal(written.status, 201, written.text);
+    const path = `/api/letter/${written.json.id}/`;
+    const ownerAt = async (position: string): Promise<unknown> =>
+      (await other.request(path, { headers: { 'Vitrine-Position': position } })).json.user_id;
+    const bob = await ownerAt(positionOf(written));
+    await until('the replay', async () => {
+      const first = sum(await other.metric('reads_total'));
+      await ownerAt(positionOf(written));
+      return sum(await other.metric('reads_total')) > first;
+    });
+    await pauseReplay(standby());
+    await sql`update letter set user_id = (select id from "user" where username = 'ada')`;
+    const refused = await other.request(path, { method: 'PUT', user: 'bob', body: { text: 'y' } });
+    assert.equal(refused.status, 403);
+    assert.notEqual(await ownerAt(positionOf(refused)), bob);
+    assert.equal(await ownerAt(positionOf(written)), bob, 'the replay was not paused');
   });
 
   test('the typed client sees what it has written, also when answers are lost or hundreds come at once', async () => {
@@ -276,7 +275,7 @@ describe('with a standby', () => {
     await strict.close();
   });
 
-  test('a view that writes is read on the primary, and the standby keeps its connections', async () => {
+  test('a view that writes is read on the primary, and the standby keeps its connections', async (t) => {
     const sql = database.primary.open();
     await sql`create sequence ticket`;
     await sql`create view ticketed as select id, nextval('ticket') as ticket from note`;
@@ -291,24 +290,23 @@ describe('with a standby', () => {
       ...(await standby()
         .sql`select pid from pg_stat_activity where application_name = 'vitrine' order by pid`),
     ];
-    try {
-      await until('the standby', async () => sum(await other.metric('in_rotation')) === 1);
-      const read = async (): Promise<void> => {
-        for (const path of [`/api/ticketed/${json.id}/`, `/api/note/${json.id}/`])
-          assert.equal((await other.request(path)).status, 200);
-      };
-      await read();
-      const before = await sessions();
-      assert.ok(before.length > 0);
-      for (let tries = 0; tries < 5; tries += 1) await read();
-      assert.ok(sum(await other.metric('failed_reads_total')) >= 5);
-      assert.deepEqual(await sessions(), before);
-    } finally {
+    t.after(async () => {
       await other.close();
       await sql`drop view ticketed`;
       await sql`drop sequence ticket`;
       await sql.end();
-    }
+    });
+    await until('the standby', async () => sum(await other.metric('in_rotation')) === 1);
+    const read = async (): Promise<void> => {
+      for (const path of [`/api/ticketed/${json.id}/`, `/api/note/${json.id}/`])
+        assert.equal((await other.request(path)).status, 200);
+    };
+    await read();
+    const before = await sessions();
+    assert.ok(before.length > 0);
+    for (let tries = 0; tries < 5; tries += 1) await read();
+    assert.ok(sum(await other.metric('failed_reads_total')) >= 5);
+    assert.deepEqual(await sessions(), before);
   });
 
   test('a session is read on the primary: a deactivated admin loses access although the replay is paused', async () => {
@@ -416,7 +414,7 @@ describe('with a standby', () => {
     assert.deepEqual(await service.metric('failed_reads_total'), [0]);
   });
 
-  test('a read on a connection to the standby that went silent runs on the primary, and the standby answers again', async () => {
+  test('a read on a connection to the standby that went silent runs on the primary, and the standby answers again', async (t) => {
     const proxy = await startProxy(standby().url);
     const other = await database.serve({ databaseReadUrl: [proxy.url] });
     const metric = async (name: string): Promise<number> => sum(await other.metric(name));
@@ -431,18 +429,17 @@ describe('with a standby', () => {
         return (await metric(name)) > before;
       });
     };
-    try {
-      await readOn('reads_total', 'the first read');
-      assert.ok(proxy.silence() > 0);
-      await readOn('failed_reads_total', 'the read without an answer');
-      await readOn('reads_total', 'the standby to answer again');
-    } finally {
+    t.after(async () => {
       await other.close();
       await proxy.close();
-    }
+    });
+    await readOn('reads_total', 'the first read');
+    assert.ok(proxy.silence() > 0);
+    await readOn('failed_reads_total', 'the read without an answer');
+    await readOn('reads_total', 'the standby to answer again');
   });
 
-  test('a read that the standby ends for a conflict runs there once, and then on the primary', async () => {
+  test('a read that the standby ends for a conflict runs there once, and then on the primary', async (t) => {
     const sql = database.primary.open();
     await sql.unsafe(`
       create function conflict() returns int language plpgsql as $$ begin
@@ -461,18 +458,17 @@ describe('with a standby', () => {
     const other = await database.serve({ resources: [...RESOURCES, conflicted] });
     const attempts = async (): Promise<number> =>
       (await database.standbyLog()).match(/ERROR: {2}canceling statement due to conflict/g)?.length ?? 0;
-    try {
-      await until('the standby', async () => sum(await other.metric('in_rotation')) === 1);
-      const before = await attempts();
-      for (let reads = 1; reads <= 3; reads += 1) {
-        const { text } = await other.request(`/api/conflicted/?id=${json.id}`);
-        assert.match(text, /"conflict":1/);
-        assert.equal((await attempts()) - before, reads);
-      }
-    } finally {
+    t.after(async () => {
       await other.close();
       await sql.unsafe('drop view conflicted; drop function conflict');
       await sql.end();
+    });
+    await until('the standby', async () => sum(await other.metric('in_rotation')) === 1);
+    const before = await attempts();
+    for (let reads = 1; reads <= 3; reads += 1) {
+      const { text } = await other.request(`/api/conflicted/?id=${json.id}`);
+      assert.match(text, /"conflict":1/);
+      assert.equal((await attempts()) - before, reads);
     }
   });
 

@@ -203,7 +203,6 @@ describe('primary keys of an existing database', () => {
       ['guid', '"x"'],
       ['word', '"\\u0000"'],
     ]) {
-      // prettier-ignore
       const { status, json } = await service.send('POST', `/api/${name}/`, `{"id":${id},"title":1,"none":1}`);
       assert.equal(status, 400, `${name} ${id}`);
       assert.deepEqual(Object.keys(json.errors).sort(), ['id', 'none', 'title'], `${name} ${id}`);
