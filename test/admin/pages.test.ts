@@ -191,11 +191,7 @@ test('the style sheet and the script are public and cached permanently', async (
 
 test('the message after a save links to the record, except on the page of the record', async () => {
   const page = await ada.get('/admin/open/-/add/');
-  for (const [save, isLinked] of [
-    ['list', true],
-    ['another', true],
-    ['stay', false],
-  ] as const) {
+  for (const [save, isLinked] of Object.entries({ list: true, another: true, stay: false })) {
     const fields = { ...fieldsOf(page), name: `Saved by ${save}`, _save: save };
     const next = await ada.follow(await ada.post('/admin/open/-/add/', fields));
     assert.match(next.text, new RegExp(`“Saved by ${save}” was added\\.`));

@@ -166,10 +166,7 @@ describe('a rule that a trigger or a late constraint holds', () => {
 });
 
 describe('a trigger that fails without RAISE', () => {
-  for (const [name, status] of [
-    ['itself', 409],
-    ['several', 400],
-  ] as const)
+  for (const [name, status] of Object.entries({ itself: 409, several: 400 }))
     test(`is a rule of the database: ${name}`, async () => {
       const answer = await service.request('/api/node/1/', { method: 'PUT', user: 'ada', body: { name } });
       assert.equal(answer.status, status);

@@ -120,10 +120,7 @@ describe('vitrine introspect --read', () => {
     'create table song (id serial primary key, name text not null); create view songs as select * from song';
   const database = useDatabase(TABLES);
 
-  for (const [level, status] of [
-    ['user', 200],
-    ['admin', 403],
-  ] as const)
+  for (const [level, status] of Object.entries({ user: 200, admin: 403 }))
     test(`${level} prints a registry that is closed from the first start, with a model of those who may read`, async (t) => {
       const fresh = await createDatabase();
       t.after(() => fresh.drop());

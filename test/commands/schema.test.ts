@@ -259,12 +259,7 @@ describe('a role with the grants of vitrine schema --role', () => {
 
   test('is enough for the API, the admin area and the users', async () => {
     const { base, stop } = await serve(env['DATABASE_URL'] ?? '', env['RESOURCES'] ?? '');
-    for (const [name, count] of [
-      ['user', 2],
-      ['ticket', 0],
-      ['price', 1],
-      ['archive', 1],
-    ] as const)
+    for (const [name, count] of Object.entries({ user: 2, ticket: 0, price: 1, archive: 1 }))
       assert.equal((await request(base, `/api/${name}/`)).json.objects.length, count, name);
     const body = { title: 'Broken', user_id: 1 };
     const made = await request(base, '/api/ticket/', { method: 'POST', user: 'ada', body });

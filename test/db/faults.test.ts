@@ -363,10 +363,7 @@ describe('a refusal that lasts', () => {
   );
 
   test('PUT and DELETE without a replica identity are 500, and the log and the admin area have the reason', async () => {
-    for (const [method, body] of [
-      ['PUT', { code: 'c' }],
-      ['DELETE', undefined],
-    ] as const) {
+    for (const [method, body] of Object.entries({ PUT: { code: 'c' }, DELETE: undefined })) {
       const answer = await service.request('/api/published/1/', { method, user: 'ada', body });
       assertFault(answer);
       assert.match(String((await lineOf(service, answer))['message']), /does not have a replica identity/);

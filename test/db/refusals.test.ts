@@ -572,10 +572,7 @@ describe('an array of which the database refuses one record', () => {
 
   test('names the second of two records that the database refuses only together', async () => {
     const conflict = 'The values conflict with those of another record.';
-    for (const [model, key] of [
-      ['offer', '2'],
-      ['talking', '2.slot'],
-    ] as const) {
+    for (const [model, key] of Object.entries({ offer: '2', talking: '2.slot' })) {
       const { status, json } = await post(model, [{ slot: 1 }, {}, { slot: 1 }]);
       assert.deepEqual([status, Object.keys(json.errors)], [409, [key]]);
       assert.ok(json.detail.startsWith(conflict.slice(0, -1)));
@@ -1068,10 +1065,7 @@ describe('a write that the database cancels', () => {
         const put = await service.send('PUT', `/api/${model}/1/`, body);
         assert.deepEqual([put.status, put.json], [200, { id: 1, x: 'as it was' }]);
       }
-      for (const [method, body] of [
-        ['PUT', { x: 'changed' }],
-        ['DELETE', undefined],
-      ] as const)
+      for (const [method, body] of Object.entries({ PUT: { x: 'changed' }, DELETE: undefined }))
         assertProblem(await service.send(method, `/api/${model}/1/`, body, { 'if-match': '"0"' }), 412);
       assert.deepEqual(await rowsOf(service.sql, model), before);
       assert.equal((await service.sql`select from vitrine_history`).length, 0);
@@ -1239,10 +1233,7 @@ describe('constraints and triggers of an existing database', () => {
     const before = await rowsOf(service.sql, 'ruled');
     const bodies = [{ share: '100.01' }, { share: -1 }, { zip: 'abc' }, { low: 3 }, { low: 2, high: 1 }, { zip: '99999' }]; // prettier-ignore
     for (const body of bodies) {
-      for (const [method, path] of [
-        ['POST', '/api/ruled/'],
-        ['PUT', `/api/ruled/${json.id}/`],
-      ] as const) {
+      for (const [method, path] of Object.entries({ POST: '/api/ruled/', PUT: `/api/ruled/${json.id}/` })) {
         const answer = await service.send(method, path, method === 'POST' ? { code: 'z', ...body } : body);
         assert.equal(answer.status, 400, `${method} ${JSON.stringify(body)}: ${answer.text}`);
         assert.doesNotMatch(answer.text, /secret words|ruled|check/);
@@ -1297,10 +1288,7 @@ describe('constraints and triggers of an existing database', () => {
   }
 
   test('a JSON null is found by the value null, and is not NULL', async () => {
-    for (const [query, ids] of [
-      ['doc=null', [1]],
-      ['doc__is=null', []],
-    ] as const) {
+    for (const [query, ids] of Object.entries({ 'doc=null': [1], 'doc__is=null': [] })) {
       const { json } = await service.request(`/api/legacy/?${query}`);
       assert.deepEqual(pluck(json.objects, 'id'), ids, query); // prettier-ignore
     }

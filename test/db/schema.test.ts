@@ -339,10 +339,7 @@ describe('a start with a database that does not match the registry', () => {
     await assert.rejects(startOnce({ ...database, url: url.href }, [target]), { name: 'StartError', message: /SQL_ASCII.*UTF8/ }); // prettier-ignore
   });
 
-  for (const [setting, value] of [
-    ['extra_float_digits', '0'],
-    ['array_nulls', 'off'],
-  ] as const)
+  for (const [setting, value] of Object.entries({ extra_float_digits: '0', array_nulls: 'off' }))
     test(`refuses a database with ${setting} = ${value}`, async (t) => {
       const name = new URL(database.url).pathname.slice(1);
       await database.sql.unsafe(`alter database ${name} set ${setting} = ${value}`);

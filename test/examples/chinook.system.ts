@@ -137,11 +137,7 @@ describe('the Chinook example', () => {
     test(`${isPublic ? 'allows' : 'denies'} reading and denies writing ${model} without credentials`, async () => {
       assert.equal((await service.request(`/api/${model}/?limit=1`)).status, isPublic ? 200 : 401);
       assert.equal((await service.request(`/api/${model}/1/`)).status, isPublic ? 200 : 401);
-      for (const [method, path] of [
-        ['POST', ''],
-        ['PUT', '1/'],
-        ['DELETE', '1/'],
-      ] as const) {
+      for (const [method, path] of Object.entries({ POST: '', PUT: '1/', DELETE: '1/' })) {
         const { status } = await service.request(`/api/${model}/${path}`, { method, body: {} });
         assert.equal(status, 401, method);
       }

@@ -239,10 +239,7 @@ describe('of two faults, the first in the order of checks is reported', () => {
 
   const rows = () => service.sql`select b.*, xmin::text as version from book b order by id`;
 
-  for (const [method, faults] of [
-    ['PUT', FAULTS],
-    ['DELETE', DELETE_FAULTS],
-  ] as const) {
+  for (const [method, faults] of Object.entries({ PUT: FAULTS, DELETE: DELETE_FAULTS })) {
     test(`each fault of a ${method} has its status`, async () => {
       for (const fault of faults) assertFault(await ask(method, fault), fault);
     });
@@ -563,10 +560,7 @@ describe('requests from web pages', () => {
   });
 
   test('links use the public URL of the requested host, else the first', async () => {
-    for (const [host, base] of [
-      ['books.internal', PUBLIC[1]],
-      ['inner:8000', PUBLIC[0]],
-    ] as const) {
+    for (const [host, base] of Object.entries({ 'books.internal': PUBLIC[1], 'inner:8000': PUBLIC[0] })) {
       const { text } = await exactRequest(service, '/api/note/', { headers: { host, accept: 'text/html' } });
       assert.ok(text.includes(`${base}/api/note/`), text);
       assert.ok(!text.includes('inner:8000'), text);

@@ -203,10 +203,7 @@ describe('credentials', () => {
   test('a user name that could not log in is 400 on POST and PUT', async () => {
     await service.addUser('root', { admin: true });
     for (const username of ['', 'a:b', ':'])
-      for (const [method, path] of [
-        ['POST', '/api/user/'],
-        ['PUT', '/api/user/2/'],
-      ] as const) {
+      for (const [method, path] of Object.entries({ POST: '/api/user/', PUT: '/api/user/2/' })) {
         const body = { username, password: 'x', email: 'x' };
         const { status, json } = await service.request(path, { method, user: 'root', body });
         assert.deepEqual([status, Object.keys(json.errors)], [400, ['username']]);

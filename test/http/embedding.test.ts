@@ -240,10 +240,7 @@ describe('the handler in another server', () => {
       void Promise.resolve(read(incoming)).then(() => vitrine.handler(incoming, response));
     });
 
-  for (const [how, read] of [
-    ['with events', WITH_EVENTS],
-    ['with a loop', WITH_A_LOOP],
-  ] as const)
+  for (const [how, read] of Object.entries({ 'with events': WITH_EVENTS, 'with a loop': WITH_A_LOOP }))
     test(`a body that was already read ${how} is 500 at once, and the log says why`, async () => {
       const base = await afterReading(read);
       for (const [method, path, body] of [
@@ -391,10 +388,7 @@ describe('the handler in another server', () => {
     await assert.rejects(fetch(`${one.url}/healthz`));
   });
 
-  for (const [source, isOwn] of [
-    ['another server', true],
-    ['the server of start()', false],
-  ] as const) {
+  for (const [source, isOwn] of Object.entries({ 'another server': true, 'the server of start()': false })) {
     test(`close() lets a write through ${source} finish`, async () => {
       const closing = await start();
       const base = isOwn ? await serve(closing.handler) : (await closing.start()).url;

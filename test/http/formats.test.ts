@@ -598,10 +598,7 @@ test('a page of the API links to what the caller may read', async (t) => {
   await service.addUser('ada', { admin: true });
   await service.sql`insert into vault (name) values ('x')`;
   await service.sql`insert into box (vault_id) values (1)`;
-  for (const [name, links] of [
-    ['bob', []],
-    ['ada', ['/api/vault/1/', '/api/vault/']],
-  ] as const) {
+  for (const [name, links] of Object.entries({ bob: [], ada: ['/api/vault/1/', '/api/vault/'] })) {
     const page = await service.request('/api/box/', { user: name, headers: PAGE_HEADERS });
     assert.deepEqual(JSON.parse(jsonOf(page)).objects, [{ id: 1, vault_id: 1 }]);
     assert.deepEqual(

@@ -141,10 +141,7 @@ describe('identity', () => {
     const ofBob = (await sql`select id from diary where writer = '2/'`).map(({ id }) => Number(id));
     assert.deepEqual([...new Set(inFeed)].sort(), ofBob.sort());
     // Admins see the changes of all records, users of roles only those of records that exist for them.
-    for (const [name, expected] of [
-      ['eve', false],
-      ['ada', true],
-    ] as const) {
+    for (const [name, expected] of Object.entries({ eve: false, ada: true })) {
       const { text } = await (await logIn(beside, name)).get('/admin/vitrine_history/?_limit=100');
       assert.equal(/bob/.test(text), expected, name);
       assert.ok(text.includes('eve'));

@@ -127,10 +127,7 @@ describe('memory limits', () => {
     reader.destroy();
   });
 
-  for (const [method, path] of [
-    ['POST', '/api/note/'],
-    ['DELETE', '/api/note/1/'],
-  ] as const)
+  for (const [method, path] of Object.entries({ POST: '/api/note/', DELETE: '/api/note/1/' }))
     test(`a ${method} with a body of thousands of 1-byte chunks is 400`, async () => {
       const connection = start();
       connection.send(requestText(method, path, { ...headers, 'transfer-encoding': 'chunked' }));

@@ -133,10 +133,7 @@ describe('the OpenAPI document of a service', () => {
     assert.deepEqual([patched.status, patched.json.message], [200, 'changed']);
   });
 
-  for (const [path, isCached] of [
-    ['/api/kept', true],
-    ['/api/note', false],
-  ] as const)
+  for (const [path, isCached] of Object.entries({ '/api/kept': true, '/api/note': false }))
     test(`has ${isCached ? 'the' : 'no'} ETag of a collection that caches may${isCached ? '' : ' not'} keep`, async () => {
       const { parameters, responses } = open.paths[path].get;
       const names = (parameters as { $ref?: string }[]).map(({ $ref }) => $ref?.split('/').at(-1));

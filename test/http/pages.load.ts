@@ -227,10 +227,7 @@ describe('a page of records of', () => {
 
     test(`${name} is the same when it is compressed`, async () => {
       const plain = await get(path);
-      for (const [coding, decode] of [
-        ['gzip', gunzipSync],
-        ['br', brotliDecompressSync],
-      ] as const) {
+      for (const [coding, decode] of Object.entries({ gzip: gunzipSync, br: brotliDecompressSync })) {
         const { headers, bytes } = await get(path, { 'accept-encoding': coding });
         assert.equal(headers['content-encoding'], plain.bytes.length < 1024 ? undefined : coding);
         const decoded = headers['content-encoding'] === undefined ? bytes : decode(bytes);

@@ -507,11 +507,7 @@ describe('deleting a record that others reference', () => {
       const leaf = await post('leaf', { root });
       const twig = await post('twig', { leaf });
       const id = await post(model, { twig });
-      for (const [target, key] of [
-        ['root', root],
-        ['leaf', leaf],
-        ['twig', twig],
-      ] as const) {
+      for (const [target, key] of Object.entries({ root, leaf, twig })) {
         const refused = await remove(target, key);
         assert.equal(refused.status, 409);
         assert.deepEqual(named(refused).filter((name) => name !== target), [model], `DELETE of ${target}`); // prettier-ignore

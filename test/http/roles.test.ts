@@ -90,10 +90,7 @@ describe('roles', () => {
         paul: {},
       }))
         ids[name] = await service.addUser(name, more);
-      for (const [name, head] of [
-        ['north', 'hugo'],
-        ['south', 'ada'],
-      ] as const) {
+      for (const [name, head] of Object.entries({ north: 'hugo', south: 'ada' })) {
         const [row] = await sql<
           { id: number }[]
         >`insert into ward (name, head_id) values (${name}, ${ids[head] ?? 0}) returning id`;

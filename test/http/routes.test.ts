@@ -339,10 +339,7 @@ describe('the address /', () => {
 });
 
 test('a service that is shutting down is alive but not ready, for requests on open connections', async () => {
-  for (const [path, status] of [
-    ['/healthz', 200],
-    ['/readyz', 503],
-  ] as const) {
+  for (const [path, status] of Object.entries({ '/healthz': 200, '/readyz': 503 })) {
     const service = await startService([user, note]);
     const connection = wire(service);
     const head = `GET ${path} HTTP/1.1\r\nHost: x\r\n`;

@@ -244,10 +244,7 @@ describe('a server that is named by a number', { concurrency: 2 }, () => {
     return Buffer.concat([head, fields]);
   };
 
-  for (const [whose, expected] of [
-    ['number', /: got through/],
-    ['name', /altnames/],
-  ] as const) {
+  for (const [whose, expected] of Object.entries({ number: /: got through/, name: /altnames/ })) {
     test(`has to have the certificate of that number: it has one of its ${whose}`, async () => {
       const file = join(REPOSITORY, `test/process/tls/${whose}.pem`);
       const pem = readFileSync(file);

@@ -247,10 +247,7 @@ describe('a socket that is passed as systemd passes it', () => {
     ];
     const program = await start(words, { command: 'systemd-socket-activate' });
     await until('the socket', () => program.stderr().includes('Listening on'));
-    for (const [path, status] of [
-      ['/api/message/?limit=1', 200],
-      ['/metrics', 404],
-    ] as const) {
+    for (const [path, status] of Object.entries({ '/api/message/?limit=1': 200, '/metrics': 404 })) {
       const [response] = await once(get({ socketPath, path, agent: false }), 'response');
       response.resume();
       assert.equal(response.statusCode, status);

@@ -26,10 +26,7 @@ describe('vitrine serve --watch', () => {
     return { watching, cwd, isServed };
   }
 
-  for (const [signal, isOfTerminal] of [
-    ['SIGTERM', false],
-    ['SIGINT', true],
-  ] as const)
+  for (const [signal, isOfTerminal] of Object.entries({ SIGTERM: false, SIGINT: true }))
     test(`starts again when the registry changes, waits for a valid one, and ends with ${signal}`, async () => {
       const { watching, cwd, isServed } = await watch({
         'registry.mjs': registry('first'),

@@ -75,10 +75,7 @@ export async function createReplicatedDatabase(count: number): Promise<Replicate
     const { url: base } = await vitrine.start();
     if (!hasUsers) {
       const sql = primary.open();
-      for (const [name, isAdmin] of [
-        ['ada', true],
-        ['bob', false],
-      ] as const)
+      for (const [name, isAdmin] of Object.entries({ ada: true, bob: false }))
         await sql`insert into "user" (username, password, admin)
           values (${name}, ${await cheapHash(`pw-${name}`)}, ${isAdmin})`;
       await sql.end();
