@@ -1,16 +1,12 @@
 // The registry and the records for the tests of clients: text keys, big numbers, owners, access levels.
 import type { Resource } from '../../src/index.ts';
 import { cheapHash, startService, type TestService } from '../support.ts';
+import { LOGIN_COLUMNS } from '../login-columns.ts';
 
 export const resources = [
   {
     model: 'user',
-    columns: {
-      username: { type: 'string', unique: true },
-      password: { type: 'password' },
-      active: { type: 'boolean', default: true },
-      admin: { type: 'boolean', default: false },
-    },
+    columns: LOGIN_COLUMNS,
     access: 'admin',
     exclude: ['password'],
   },

@@ -10,15 +10,11 @@ import { folderWith, type Ended, type RunOptions } from '../process/support.ts';
 import { basic, createDatabase, request, startService, useDatabase, type TestDatabase } from '../support.ts';
 import { run, serve } from './support.ts';
 import { after, before, describe, test } from 'node:test';
+import { LOGIN_COLUMNS } from '../login-columns.ts';
 
 const USER = {
   model: 'user',
-  columns: {
-    username: { type: 'string', unique: true },
-    password: { type: 'password' },
-    active: { type: 'boolean', default: true },
-    admin: { type: 'boolean', default: false },
-  },
+  columns: LOGIN_COLUMNS,
   read: 'default',
   access: 'admin',
   exclude: ['password'],
@@ -1050,7 +1046,7 @@ describe('vitrine check --lock', () => {
     const { lock, check } = await project();
     await check([]);
     const expected = await readFile(lock, 'utf8');
-    const shuffled = <T,>(all: readonly T[]): fc.Arbitrary<T[]> =>
+    const shuffled = <T>(all: readonly T[]): fc.Arbitrary<T[]> =>
       fc.shuffledSubarray([...all], { minLength: all.length });
     const anyOrder = fc.tuple(
       shuffled(RESOURCES),

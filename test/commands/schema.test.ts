@@ -6,20 +6,10 @@ import { folderWith, run as runProcess, type Ended } from '../process/support.ts
 import { createDatabase, MAJOR_VERSION, request, useDatabase, type TestDatabase } from '../support.ts';
 import { run, serve } from './support.ts';
 import { after, before, describe, test } from 'node:test';
+import { LOGIN_TEXT } from '../login-columns.ts';
 
 const REGISTRY = `export default [
-  {
-    model: 'user',
-    columns: {
-      username: { type: 'string', unique: true },
-      password: { type: 'password' },
-      active: { type: 'boolean', default: true },
-      admin: { type: 'boolean', default: false },
-    },
-    read: 'default',
-    access: 'admin',
-    exclude: ['password'],
-  },
+  { model: 'user', columns: ${LOGIN_TEXT}, read: 'default', access: 'admin', exclude: ['password'] },
   {
     model: 'ticket',
     table: 'desk.tickets',

@@ -7,6 +7,7 @@ import { folderWith, type Ended } from '../process/support.ts';
 import { closedAfter, createDatabase, startBeside, useDatabase } from '../support.ts';
 import { run } from './support.ts';
 import { describe, test, type TestContext } from 'node:test';
+import { LOGIN_COLUMNS } from '../login-columns.ts';
 
 describe('vitrine user', () => {
   const database = useDatabase('', async () => {
@@ -80,12 +81,8 @@ describe('vitrine user', () => {
 
   test('a link works, and one’s own password changes, where the admin area does not show the users', async (t) => {
     const other = closedAfter(t, await createDatabase());
-    const columns = {
-      ...{ username: { type: 'string', unique: true }, password: { type: 'password' } },
-      ...{ active: { type: 'boolean', default: true }, admin: { type: 'boolean', default: false } },
-    };
     const resources = [
-      { model: 'user', columns, exclude: ['password'], admin: { hidden: true, readonly: [] } },
+      { model: 'user', columns: LOGIN_COLUMNS, exclude: ['password'], admin: { hidden: true, readonly: [] } },
       { model: 'note', columns: { text: { type: 'text' } } },
     ];
     const folder = await folderWith({ 'registry.mjs': `export default ${JSON.stringify(resources)}` });

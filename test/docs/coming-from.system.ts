@@ -5,16 +5,12 @@ import type { Resource } from '../../src/index.ts';
 import { basic, useService } from '../support.ts';
 import { codeBlocks } from './pages.ts';
 import { test } from 'node:test';
+import { LOGIN_COLUMNS } from '../login-columns.ts';
 
 const RESOURCES = [
   {
     model: 'user',
-    columns: {
-      username: { type: 'string', unique: true },
-      password: { type: 'password' },
-      active: { type: 'boolean', default: true },
-      admin: { type: 'boolean', default: false },
-    },
+    columns: LOGIN_COLUMNS,
     read: 'admin',
     exclude: ['password'],
   },

@@ -4,17 +4,12 @@ import { after, before, describe, test } from 'node:test';
 import { etagOf, VitrineError } from '../../src/client.ts';
 import { createVitrine, type Resource, type Vitrine } from '../../src/index.ts';
 import { cheapHash, createDatabase, lockedOut, type TestDatabase } from '../support.ts';
+import { LOGIN_COLUMNS } from '../login-columns.ts';
 
 const resources = [
   {
     model: 'user',
-    columns: {
-      username: { type: 'string', unique: true },
-      password: { type: 'password' },
-      active: { type: 'boolean', default: true },
-      admin: { type: 'boolean', default: false },
-      role: { type: 'string', null: true },
-    },
+    columns: { ...LOGIN_COLUMNS, role: { type: 'string', null: true } },
     exclude: ['password'],
     access: 'admin',
   },

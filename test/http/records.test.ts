@@ -14,6 +14,7 @@ import { assertProblem, assertUnauthorized } from './expect.ts';
 import type { Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { hiddenFields, logIn } from '../admin/support.ts';
+import { LOGIN_COLUMNS } from '../login-columns.ts';
 
 describe('the API of the shipped registry', () => {
   const service: TestService = useService(undefined, {}, async () => {
@@ -93,13 +94,7 @@ test('ACCESS sets the level of resources without one', async () => {
   const columns = { x: { type: 'integer', null: true } } as const;
   const user = {
     model: 'user',
-    columns: {
-      username: { type: 'string', unique: true },
-      password: { type: 'password' },
-      email: { type: 'string' },
-      active: { type: 'boolean', default: true },
-      admin: { type: 'boolean', default: false },
-    },
+    columns: { ...LOGIN_COLUMNS, email: { type: 'string' } },
   } as const;
   const registry = [user, { model: 'free', columns }, { model: 'open', columns, access: 'user' }] as const;
   for (const [access, free] of [

@@ -5,7 +5,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import { cp, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { TLSSocket } from 'node:tls';
 import { logIn } from '../admin/support.ts';
 import { createDatabase, request, type TestDatabase } from '../support.ts';
 import {
@@ -21,6 +20,8 @@ import {
   type Serving,
 } from './support.ts';
 import { after, before, describe, test } from 'node:test';
+import { LOGIN_TEXT } from '../login-columns.ts';
+import { startTlsRefusal } from './proxy.ts';
 
 /** The words that a unit starts, and its environment, with the application in another folder than /opt/vitrine. */
 function commandOf(unit: string, application: string): { words: string[]; env: Record<string, string> } {
@@ -68,17 +69,7 @@ for (const [name, attempt] of Object.entries(attempts)) {
 outcomes['find SQLite'] = require('module').isBuiltin('node:sqlite') ? 'done' : 'absent';
 process.stdout.write('outcomes ' + JSON.stringify(outcomes) + '\\n');
 export default [
-  {
-    model: 'user',
-    columns: {
-      username: { type: 'string', unique: true },
-      password: { type: 'password' },
-      active: { type: 'boolean', default: true },
-      admin: { type: 'boolean', default: false },
-    },
-    exclude: ['password'],
-    access: 'admin',
-  },
+  { model: 'user', columns: ${LOGIN_TEXT}, exclude: ['password'], access: 'admin' },
   thing,
 ];
 `;
@@ -104,9 +95,6 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   'replace a method of Array': 'TypeError',
   'find SQLite': 'absent',
 };
-
-/** PostgreSQL's answer to a client that has finished the TLS handshake: an error with the message "got through". */
-const REFUSAL = Buffer.from('E\0\0\0\x20SFATAL\0C28000\0Mgot through\0\0', 'latin1');
 
 /** The package as npm installs it in a project. */
 async function project(): Promise<string> {
@@ -200,23 +188,12 @@ for (const [whose, unit, application] of UNITS) {
 
     test('takes a certificate authority of NODE_EXTRA_CA_CERTS', async () => {
       const file = join(REPOSITORY, 'test/process/tls/number.pem');
-      const pem = readFileSync(file);
-      const server = createServer((socket) => {
-        socket.on('error', () => undefined);
-        socket.once('data', () => {
-          socket.write('S');
-          const secure = new TLSSocket(socket, { isServer: true, key: pem, cert: pem });
-          secure.on('error', () => undefined);
-          secure.once('data', () => secure.end(REFUSAL));
-        });
-      });
-      await once(server.listen(0, '127.0.0.1').unref(), 'listening');
-      const { port } = server.address() as AddressInfo;
+      const { port, close } = await startTlsRefusal(readFileSync(file));
       const { words, options } = command('check');
       const DATABASE_URL = `postgres://ada:pw@127.0.0.1:${port}/db?sslmode=verify-full`;
       const env = { ...options.env, DATABASE_URL, NODE_EXTRA_CA_CERTS: file };
       assert.match((await run(words, { ...options, env })).stderr, /: got through/);
-      server.close();
+      close();
     });
 
     test('says that RESOURCES is not set in a folder that it may not read', async () => {

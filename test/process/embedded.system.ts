@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { cp, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
-import { request, type Answer } from '../support.ts';
+import { request, type Answer, basic } from '../support.ts';
 import {
   EXECUTABLE,
   folderWith,
@@ -18,6 +18,7 @@ import {
   type Serving,
 } from './support.ts';
 import { after, before, describe, test } from 'node:test';
+import { isRunning } from './workers-support.ts';
 
 const SAMPLED = ['message', 'relationship', 'note'];
 
@@ -43,14 +44,6 @@ async function serverPid(folder: string): Promise<number> {
   return Number((await readFile((await pidFile(folder)) ?? '', 'utf8')).split('\n')[0]);
 }
 
-const isAlive = (pid: number): boolean => {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-};
-
 /** The password that the service printed, if it printed one. */
 const printedPassword = ({ stdout }: Serving): string | undefined =>
   /^.*\badmin\b.*\bpassword\b.* (\S+)$/m.exec(stdout())?.[1];
@@ -69,7 +62,7 @@ after(async () => {
   // What a failed test may have left running.
   for (const left of folders) {
     const pid = (await pidFile(left)) === undefined ? 0 : await serverPid(left);
-    if (pid > TAKEN && isAlive(pid)) process.kill(pid, 'SIGQUIT');
+    if (pid > TAKEN && isRunning(pid)) process.kill(pid, 'SIGQUIT');
   }
 });
 
@@ -83,7 +76,7 @@ describe('the embedded database', () => {
     password = printedPassword(service) ?? '';
   });
 
-  const authorization = (): string => `Basic ${Buffer.from(`admin:${password}`).toString('base64')}`;
+  const authorization = (): string => basic('admin', password);
   const addNote = (message: string): Promise<Answer> =>
     request(service.base, '/api/note/', {
       method: 'POST',
@@ -126,7 +119,7 @@ describe('the embedded database', () => {
     const pid = await serverPid(folder);
     assert.equal((await service.stop()).code, 0);
     assert.equal(await pidFile(folder), undefined);
-    await until('the server to be gone', () => !isAlive(pid));
+    await until('the server to be gone', () => !isRunning(pid));
     service = await serve({ cwd: folder });
     assert.deepEqual(further(service), []);
     assert.ok(await hasNote('first'));
@@ -149,7 +142,7 @@ describe('the embedded database', () => {
     const file = (await pidFile(folder)) ?? '';
     process.kill(pid, 'SIGKILL');
     await service.stop('SIGKILL');
-    await until('the server to be gone', () => !isAlive(pid));
+    await until('the server to be gone', () => !isRunning(pid));
     const [, ...lines] = (await readFile(file, 'utf8')).split('\n');
     await writeFile(file, [TAKEN, ...lines].join('\n')); // as after a restart of the machine: another process has it
     service = await serve({ cwd: folder });
@@ -300,21 +293,20 @@ describe('a start with the embedded database', () => {
 
   test('creates no database in a project without its .env, by any command', async () => {
     const cwd = await folderWith({ '.env.example': 'export RESOURCES=./resources.js\n' });
-    for (const words of [['serve'], ['user', 'add', 'joe', '--admin'], ['user', 'list']]) {
-      const { code, stderr } = await run(words, { cwd });
+    const marked = await folderWith({ '.env.example': '\uFEFFRESOURCES=./resources.js\n' });
+    for (const [folder, ...words] of [
+      [cwd, 'serve'],
+      [cwd, 'user', 'add', 'joe', '--admin'],
+      [cwd, 'user', 'list'],
+      [marked, 'user', 'list'],
+    ] as const) {
+      const { code, stderr } = await run(words, { cwd: folder });
       assert.equal(code, 1, stderr);
       assert.match(stderr, /has \.env\.example but no \.env.*cp \.env\.example \.env/);
     }
     const { code } = await run(['user', 'list'], { cwd, env: { RESOURCES: '' } });
     assert.equal(code, 1);
     assert.deepEqual(await readdir(cwd), ['.env.example']);
-  });
-
-  test('creates none either if the .env.example begins with a byte order mark', async () => {
-    const cwd = await folderWith({ '.env.example': '\uFEFFRESOURCES=./resources.js\n' });
-    const { code, stderr } = await run(['user', 'list'], { cwd });
-    assert.equal(code, 1);
-    assert.match(stderr, /has \.env\.example but no \.env/);
   });
 
   test('leaves the .env.example of another program alone', async () => {
@@ -329,7 +321,7 @@ describe('a start with the embedded database', () => {
     program.child.kill('SIGKILL');
     const password = PRINTED.exec((await program.ended).stdout)?.[1];
     const service = await serve({ cwd });
-    const authorization = `Basic ${Buffer.from(`admin:${password}`).toString('base64')}`;
+    const authorization = basic('admin', password);
     const options = { method: 'POST', headers: { authorization }, body: { message: 'x' } };
     assert.equal((await request(service.base, '/api/note/', options)).status, 201);
     assert.equal((await service.stop()).code, 0);

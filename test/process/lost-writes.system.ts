@@ -10,20 +10,12 @@ import { createCluster } from '../../bench/postgres.ts';
 import { createVitrine } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { describe, test } from 'node:test';
+import { LOGIN_TEXT } from '../login-columns.ts';
 
 const WRITERS = 8;
 /** Both columns of a record always get the same number: a record where they differ was half written. */
 const REGISTRY = `export default [
-  {
-    model: 'user',
-    columns: {
-      username: { type: 'string', unique: true },
-      password: { type: 'password' },
-      email: { type: 'string' },
-      active: { type: 'boolean', default: true },
-      admin: { type: 'boolean', default: false },
-    },
-  },
+  { model: 'user', columns: { ...${LOGIN_TEXT}, email: { type: 'string' } } },
   { model: 'pair', columns: { one: { type: 'integer' }, other: { type: 'integer' } }, access: 'user' },
 ];`;
 

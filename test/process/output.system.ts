@@ -132,8 +132,13 @@ test('a log that nobody reads stops no process of WORKERS after a reload', async
 describe('a signal that Node.js gives a meaning', () => {
   const database = useDatabase();
 
-  for (const signal of ['SIGUSR1', 'SIGUSR2'] as const)
-    test(`${signal} has no effect before the command has loaded either`, async () => {
+  for (const [signal, workers] of [
+    ['SIGUSR1', '1'],
+    ['SIGUSR2', '1'],
+    ['SIGHUP', '1'],
+    ['SIGHUP', '2'],
+  ] as const)
+    test(`${signal} has no effect before the command has loaded, with WORKERS=${workers}`, async () => {
       const cwd = await folderWith({
         // bin/vitrine.js adds the first listener.
         'early.mjs': `let isSent = false;
@@ -144,7 +149,7 @@ describe('a signal that Node.js gives a meaning', () => {
           });`,
       });
       const words = ['--import', join(cwd, 'early.mjs'), EXECUTABLE, 'serve'];
-      const env = { DATABASE_URL: database.url, PORT: '0' };
+      const env = { DATABASE_URL: database.url, PORT: '0', WORKERS: workers };
       const service = await listening(await start(words, { command: process.execPath, cwd, env }));
       const { stderr, code } = await service.stop();
       assert.doesNotMatch(stderr, /[Dd]ebugger/);

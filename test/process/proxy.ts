@@ -213,3 +213,21 @@ export async function startTlsProxy(target: string, file: string) {
     },
   };
 }
+
+/** PostgreSQL's answer to a client that has finished the TLS handshake: an error with the message "got through". */
+const GOT_THROUGH = Buffer.from('E\0\0\0\x20SFATAL\0C28000\0Mgot through\0\0', 'latin1');
+
+/** A server that presents this certificate, and then refuses the client. */
+export async function startTlsRefusal(pem: Buffer): Promise<{ port: number; close: () => void }> {
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.once('data', () => {
+      socket.write('S');
+      const secure = new TLSSocket(socket, { isServer: true, key: pem, cert: pem });
+      secure.on('error', () => undefined);
+      secure.once('data', () => secure.end(GOT_THROUGH));
+    });
+  });
+  await once(server.listen(0, '127.0.0.1').unref(), 'listening');
+  return { port: (server.address() as AddressInfo).port, close: () => void server.close() };
+}

@@ -1,7 +1,7 @@
 // `vitrine serve`: what it prints, its tables, a database that is not there, its memory, and how it stops.
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { basic, createDatabase, request, serverUrl, useDatabase, type TestDatabase } from '../support.ts';
+import { createDatabase, request, serverUrl, useDatabase, type TestDatabase } from '../support.ts';
 import { startProxy } from './proxy.ts';
 import {
   addressesOf,
@@ -15,9 +15,9 @@ import {
   until,
 } from './support.ts';
 import { once } from 'node:events';
-import { connect } from 'node:net';
 import { confirmImport, logIn, uploadFile } from '../admin/support.ts';
 import { describe, test } from 'node:test';
+import { LOGIN_TEXT } from '../login-columns.ts';
 
 const things = `[{ model: 'thing', columns: { name: { type: 'string' } } }]`;
 
@@ -70,6 +70,13 @@ describe('vitrine serve', { concurrency: 2 }, () => {
       'vitrine_session',
       'vitrine_token',
     ]);
+  });
+
+  test('listens on HOST', async () => {
+    const service = await serve({ env: { DATABASE_URL: database.url, HOST: 'localhost' } });
+    assert.match(service.base, /^http:\/\/localhost:[1-9]\d*$/);
+    assert.equal((await request(service.base, '/readyz')).status, 200);
+    assert.equal((await service.stop()).code, 0);
   });
 
   test('says that RESOURCES is not set before it changes the database, and names a registry of the folder', async () => {
@@ -319,33 +326,34 @@ describe('vitrine serve', { concurrency: 2 }, () => {
 });
 
 describe('a database that is not there yet', { concurrency: 8 }, () => {
-  test('is waited for: healthz says yes, readyz and the API say 503, and then all is served', async (t) => {
-    const database = await createDatabase();
-    const proxy = await startProxy(database.url);
-    await proxy.refuse();
-    const base = `http://127.0.0.1:${await freePort()}`;
-    t.after(async () => {
-      await proxy.close();
-      await database.drop();
+  for (const WORKERS of ['1', '2'])
+    test(`is waited for: healthz says yes, readyz and the API say 503, and then all is served, with WORKERS=${WORKERS}`, async (t) => {
+      const database = await createDatabase();
+      const proxy = await startProxy(database.url);
+      await proxy.refuse();
+      const base = `http://127.0.0.1:${await freePort()}`;
+      t.after(async () => {
+        await proxy.close();
+        await database.drop();
+      });
+      const env = { DATABASE_URL: proxy.url, WORKERS, PORT: new URL(base).port };
+      const program = await start(['serve'], { env });
+      await until('healthz', async () => (await request(base, '/healthz')).status === 200);
+      for (const path of ['/readyz', '/api/', '/api/note/', '/api/note/1/']) {
+        const { status, headers, json } = await request(base, path);
+        assert.equal(status, 503, path);
+        assert.match(String(headers.get('retry-after')), /^[1-9]\d*$/);
+        assert.equal(headers.get('content-type'), 'application/problem+json');
+        assert.equal(json.status, 503);
+      }
+      assert.equal(program.stdout(), '');
+      await proxy.open();
+      const service = await listening(program);
+      for (const path of ['/readyz', '/api/', '/api/note/'])
+        assert.equal((await request(base, path)).status, 200, path);
+      assert.equal(service.stdout(), addressesOf(base));
+      assert.equal((await service.stop()).code, 0);
     });
-    const program = await start(['serve'], { env: { DATABASE_URL: proxy.url, PORT: new URL(base).port } });
-    await until('healthz', async () => (await request(base, '/healthz')).status === 200);
-    for (const path of ['/readyz', '/api/', '/api/note/', '/api/note/1/']) {
-      const { status, headers, json } = await request(base, path);
-      assert.equal(status, 503, path);
-      assert.match(String(headers.get('retry-after')), /^[1-9]\d*$/);
-      assert.equal(headers.get('content-type'), 'application/problem+json');
-      assert.equal(json.status, 503);
-    }
-    assert.equal(program.stdout(), '');
-    await proxy.open();
-    const service = await listening(program);
-    for (const path of ['/readyz', '/api/', '/api/note/']) {
-      assert.equal((await request(base, path)).status, 200, path);
-    }
-    assert.equal(service.base, base);
-    assert.equal((await service.stop()).code, 0);
-  });
 
   test('is waited for when a connection ends during the start, but a command ends with it', async (t) => {
     const database = await createDatabase();
@@ -372,59 +380,19 @@ describe('a database that is not there yet', { concurrency: 8 }, () => {
     assert.doesNotMatch(stderr, /waiting for the database/);
   });
 
-  test('does not keep a signal from ending the service', async () => {
-    const port = String(await freePort());
-    const env = { DATABASE_URL: `postgres://127.0.0.1:${await freePort()}/none`, PORT: port };
-    const program = await start(['serve'], { env });
-    await until(
-      'healthz',
-      async () => (await request(`http://127.0.0.1:${port}`, '/healthz')).status === 200,
-    );
-    program.child.kill('SIGTERM');
-    const { code, stdout } = await program.ended;
-    assert.deepEqual([code, stdout], [0, '']);
-  });
-});
-
-describe('the service process', { concurrency: 8 }, () => {
-  const database = useDatabase('', async () => {
-    await (await serve({ env: { DATABASE_URL: database.url } })).stop(); // creates the tables
-    await addUser(database.sql, 'ada');
-  });
-
-  test('listens on HOST', async () => {
-    const service = await serve({ env: { DATABASE_URL: database.url, HOST: 'localhost' } });
-    assert.match(service.base, /^http:\/\/localhost:[1-9]\d*$/);
-    assert.equal((await request(service.base, '/readyz')).status, 200);
-    assert.equal((await service.stop()).code, 0);
-  });
-
-  test('stops with a request in flight soon after the grace period of ten seconds', async () => {
-    const service = await serve({ env: { DATABASE_URL: database.url } });
-    const { hostname, port } = new URL(service.base);
-    const socket = connect(Number(port), hostname);
-    socket.on('error', () => undefined);
-    const head = [
-      'POST /api/note/ HTTP/1.1',
-      'Host: x',
-      `Authorization: ${basic('ada')}`,
-      'Content-Type: application/json',
-      'Content-Length: 1000',
-      'Expect: 100-continue',
-    ];
-    socket.write(`${head.join('\r\n')}\r\n\r\n`);
-    await once(socket, 'data'); // the service waits for the body now
-    service.child.kill('SIGTERM');
-    const timeout = new Promise((resolve) => setTimeout(resolve, 20_000, 'still there').unref());
-    assert.notEqual(await Promise.race([service.ended, timeout]), 'still there');
-    assert.equal((await service.ended).code, 0);
-    socket.destroy();
-  });
+  for (const WORKERS of ['1', '2'])
+    test(`does not keep a signal from ending the service, with WORKERS=${WORKERS}`, async () => {
+      const env = { DATABASE_URL: `postgres://127.0.0.1:${await freePort()}/none`, WORKERS, PORT: '0' };
+      const program = await start(['serve'], { env });
+      await until('the wait', () => program.stderr().includes('waiting for the database'));
+      program.child.kill('SIGTERM');
+      const { code, stdout } = await program.ended;
+      assert.deepEqual([code, stdout], [0, '']);
+    });
 });
 
 const WITH_DOCUMENTS = `export default [
-  { model: 'user', columns: { username: { type: 'string', unique: true }, password: { type: 'password' }, email: { type: 'string' },
-    active: { type: 'boolean', default: true }, admin: { type: 'boolean', default: false } }, access: 'admin', exclude: ['password'] },
+  { model: 'user', columns: { ...${LOGIN_TEXT}, email: { type: 'string' } }, access: 'admin', exclude: ['password'] },
   { model: 'document', columns: { body: { type: 'text' } } },
 ]`;
 const LARGE_RECORDS = 200;

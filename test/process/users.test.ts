@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
 import { verify } from '@node-rs/argon2';
 import { run } from '../commands/support.ts';
-import { createDatabase, request, useDatabase } from '../support.ts';
+import { createDatabase, request, useDatabase, basic } from '../support.ts';
 import { folderWith, serve, type Ended } from './support.ts';
 import { describe, test } from 'node:test';
-
-const credentials = (name: string, password: string): Record<string, string> => ({
-  authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`,
-});
+import { LOGIN_TEXT } from '../login-columns.ts';
 
 describe('vitrine user', () => {
   const database = useDatabase('', async () => {
@@ -45,7 +42,7 @@ describe('vitrine user', () => {
     const post = (message: string): ReturnType<typeof request> =>
       request(service.base, '/api/note/', {
         method: 'POST',
-        headers: credentials('ada', 'pass:wörd'),
+        headers: { authorization: basic('ada', 'pass:wörd') },
         body: { message },
       });
     assert.equal((await post('short')).status, 201);
@@ -208,8 +205,7 @@ describe('vitrine user', () => {
     await own.sql`create table account (no integer primary key, username text unique not null, password text not null,
       active boolean not null default true, admin boolean not null default false)`;
     const registry = await folderWith({
-      'registry.mjs': `const columns = { username: { type: 'string', unique: true }, password: { type: 'password' },
-        active: { type: 'boolean', default: true }, admin: { type: 'boolean', default: false } };
+      'registry.mjs': `const columns = ${LOGIN_TEXT};
         export default [{ model: 'member', primaryKey: { type: 'string' }, columns },
           { model: 'account', primaryKey: { type: 'integer', column: 'no' }, columns }];`,
     });
@@ -253,10 +249,8 @@ describe('vitrine user', () => {
 
   test('a further password is stored as a hash only', async () => {
     const folder = await folderWith({
-      'registry.mjs': `export default [{ model: 'user', table: 'with_pin', columns: {
-        username: { type: 'string', unique: true }, password: { type: 'password' },
-        pin: { type: 'password', null: true, minLength: 4 },
-        active: { type: 'boolean', default: true }, admin: { type: 'boolean', default: false } } }];`,
+      'registry.mjs': `export default [{ model: 'user', table: 'with_pin', columns: { ...${LOGIN_TEXT},
+        pin: { type: 'password', null: true, minLength: 4 } } }];`,
     });
     const env = { DATABASE_URL: database.url, RESOURCES: `${folder}/registry.mjs`, LOG_LEVEL: 'error' };
     const add = (pin: string): Promise<Ended> =>
@@ -275,10 +269,7 @@ describe('vitrine user', () => {
 
   test('values are held to the rules that those of the API are', async () => {
     const folder = await folderWith({
-      'registry.mjs': `export default [{ model: 'user', table: 'ruled', columns: {
-        username: { type: 'string', unique: true }, password: { type: 'password' },
-        active: { type: 'boolean', default: true }, admin: { type: 'boolean', default: false },
-        kind: { type: 'text', choices: ['p', 'q'] }, n: { type: 'integer', min: 1, max: 5, default: 1 },
+      'registry.mjs': `export default [{ model: 'user', table: 'ruled', columns: { ...${LOGIN_TEXT}, kind: { type: 'text', choices: ['p', 'q'] }, n: { type: 'integer', min: 1, max: 5, default: 1 },
         d: { type: 'decimal', precision: 4, scale: 1, null: true }, f: { type: 'float', null: true },
         j: { type: 'json', null: true }, b: { type: 'boolean', null: true } } }];`,
     });

@@ -7,7 +7,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fieldsOf, logIn } from '../admin/support.ts';
 import { basic, createDatabase, request, useDatabase } from '../support.ts';
 import { hammer } from './load.ts';
-import { startProxy } from './proxy.ts';
 import {
   addressesOf,
   addUser,
@@ -395,14 +394,6 @@ describe('WORKERS', () => {
     assert.equal((await service.stop()).code, 0);
   });
 
-  test('invalid values stop the start and are named', async () => {
-    const env = { DATABASE_URL: database.url, WORKERS: 'many', RATE_LIMIT: 'often' };
-    const { code, stderr, stdout } = await run(['serve'], { env });
-    assert.deepEqual([code, stdout], [1, '']);
-    assert.match(stderr, /- RATE_LIMIT must be off, or requests per second .* \(got "often"\)/);
-    assert.match(stderr, /- WORKERS must be auto or a whole number from 1 to 64 \(got "many"\)/);
-  });
-
   test('an error of the start is reported once, and ends the service with its exit code', async () => {
     const cwd = await folderWith({ 'books.mjs': 'export default [{ model: 1 }];' });
     const env = { DATABASE_URL: database.url, WORKERS: '2', RESOURCES: 'books.mjs' };
@@ -415,41 +406,6 @@ describe('WORKERS', () => {
     assert.equal(second.code, 1);
     assert.match(second.stderr, /^vitrine: Cannot listen on 127\.0\.0\.1:\d+: /m);
     await holder.stop();
-  });
-
-  test('the first process answers while it waits for its database, and the addresses come when all serve', async (t) => {
-    const proxy = await startProxy(database.url);
-    await proxy.refuse();
-    const base = `http://127.0.0.1:${await freePort()}`;
-    const env = { DATABASE_URL: proxy.url, WORKERS: '2', PORT: new URL(base).port };
-    const program = await start(['serve'], { env });
-    t.after(async () => {
-      program.child.kill('SIGTERM');
-      await program.ended;
-      await proxy.close();
-    });
-    await until('the wait', () => program.stderr().includes('waiting for the database'));
-    await until('healthz', async () => (await request(base, '/healthz')).status === 200);
-    assert.equal((await request(base, '/readyz')).status, 503);
-    const { status, headers } = await request(base, '/api/note/');
-    assert.equal(status, 503);
-    assert.ok(Number(headers.get('retry-after')) > 0);
-    assert.deepEqual([workersOf(program).length, program.stdout()], [1, '']);
-    await proxy.open();
-    const service = await listening(program);
-    assert.equal(service.stdout(), addressesOf(base));
-    assert.equal(workersOf(service).length, 2);
-    assert.equal((await ask(base, '/api/note/')).status, 200);
-    const { code, stderr } = await service.stop();
-    assert.equal(code, 0, stderr);
-  });
-
-  test('a signal while the first process waits for its database ends the service with 0', async () => {
-    const env = { DATABASE_URL: `postgres://x@127.0.0.1:${await freePort()}/x`, WORKERS: '2', PORT: '0' };
-    const program = await start(['serve'], { env });
-    await until('the wait', () => program.stderr().includes('waiting for the database'));
-    program.child.kill('SIGTERM');
-    assert.equal((await program.ended).code, 0);
   });
 
   test('the embedded database is started and filled once, and stopped at the end', async () => {
@@ -487,23 +443,6 @@ describe('WORKERS', () => {
     assert.equal(other.code, 1);
     assert.match(other.stderr, /^vitrine: WORKERS needs the flag --allow-child-process of Node\.js\./m);
   });
-
-  for (const workers of ['1', '2'])
-    test(`SIGHUP before the command has loaded does not end the start, with WORKERS=${workers}`, async () => {
-      const cwd = await folderWith({
-        // bin/vitrine.js adds the first listener.
-        'early.mjs': `let isSent = false;
-          process.on('newListener', (event) => {
-            if (event !== 'SIGTERM' || isSent) return;
-            isSent = true;
-            setImmediate(() => process.kill(process.pid, 'SIGHUP'));
-          });`,
-      });
-      const words = ['--import', join(cwd, 'early.mjs'), EXECUTABLE, 'serve'];
-      const env = { DATABASE_URL: database.url, PORT: '0', WORKERS: workers };
-      const service = await listening(await start(words, { cwd, env, command: process.execPath }));
-      assert.equal((await service.stop()).code, 0);
-    });
 
   test('SIGHUP while a single process loads its registry does not end the start', async () => {
     const cwd = await folderWith({

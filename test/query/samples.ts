@@ -3,6 +3,7 @@ import { request as httpRequest, type Agent } from 'node:http';
 import type { ColumnDefinition } from '../../src/index.ts';
 import type { Resource } from '../../src/index.ts';
 import { startService, type Answer, type Sql, type TestService } from '../support.ts';
+import { LOGIN_COLUMNS } from '../login-columns.ts';
 
 export const scalars = (nullable: boolean) =>
   ({
@@ -26,13 +27,7 @@ const to = (references: string) => ({ type: 'foreignKey', references, null: true
 export const samples = [
   {
     model: 'user',
-    columns: {
-      username: { type: 'string', unique: true },
-      password: { type: 'password' },
-      email: { type: 'string' },
-      active: { type: 'boolean', default: true },
-      admin: { type: 'boolean', default: false },
-    },
+    columns: { ...LOGIN_COLUMNS, email: { type: 'string' } },
     exclude: ['password', 'email'],
   },
   {

@@ -5,16 +5,12 @@ import { join } from 'node:path';
 import { createCluster, type Cluster, type Server } from '../../bench/postgres.ts';
 import { createVitrine, type Resource, type VitrineOptions } from '../../src/index.ts';
 import { cheapHash, metricsAddress, request, type Answer, type RequestOptions } from '../support.ts';
+import { LOGIN_COLUMNS } from '../login-columns.ts';
 
 export const RESOURCES = [
   {
     model: 'user',
-    columns: {
-      username: { type: 'string', unique: true },
-      password: { type: 'password' },
-      active: { type: 'boolean', default: true },
-      admin: { type: 'boolean', default: false },
-    },
+    columns: LOGIN_COLUMNS,
     exclude: ['password'],
     read: 'user',
   },

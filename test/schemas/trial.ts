@@ -13,6 +13,7 @@ import { BY_HAND, SETUP } from './by-hand.ts';
 import { createService, runCommand, type Ended, type Service, type Settings } from '../../bench/service.ts';
 import { load, unpack, type Source } from './sources.ts';
 import { inOrder, readSchema, USER } from './values.ts';
+import { LOGIN_TEXT } from '../login-columns.ts';
 
 export interface Trial {
   readonly name: string;
@@ -49,10 +50,7 @@ async function startService(settings: Settings): Promise<Service> {
 /** The users of the admin area. No schema has a table of this name. */
 const LOGIN = `{
   model: 'bench_login',
-  columns: {
-    username: { type: 'string', unique: true }, password: { type: 'password' },
-    active: { type: 'boolean', default: true }, admin: { type: 'boolean', default: false },
-  },
+  columns: ${LOGIN_TEXT},
   read: 'admin', access: 'admin', exclude: ['password'],
 }`;
 
