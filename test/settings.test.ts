@@ -155,102 +155,47 @@ describe('settings from the environment', () => {
     });
   }
 
-  test('an empty environment gives every setting its documented default', () => {
-    assert.deepEqual(readSettings({}), {
-      databaseUrl: undefined,
-      databaseReadUrl: [],
-      maxLag: 10,
-      resources: undefined,
-      host: '127.0.0.1',
-      port: 8000,
-      access: 'default',
-      userModel: 'user',
-      schema: 'apply',
-      maxBody: 1024 * 1024,
-      slowTimeout: 3,
-      maxPage: 32 * 1024 * 1024,
-      datetimeFormat: 'plain',
-      timeZone: 'UTC',
-      logLevel: 'info',
-      logFormat: undefined,
-      corsOrigins: [],
-      publicUrl: [],
-      basePath: '',
-      trustProxy: 0,
-      metrics: 'off',
-      minPassword: 12,
-      historyKey: undefined,
-      historyWitness: undefined,
-      mfa: 'optional',
-      rateLimit: 'off',
-      read: 'default',
-      workers: 1,
-    });
-  });
+  const BOOKS = 'postgres://ada@localhost/books';
+  const ORIGINS = ['https://a.example', 'http://b.example:81'];
+  /** Each setting: its name in the program, its default, a value in the environment, and what is read. */
+  const READ: Record<string, [name: string, fallback: unknown, value: string, read: unknown]> = {
+    DATABASE_URL: ['databaseUrl', undefined, BOOKS, BOOKS],
+    DATABASE_READ_URL: ['databaseReadUrl', [], `${BOOKS}, ${BOOKS}`, [BOOKS, BOOKS]],
+    MAX_LAG: ['maxLag', 10, '20', 20],
+    RESOURCES: ['resources', undefined, 'books.ts', 'books.ts'],
+    HOST: ['host', '127.0.0.1', '::1', '::1'],
+    PORT: ['port', 8000, '0', 0],
+    ACCESS: ['access', 'default', 'admin', 'admin'],
+    USER_MODEL: ['userModel', 'user', 'person', 'person'],
+    SCHEMA: ['schema', 'apply', 'check', 'check'],
+    MAX_BODY: ['maxBody', 1024 * 1024, '5', 5],
+    SLOW_TIMEOUT: ['slowTimeout', 3, '4', 4],
+    MAX_PAGE: ['maxPage', 32 * 1024 * 1024, '6', 6],
+    DATETIME_FORMAT: ['datetimeFormat', 'plain', 'iso', 'iso'],
+    TIME_ZONE: ['timeZone', 'UTC', 'Europe/Zurich', 'Europe/Zurich'],
+    LOG_LEVEL: ['logLevel', 'info', 'warn', 'warn'],
+    LOG_FORMAT: ['logFormat', undefined, 'text', 'text'],
+    CORS_ORIGINS: ['corsOrigins', [], ORIGINS.join(', '), ORIGINS],
+    PUBLIC_URL: ['publicUrl', [], ORIGINS.join(', '), ORIGINS],
+    BASE_PATH: ['basePath', '', '/books', '/books'],
+    TRUST_PROXY: ['trustProxy', 0, '2', 2],
+    METRICS: ['metrics', 'off', '[::1]:9464', '[::1]:9464'],
+    MIN_PASSWORD: ['minPassword', 12, '8', 8],
+    HISTORY_KEY: ['historyKey', undefined, 'history.pem', 'history.pem'],
+    HISTORY_WITNESS: ['historyWitness', undefined, '/mnt/witness', '/mnt/witness'],
+    MFA: ['mfa', 'optional', 'required', 'required'],
+    RATE_LIMIT: ['rateLimit', 'off', '50, 200', '50,200'],
+    READ: ['read', 'default', 'user', 'user'],
+    WORKERS: ['workers', 1, '3', 3],
+  };
 
-  test('each setting is read from the environment, and CORS_ORIGINS is a list with commas', () => {
-    const databaseUrl = 'postgres://ada@localhost/books';
-    assert.deepEqual(
-      readSettings({
-        DATABASE_URL: databaseUrl,
-        RESOURCES: 'books.ts',
-        HOST: '::1',
-        PORT: '0',
-        ACCESS: 'admin',
-        USER_MODEL: 'person',
-        SCHEMA: 'check',
-        MAX_BODY: '5',
-        MAX_PAGE: '6',
-        DATETIME_FORMAT: 'iso',
-        TIME_ZONE: 'Europe/Zurich',
-        LOG_LEVEL: 'warn',
-        LOG_FORMAT: 'text',
-        CORS_ORIGINS: 'https://a.example, http://b.example:81',
-        PUBLIC_URL: 'https://a.example, http://b.example:81',
-        BASE_PATH: '/books',
-        TRUST_PROXY: '2',
-        DATABASE_READ_URL: `${databaseUrl}, ${databaseUrl}`,
-        MAX_LAG: '20',
-        METRICS: '[::1]:9464',
-        MIN_PASSWORD: '8',
-        HISTORY_KEY: 'history.pem',
-        HISTORY_WITNESS: '/mnt/witness',
-        MFA: 'required',
-        RATE_LIMIT: '50, 200',
-        READ: 'user',
-        WORKERS: '3',
-      }),
-      {
-        databaseUrl,
-        databaseReadUrl: [databaseUrl, databaseUrl],
-        maxLag: 20,
-        resources: 'books.ts',
-        host: '::1',
-        port: 0,
-        access: 'admin',
-        userModel: 'person',
-        schema: 'check',
-        maxBody: 5,
-        slowTimeout: 3,
-        maxPage: 6,
-        datetimeFormat: 'iso',
-        timeZone: 'Europe/Zurich',
-        logLevel: 'warn',
-        logFormat: 'text',
-        corsOrigins: ['https://a.example', 'http://b.example:81'],
-        publicUrl: ['https://a.example', 'http://b.example:81'],
-        basePath: '/books',
-        trustProxy: 2,
-        metrics: '[::1]:9464',
-        minPassword: 8,
-        historyKey: 'history.pem',
-        historyWitness: '/mnt/witness',
-        mfa: 'required',
-        rateLimit: '50,200',
-        read: 'user',
-        workers: 3,
-      },
-    );
+  test('each setting has its documented default, and is read from the environment', () => {
+    const rows = Object.entries(READ);
+    const defaults = rows.map(([, [name, fallback]]) => [name, fallback]);
+    assert.deepEqual(readSettings({}), Object.fromEntries(defaults));
+    const environment = rows.map(([variable, [, , value]]) => [variable, value]);
+    const read = rows.map(([, [name, , , value]]) => [name, value]);
+    assert.deepEqual(readSettings(Object.fromEntries(environment)), Object.fromEntries(read));
   });
 
   test('parameters of an address that the service sets are named together, and nothing else of the address', () => {
