@@ -24,11 +24,7 @@ const codes = new Map(files.map((file) => [file, codeOf(file)]));
 
 /** Actions that only some files may have: a pattern of code, and the files or folders. */
 const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: readonly string[]])[] = [
-  [
-    'opens connections to PostgreSQL',
-    /import postgres\b.* from ['"]postgres['"]|import\(['"]postgres['"]\)/,
-    ['db/connection/driver.ts'],
-  ],
+  ['opens connections to PostgreSQL', /import postgres\b.* from ['"]postgres['"]|import\(['"]postgres['"]\)/, ['db/connection/driver.ts']],
   ['hands SQL text to the driver', /\.unsafe\(/, ['db/connection/', 'commands/embedded.ts']],
   [
     'turns text that is not a literal into SQL',
@@ -55,22 +51,14 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
     /\btable\b[^}]*\} from ['"][^'"]*db\/fragment\.ts|identifier\(\w+\.(?:schema|table|model)\)|\brelation \?\?/,
     ['db/', 'query/source.ts'],
   ],
-  [
-    'compares access levels',
-    /ACCESS_LEVELS\.indexOf|\b(?:access|read|costly|\w*[lL]evel) [!=]== '(?:default|user|admin)'/,
-    ['resources/access/access.ts'],
-  ],
+  ['compares access levels', /ACCESS_LEVELS\.indexOf|\b(?:access|read|costly|\w*[lL]evel) [!=]== '(?:default|user|admin)'/, ['resources/access/access.ts']],
   ['makes a piece of SQL without the builder', /\btext: \[/, ['db/fragment.ts']],
   ['makes markup from text', /new Html\(/, ['admin/web/html.ts']],
   ['takes text as markup', /\brawHtml\(/, ['admin/web/html.ts', 'admin/web/layout.ts']],
   ['parses credentials', /\bparse(?:Basic|Bearer)\(/, ['http/auth/']],
   ['hashes and verifies passwords', /@node-rs\/argon2/, ['resources/users/password-hashing.ts']],
   ['reads and sets cookies', /headers\.cookie\b/, ['admin/web/cookies.ts', 'http/message/compression.ts']],
-  [
-    'starts programs',
-    /node:child_process/,
-    ['commands/watch.ts', 'commands/embedded.ts', 'resources/load-registry.ts'],
-  ],
+  ['starts programs', /node:child_process/, ['commands/watch.ts', 'commands/embedded.ts', 'resources/load-registry.ts']],
   ['listens on sockets', /\bcreateServer\(/, ['http/server/http-server.ts', 'commands/embedded.ts']],
   [
     'uses undocumented parts of Node.js, which any release may change',
@@ -78,7 +66,7 @@ const BOUNDARIES: readonly (readonly [action: string, pattern: RegExp, allowed: 
     [],
   ],
   ['runs text as code', /\beval\(|new Function\(|node:vm/, []],
-];
+]; // prettier-ignore
 
 /** Files with descriptions in the OpenAPI document, or with lines for the operator. */
 const OTHER_TEXTS: ReadonlySet<string> = new Set([

@@ -86,31 +86,11 @@ const DAMAGE: readonly [
   damage: (one: Round) => void,
 ][] = [
   ['a record is missing', ['lost', 'history'], (one) => one.entries.pop()],
-  [
-    'a record has the values before its last change',
-    ['lost', 'history'],
-    (one) => one.entries.splice(0, 1, { id: '7', values: { id: 7, ...one.create.values } }),
-  ],
-  [
-    'a record has a value of another write',
-    ['torn', 'history'],
-    (one) => one.entries.splice(0, 1, { id: '7', values: { id: 7, ...one.update.values, number: 1 } }),
-  ],
-  [
-    'a record has the values of no write',
-    ['lost', 'torn', 'history'],
-    (one) => one.entries.splice(0, 1, { id: '7', values: REPLACED }),
-  ],
-  [
-    'a record exists twice',
-    ['doubled', 'history'],
-    (one) => one.entries.push({ id: '8', values: { id: 8, ...one.update.values } }),
-  ],
-  [
-    'a change is in the history twice',
-    ['doubled', 'history'],
-    (one) => one.history.push(logEntry(4, 'update', '7', [one.create.values, one.update.values])),
-  ],
+  ['a record has the values before its last change', ['lost', 'history'], (one) => one.entries.splice(0, 1, { id: '7', values: { id: 7, ...one.create.values } })],
+  ['a record has a value of another write', ['torn', 'history'], (one) => one.entries.splice(0, 1, { id: '7', values: { id: 7, ...one.update.values, number: 1 } })],
+  ['a record has the values of no write', ['lost', 'torn', 'history'], (one) => one.entries.splice(0, 1, { id: '7', values: REPLACED })],
+  ['a record exists twice', ['doubled', 'history'], (one) => one.entries.push({ id: '8', values: { id: 8, ...one.update.values } })],
+  ['a change is in the history twice', ['doubled', 'history'], (one) => one.history.push(logEntry(4, 'update', '7', [one.create.values, one.update.values]))],
   ['a change is not in the history', ['history'], (one) => one.history.splice(1, 1)],
   [
     'the history has wrong values before a change',
@@ -122,32 +102,12 @@ const DAMAGE: readonly [
         logEntry(2, 'update', '7', [{ ...one.create.values, number: 9 }, one.update.values]),
       ),
   ],
-  [
-    'the history has another user',
-    ['history'],
-    (one) => one.history.forEach((entry, at) => (one.history[at] = { ...entry, user: null })),
-  ],
-  [
-    'a counter has lost an increment',
-    ['lost', 'history'],
-    (one) => one.counters.splice(0, 1, { id: '1', values: { id: 1, token: 'start 1', value: 0 } }),
-  ],
-  [
-    'an error that means "not made" comes after a write that was made',
-    ['lost', 'wrong503'],
-    (one) => Object.assign(one.update, { belief: 'not made', failure: 'busy' }),
-  ],
-  [
-    'a response belongs to another request',
-    ['unexpected'],
-    (one) => one.ledger.mixups.push('entry 8 for entry 7'),
-  ],
-  [
-    'the fault does not explain a response',
-    ['unexpected'],
-    (one) => Object.assign(one.update, { failure: 'cut', belief: 'unknown' }),
-  ],
-];
+  ['the history has another user', ['history'], (one) => one.history.forEach((entry, at) => (one.history[at] = { ...entry, user: null }))],
+  ['a counter has lost an increment', ['lost', 'history'], (one) => one.counters.splice(0, 1, { id: '1', values: { id: 1, token: 'start 1', value: 0 } })],
+  ['an error that means "not made" comes after a write that was made', ['lost', 'wrong503'], (one) => Object.assign(one.update, { belief: 'not made', failure: 'busy' })],
+  ['a response belongs to another request', ['unexpected'], (one) => one.ledger.mixups.push('entry 8 for entry 7')],
+  ['the fault does not explain a response', ['unexpected'], (one) => Object.assign(one.update, { failure: 'cut', belief: 'unknown' })],
+]; // prettier-ignore
 
 const violated = (counts: Counts): string[] =>
   Object.entries(counts)

@@ -456,18 +456,8 @@ for (const [name, connect] of Object.entries(DRIVERS)) {
     });
 
     const errors: [status: number, call: () => Promise<unknown>, detail: RegExp, errors?: object][] = [
-      [
-        400,
-        () => anonymous.list('message', { limit: 0 }),
-        /^The query has/,
-        { limit: ['must be a positive whole number'] },
-      ],
-      [
-        400,
-        () => ada.create('message', { contents: 'x' }),
-        /^The body has/,
-        { content: ['is required'], contents: ['there is no such field'] },
-      ],
+      [400, () => anonymous.list('message', { limit: 0 }), /^The query has/, { limit: ['must be a positive whole number'] }],
+      [400, () => ada.create('message', { contents: 'x' }), /^The body has/, { content: ['is required'], contents: ['there is no such field'] }],
       [403, () => ada.list('vault'), /^Only admins/],
       [403, () => lukasz.update('message', 1, { content: 'x' }), /^Only the owner/],
       [404, () => anonymous.get('message', 9999), /^There is no such record/],
@@ -483,7 +473,7 @@ for (const [name, connect] of Object.entries(DRIVERS)) {
         { name: ['another record has this value'] },
       ],
       [409, () => root.remove('user', 2), /^Records of message refer/],
-    ];
+    ]; // prettier-ignore
     for (const [status, call, detail, fields] of errors) {
       test(`throws the problem document of a ${status}: ${detail.source}`, async () => {
         const error = await errorOf(call());

@@ -411,17 +411,9 @@ describe('vitrine check', () => {
         ['registry', /^user: limit: /],
       ],
     ],
-    [
-      'a registry that is not there',
-      { env: { RESOURCES: '/nowhere.js' } },
-      [['registry', /^RESOURCES=\/nowhere\.js: there is no such file\.$/]],
-    ],
-    [
-      'a database that is away',
-      { env: { DATABASE_URL: 'postgres://a:hunter2@127.0.0.1:1/x' } },
-      [['database', /^The database cannot be used: /]],
-    ],
-  ];
+    ['a registry that is not there', { env: { RESOURCES: '/nowhere.js' } }, [['registry', /^RESOURCES=\/nowhere\.js: there is no such file\.$/]]],
+    ['a database that is away', { env: { DATABASE_URL: 'postgres://a:hunter2@127.0.0.1:1/x' } }, [['database', /^The database cannot be used: /]]],
+  ]; // prettier-ignore
   for (const [about, { resources = [USER, BOOK], env = {} }, expected] of faulty) {
     test(`says what is wrong, and of what kind: ${about}`, async () => {
       const { code, stdout, stderr } = await check(resources, { words: ['check', '--json'], env });
@@ -923,18 +915,8 @@ the registry (3 resources) fits the database
       'self-promotion',
       undefined,
     ],
-    [
-      'no role that changes users',
-      { hr: { grants: { user: { update: true, create: true } } } },
-      'self-promotion',
-      undefined,
-    ],
-    [
-      'a role without grants',
-      { ghost: {} },
-      'empty-role',
-      'role ghost: it has no grants, and no list of roles names it, so its users may do nothing more than others',
-    ],
+    ['no role that changes users', { hr: { grants: { user: { update: true, create: true } } } }, 'self-promotion', undefined],
+    ['a role without grants', { ghost: {} }, 'empty-role', 'role ghost: it has no grants, and no list of roles names it, so its users may do nothing more than others'],
     ['no role that a list names', { doctor: {} }, 'empty-role', undefined],
     [
       'a role that sees nothing in the admin area',
@@ -956,7 +938,7 @@ the registry (3 resources) fits the database
         },
       ],
     ],
-  ];
+  ]; // prettier-ignore
   for (const [about, roles, kind, text, resources = [MEMBER, PATIENT]] of risks)
     test(`says that it is dangerous or useless: ${about}`, async () => {
       const listed = { doctor: { grants: { patient: { delete: true } } } };
@@ -1076,12 +1058,7 @@ describe('vitrine check --lock', () => {
     more: readonly string[],
     fewer: readonly string[],
   ][] = [
-    [
-      'a column that is no longer excluded',
-      [[{ ...MEMBER, exclude: [] }, PATIENT, VISIT]],
-      ['anyone may read user.password'],
-      [],
-    ],
+    ['a column that is no longer excluded', [[{ ...MEMBER, exclude: [] }, PATIENT, VISIT]], ['anyone may read user.password'], []],
     [
       'a new column',
       [visit({ columns: { ...VISIT.columns, pain } })],
@@ -1116,12 +1093,7 @@ describe('vitrine check --lock', () => {
       reads('users', 'booked_by=$me or note=public or patient__doctor=$me'),
       [],
     ],
-    [
-      'one rule fewer',
-      [visit({ rows: { read: 'patient__doctor=$me' } })],
-      [],
-      reads('users', 'booked_by=$me or patient__doctor=$me'),
-    ],
+    ['one rule fewer', [visit({ rows: { read: 'patient__doctor=$me' } })], [], reads('users', 'booked_by=$me or patient__doctor=$me')],
     [
       'another rule',
       [visit({ rows: { read: 'note=$me' } })],
@@ -1144,18 +1116,8 @@ describe('vitrine check --lock', () => {
         'users may read visit.note where booked_by=$me or patient__doctor=$me',
       ],
     ],
-    [
-      'a role that enters the admin area',
-      [RESOURCES, { ...ROLES, reception: { ...ROLES.reception, admin: true } }],
-      ['reception may enter the admin area'],
-      [],
-    ],
-    [
-      'a role that no longer enters it',
-      [RESOURCES, doctor({ admin: false })],
-      [],
-      ['doctor may enter the admin area'],
-    ],
+    ['a role that enters the admin area', [RESOURCES, { ...ROLES, reception: { ...ROLES.reception, admin: true } }], ['reception may enter the admin area'], []],
+    ['a role that no longer enters it', [RESOURCES, doctor({ admin: false })], [], ['doctor may enter the admin area']],
     [
       'a new role that may do what all users may',
       [RESOURCES, { ...ROLES, temp: { grants: { visit: { read: { rows: 'booked_by=$me' } } } } }],
@@ -1189,7 +1151,7 @@ describe('vitrine check --lock', () => {
       [],
       ['active', 'admin', 'id', 'role', 'username'].map((column) => `anyone may read user.${column}`),
     ],
-  ];
+  ]; // prettier-ignore
   for (const [about, [resources, roles, env], more, fewer] of changes)
     test(`compares the rights: ${about}`, async () => {
       const { lock, check } = await project();

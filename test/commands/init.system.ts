@@ -141,22 +141,10 @@ describe('where a project of vitrine init takes Vitrine from', () => {
   const places: [place: string, lock: object | undefined, expected: RegExp | string][] = [
     ['the folder of a global installation, or of pnpm', undefined, FOLDER],
     ['the folder, if npm does not say where it comes from', { 'node_modules/vitrine': {} }, FOLDER],
-    [
-      'the archive',
-      { 'node_modules/vitrine': { resolved: 'file:../vitrine.tgz' } },
-      'file:../../vitrine.tgz',
-    ],
-    [
-      'the address of an archive',
-      { 'node_modules/vitrine': { resolved: 'https://example.org/vitrine-0.2.0.tgz' } },
-      'https://example.org/vitrine-0.2.0.tgz',
-    ],
-    [
-      'the registry',
-      { 'node_modules/vitrine': { resolved: 'https://example.org/vitrine/-/vitrine-0.2.0.tgz' } },
-      /^\^\d+\.\d+\.\d+$/,
-    ],
-  ];
+    ['the archive', { 'node_modules/vitrine': { resolved: 'file:../vitrine.tgz' } }, 'file:../../vitrine.tgz'],
+    ['the address of an archive', { 'node_modules/vitrine': { resolved: 'https://example.org/vitrine-0.2.0.tgz' } }, 'https://example.org/vitrine-0.2.0.tgz'],
+    ['the registry', { 'node_modules/vitrine': { resolved: 'https://example.org/vitrine/-/vitrine-0.2.0.tgz' } }, /^\^\d+\.\d+\.\d+$/],
+  ]; // prettier-ignore
   for (const [place, lock, expected] of places)
     test(place, async () => {
       const dependency = await dependencyIn(await temporaryFolder(), lock);

@@ -469,19 +469,11 @@ describe('an error of the database', () => {
  * error of a start that does not wait for the end.
  */
 const REFUSALS: readonly [begin: string, end: string, message?: RegExp][] = [
-  [
-    'alter database $ with allow_connections false',
-    'alter database $ with allow_connections true',
-    /not currently accepting connections/,
-  ],
-  [
-    'revoke connect on database $ from public',
-    'grant connect on database $ to public',
-    /permission denied for database/,
-  ],
+  ['alter database $ with allow_connections false', 'alter database $ with allow_connections true', /not currently accepting connections/],
+  ['revoke connect on database $ from public', 'grant connect on database $ to public', /permission denied for database/],
   ['alter role @ nologin', 'alter role @ login', /not permitted to log in/],
   ['alter role @ connection limit 0', 'alter role @ connection limit -1'],
-];
+]; // prettier-ignore
 
 test('requests are 503 as long as the database refuses connections', async (t) => {
   const role = `refused_${randomBytes(6).toString('hex')}`;

@@ -365,31 +365,19 @@ describe('a start with a database that does not match the registry', () => {
   });
 
   const sizes: readonly [stored: string, column: ColumnDefinition, expected: RegExp | undefined][] = [
-    [
-      'varchar(80)',
-      { type: 'string', maxLength: 120 },
-      /is character varying\(80\), but maxLength is 120: set maxLength: 80$/,
-    ],
+    ['varchar(80)', { type: 'string', maxLength: 120 }, /is character varying\(80\), but maxLength is 120: set maxLength: 80$/],
     ['varchar(80)', { type: 'string', maxLength: 80 }, undefined],
     ['varchar(80)', { type: 'string', maxLength: 20 }, undefined],
     ['varchar(80)', { type: 'string' }, undefined],
     ['char(4)', { type: 'string', maxLength: 5 }, /maxLength is 5: set maxLength: 4$/],
     ['text', { type: 'string', maxLength: 500 }, undefined],
     ['varchar', { type: 'string', maxLength: 500 }, undefined],
-    [
-      'varchar(30)',
-      { type: 'text' },
-      /type 'text' without maxLength allows longer values: set maxLength: 30$/,
-    ],
+    ['varchar(30)', { type: 'text' }, /type 'text' without maxLength allows longer values: set maxLength: 30$/],
     ['varchar(30)', { type: 'text', maxLength: 31 }, /maxLength is 31: set maxLength: 30$/],
     ['varchar(30)', { type: 'text', maxLength: 30 }, undefined],
     ['text', { type: 'text' }, undefined],
     ['varchar(30)[]', { type: 'array', of: 'text' }, /set elements\.maxLength: 30$/],
-    [
-      'numeric(8,2)[]',
-      { type: 'array', of: 'decimal', elements: { precision: 9, scale: 2 } },
-      /set elements\.precision: 8, scale: 2$/,
-    ],
+    ['numeric(8,2)[]', { type: 'array', of: 'decimal', elements: { precision: 9, scale: 2 } }, /set elements\.precision: 8, scale: 2$/],
     ['varchar(3)', { type: 'string', choices: ['a', 'long'] }, /the choice 'long' is longer: remove it$/],
     ['varchar(3)', { type: 'string', choices: ['a', 'öäü'] }, undefined],
     ['numeric(8,-2)', { type: 'decimal', precision: 8, scale: 0 }, /remove precision and scale$/],
@@ -404,7 +392,7 @@ describe('a start with a database that does not match the registry', () => {
     ['numeric(8,2)', { type: 'decimal' }, undefined],
     ['numeric', { type: 'decimal', precision: 8, scale: 2 }, undefined],
     ['varchar(30) generated always as (upper(code)) stored', { type: 'text' }, undefined],
-  ];
+  ]; // prettier-ignore
   test('reports columns that hold less than the registry allows, and how to write it instead', async () => {
     const stored = sizes.map(([type], index) => `c${index} ${type}`);
     const columns = Object.fromEntries(

@@ -319,27 +319,15 @@ describe('requests from web pages', () => {
     ['the service’s own origin', () => ({ origin: own() }), true],
     ['its own origin and same-origin', () => ({ origin: own(), 'sec-fetch-site': 'same-origin' }), true],
     ['a foreign origin', () => ({ origin: 'https://evil.example' }), false],
-    [
-      'a foreign origin that claims same-origin',
-      () => ({ origin: 'https://evil.example', 'sec-fetch-site': 'same-origin' }),
-      false,
-    ],
+    ['a foreign origin that claims same-origin', () => ({ origin: 'https://evil.example', 'sec-fetch-site': 'same-origin' }), false],
     ['its own origin, but cross-site', () => ({ origin: own(), 'sec-fetch-site': 'cross-site' }), false],
     ['the origin null', () => ({ origin: 'null' }), false],
     ['an invalid origin', () => ({ origin: 'nonsense' }), false],
     ['an empty origin', () => ({ origin: '' }), false],
     ['its own host at another port', () => ({ origin: 'http://127.0.0.1:1' }), false],
-    [
-      'a host that starts like its own',
-      () => ({ origin: own().replace('127.0.0.1', '127.0.0.1.evil.example') }),
-      false,
-    ],
+    ['a host that starts like its own', () => ({ origin: own().replace('127.0.0.1', '127.0.0.1.evil.example') }), false],
     ['a listed origin', () => ({ origin: LISTED, 'sec-fetch-site': 'cross-site' }), true],
-    [
-      'another listed origin',
-      () => ({ origin: 'http://localhost:3000', 'sec-fetch-site': 'same-site' }),
-      true,
-    ],
+    ['another listed origin', () => ({ origin: 'http://localhost:3000', 'sec-fetch-site': 'same-site' }), true],
     ['a listed origin over another scheme', () => ({ origin: LISTED.replace('https', 'http') }), false],
     ['a listed origin at another port', () => ({ origin: `${LISTED}:444` }), false],
     ['a listed origin in another case', () => ({ origin: LISTED.toUpperCase() }), false],
@@ -353,39 +341,19 @@ describe('requests from web pages', () => {
     ['a host that ends like a wildcard', () => ({ origin: 'https://x.evilpreview.example:8443' }), false],
     ['a public URL, and an inner name as Host', () => ({ origin: PUBLIC[0], host: 'inner' }), true],
     ['a public URL, and Host without the port', () => ({ origin: PUBLIC[0], host: 'books.example' }), true],
-    [
-      'another public URL, and same-origin',
-      () => ({ origin: PUBLIC[1], host: 'inner', 'sec-fetch-site': 'same-origin' }),
-      true,
-    ],
+    ['another public URL, and same-origin', () => ({ origin: PUBLIC[1], host: 'inner', 'sec-fetch-site': 'same-origin' }), true],
     ['a public URL, but cross-site', () => ({ origin: PUBLIC[0], 'sec-fetch-site': 'cross-site' }), false],
     ['a public URL at another port', () => ({ origin: 'https://books.example' }), false],
     ['a listed origin with a path', () => ({ origin: `${LISTED}/x` }), false],
-    [
-      'the origin of a proxy with TLS',
-      () => ({ origin: 'https://api.example.org', host: 'api.example.org', 'x-forwarded-proto': 'https' }),
-      true,
-    ],
+    ['the origin of a proxy with TLS', () => ({ origin: 'https://api.example.org', host: 'api.example.org', 'x-forwarded-proto': 'https' }), true],
     [
       'the origin of a proxy with TLS, and X-Forwarded-Proto in capitals',
       () => ({ origin: 'https://api.example.org', host: 'api.example.org', 'x-forwarded-proto': 'HTTPS' }),
       true,
     ],
-    [
-      'its own origin with the default port in Host',
-      () => ({
-        origin: 'https://api.example.org',
-        host: 'api.example.org:443',
-        'x-forwarded-proto': 'https',
-      }),
-      true,
-    ],
-    [
-      'its own host with another scheme than the proxy',
-      () => ({ origin: 'http://api.example.org', host: 'api.example.org', 'x-forwarded-proto': 'https' }),
-      false,
-    ],
-  ];
+    ['its own origin with the default port in Host', () => ({ origin: 'https://api.example.org', host: 'api.example.org:443', 'x-forwarded-proto': 'https' }), true],
+    ['its own host with another scheme than the proxy', () => ({ origin: 'http://api.example.org', host: 'api.example.org', 'x-forwarded-proto': 'https' }), false],
+  ]; // prettier-ignore
   for (const [name, headers, isAccepted] of cases) {
     test(`a write with ${name} is ${isAccepted ? 'accepted' : '403, and writes nothing'}`, async () => {
       const rows = () => service.sql`select * from note order by id`;

@@ -116,11 +116,7 @@ describe('a body', () => {
     ['JSON', JSON_TYPE, JSON_TEXT],
     ['JSON with a charset', 'application/json; charset=utf-8', JSON_TEXT],
     ['JSON with a quoted charset in capitals', 'Application/JSON;Charset="UTF-8"', JSON_TEXT],
-    [
-      'JSON with the text of a charset in another parameter',
-      'application/json; profile="x; charset=latin1"',
-      JSON_TEXT,
-    ],
+    ['JSON with the text of a charset in another parameter', 'application/json; profile="x; charset=latin1"', JSON_TEXT],
     ['a type that ends in +json', 'application/merge-patch+json', JSON_TEXT],
     ['no content type', undefined, JSON_TEXT],
     ['JSON with surrounding white space', JSON_TYPE, ` \r\n\t${JSON_TEXT}\n`],
@@ -135,16 +131,8 @@ describe('a body', () => {
     ['a form with other fields', FORM, `a=1&${dataField(JSON_TEXT)}&b=%7B&datas=x&=&Data=y`],
     ['a form with a field that is not UTF-8', FORM, `a=%FF&${dataField(JSON_TEXT)}`],
     ['multipart', MULTIPART, multipart([{ name: 'data', content: JSON_TEXT }])],
-    [
-      'multipart with a type on the part',
-      MULTIPART,
-      multipart([{ name: 'data', content: JSON_TEXT, type: JSON_TYPE }]),
-    ],
-    [
-      'multipart with data as a file',
-      MULTIPART,
-      multipart([{ name: 'data', content: JSON_TEXT, filename: 'data.json', type: JSON_TYPE }]),
-    ],
+    ['multipart with a type on the part', MULTIPART, multipart([{ name: 'data', content: JSON_TEXT, type: JSON_TYPE }])],
+    ['multipart with data as a file', MULTIPART, multipart([{ name: 'data', content: JSON_TEXT, filename: 'data.json', type: JSON_TYPE }])],
     [
       'multipart with another file next to data',
       MULTIPART,
@@ -172,25 +160,17 @@ describe('a body', () => {
         Buffer.from('\r\n--xYzZY\r\nContent-Disposition: form-data; name="data"\r\n\r\n{}\r\n--xYzZY--\r\n'),
       ]),
     ],
-    [
-      'multipart with spaces after its delimiters',
-      MULTIPART,
-      String(multipart([{ name: 'data', content: JSON_TEXT }])).replace(/(--xYzZY(?:--)?)\r/g, '$1 \t\r'),
-    ],
+    ['multipart with spaces after its delimiters', MULTIPART, String(multipart([{ name: 'data', content: JSON_TEXT }])).replace(/(--xYzZY(?:--)?)\r/g, '$1 \t\r')],
     [
       'multipart with a quoted boundary and characters of regular expressions',
       'multipart/form-data; boundary="a.b(c)+?d:/=\'_,-e f"',
       multipart([{ name: 'data', content: JSON_TEXT }], "a.b(c)+?d:/='_,-e f"),
     ],
-    [
-      'multipart with a quoted and escaped boundary',
-      'multipart/form-data; boundary="a\\+b\\c"',
-      multipart([{ name: 'data', content: JSON_TEXT }], 'a+bc'),
-    ],
+    ['multipart with a quoted and escaped boundary', 'multipart/form-data; boundary="a\\+b\\c"', multipart([{ name: 'data', content: JSON_TEXT }], 'a+bc')],
     ...PARTS.map(([name, parts]) => [`multipart with ${name}`, MULTIPART, `${parts}--xYzZY--\r\n`] as const),
     ['multipart with text before and after the parts', MULTIPART, `before\r\n${data}--xYzZY--\r\nbehind`],
     ['multipart with no line break at its end', MULTIPART, `${data}--xYzZY--`],
-  ];
+  ]; // prettier-ignore
   for (const [name, contentType, body] of accepted) {
     test(`${name} is accepted`, async () => {
       const answer = await sendBytes(service, body, contentType);
@@ -304,31 +284,16 @@ describe('a body', () => {
     ['JSON after a byte order mark', 400, JSON_TYPE, BOM + noteJson('x')],
     ['JSON after a byte order mark, as curl sends it', 400, FORM, BOM + noteJson('x')],
     ['JSON after a byte order mark in a form', 400, FORM, dataField(BOM + noteJson('x'))],
-    [
-      'JSON after a byte order mark in multipart',
-      400,
-      MULTIPART,
-      multipart([{ name: 'data', content: BOM + noteJson('x') }]),
-    ],
+    ['JSON after a byte order mark in multipart', 400, MULTIPART, multipart([{ name: 'data', content: BOM + noteJson('x') }])],
     ['JSON that is not UTF-8', 400, JSON_TYPE, invalid],
-    [
-      'JSON with half a surrogate in UTF-8',
-      400,
-      undefined,
-      Buffer.from('{"message":"\xed\xa0\x80"}', 'latin1'),
-    ],
+    ['JSON with half a surrogate in UTF-8', 400, undefined, Buffer.from('{"message":"\xed\xa0\x80"}', 'latin1')],
     ['JSON in UTF-16', 400, undefined, Buffer.from(noteJson('x'), 'utf16le')],
     ['JSON that is not UTF-8, as curl sends it', 400, FORM, invalid],
     ['a form that is not UTF-8', 400, FORM, 'data=%7B%22message%22%3A%22%FF%22%7D'],
     ['a form with raw bytes that are not UTF-8', 400, FORM, Buffer.concat([Buffer.from('data='), invalid])],
     ['a form with broken percent-encoding', 400, FORM, 'data=%7'],
     ['multipart that is not UTF-8', 400, MULTIPART, multipart([{ name: 'data', content: invalid }])],
-    [
-      'multipart with a data file that is not UTF-8',
-      400,
-      MULTIPART,
-      multipart([{ name: 'data', content: invalid, filename: 'x' }]),
-    ],
+    ['multipart with a data file that is not UTF-8', 400, MULTIPART, multipart([{ name: 'data', content: invalid, filename: 'x' }])],
     [
       'multipart that is not UTF-8, with a valid replacement character',
       400,
@@ -346,19 +311,14 @@ describe('a body', () => {
     ['a form with data that is not JSON', 400, FORM, 'data=x'],
     ['a form with an array as data', 400, FORM, 'data=[]'],
     ['multipart without data', 400, MULTIPART, multipart([{ name: 'message', content: 'x' }])],
-    [
-      'multipart with data twice',
-      400,
-      MULTIPART,
-      multipart([one, { name: 'data', content: noteJson('x'), filename: 'y' }]),
-    ],
+    ['multipart with data twice', 400, MULTIPART, multipart([one, { name: 'data', content: noteJson('x'), filename: 'y' }])],
     ['multipart without a boundary', 400, 'multipart/form-data', multipart([one])],
     ['multipart with another boundary', 400, 'multipart/form-data; boundary=q', multipart([one])],
     ['multipart that ends early', 400, MULTIPART, multipart([one]).subarray(0, 70)],
     ['multipart without its last delimiter', 400, MULTIPART, multipart([one]).subarray(0, -11)],
     ['multipart with delimiters inside other lines', 400, MULTIPART, `x${String(multipart([one]))}`],
     ['JSON with the content type of multipart', 400, MULTIPART, noteJson('x')],
-  ];
+  ]; // prettier-ignore
   for (const [name, status, contentType, body] of refused) {
     test(`${name} is ${status}`, async () => {
       const count = () => service.sql`select count(*) from note`;

@@ -605,32 +605,16 @@ describe('the log', () => {
     ['/api/note/', { method: 'HEAD' }, { method: 'HEAD', path: '/api/note/', status: 200, user: null }],
     ['/api/note', {}, { method: 'GET', path: '/api/note', status: 200, user: null }],
     ['/api/note/', { user: 'bob' }, { method: 'GET', path: '/api/note/', status: 200, user: null }],
-    [
-      '/api/note/',
-      { method: 'POST', user: 'bob', body: { message: 'x' } },
-      { method: 'POST', path: '/api/note/', status: 201, user: 'bob' },
-    ],
+    ['/api/note/', { method: 'POST', user: 'bob', body: { message: 'x' } }, { method: 'POST', path: '/api/note/', status: 201, user: 'bob' }],
     // Remembered credentials are not confirmed for an answer that is the same for all callers.
     ['/api/note/', { user: 'bob' }, { method: 'GET', path: '/api/note/', status: 200, user: null }],
-    [
-      '/api/note/1/',
-      { method: 'PUT', user: 'ada', body: { nope: 'x' } },
-      { method: 'PUT', path: '/api/note/1/', status: 400, user: 'ada' },
-    ],
-    [
-      '/api/user/1/',
-      { method: 'DELETE', user: 'bob' },
-      { method: 'DELETE', path: '/api/user/1/', status: 403, user: 'bob' },
-    ],
-    [
-      '/api/note/',
-      { method: 'POST', user: 'nobody' },
-      { method: 'POST', path: '/api/note/', status: 401, user: null },
-    ],
+    ['/api/note/1/', { method: 'PUT', user: 'ada', body: { nope: 'x' } }, { method: 'PUT', path: '/api/note/1/', status: 400, user: 'ada' }],
+    ['/api/user/1/', { method: 'DELETE', user: 'bob' }, { method: 'DELETE', path: '/api/user/1/', status: 403, user: 'bob' }],
+    ['/api/note/', { method: 'POST', user: 'nobody' }, { method: 'POST', path: '/api/note/', status: 401, user: null }],
     ['/api/note/', { method: 'OPTIONS' }, { method: 'OPTIONS', path: '/api/note/', status: 204, user: null }],
     ['/nowhere', { method: 'PATCH' }, { method: 'PATCH', path: '/nowhere', status: 404, user: null }],
     ['/healthz', {}, { method: 'GET', path: '/healthz', status: 200, user: null }],
-  ];
+  ]; // prettier-ignore
   for (const [index, [path, options, expected]] of requests.entries()) {
     test(`${options.method ?? 'GET'} ${path} with ${String(expected['status'])} by ${String(expected['user'])} is one line (${index})`, async () => {
       const [line, bytes] = await lineOf(path, options);
