@@ -26,6 +26,8 @@ export type Sql = postgres.Sql;
 export interface TestDatabase {
   readonly url: string;
   readonly sql: Sql;
+  /** Makes a database role, with rights by this SQL, in which `ROLE` is its name. It is dropped with the database. */
+  readonly addRole: (rights: string) => Promise<{ role: string; url: string }>;
   readonly drop: () => Promise<void>;
 }
 
@@ -101,13 +103,23 @@ export async function createDatabase(encoding = 'UTF8'): Promise<TestDatabase> {
   const url = new URL(serverUrl());
   url.pathname = `/${name}`;
   const sql = postgres(url.href, { max: 4, onnotice: () => undefined, connection: { TimeZone: 'UTC' } });
+  const roles: string[] = [];
   return {
     url: url.href,
     sql,
+    addRole: async (rights) => {
+      const role = `vitrine_role_${randomBytes(8).toString('hex')}`;
+      await sql.unsafe(`create role ${role} login password 'x'; ${rights.replaceAll('ROLE', role)}`).simple();
+      roles.push(role);
+      const address = new URL(url);
+      [address.username, address.password] = [role, 'x'];
+      return { role, url: address.href };
+    },
     drop: async () => {
       try {
         await sql.end();
         await control.unsafe(`drop database if exists ${name} with (force)`);
+        for (const role of roles) await control.unsafe(`drop role ${role}`);
       } finally {
         databases.delete(name);
         await stopIfUnused();

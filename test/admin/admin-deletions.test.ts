@@ -1,11 +1,10 @@
 // Deletions that reach admins need the current password, whichever way they reach them, and none locks out its admin.
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
-import { createVitrine, type Resource } from '../../src/index.ts';
+import { type Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { fromNewAddress, lockedOut, stopClock } from '../http/expect.ts';
 import { createLoopback } from '../loopback.ts';
-import { cheapHash, startService, type Sql } from '../support.ts';
+import { cheapHash, startService, type Sql, closedAfter, startBeside } from '../support.ts';
 import {
   hiddenFields,
   invalidFields,
@@ -307,27 +306,13 @@ describe('a deletion that could reach users whose table cannot be locked needs t
     assertConfirmed(path, [], undefined, { browser, state: async () => (await browser.get(path)).status });
 
   test('because the role may change only one of its columns', async (t) => {
-    const role = `reader_${randomBytes(8).toString('hex')}`;
-    await service.sql.unsafe(`create role ${role} login password 'x';
-      grant all on all tables in schema public to ${role}; grant all on all sequences in schema public to ${role};
-      revoke all on "user" from ${role}; grant select, update (password) on "user" to ${role}`);
-    const url = new URL(service.url);
-    [url.username, url.password] = [role, 'x'];
-    t.after(async () => service.sql.unsafe(`drop owned by ${role}; drop role ${role}`));
-    const vitrine = await createVitrine({
-      databaseUrl: url.href,
-      resources: [...known, { ...withTeam, methods: ['GET'] }],
-      port: 0,
-      schema: 'check',
-      log: () => undefined,
-    });
-    try {
-      const { url: base } = await vitrine.start();
-      const browser = await logIn({ base }, 'ada');
-      await assertNeedsPassword(browser, `/admin/team/${await insert('team')}/delete/`);
-    } finally {
-      await vitrine.close();
-    }
+    const { url } =
+      await service.addRole(`grant all on all tables in schema public to ROLE; grant all on all sequences in schema public to ROLE;
+      revoke all on "user" from ROLE; grant select, update (password) on "user" to ROLE`);
+    const registry: Resource[] = [...known, { ...withTeam, methods: ['GET'] }];
+    const beside = closedAfter(t, await startBeside(url, registry, { schema: 'check' }));
+    const browser = await logIn(beside, 'ada');
+    await assertNeedsPassword(browser, `/admin/team/${await insert('team')}/delete/`);
   });
 
   test('because it is a foreign table', async (t) => {

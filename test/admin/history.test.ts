@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { run } from '../commands/support.ts';
 import { users, type WritableService, useWritable } from '../db/helpers.ts';
-import { basic, cheapHash, createDatabase, request } from '../support.ts';
+import { basic, cheapHash, createDatabase, request, closedAfter, startBeside } from '../support.ts';
 import { csrfIn, fieldsOf, logIn, readable, type Browser } from './support.ts';
 import { after, before, beforeEach, describe, test } from 'node:test';
 
@@ -646,22 +646,11 @@ describe('the history after the registry was changed to hide values', () => {
 
 describe('the history with a database role that is no superuser', () => {
   test('cannot be changed by the role of the service, and logins work', async (t) => {
-    const database = await createDatabase();
-    const role = `r_${database.url.split('/').at(-1)}`;
-    await database.sql.unsafe(`create role ${role} login password 'role'`);
-    await database.sql.unsafe(`grant all on schema public to ${role}`);
-    const url = new URL(database.url);
-    [url.username, url.password] = [role, 'role'];
-    const options = { databaseUrl: url.href, port: 0, log: (): void => undefined };
-    t.after(async () => {
-      await database.sql.unsafe(`drop owned by ${role} cascade`);
-      await database.sql.unsafe(`drop role ${role}`);
-      await database.drop();
-    });
+    const database = closedAfter(t, await createDatabase());
+    const { role, url } = await database.addRole('grant all on schema public to ROLE');
     // In the second round the tables exist already.
     for (const round of [1, 2]) {
-      const vitrine = await createVitrine({ ...options, resources: [users, ...resources.slice(0, 2)] });
-      const { url: base } = await vitrine.start();
+      const { base, close } = await startBeside(url, [users, ...resources.slice(0, 2)]);
       if (round === 1) {
         await database.sql`insert into "user" (username, password, email, admin)
           select 'ada', ${await cheapHash('pw-ada')}, '', true`;
@@ -673,7 +662,7 @@ describe('the history with a database role that is no superuser', () => {
       assert.match(readable(await ada.get(`/admin/kind/${made.json.id}/history/`)), /Added by ada/);
       await ada.post('/admin/-/logout/');
       assert.equal((await ada.get('/admin/')).status, 303);
-      await vitrine.close();
+      await close();
     }
     for (const statement of [
       'update vitrine_history set record = record',

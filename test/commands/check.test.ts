@@ -1,13 +1,12 @@
 // What `vitrine check` says of a registry, a database, and what is dangerous in them.
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import fc from 'fast-check';
 import type { Resource, Roles } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { award, casting, film } from '../castings.ts';
 import { folderWith, type Ended, type RunOptions } from '../process/support.ts';
-import { basic, createDatabase, request, startService, useDatabase, type TestDatabase } from '../support.ts';
+import { basic, request, startService, useDatabase, type TestDatabase } from '../support.ts';
 import { run, serve } from './support.ts';
 import { after, before, describe, test } from 'node:test';
 import { LOGIN_COLUMNS } from '../login-columns.ts';
@@ -59,25 +58,12 @@ async function settingsOf(
 }
 
 describe('vitrine check', () => {
-  const role = `checker_${randomBytes(4).toString('hex')}`;
-  let database: TestDatabase;
+  let role: string;
   let url: string;
-  before(async () => {
-    database = await createDatabase();
-    const { sql } = database;
-    await sql
-      .unsafe(`create role ${role} login password 'hunter2'; grant all on schema public to ${role}`)
-      .simple();
-    const address = new URL(database.url);
-    address.username = role;
-    address.password = 'hunter2';
-    url = address.href;
+  const database: TestDatabase = useDatabase('', async () => {
+    ({ role, url } = await database.addRole('grant all on schema public to ROLE'));
     const made = await check([USER, BOOK], { words: ['user', 'add', 'ada'], input: 'a long secret' });
     assert.equal(made.code, 0, made.stderr);
-  });
-  after(async () => {
-    await database.sql.unsafe(`drop owned by ${role}; drop role ${role}`).simple();
-    await database.drop();
   });
 
   async function check(

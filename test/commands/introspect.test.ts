@@ -317,23 +317,14 @@ describe('the registry of a schema with awkward names', () => {
     await readAll(database, file, resources.keys());
   });
 
-  test('leaves out what the role may not read', async (t) => {
-    const { sql } = database;
-    const role = `reader_${Date.now()}`;
-    await sql
-      .unsafe(
-        `create role ${role} login password 'x'; grant select on person to ${role};
-      grant select ("from") on "select" to ${role}`,
-      )
-      .simple();
-    const url = new URL(database.url);
-    url.username = role;
-    url.password = 'x';
-    t.after(async () => sql.unsafe(`drop owned by ${role}; drop role ${role}`).simple());
-    const { stdout, resources, file } = await introspect({ ...database, url: url.href });
+  test('leaves out what the role may not read', async () => {
+    const { url } = await database.addRole(
+      'grant select on person to ROLE; grant select ("from") on "select" to ROLE',
+    );
+    const { stdout, resources, file } = await introspect({ ...database, url });
     assert.deepEqual([...resources.keys()], ['person']);
     assert.match(stdout, /^\/\/ select is not served: the database role may not read it\. Grant it select/m);
-    await readAll({ ...database, url: url.href }, file, resources.keys());
+    await readAll({ ...database, url }, file, resources.keys());
   });
 });
 
@@ -447,11 +438,8 @@ test('columns whose names suggest a secret are excluded, and no others', async (
 });
 
 describe('a database with several schemas', () => {
-  const database = useDatabase('', async () => {
-    await database.sql
-      .unsafe(
-        `
-        create schema north;
+  const database = useDatabase(
+    `create schema north;
         create schema south;
         create schema empty;
         create table region (id serial primary key, name text not null);
@@ -468,9 +456,7 @@ describe('a database with several schemas', () => {
         alter table north.item enable row level security;
         insert into north.item (name) values ('a');
         insert into south.item (north_id) values (1)`,
-      )
-      .simple();
-  });
+  );
 
   test('is read from all schemas that are named, with prefixes for equal names', async () => {
     const { file, resources, stdout } = await introspect(database, '--schema', 'north', '--schema', 'south');
@@ -493,20 +479,11 @@ describe('a database with several schemas', () => {
     assert.deepEqual(objects.get('south_item'), [{ id: 1, north_id: 1 }]);
   });
 
-  test('says which tables are in a schema that the role may not use', async (t) => {
-    const { sql } = database;
-    const role = `visitor_${Date.now()}`;
-    await sql
-      .unsafe(
-        `create role ${role} login password 'x'; grant usage on schema north to ${role};
-        grant select on north.item, south.item to ${role}`,
-      )
-      .simple();
-    const url = new URL(database.url);
-    url.username = role;
-    url.password = 'x';
-    const reader = { ...database, url: url.href };
-    t.after(async () => sql.unsafe(`drop owned by ${role}; drop role ${role}`).simple());
+  test('says which tables are in a schema that the role may not use', async () => {
+    const { role, url } = await database.addRole(
+      'grant usage on schema north to ROLE; grant select on north.item, south.item to ROLE',
+    );
+    const reader = { ...database, url };
     const { resources, stdout, file } = await introspect(reader, '--schema', 'north', '--schema', 'south');
     assert.deepEqual([...resources.keys()], ['north_item']);
     assert.match(
@@ -523,7 +500,7 @@ describe('a database with several schemas', () => {
       constraints: { item_pkey: 'is taken' },
     };
     writeFileSync(registry, `export default ${JSON.stringify([definition])};`);
-    const env = { DATABASE_URL: url.href, RESOURCES: registry };
+    const env = { DATABASE_URL: url, RESOURCES: registry };
     const checked = await run(['check'], { env });
     assert.equal(checked.code, 1, checked.stdout);
     assert.match(checked.stderr, /item: table: the database role may not use the schema south$/m);
@@ -904,11 +881,8 @@ describe('the registry of a schema with unusual keys', () => {
 });
 
 describe('the views of a database', () => {
-  const database = useDatabase('', async () => {
-    await database.sql
-      .unsafe(
-        `
-        create table book (id integer primary key, isbn text not null unique, code text unique, shelf integer);
+  const database = useDatabase(
+    `create table book (id integer primary key, isbn text not null unique, code text unique, shelf integer);
         insert into book values (1, 'a', 'A', 7), (2, 'b', null, 7);
         create table place (row_no integer, "Seat" text, unique ("Seat", row_no), primary key (row_no, "Seat"));
         create view seats as select "Seat" as seat, row_no + 0 as row_plus, row_no as number from place;
@@ -934,9 +908,7 @@ describe('the views of a database', () => {
         create server files foreign data wrapper file_fdw;
         create foreign table file (id integer, "a line" text) server files options (filename '/dev/null');
       `.replace('renamed_base', '(select * from book) b'),
-      )
-      .simple();
-  });
+  );
 
   test('have the keys that their tables prove, and none otherwise', async () => {
     const { file, resources, stdout } = await introspect(database);

@@ -1,6 +1,6 @@
 import { type Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { startService, type Answer, type TestService, startBeside, addressOf } from '../support.ts';
+import { startService, type Answer, type TestService, startBeside } from '../support.ts';
 
 const guarded: Resource = { model: 'guarded', columns: { name: { type: 'string' } }, access: 'user' };
 const resources = [user, guarded];
@@ -22,18 +22,17 @@ export async function withPolicies(
   work: (limited: Limited) => Promise<void>,
 ): Promise<void> {
   const service = await startService(resources);
-  const role = `limited_${Date.now()}`;
   try {
     await service.addUser('ada');
-    await service.sql.unsafe(`create role ${role} login password 'x' nobypassrls;
-      grant all on all tables in schema public to ${role}; grant all on all sequences in schema public to ${role};
-      alter table guarded enable row level security; ${policies}`);
-    const limited = await startBeside(addressOf(service, role), resources, { schema: 'check' });
+    const { role, url } = await service.addRole(
+      `grant all on all tables in schema public to ROLE; grant all on all sequences in schema public to ROLE;
+      alter table guarded enable row level security; ${policies}`,
+    );
+    const limited = await startBeside(url, resources, { schema: 'check' });
     const send: Limited['send'] = (method, path, name) =>
       limited.request(path, { method, user: 'ada', ...(name === undefined ? {} : { body: { name } }) });
     await work({ service, role, send }).finally(() => limited.close());
   } finally {
-    await service.sql.unsafe(`drop owned by ${role}; drop role ${role}`);
     await service.close();
   }
 }

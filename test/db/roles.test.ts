@@ -1,6 +1,6 @@
 // Roles with privileges on single columns, and on the sequences of defaults: the start accepts just what suffices.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import {
   closedAfter,
@@ -10,8 +10,9 @@ import {
   type TestDatabase,
   startBeside,
   sendAs,
+  useDatabase,
 } from '../support.ts';
-import { startFaults, startOnce, startWith, users, type WritableService } from './helpers.ts';
+import { startFaults, startOnce, users, type WritableService, useWritable } from './helpers.ts';
 import { assertProblem } from '../http/expect.ts';
 import { withPolicies } from './policies.ts';
 import { user } from '../../src/resources/registry.ts';
@@ -154,20 +155,12 @@ const cases: readonly Case[] = [
 ]; // prettier-ignore
 
 describe('a role with privileges on columns', () => {
-  const role = `columns_${Date.now()}`;
-  let owner: WritableService;
+  let role: string;
   let databaseUrl: string;
-  before(async () => {
-    owner = await startWith([]);
-    await owner.sql.unsafe(`create role ${role} login password 'x';
-      grant select, insert, update, delete on all tables in schema public to ${role}`);
-    const url = new URL(owner.url);
-    [url.username, url.password] = [role, 'x'];
-    databaseUrl = url.href;
-  });
-  after(async () => {
-    await owner.sql.unsafe(`drop owned by ${role}; drop role ${role}`);
-    await owner.close();
+  const owner: WritableService = useWritable([], undefined, async () => {
+    ({ role, url: databaseUrl } = await owner.addRole(
+      'grant select, insert, update, delete on all tables in schema public to ROLE',
+    ));
   });
 
   for (const { what, resource, ddl, grants, key = '1', fault } of cases)
@@ -296,23 +289,14 @@ const view: Resource = {
 
 const describeViews = MAJOR_VERSION < 15 ? () => undefined : describe;
 describeViews('a view with security_invoker', () => {
-  const role = `invoker_${Date.now()}`;
-  let database: TestDatabase;
+  let role: string;
   let databaseUrl: string;
-  before(async () => {
-    database = await createDatabase();
-    await database.sql.unsafe(`create role ${role} login password 'x';
+  const database: TestDatabase = useDatabase('', async () => {
+    ({ role, url: databaseUrl } = await database.addRole(`
       create table film (id int primary key, name text, secret text); insert into film values (1, 'Ran', 'x');
       create view below with (security_invoker = on) as select id, name from film;
       create view seen with (security_invoker = yes) as select id, name from below;
-      grant select on seen to ${role}`);
-    const url = new URL(database.url);
-    [url.username, url.password] = [role, 'x'];
-    databaseUrl = url.href;
-  });
-  after(async () => {
-    await database.sql.unsafe(`drop owned by ${role}; drop role ${role}`);
-    await database.drop();
+      grant select on seen to ROLE`));
   });
 
   const create = () =>

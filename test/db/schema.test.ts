@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe, test, type TestContext } from 'node:test';
 import { randomInt } from 'node:crypto';
 import { type ColumnDefinition, createVitrine, type Resource } from '../../src/index.ts';
 import {
@@ -289,33 +289,22 @@ describe('a start with a database that does not match the registry', () => {
     await startOnce(database, [{ model: 'nested', columns: { x: { type: 'string', null: true } } }]);
   });
 
-  test('names a table that the database role may not read', async (t) => {
-    const role = `reader_${Date.now()}`;
-    const url = new URL(database.url);
-    await database.sql.unsafe(
-      `create role ${role} login password 'p'; grant connect on database ${url.pathname.slice(1)} to ${role}`,
-    );
-    t.after(async () => database.sql.unsafe(`drop owned by ${role}; drop role ${role}`));
-    [url.username, url.password] = [role, 'p'];
-    const faults = await startFaults({ ...database, url: url.href }, [target], { schema: 'check' });
+  test('names a table that the database role may not read', async () => {
+    const { url } = await database.addRole('');
+    const faults = await startFaults({ ...database, url }, [target], { schema: 'check' });
     assert.equal(faults.length, 1);
     assert.match(faults[0] ?? '', /\btarget\b.*(read|SELECT)/);
   });
 
-  test('names sequences and schemas that the database role may not use', async (t) => {
-    const role = `typist_${Date.now()}`;
-    const url = new URL(database.url);
-    await database.sql.unsafe(`
+  test('names sequences and schemas that the database role may not use', async () => {
+    await startOnce(database, [users]);
+    const { role, url } = await database.addRole(`
       create schema kinds; create type kinds.mood as enum ('good', 'bad'); create domain kinds.short as varchar(5);
       create table felt (id serial primary key, mood kinds.mood, word kinds.short, other kinds.short);
-      create role ${role} login password 'p'; grant usage on schema public to ${role}; grant all on felt to ${role}`);
-    await startOnce(database, [users]);
-    await database.sql.unsafe(`grant all on "user" to ${role}`);
-    t.after(async () => database.sql.unsafe(`drop owned by ${role}; drop role ${role}`));
-    [url.username, url.password] = [role, 'p'];
+      grant usage on schema public to ROLE; grant all on felt, "user" to ROLE`);
     const text = { type: 'string', null: true } as const;
     const felt: Resource = { model: 'felt', columns: { mood: text, word: text }, access: 'user' };
-    const faults = await startFaults({ ...database, url: url.href }, [users, felt], { schema: 'check' });
+    const faults = await startFaults({ ...database, url }, [users, felt], { schema: 'check' });
     assert.deepEqual(
       faults.map((fault) => fault.replace(/^.*the database role may not use the /, '')),
       [
@@ -327,7 +316,7 @@ describe('a start with a database that does not match the registry', () => {
     await database.sql.unsafe(
       `grant usage on schema kinds to ${role}; grant usage on sequence felt_id_seq to ${role}`,
     );
-    await startOnce({ ...database, url: url.href }, [users, felt], { schema: 'check' });
+    await startOnce({ ...database, url }, [users, felt], { schema: 'check' });
   });
 
   test('refuses a database with the encoding SQL_ASCII', async (t) => {
@@ -789,32 +778,19 @@ for (const table of ['vitrine_history', 'vitrine_session', 'public.vitrine_histo
 }
 
 describe('a database role with few privileges', () => {
-  const roleOf = async (grants: (role: string) => string) => {
-    const database = await createDatabase();
-    const role = `little_${Date.now()}_${Math.floor(Math.random() * 1e6)}`;
-    const setUp = await createVitrine({
-      databaseUrl: database.url,
-      resources: shipped,
-      log: () => undefined,
-    });
-    await setUp.close();
-    await database.sql.unsafe(`create role ${role} login password 'p'; ${grants(role)}`).simple();
-    const url = new URL(database.url);
-    [url.username, url.password] = [role, 'p'];
-    const drop = async (): Promise<void> => {
-      await database.sql.unsafe(`drop owned by ${role}; drop role ${role}`).simple();
-      await database.drop();
-    };
-    return { database, url: url.href, drop };
+  const roleOf = async (t: TestContext, rights: string) => {
+    const database = closedAfter(t, await createDatabase());
+    await startOnce(database, shipped);
+    return { database, url: (await database.addRole(rights)).url };
   };
   const all = 'select, insert, update, delete on "user", relationship, message, note';
 
   test('revokes its own right to change the history when it owns the table', async (t) => {
-    const { database, url, drop } = await roleOf(
-      (role) => `grant create on schema public to ${role}; grant ${all} to ${role};
-        alter table vitrine_history owner to ${role}; grant all on vitrine_history, vitrine_session to ${role}`,
+    const { database, url } = await roleOf(
+      t,
+      `grant create on schema public to ROLE; grant ${all} to ROLE;
+        alter table vitrine_history owner to ROLE; grant all on vitrine_history, vitrine_session to ROLE`,
     );
-    t.after(() => drop());
     const rights = (): Promise<unknown> => database.sql`select
       has_table_privilege(r.rolname, 'vitrine_history', 'update') as update,
       has_table_privilege(r.rolname, 'vitrine_history', 'truncate') as truncate,
@@ -839,12 +815,11 @@ describe('a database role with few privileges', () => {
   });
 
   test('without CREATE serves the existing tables, and warns about missing system tables', async (t) => {
-    const { database, url, drop } = await roleOf(
-      (role) =>
-        `drop table vitrine_history, vitrine_session; revoke create on schema public from public; grant ${all} to ${role}`,
+    const { database, url } = await roleOf(
+      t,
+      `drop table vitrine_history, vitrine_session; revoke create on schema public from public; grant ${all} to ROLE`,
     );
     const lines: string[] = [];
-    t.after(() => drop());
     const vitrine = await createVitrine({ databaseUrl: url, resources: shipped, port: 0, log: (text) => lines.push(text) }); // prettier-ignore
     const { url: base } = await vitrine.start();
     assert.equal((await fetch(`${base}/api/note/`)).status, 200);

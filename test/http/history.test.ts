@@ -6,7 +6,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { logIn, remove, runBulk, uploadFile, confirmImport, type Browser } from '../admin/support.ts';
 import { startOnce, users, type WritableService, useWritable } from '../db/helpers.ts';
-import { addressOf, basic, cheapHash, createDatabase, eventually, lockedOut, request } from '../support.ts';
+import { basic, cheapHash, createDatabase, eventually, lockedOut, request, closedAfter } from '../support.ts';
 
 const to = (references: string, onDelete: 'cascade' | 'setNull') =>
   ({ type: 'foreignKey', references, null: true, onDelete }) as const;
@@ -338,24 +338,18 @@ describe('a history that an earlier version created', () => {
   });
 
   test('is written without them where the service may not add them, with a warning', async (t) => {
-    const database = await createDatabase();
-    const role = `old_${database.url.split('/').at(-1)}`;
+    const database = closedAfter(t, await createDatabase());
     const lines: string[] = [];
     await startOnce(database, registry);
-    await database.sql.unsafe(`drop table vitrine_history; ${OLD}; create role ${role} login password 'x';
-      grant usage on schema public to ${role};
-      grant select, insert, update, delete on all tables in schema public to ${role};
-      grant usage on all sequences in schema public to ${role};
-      revoke update, delete on vitrine_history from ${role}`);
+    const { url } =
+      await database.addRole(`drop table vitrine_history; ${OLD}; grant usage on schema public to ROLE;
+      grant select, insert, update, delete on all tables in schema public to ROLE;
+      grant usage on all sequences in schema public to ROLE; revoke update, delete on vitrine_history from ROLE`);
     await database.sql`insert into "user" (username, password, email, admin) select 'ada', ${await cheapHash('pw-ada')}, '', true`;
-    t.after(async () => {
-      await database.sql.unsafe(`drop owned by ${role}; drop role ${role}`);
-      await database.drop();
-    });
     for (const schema of ['apply', 'check'] as const) {
       lines.length = 0;
       const vitrine = await createVitrine({
-        databaseUrl: addressOf(database, role),
+        databaseUrl: url,
         resources: registry,
         schema,
         port: 0,

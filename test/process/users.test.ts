@@ -170,26 +170,13 @@ describe('vitrine user', () => {
   });
 
   test('a new password for a user whom a policy keeps from changing is an error', async (t) => {
-    const role = `reader_${Date.now()}`;
-    await database.sql
-      .unsafe(
-        `create role ${role} login password 'x' nobypassrls;
-        grant all on all tables in schema public to ${role};
-        alter table "user" enable row level security;
-        create policy readable on "user" for select using (true)`,
-      )
-      .simple();
+    const { url } = await database.addRole(`grant all on all tables in schema public to ROLE;
+      alter table "user" enable row level security; create policy readable on "user" for select using (true)`);
     t.after(async () => {
-      await database.sql
-        .unsafe(
-          `drop policy readable on "user"; alter table "user" disable row level security;
-          drop owned by ${role}; drop role ${role}`,
-        )
-        .simple();
+      await database.sql`drop policy readable on "user"`;
+      await database.sql`alter table "user" disable row level security`;
     });
-    const url = new URL(database.url);
-    [url.username, url.password] = [role, 'x'];
-    const env = { DATABASE_URL: url.href, LOG_LEVEL: 'error' };
+    const env = { DATABASE_URL: url, LOG_LEVEL: 'error' };
     const before = await stored('ada');
     const { code, stdout, stderr } = await run(['user', 'password', 'ada'], {
       env,

@@ -1,7 +1,6 @@
 // The total of a list: exact, limited or estimated. PostgreSQL's estimates come from statistics of all rows of a table, also of those
 // that the service does not see.
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
 import { type Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
 import { logIn, readable } from '../admin/support.ts';
@@ -11,7 +10,6 @@ import {
   type TestService,
   waitingForLocks,
   startBeside,
-  addressOf,
   useService,
   useStarted,
 } from '../support.ts';
@@ -189,16 +187,13 @@ const SCHEMA = `
 describe('a count does not tell of rows that are hidden from the service', () => {
   /** The service with a role to which policies apply. */
   let limited: Awaited<ReturnType<typeof startBeside>>;
-  const role = `limited_${randomBytes(8).toString('hex')}`;
-  after(async () => {
-    await limited.close();
-    await service.sql.unsafe(`drop owned by ${role}; drop role ${role}`);
-  });
+  after(() => limited.close());
   const service: TestService = useService(registry, { prepare: (sql) => sql.unsafe(SCHEMA) }, async () => {
     await service.addUser('ada', { admin: true });
-    await service.sql.unsafe(`create role ${role} login password 'x' nobypassrls;
-        grant all on all tables in schema public to ${role}; grant all on all sequences in schema public to ${role}`);
-    limited = await startBeside(addressOf(service, role), registry, { schema: 'check' });
+    const { url } = await service.addRole(
+      `grant all on all tables in schema public to ROLE; grant all on all sequences in schema public to ROLE`,
+    );
+    limited = await startBeside(url, registry, { schema: 'check' });
   });
 
   const count = async (path: string): Promise<string | null> => {
