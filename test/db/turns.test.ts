@@ -21,11 +21,13 @@ import {
   pluck,
   waitingForLocks,
   startBeside,
+  useService,
+  type Sql,
 } from '../support.ts';
 import { requestText, wire } from '../http/wire.ts';
 import { type Proxy, startProxy } from '../process/proxy.ts';
 import { closeIdleConnections } from '../send.ts';
-import { fieldsOf, logIn, unescaped } from '../admin/support.ts';
+import { logIn, confirmImport, runBulk } from '../admin/support.ts';
 
 const WIDTH = 12;
 const range = Array.from({ length: WIDTH }, (_, index) => index);
@@ -109,22 +111,6 @@ describe('concurrent requests', () => {
     }
   });
 
-  test('exactly one of parallel PUTs and DELETEs with the same If-Match wins', async () => {
-    for (let round = 0; round < 5; round += 1) {
-      const path = await create('counter', {});
-      const { headers } = await service.request(path);
-      const match = { 'if-match': headers.get('etag') ?? '' };
-      const answers = await race(WIDTH, (index) =>
-        index % 3 === round % 3
-          ? ['DELETE', path, undefined, match]
-          : ['PUT', path, { label: `${index}` }, match],
-      );
-      const found = statuses(answers);
-      assert.equal(found.filter((status) => status === 200).length, 1, found.join());
-      assert.ok(found.every((status) => [200, 404, 412].includes(status)), found.join()); // prettier-ignore
-    }
-  });
-
   test('parallel PUTs of different columns lose no change', async () => {
     const path = await create('counter', { label: 'kept' });
     for (let round = 1; round <= 5; round += 1) {
@@ -146,24 +132,23 @@ describe('concurrent requests', () => {
     assert.match((await service.request(path)).json.label, /^from \d+$/);
   });
 
-  test('parallel DELETEs and PUTs get only 200, 404 and 412, and one DELETE wins', async () => {
-    for (let round = 0; round < 5; round += 1) {
-      const path = await create('counter', {});
-      const tag = (await service.request(path)).headers.get('etag') ?? '';
-      const answers = await race(WIDTH, (index) => {
-        if (index % 4 === round % 4) return ['DELETE', path];
-        return ['PUT', path, { label: `${index}` }, index % 2 ? { 'if-match': tag } : {}];
-      });
-      for (const { status, text } of answers) assert.ok([200, 404, 412].includes(status), text);
-      assert.equal(answers.filter(({ text }) => /"deleted"/.test(text)).length, 1);
-      assert.equal((await service.request(path)).status, 404);
-    }
-  });
-
-  test('one of parallel DELETEs is 200, and the others are 404', async () => {
-    const path = await create('counter', {});
-    const answers = await race(WIDTH, () => ['DELETE', path]);
-    assert.deepEqual(statuses(answers), [200, ...Array<number>(WIDTH - 1).fill(404)]);
+  test('parallel DELETEs and PUTs get only 200, 404 and 412, and one DELETE wins, or one of those with If-Match', async () => {
+    for (const isMatched of [true, false])
+      for (let round = 0; round < 5; round += 1) {
+        const path = await create('counter', {});
+        const match = { 'if-match': (await service.request(path)).headers.get('etag') ?? '' };
+        const answers = await race(WIDTH, (index) =>
+          index % 4 === round % 4
+            ? ['DELETE', path, undefined, isMatched ? match : {}]
+            : ['PUT', path, { label: `${index}` }, isMatched || index % 2 ? match : {}],
+        );
+        for (const { status, text } of answers) assert.ok([200, 404, 412].includes(status), text);
+        const count = answers.filter(({ text, status }) =>
+          isMatched ? status === 200 : /"deleted"/.test(text),
+        );
+        assert.equal(count.length, 1);
+        if (!isMatched) assert.equal((await service.request(path)).status, 404);
+      }
   });
 
   test('one of parallel POSTs with the same unique value is 201, and the others are 409', async () => {
@@ -213,18 +198,13 @@ const WRITES = [
 ] as const;
 
 describe('a record that another transaction has locked', () => {
-  let service: TestService;
   let holder: ReservedSql;
   let eve: number;
-  before(async () => {
-    service = await startService([user, message, note]);
+  after(() => holder.release());
+  const service: TestService = useService([user, message, note], {}, async () => {
     await service.addUser('bob');
     eve = await service.addUser('eve');
     holder = await service.sql.reserve();
-  });
-  after(async () => {
-    holder.release();
-    await service.close();
   });
 
   async function create(): Promise<string> {
@@ -259,39 +239,29 @@ describe('a record that another transaction has locked', () => {
       assert.equal((await service.request(path)).json.content, 'as it was');
     });
 
-    test(`is changed by its owner after the lock is released: ${method}`, async () => {
-      const path = await create();
-      const answer = await writeDuring(
-        path,
-        (id) => holder`update message set content = 'held' where id = ${id}`,
-        method,
-        body,
-      );
-      assert.equal(answer.status, 200);
-    });
-
-    test(`returns 403 if it has another owner by then: ${method}`, async () => {
-      const path = await create();
-      const answer = await writeDuring(
-        path,
-        (id) => holder`update message set user_id = ${eve} where id = ${id}`,
-        method,
-        body,
-      );
-      assertProblem(answer, 403);
-      assert.equal((await service.request(path)).json.user_id, eve);
-    });
-
-    test(`returns 404 if it is deleted by then: ${method}`, async () => {
-      const path = await create();
-      const answer = await writeDuring(
-        path,
-        (id) => holder`delete from message where id = ${id}`,
-        method,
-        body,
-      );
-      assertProblem(answer, 404);
-    });
+    for (const [outcome, status, change] of [
+      [
+        'is changed by its owner after the lock is released',
+        200,
+        (id: number) => holder`update message set content = 'held' where id = ${id}`,
+      ],
+      [
+        'returns 403 if it has another owner by then',
+        403,
+        (id: number) => holder`update message set user_id = ${eve} where id = ${id}`,
+      ],
+      [
+        'returns 404 if it is deleted by then',
+        404,
+        (id: number) => holder`delete from message where id = ${id}`,
+      ],
+    ] as const)
+      test(`${outcome}: ${method}`, async () => {
+        const path = await create();
+        const answer = await writeDuring(path, change, method, body);
+        assert.equal(answer.status, status, answer.text);
+        if (status === 403) assert.equal((await service.request(path)).json.user_id, eve);
+      });
   }
 
   test('does not block other writes: some of the waiting ones end with 503', async () => {
@@ -722,8 +692,16 @@ const CLEAN = {
 const BODY = { at: '2024-05-31T12:00:00Z', day: CLEAN.day, ratio: CLEAN.ratio, tags: CLEAN.tags };
 const COUNT = 12; // more than the connections that share the work
 
-const atOnce = <T,>(work: (index: number) => Promise<T>): Promise<T[]> =>
+const atOnce = <T>(work: (index: number) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: COUNT }, (_, index) => work(index)));
+
+/** The rows that have been written last, as another session finds them. */
+const latest = async (sql: Sql, count: number): Promise<unknown[]> => {
+  const rows = await sql`
+    select at::text, day::text, ratio, array_to_string(tags, ',', '(none)') as tags from event order by id desc limit ${count}`;
+  return rows.map((row) => ({ ...row }));
+};
+const STORED = { at: '2024-05-31 12:00:00+00', day: CLEAN.day, ratio: CLEAN.ratio, tags: 'ö\\,(none)' };
 
 /** Writes and reads on all connections, and compares with what another session finds. */
 async function assertClean({ send, request, sql }: WritableService): Promise<void> {
@@ -732,14 +710,7 @@ async function assertClean({ send, request, sql }: WritableService): Promise<voi
     assert.deepEqual([status, json], [201, { id: json.id, command: null, ...CLEAN }]);
   }
   const ids = made.map(({ json }) => Number(json.id));
-  const rows = await sql`
-    select at::text, day::text, ratio, array_to_string(tags, ',', '(none)') as tags from event where id = any(${ids})`;
-  assert.equal(rows.length, COUNT);
-  for (const row of rows)
-    assert.deepEqual(
-      { ...row },
-      { at: '2024-05-31 12:00:00+00', day: CLEAN.day, ratio: CLEAN.ratio, tags: 'ö\\,(none)' },
-    );
+  assert.deepEqual(await latest(sql, COUNT), Array(COUNT).fill(STORED));
   const reads = await atOnce(async (index) => {
     const id = ids[index % ids.length];
     const query = `id__in=${id}&at=2024-05-31T12:00:00Z&ordering=-day`;
@@ -777,14 +748,6 @@ describe('what a function has left in its session does not reach other statement
   const ZONES = `select set_config('timezone', 'Asia/Tokyo', false), set_config('datestyle', 'SQL, DMY', false),
     set_config('array_nulls', 'off', false), set_config('extra_float_digits', '-10', false)`;
 
-  /** The rows that have been written last, as another session finds them. */
-  const latest = async (count: number): Promise<unknown[]> => {
-    const rows = await service.sql`
-      select at::text, day::text, ratio, array_to_string(tags, ',', '(none)') as tags from event order by id desc limit ${count}`;
-    return rows.map((row) => ({ ...row }));
-  };
-  const STORED = { at: '2024-05-31 12:00:00+00', day: CLEAN.day, ratio: CLEAN.ratio, tags: 'ö\\,(none)' };
-
   test('a lock', async () => {
     const { status } = await send('POST', '/api/triggered/', { command: 'select pg_advisory_lock(7)' });
     assert.equal(status, 201);
@@ -815,7 +778,7 @@ describe('what a function has left in its session does not reach other statement
       BODY,
     ]);
     assert.equal(made.status, 201);
-    assert.deepEqual(await latest(3), [STORED, STORED, STORED]);
+    assert.deepEqual(await latest(service.sql, 3), Array(3).fill(STORED));
     await assertClean(service);
   });
 
@@ -831,18 +794,11 @@ describe('what a function has left in its session does not reach other statement
       `,${line}`,
     ].join('\n');
     const path = '/admin/event/-/import/';
-    const form = (fields: Record<string, string>): FormData => {
-      const data = new FormData();
-      for (const [name, value] of Object.entries(fields)) data.append(name, value);
-      return data;
-    };
-    const preview = await browser.upload(path, form({ _text: text }));
+    const preview = await browser.post(path, { _text: text });
     assert.match(preview.text, /name="_digest"/, preview.text);
-    const named = (name: string): string =>
-      unescaped(new RegExp(`name="${name}" value="([^"]*)"`).exec(preview.text)?.[1] ?? '');
-    const done = await browser.upload(path, form({ _csv: named('_csv'), _digest: named('_digest') }));
+    const done = await confirmImport(browser, path, preview);
     assert.equal(done.status, 303, done.text);
-    assert.deepEqual(await latest(3), [STORED, STORED, STORED]);
+    assert.deepEqual(await latest(service.sql, 3), Array(3).fill(STORED));
     await assertClean(service);
   });
 
@@ -850,10 +806,8 @@ describe('what a function has left in its session does not reach other statement
     await service.sql`truncate event`;
     await send('POST', '/api/event/', Array(3).fill({ command: ZONES }));
     const browser = await logIn(service, 'ada');
-    const path = '/admin/event/-/bulk/';
-    const choice = { _state: '', _all: '1', _action: 'set', _column: 'at', _value: '1' };
-    const page = await browser.post(path, { ...choice, at: '2024-05-31T12:00:00' });
-    const done = await browser.post(path, { ...fieldsOf(page), _confirm: '1' });
+    const choice = { _all: '1', _action: 'set', _column: 'at', at: '2024-05-31T12:00:00' };
+    const done = await runBulk(browser, 'event', choice);
     assert.equal(done.status, 303, done.text);
     const rows = await service.sql`select at::text from event`;
     assert.deepEqual(pluck(rows, 'at'), Array(3).fill(STORED.at));

@@ -168,28 +168,6 @@ describe('the format of an answer', () => {
   });
 });
 
-for (const accept of ['text/csv', NDJSON])
-  describe(`a collection as ${accept}`, () => {
-    const get = (path: string, user?: string) =>
-      service.request(path, { headers: { accept }, ...(user === undefined ? {} : { user }) });
-
-    test('never has excluded columns, and no filter by them', async () => {
-      assert.doesNotMatch((await get('/api/book/')).text, /hidden|hushed/);
-      assert.doesNotMatch((await get('/api/user/')).text, /password|argon2|email/);
-      assertProblem(await get('/api/book/?hidden=hushed'), 400);
-    });
-
-    test('is limited to callers who may read it, also in joins', async () => {
-      assert.equal((await get('/api/letter/')).status, 401);
-      assert.match((await get('/api/letter/', 'bob')).text, /"to Ada"/);
-      assertProblem(await get('/api/secret/', 'bob'), 403);
-      for (const user of [undefined, 'bob'])
-        assertProblem(await get('/api/book/?secret__word=open', user), 400);
-      const { text } = await get('/api/book/?secret__word=open', 'ada');
-      assert.ok(text.includes('Emma') && !text.includes('Say'), text);
-    });
-  });
-
 const HEAD = 'id,title,reader_id,secret_id,isbn,price,data,lent';
 
 describe('a collection as CSV', () => {

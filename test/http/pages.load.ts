@@ -9,7 +9,7 @@ import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { type Answer, type TestService, useService } from '../support.ts';
 import { assertProblem, eventually } from './expect.ts';
-import { logIn } from '../admin/support.ts';
+import { logIn, unescaped } from '../admin/support.ts';
 import { requestText, wire } from './wire.ts';
 
 const RESOURCES: Resource[] = [
@@ -439,11 +439,6 @@ const item: Resource = {
     decimal: { type: 'decimal', null: true },
   },
 };
-const unescaped = (text: string): string =>
-  text.replace(
-    /&(lt|gt|quot|amp|#39);/g,
-    (_, name: string) => ({ lt: '<', gt: '>', quot: '"', amp: '&', '#39': "'" })[name] ?? '',
-  );
 const markupOf = ({ text }: Answer): string => /<pre class="json">([\s\S]*?)<\/pre>/.exec(text)?.[1] ?? '';
 const jsonOf = (answer: Answer): string => unescaped(markupOf(answer).replace(/<[^>]*>/g, ''));
 

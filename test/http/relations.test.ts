@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { type Resource } from '../../src/index.ts';
 import shipped from '../../src/resources/registry.ts';
 import {
-  type AdminAnswer,
   type Browser,
   fieldsOf,
   hiddenFields,
   logIn,
   readable,
   readable as textOf,
+  confirmImport,
 } from '../admin/support.ts';
 import { createLoopback } from '../loopback.ts';
 import {
@@ -545,15 +545,9 @@ describe('views and foreign tables', () => {
     const form = await ada.get('/admin/joined/-/add/');
     const added = await ada.post('/admin/joined/-/add/', { ...fieldsOf(form), film_id: '3', actor: 'form' });
     assert.equal(added.status, 303, textOf(added));
-    const upload = (fields: Record<string, string>): Promise<AdminAnswer> => {
-      const file = new FormData();
-      for (const [name, value] of Object.entries(fields)) file.append(name, value);
-      return ada.upload('/admin/joined/-/import/', file);
-    };
-    const preview = await upload({ _text: 'film_id,actor\r\n4,file\r\n' });
-    const hidden = (name: string): string =>
-      new RegExp(`name="${name}" value="([^"]*)"`).exec(preview.text)?.[1] ?? '';
-    const imported = await upload({ _csv: hidden('_csv'), _digest: hidden('_digest') });
+    const path = '/admin/joined/-/import/';
+    const preview = await ada.post(path, { _text: 'film_id,actor\r\n4,file\r\n' });
+    const imported = await confirmImport(ada, path, preview);
     assert.equal(imported.status, 303, textOf(preview));
     const rows = await service.sql`select from casting where (film_id, actor) in ((3, 'form'), (4, 'file'))`;
     assert.equal(rows.length, 2);

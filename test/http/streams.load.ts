@@ -3,13 +3,21 @@ import assert from 'node:assert/strict';
 import { type IncomingMessage, request as httpRequest } from 'node:http';
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
-import { type Answer, basic, createDatabase, request, type TestService, useService } from '../support.ts';
+import {
+  type Answer,
+  basic,
+  createDatabase,
+  request,
+  type TestService,
+  useService,
+  pluck,
+} from '../support.ts';
 import { assertProblem, eventually, jsonLinesOf } from './expect.ts';
 import { user } from '../../src/resources/registry.ts';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { startProxy } from '../process/proxy.ts';
 import { closeIdleConnections } from '../send.ts';
-import { logIn } from '../admin/support.ts';
+import { logIn, useAdmin } from '../admin/support.ts';
 import { openDatabase } from '../../src/db/connection/database.ts';
 import { buildModels } from '../../src/db/schema/build-models.ts';
 import { parseListQuery } from '../../src/query/parse/grammar.ts';
@@ -25,14 +33,12 @@ import { countTurns } from '../turns.ts';
 const NDJSON = { accept: 'application/x-ndjson' };
 
 describe('a long stream', () => {
-  const service: TestService = useService(
-    [{ model: 'text', columns: { content: { type: 'text' } } }],
-    {
-      trustProxy: 1,
-    },
+  const ROWS = 40_000;
+  const { service, ada } = useAdmin(
+    [user, { model: 'text', columns: { content: { type: 'text' } } }],
+    { trustProxy: 1 },
     () => service.sql`insert into text (content) select repeat('x', 1000) from generate_series(1, ${ROWS})`,
   );
-  const ROWS = 40_000;
 
   /** The number of connections that read a stream. */
   const readers = async (): Promise<number> => {
@@ -50,11 +56,22 @@ describe('a long stream', () => {
   const streamOf = (address: string, query = ''): Promise<Answer> =>
     service.request(`/api/text/${query}`, { headers: { ...NDJSON, 'X-Forwarded-For': address } });
 
+  /** The doors through which a whole collection is read, and their headers. */
+  const DOORS = {
+    '/api/text/': () => NDJSON,
+    '/admin/text/-/export.csv': () => ({
+      cookie: [...ada.cookies].map(([name, value]) => `${name}=${value}`).join('; '),
+    }),
+  };
+
   /** Starts a stream, and reads only its first part. */
-  const begin = (address = newAddress()): Promise<{ response: IncomingMessage; stop: () => void }> =>
+  const begin = (
+    address = newAddress(),
+    door: keyof typeof DOORS = '/api/text/',
+  ): Promise<{ response: IncomingMessage; stop: () => void }> =>
     new Promise((resolve, reject) => {
-      const headers = { ...NDJSON, 'X-Forwarded-For': address };
-      const client = httpRequest(`${service.base}/api/text/`, { headers }, (response) => {
+      const headers = { ...DOORS[door](), 'X-Forwarded-For': address };
+      const client = httpRequest(`${service.base}${door}`, { headers }, (response) => {
         response.once('data', () => {
           response.pause();
           resolve({ response, stop: () => client.destroy() });
@@ -64,35 +81,77 @@ describe('a long stream', () => {
       client.on('error', reject).end();
     });
 
-  test('is complete and in order', async () => {
+  test('is complete and in order, also as an export', async () => {
+    const expected = Array.from({ length: ROWS }, (_, index) => ROWS - index);
     const { text } = await streamOf(newAddress(), '?ordering=-id');
-    const ids = jsonLinesOf(text).map((line) => (line as { id: number }).id);
-    assert.deepEqual(
-      ids,
-      Array.from({ length: ROWS }, (_, index) => ROWS - index),
-    );
+    assert.deepEqual(pluck(jsonLinesOf(text) as object[], 'id'), expected);
+    const csv = parseCsv((await ada.get('/admin/text/-/export.csv?ordering=-id')).text);
+    assert.ok(Array.isArray(csv));
+    assert.deepEqual(csv.slice(1).map(({ cells }) => Number(cells[0])), expected); // prettier-ignore
+    const json = JSON.parse((await ada.get('/admin/text/-/export.json?ordering=-id')).text) as object[];
+    assert.deepEqual(pluck(json, 'id'), expected);
   });
 
-  test('is read no faster than the client takes it, and its cursor closes when the client leaves', async () => {
-    for (let round = 0; round < 5; round += 1) {
-      const { stop } = await begin();
-      assert.equal(await readers(), 1);
-      stop();
-      await noReaders();
-    }
-  });
+  for (const door of ['/api/text/', '/admin/text/-/export.csv'] as const) {
+    test(`is read no faster than the client takes it, and its cursor closes when the client leaves: ${door}`, async () => {
+      for (let round = 0; round < 5; round += 1) {
+        const { stop } = await begin(newAddress(), door);
+        assert.equal(await readers(), 1);
+        stop();
+        await noReaders();
+      }
+    });
 
-  test('of a HEAD leaves no cursor open', async () => {
-    for (let round = 0; round < 5; round += 1) {
-      const { status, text } = await service.request('/api/text/', { method: 'HEAD', headers: NDJSON });
-      assert.deepEqual([status, text], [200, '']);
-      await noReaders();
+    test(`of a HEAD leaves no cursor open: ${door}`, async () => {
+      for (let round = 0; round < 5; round += 1) {
+        const { status, text } = await service.request(door, { method: 'HEAD', headers: DOORS[door]() });
+        assert.deepEqual([status, text], [200, '']);
+        await noReaders();
+      }
+    });
+
+    test(`is cut when the database connection breaks, so that it does not look complete: ${door}`, async () => {
+      const known = service.lines.length;
+      const { response } = await begin(newAddress(), door);
+      await service.sql`
+        select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and query like 'fetch %' and pid <> pg_backend_pid()`;
+      const ended = new Promise<boolean>((resolve) => response.on('close', () => resolve(response.complete)));
+      response.resume();
+      assert.equal(await ended, false);
+      const lines = () => service.lines.slice(known);
+      await eventually(() => lines().some(({ level }) => level === 'warn'), 'the line of the log');
+      assert.ok(!lines().some(({ level }) => level === 'error'));
+      assert.equal((await streamOf(newAddress(), '?id=1')).status, 200);
+    });
+  }
+
+  test('ends when the client of an export disconnects before the first row', async () => {
+    const lock = await service.sql.reserve();
+    await lock`begin`;
+    await lock`lock table text in access exclusive mode`;
+    const waiting = async (): Promise<number> =>
+      (
+        await lock`select from pg_locks where not granted and relation = 'text'::regclass
+        and database = (select oid from pg_database where datname = current_database())`
+      ).count;
+    const door = '/admin/text/-/export.csv';
+    for (let round = 0; round < 3; round += 1) {
+      const client = httpRequest(`${service.base}${door}`, { headers: DOORS[door]() });
+      client.on('error', () => undefined).end();
+      await eventually(async () => (await waiting()) === 1, 'a wait for the lock');
+      client.destroy();
+      // Its statement ends at once, and does not wait for the lock.
+      await eventually(async () => (await waiting()) === 0, 'the end of the wait');
     }
+    await lock`commit`;
+    lock.release();
+    await noReaders();
   });
 
   test('of a HEAD opens no cursor and takes no slot while others read streams', async (t) => {
     const clients = newAddresses(3);
-    const streams = await Promise.all(clients.map(begin));
+    const streams = await Promise.all(clients.map((address) => begin(address)));
     t.after(async () => {
       for (const { stop } of streams) stop();
       await noReaders();
@@ -146,7 +205,7 @@ describe('a long stream', () => {
   };
 
   test('is 503 when anonymous clients use all their slots, until one stream ends', async () => {
-    const streams = await Promise.all(newAddresses(3).map(begin));
+    const streams = await Promise.all(newAddresses(3).map((address) => begin(address)));
     const reads = streams.map((stream) => readSteadily(stream).catch(() => undefined));
     const headers = { ...NDJSON, 'X-Forwarded-For': newAddress() };
     const refused = await service.request('/api/text/', { headers });
@@ -164,7 +223,7 @@ describe('a long stream', () => {
   });
 
   test('gives its slot to a waiting client when its own client takes little', async () => {
-    const slow = await Promise.all(newAddresses(3).map(begin));
+    const slow = await Promise.all(newAddresses(3).map((address) => begin(address)));
     assert.equal((await streamOf(newAddress(), '?id=1')).status, 200, 'though the streams began just before');
     await eventually(async () => (await readers()) < 3, 'the end of its cursor');
     const ended = slow.map(
@@ -175,22 +234,6 @@ describe('a long stream', () => {
     const complete = (await Promise.all(ended)).filter(Boolean);
     assert.equal(complete.length, 2, 'the ended stream is incomplete');
     await noReaders();
-  });
-
-  test('is cut when the database connection breaks, so that it does not look complete', async () => {
-    const { response } = await begin();
-    await service.sql`
-      select pg_terminate_backend(pid) from pg_stat_activity
-      where datname = current_database() and query like 'fetch %' and pid <> pg_backend_pid()`;
-    const ended = new Promise<boolean>((resolve) => response.on('close', () => resolve(response.complete)));
-    response.resume();
-    assert.equal(await ended, false);
-    await eventually(() => service.lines.some(({ level }) => level === 'warn'), 'the line of the log');
-    assert.deepEqual(
-      service.lines.filter(({ level }) => level === 'error'),
-      [],
-    );
-    assert.equal((await streamOf(newAddress(), '?id=1')).status, 200);
   });
 });
 

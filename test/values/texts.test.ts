@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type Resource } from '../../src/index.ts';
 import { user } from '../../src/resources/registry.ts';
-import { hiddenFields, logIn, readable, type Browser } from '../admin/support.ts';
+import { logIn, readable, type Browser, confirmImport, runBulk } from '../admin/support.ts';
 import { assertRoundTrip, useWritable, type WritableService } from '../db/helpers.ts';
 import { assertProblem, assertUnauthorized } from '../http/expect.ts';
 import {
@@ -206,25 +206,19 @@ describe('a change of case or accents in a column whose collation ignores them',
     }
 
   test('by a bulk action is stored and recorded', async () => {
-    const choice = { _state: '', _action: 'set', _id: '1', _column: 'name', _value: '1', name: 'STRASSE' };
     await service.sql`update term set name = 'strasse'`;
-    const page = await ada.post('/admin/term/-/bulk/', choice);
-    const done = await ada.post('/admin/term/-/bulk/', { ...hiddenFields(page, 'record'), _confirm: '1' });
+    const choice = { _action: 'set', _id: '1', _column: 'name', name: 'STRASSE' };
+    const done = await runBulk(ada, 'term', choice);
     assert.equal(done.status, 303, readable(done));
     assert.equal((await stored())?.['name'], 'STRASSE');
     assert.deepEqual(await history(), [[{ name: 'strasse' }, { name: 'STRASSE' }]]);
   });
 
   test('by an import is stored', async () => {
-    const send = (fields: Readonly<Record<string, string>>) => {
-      const form = new FormData();
-      for (const [name, value] of Object.entries(fields)) form.append(name, value);
-      return ada.upload('/admin/term/-/import/', form);
-    };
-    const preview = await send({ _text: 'id,name\r\n1,Strasse Munchen\r\n' });
+    const path = '/admin/term/-/import/';
+    const preview = await ada.post(path, { _text: 'id,name\r\n1,Strasse Munchen\r\n' });
     assert.match(readable(preview), /1 changed/);
-    const { _csv: [csv = ''] = [], _digest: [digest = ''] = [] } = hiddenFields(preview, 'record');
-    const done = await send({ _csv: csv, _digest: digest });
+    const done = await confirmImport(ada, path, preview);
     assert.equal(done.status, 303, readable(done));
     assert.equal((await stored())?.['name'], 'Strasse Munchen');
   });
@@ -295,17 +289,11 @@ describe('a key with a nondeterministic collation', () => {
     const page = await ada.post('/admin/pair/-/bulk/', { _action: 'delete', _id: ['two,b,c', FIRST] });
     assert.match(readable(page), /2 records selected/);
     const csv = (await ada.get('/admin/pair/-/export.csv')).text;
-    const form = new FormData();
-    form.append(
-      '_text',
-      csv.replace('"Zwei,b,50%25","Zwei"', '"zwei,B,50%25","ZWEI"').replace(/3\r\n$/, '4\r\n'),
-    );
-    const preview = await ada.upload('/admin/pair/-/import/', form);
+    const path = '/admin/pair/-/import/';
+    const _text = csv.replace('"Zwei,b,50%25","Zwei"', '"zwei,B,50%25","ZWEI"').replace(/3\r\n$/, '4\r\n');
+    const preview = await ada.post(path, { _text });
     assert.match(readable(preview), /1 changed.*2 unchanged/);
-    const confirmed = new FormData();
-    for (const name of ['_csv', '_digest'])
-      confirmed.append(name, hiddenFields(preview, 'record')[name]?.[0] ?? '');
-    assert.equal((await ada.upload('/admin/pair/-/import/', confirmed)).status, 303);
+    assert.equal((await confirmImport(ada, path, preview)).status, 303);
     assert.deepEqual(
       (await service.sql`select a, v from pair order by v`).map(({ a, v: value }) => [a, value]),
       [
