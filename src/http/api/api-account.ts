@@ -38,7 +38,7 @@ import { withBasePath } from '../message/base-path.ts';
 import { authorOf, json, Unauthorized, type ApiRequest, type Reply } from '../message/message.ts';
 import { readJsonText } from '../message/request-body.ts';
 import { assertNoParameters, effectiveMethod, type AccountRoute } from './api-routes.ts';
-import { negotiate, notAcceptable } from './negotiation.ts';
+import { formatOf } from './negotiation.ts';
 
 export interface AccountOptions {
   readonly views: Views;
@@ -222,7 +222,7 @@ export function createAccount(options: AccountOptions): Account {
 
   return {
     answer(request, route) {
-      if (negotiate(request.headers.accept, ['json']) === undefined) throw notAcceptable(['json']);
+      formatOf(request, ['json']);
       assertNoParameters(request.query);
       if (route.kind === 'me') return me(request);
       if (route.kind === 'password') return changePassword(request);

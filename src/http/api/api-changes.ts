@@ -12,7 +12,7 @@ import type { Changes, ChangeSpan } from '../../resources/history/changes.ts';
 import { NO_CHUNKS } from '../../resources/records/record-export.ts';
 import type { Marks, Watermark } from '../../resources/history/watermark.ts';
 import { json, Unauthorized, type ApiRequest, type Reply } from '../message/message.ts';
-import { MEDIA_TYPES, negotiate, notAcceptable, type FeedFormat } from './negotiation.ts';
+import { formatOf, MEDIA_TYPES, type FeedFormat } from './negotiation.ts';
 
 export interface ChangesOptions {
   readonly views: Views;
@@ -173,9 +173,8 @@ export function createChangeFeed(options: ChangesOptions): ChangeFeed {
 
   return {
     async answer(request) {
-      const format = negotiate(request.headers.accept, FORMATS);
       const access = await admit(request);
-      if (format === undefined) throw notAcceptable(FORMATS);
+      const format = formatOf(request, FORMATS);
       const start = await startOf(request, format);
       if (format === 'json') return page(request, access, start);
       const isHead = request.method === 'HEAD';

@@ -28,11 +28,11 @@ import { preference } from '../message/request-headers.ts';
 import { assertNoParameters, OPENAPI_PATH } from './api-routes.ts';
 import {
   COLLECTION_FORMATS,
-  negotiate,
-  notAcceptable,
+  formatOf,
   RECORD_FORMATS,
   type Format,
   MEDIA_TYPES,
+  wantsHtml,
 } from './negotiation.ts';
 import { pageLinks, linkHeader } from './page-links.ts';
 
@@ -166,8 +166,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
 
   return {
     home(request: ApiRequest): Reply {
-      const format = negotiate(request.headers.accept, RECORD_FORMATS);
-      if (format === undefined) throw notAcceptable(RECORD_FORMATS);
+      const format = formatOf(request, RECORD_FORMATS);
       assertNoParameters(request.query);
       if (format === 'html') return pages.home();
       const admin = hasAdmin ? { admin: withBasePath('/admin/') } : {};
@@ -178,17 +177,19 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     },
 
     index(request: ApiRequest): Reply | Promise<Reply> {
-      const format = negotiate(request.headers.accept, RECORD_FORMATS);
-      if (format === undefined) throw notAcceptable(RECORD_FORMATS);
+      const format = formatOf(request, RECORD_FORMATS);
       assertNoParameters(request.query);
       if (format === 'html') return indexAsHtml(request);
       return json(200, indexBody(resources));
     },
 
     async list(request: ApiRequest, resource: ResourceView): Promise<Reply> {
-      const format = negotiate(request.headers.accept, COLLECTION_FORMATS);
-      const seen = await seenByReader(request, resource, format === 'html' ? undefined : countingOf(request));
-      if (format === undefined) throw notAcceptable(COLLECTION_FORMATS);
+      const seen = await seenByReader(
+        request,
+        resource,
+        wantsHtml(request) ? undefined : countingOf(request),
+      );
+      const format = formatOf(request, COLLECTION_FORMATS);
       try {
         return await listAs(request, seen, format);
       } catch (error) {
@@ -202,8 +203,7 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
       const isAnonymous = request.headers.authorization === undefined;
       const resource =
         isOpen(read) && (!isPersonal || isAnonymous) ? named : await seenByCaller(request, named);
-      const format = negotiate(request.headers.accept, RECORD_FORMATS);
-      if (format === undefined) throw notAcceptable(RECORD_FORMATS);
+      const format = formatOf(request, RECORD_FORMATS);
       assertNoParameters(request.query);
       const record = await readRecord(databaseFor(request, resource), resource, id);
       if (format === 'html') {

@@ -25,51 +25,40 @@ export type Route =
   | AccountRoute
   | { readonly kind: 'home' | 'index' | 'openapi' | 'changes' | 'asset' | 'health' | 'ready' };
 
-const ACCOUNT_KINDS: readonly string[] = [
-  'me',
-  'password',
-  'tokens',
-  'token',
-] satisfies AccountRoute['kind'][];
-export const isAccountRoute = (route: Route): route is AccountRoute => ACCOUNT_KINDS.includes(route.kind);
+const OF_ACCOUNT: ReadonlySet<Route['kind']> = new Set(['me', 'password', 'tokens', 'token']);
+export const isAccountRoute = (route: Route): route is AccountRoute => OF_ACCOUNT.has(route.kind);
 
 export const OPENAPI_PATH = '/api/openapi.json';
 
-/** The label `route` of each kind of route. */
-export const ROUTE_PATTERNS: Readonly<Record<Route['kind'], string>> = {
-  health: '/healthz',
-  ready: '/readyz',
-  home: '/',
-  index: '/api/',
-  openapi: '/api/openapi.json',
-  collection: '/api/{model}/',
-  record: '/api/{model}/{id}/',
-  asset: '/api/-/{file}',
-  changes: '/api/-/changes/',
-  me: '/api/-/me/',
-  password: '/api/-/password/',
-  tokens: '/api/-/tokens/',
-  token: '/api/-/tokens/{id}/',
+/** Of each kind of path: its pattern, which is also the label `route`, and the methods that it allows. */
+const ROUTES: Readonly<Record<Route['kind'], readonly [pattern: string, ...methods: Method[]]>> = {
+  health: ['/healthz', 'GET'],
+  ready: ['/readyz', 'GET'],
+  home: ['/', 'GET'],
+  index: ['/api/', 'GET'],
+  openapi: [OPENAPI_PATH, 'GET'],
+  collection: ['/api/{model}/', 'GET', 'POST'],
+  record: ['/api/{model}/{id}/', 'GET', 'PUT', 'DELETE'],
+  asset: ['/api/-/{file}', 'GET'],
+  changes: ['/api/-/changes/', 'GET'],
+  me: ['/api/-/me/', 'GET'],
+  password: ['/api/-/password/', 'POST'],
+  tokens: ['/api/-/tokens/', 'GET', 'POST'],
+  token: ['/api/-/tokens/{id}/', 'DELETE'],
 };
+export const patternOf = (kind: Route['kind']): string => ROUTES[kind][0];
 /** The label `route` of unknown paths, and of pages while the service starts. */
 export const OTHER_ROUTE = 'other';
 
-/** The methods that each kind of path allows. */
-const METHODS: Record<Route['kind'], readonly Method[]> = {
-  health: ['GET'],
-  ready: ['GET'],
-  home: ['GET'],
-  index: ['GET'],
-  openapi: ['GET'],
-  asset: ['GET'],
-  changes: ['GET'],
-  collection: ['GET', 'POST'],
-  record: ['GET', 'PUT', 'DELETE'],
-  me: ['GET'],
-  password: ['POST'],
-  tokens: ['GET', 'POST'],
-  token: ['DELETE'],
-};
+/** A path without its trailing slash. */
+const bareOf = (path: string): string => (path.endsWith('/') ? path.slice(0, -1) : path);
+
+/** The routes of the patterns that are paths themselves. Model names have no dot and no hyphen, so these are free. */
+const FIXED = new Map(
+  (Object.keys(ROUTES) as Route['kind'][])
+    .filter((kind) => !patternOf(kind).includes('{'))
+    .map((kind) => [bareOf(patternOf(kind)), { kind } as Route]),
+);
 
 /** Methods with the meaning of another one. A JSON merge patch (RFC 7396) of flat records is what PUT does. */
 const ALIASES: Readonly<Record<string, Method>> = { HEAD: 'GET', PATCH: 'PUT' };
@@ -80,7 +69,8 @@ export const effectiveMethod = (method: string): string => ALIASES[method] ?? me
 const WRITES: ReadonlySet<string> = new Set<Method>(['POST', 'PUT', 'DELETE']);
 
 const allows = (route: Route, method: Method): boolean =>
-  METHODS[route.kind].includes(method) && (!('resource' in route) || route.resource.methods.has(method));
+  ROUTES[route.kind].slice(1).includes(method) &&
+  (!('resource' in route) || route.resource.methods.has(method));
 
 /** The `Allow` header of a path. GET implies HEAD, PUT implies PATCH, and OPTIONS always works. */
 export const allowOf = (route: Route): string =>
@@ -101,34 +91,25 @@ export const STARTING = unavailable(messageOf('starting'));
  * @throws Problem 404; 503 while the service starts
  */
 export function findRoute(path: string, resources: ResourceViews | undefined): Route {
-  const bare = path.endsWith('/') ? path.slice(0, -1) : path;
-  if (bare === '/healthz') return { kind: 'health' };
-  if (bare === '/readyz') return { kind: 'ready' };
-  if (path === '/') {
-    if (!resources) throw STARTING;
-    return { kind: 'home' };
-  }
+  const bare = bareOf(path);
+  const fixed = path === '' ? undefined : FIXED.get(bare);
+  if (fixed?.kind === 'health' || fixed?.kind === 'ready') return fixed;
   const segments = bare.split('/');
+  const [root, api, name = '', part, token] = segments;
   const isToken = segments.length === 5 && bare.startsWith('/api/-/tokens/');
-  if (segments[0] !== '' || segments[1] !== 'api' || (segments.length > 4 && !isToken)) throw notFound();
+  if (!fixed && (root !== '' || api !== 'api' || (segments.length > 4 && !isToken))) throw notFound();
   if (!resources) throw STARTING;
-  if (isToken) return { kind: 'token', id: segments[4] ?? '' };
-  if (segments[2] === undefined) return { kind: 'index' };
-  // Model names have no dot and no hyphen, so these paths are free.
-  if (bare === OPENAPI_PATH) return { kind: 'openapi' };
-  const [, , , name = ''] = segments;
-  if (segments[2] === '-' && (name === 'me' || name === 'password' || name === 'tokens'))
-    return { kind: name };
-  if (segments[2] === '-' && name === 'changes') return { kind: 'changes' };
-  if (segments[2] === '-' && name) return { kind: 'asset' };
-  const resource = resources.get(decodeSegment(segments[2]));
+  if (fixed) return fixed;
+  if (isToken) return { kind: 'token', id: token ?? '' };
+  if (name === '-' && part) return { kind: 'asset' };
+  const resource = resources.get(decodeSegment(name));
   if (!resource) throw notFound();
-  if (segments[3] === undefined) return { kind: 'collection', resource };
-  if (segments[3] === '' || isKeyless(resource.model)) throw notFound();
+  if (part === undefined) return { kind: 'collection', resource };
+  if (part === '' || isKeyless(resource.model)) throw notFound();
   return {
     kind: 'record',
     resource,
-    id: decodeSegment(segments[3], hasSeveralColumns(resource.model.primaryKey)),
+    id: decodeSegment(part, hasSeveralColumns(resource.model.primaryKey)),
   };
 }
 

@@ -8,7 +8,7 @@ import {
   findRoute,
   isAccountRoute,
   OTHER_ROUTE,
-  ROUTE_PATTERNS,
+  patternOf,
   STARTING,
 } from './api-routes.ts';
 import { messageOf } from '../../messages.ts';
@@ -69,7 +69,7 @@ export function dispatch(request: RoutedRequest, current: Site | undefined): Rep
   const ofAccount = isAccountRoute(found) ? found : undefined;
   if (ofAccount && !current?.account) throw notFound();
   if (found.kind === 'changes' && !current?.changes) throw notFound();
-  request.pattern = ROUTE_PATTERNS[found.kind];
+  request.pattern = patternOf(found.kind);
   if (method === 'OPTIONS') return { status: 204, headers: { Allow: allowOf(found) }, body: '' };
   assertAllowed(method, found);
   if (found.kind === 'health') return json(200, '{"status":"ok"}');

@@ -83,7 +83,7 @@ const wantsJson = (accept: string | undefined): boolean =>
  * @param offers the first of several with equal quality wins
  * @returns undefined if the header accepts none of them
  */
-export function negotiate<F extends Format | FeedFormat>(
+function negotiate<F extends Format | FeedFormat>(
   accept: string | undefined,
   offers: readonly (F | 'json')[],
 ): F | 'json' | undefined {
@@ -110,8 +110,13 @@ export const isNegotiated = ({ method, path }: Pick<ApiRequest, 'method' | 'path
 export const wantsHtml = (request: Pick<ApiRequest, 'method' | 'path' | 'headers'>): boolean =>
   isNegotiated(request) && negotiate(request.headers.accept, COLLECTION_FORMATS) === 'html';
 
-export const notAcceptable = (offers: readonly (Format | FeedFormat)[]): Problem =>
-  new Problem(
-    406,
-    messageOf('notAcceptable', { formats: offers.map((format) => MEDIA_TYPES[format]).join(', ') }),
-  );
+/** The format that a request asks for. @throws Problem 406 if it accepts none of them */
+export function formatOf<F extends Format | FeedFormat>(
+  { headers }: Pick<ApiRequest, 'headers'>,
+  offers: readonly (F | 'json')[],
+): F | 'json' {
+  const format = negotiate(headers.accept, offers);
+  if (format !== undefined) return format;
+  const formats = offers.map((offer) => MEDIA_TYPES[offer]).join(', ');
+  throw new Problem(406, messageOf('notAcceptable', { formats }));
+}

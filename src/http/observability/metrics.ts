@@ -10,7 +10,7 @@ import { increment } from '../../db/counts.ts';
 import type { Siblings } from '../../processes.ts';
 import type { LoadLimits } from '../load/load-limits.ts';
 import { loopTurns } from '../load/loop-turns.ts';
-import { methodNotAllowed, ROUTE_PATTERNS } from '../api/api-routes.ts';
+import { methodNotAllowed, patternOf } from '../api/api-routes.ts';
 import { unavailable } from '../../errors.ts';
 import type { Throttle } from '../auth/login-throttle.ts';
 import { messageOf } from '../../messages.ts';
@@ -177,7 +177,7 @@ export function createMetrics({
   function writeRequests(output: MetricsText): void {
     const counters = [...routes.values()].flatMap((methods) => [...methods.values()]);
     const shed = counters
-      .filter(({ labels }) => labels['route'] !== ROUTE_PATTERNS.ready) // its 503 is a normal result
+      .filter(({ labels }) => labels['route'] !== patternOf('ready')) // its 503 is a normal result
       .reduce((sum, counter) => sum + (counter.byStatus.get(503) ?? 0), 0);
     const completed = counters.flatMap((counter) => byStatus(counter.byStatus, counter.labels));
     output.add(['counter', 'vitrine_http_requests_total', 'Completed requests.', completed]);
