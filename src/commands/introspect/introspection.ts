@@ -255,7 +255,7 @@ function partitionCounts(relations: readonly Relation[]): Map<string, number> {
 const pathOf = ({ schema, name }: Pick<Relation, 'schema' | 'name'>): string => `${schema}.${name}`;
 
 /** What was read of the relations that can be served. */
-export const byOid = (relations: readonly Relation[], catalog: Catalog): ReadRelations =>
+const byOid = (relations: readonly Relation[], catalog: Catalog): ReadRelations =>
   new Map(
     relations.flatMap((relation) => {
       const found = hasServableName(relation) ? catalog.get(tableName(relation)) : undefined;

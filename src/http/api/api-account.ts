@@ -51,10 +51,7 @@ export interface AccountOptions {
   readonly recordEvent: RecordEvent;
 }
 
-export interface Account {
-  /** @param request its method must be one that `assertAllowed` accepts for the route */
-  readonly answer: (request: ApiRequest, route: AccountRoute) => Promise<Reply>;
-}
+export type Account = ReturnType<typeof createAccount>;
 
 const keysOf = (columns: readonly Column[] | undefined): string[] | undefined =>
   columns?.map(({ key }) => key);
@@ -68,7 +65,7 @@ async function readFields(request: ApiRequest, names: readonly string[]): Promis
   return new Map([...fields].map(([name, { source }]) => [name, JSON.parse(source) as unknown]));
 }
 
-export function createAccount(options: AccountOptions): Account {
+export function createAccount(options: AccountOptions) {
   const { views, authentication, settings, recordEvent } = options;
   const userView = (): ResourceView => {
     const view = views(ADMIN).get(settings.userModel);
@@ -221,7 +218,8 @@ export function createAccount(options: AccountOptions): Account {
   }
 
   return {
-    answer(request, route) {
+    /** @param request its method must be one that `assertAllowed` accepts for the route */
+    answer(request: ApiRequest, route: AccountRoute): Promise<Reply> {
       formatOf(request, ['json']);
       assertNoParameters(request.query);
       if (route.kind === 'me') return me(request);

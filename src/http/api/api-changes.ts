@@ -1,7 +1,7 @@
 // GET of the change feed: a page of JSON, all changes as NDJSON, or an endless stream of events.
 import type { Level } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
-import { Lane, type LaneState } from '../../db/lanes/lane.ts';
+import { Lane } from '../../db/lanes/lane.ts';
 import { addError, badQuery, errorOf, Problem, unavailable, type FieldErrors } from '../../errors.ts';
 import { messageOf } from '../../messages.ts';
 import { parseParameters } from '../../query/parse/grammar.ts';
@@ -25,11 +25,7 @@ export interface ChangesOptions {
   readonly isClosing: () => boolean;
 }
 
-export interface ChangeFeed {
-  readonly answer: (request: ApiRequest) => Promise<Reply>;
-  /** The open streams of events. */
-  readonly lanes: () => { readonly changes: LaneState };
-}
+export type ChangeFeed = ReturnType<typeof createChangeFeed>;
 
 const FORMATS: readonly FeedFormat[] = ['json', 'ndjson', 'events'];
 
@@ -51,7 +47,7 @@ const NOW = 'now';
 
 const finalId = (marks: Marks): bigint => marks.get(HISTORY.model) ?? 0n;
 
-export function createChangeFeed(options: ChangesOptions): ChangeFeed {
+export function createChangeFeed(options: ChangesOptions) {
   const { views, changes, watermark, level, databaseFor, isClosing } = options;
   const lane = new Lane(LIMITS);
 
@@ -172,7 +168,7 @@ export function createChangeFeed(options: ChangesOptions): ChangeFeed {
   }
 
   return {
-    async answer(request) {
+    async answer(request: ApiRequest): Promise<Reply> {
       const access = await admit(request);
       const format = formatOf(request, FORMATS);
       const start = await startOf(request, format);
@@ -189,6 +185,7 @@ export function createChangeFeed(options: ChangesOptions): ChangeFeed {
         body: isHead ? NO_CHUNKS : await openEvents(request, start),
       };
     },
+    /** The open streams of events. */
     lanes: () => ({ changes: lane.state }),
   };
 }

@@ -149,9 +149,6 @@ export const meets = ({ level, roles }: Access, needed: Level): boolean =>
 /** Whether reads at this level need no credentials. No one may write at it. */
 export const isOpen = (level: Level): boolean => meets(ANYONE, level);
 
-/** Whether the level is that of every user. */
-export const isForUsers = (level: Level): boolean => !isOpen(level) && meets(USER, level);
-
 /** Whether every admin meets the level, and no one else. */
 export const isForAdmins = (level: Level): boolean => typeof level === 'string' && !meets(USER, level);
 
