@@ -418,14 +418,6 @@ describe('vitrine check', () => {
     });
   }
 
-  test('mistakes on the command line are refused', async () => {
-    for (const words of [['--bogus'], ['now'], ['--json=yes']]) {
-      const { code, stdout, stderr } = await run(['check', ...words]);
-      assert.deepEqual([code, stdout], [2, '']);
-      assert.match(stderr, /^vitrine check: .+\nTry vitrine check --help\.\n$/s);
-    }
-  });
-
   test('the matrix says whether admins may set a column in new records only, or in existing ones only', async () => {
     const tag: Resource = { model: 'tag', primaryKey: { type: 'string' }, columns: {}, access: 'admin' };
     const page: Resource = {

@@ -1228,20 +1228,6 @@ describe('constraints and triggers of an existing database', () => {
     assert.equal(posted.json.zip, null, posted.text);
   });
 
-  test('breaking a constraint is 400 and changes nothing', async () => {
-    const { json } = await service.send('POST', '/api/ruled/', { code: 'rules' });
-    const before = await rowsOf(service.sql, 'ruled');
-    const bodies = [{ share: '100.01' }, { share: -1 }, { zip: 'abc' }, { low: 3 }, { low: 2, high: 1 }, { zip: '99999' }]; // prettier-ignore
-    for (const body of bodies) {
-      for (const [method, path] of Object.entries({ POST: '/api/ruled/', PUT: `/api/ruled/${json.id}/` })) {
-        const answer = await service.send(method, path, method === 'POST' ? { code: 'z', ...body } : body);
-        assert.equal(answer.status, 400, `${method} ${JSON.stringify(body)}: ${answer.text}`);
-        assert.doesNotMatch(answer.text, /secret words|ruled|check/);
-      }
-    }
-    assert.deepEqual(await rowsOf(service.sql, 'ruled'), before);
-  });
-
   test('the error names each field that breaks the length, NOT NULL or scale of its type', async () => {
     const { status, json } = await service.send('POST', '/api/ruled/', {
       zip: '123456',
@@ -1292,16 +1278,5 @@ describe('constraints and triggers of an existing database', () => {
       const { json } = await service.request(`/api/legacy/?${query}`);
       assert.deepEqual(pluck(json.objects, 'id'), ids, query); // prettier-ignore
     }
-  });
-
-  test('a new value that breaks a rule of the registry is 400', async () => {
-    const { status, json } = await service.send('PUT', '/api/legacy/1/', {
-      state: 'lost',
-      rank: 13,
-      title: 'longer',
-      price: 3,
-    });
-    assert.equal(status, 400);
-    assert.deepEqual(Object.keys(json.errors).sort(), ['price', 'rank', 'state', 'title']);
   });
 });

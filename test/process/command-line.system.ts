@@ -92,6 +92,11 @@ describe('what the command line says of itself', { concurrency: 2 }, () => {
     ['user add ada --set email=a --set email=b', /--set email is given twice/],
     ['user password ada --admin', /--admin/],
     ['user list ada', /list/],
+    ['check now', /now/],
+    ['check --json=yes', /--json/],
+    ['introspect extra', /extra/],
+    ['introspect --schema', /--schema/],
+    ['introspect --table', /--table/],
   ];
   for (const [words, named] of mistakes) {
     test(`"vitrine ${words}" is a mistake: exit 2, and one message on standard error`, async () => {

@@ -7,6 +7,7 @@ import { parseJsonFields, parseJsonFieldsInTurns } from '../../src/resources/rec
 import { parseLabeledRecords } from '../../src/resources/records/labeled-record.ts';
 import { cpuOf, longestTurnOf } from '../http/expect.ts';
 import { describe, test } from 'node:test';
+import { countTurns } from '../turns.ts';
 
 const BYTES = 1_048_576;
 
@@ -32,18 +33,6 @@ describe('the cost of the largest body', () => {
         const isGood = COLUMN_TYPES.json.fromJson(value, source).fault === undefined;
         assert.equal(isGood, key === 'good', key);
       }
-    }
-  });
-
-  test('a form of many small fields costs little more than a form of one field', () => {
-    const one = 'x'.repeat(BYTES);
-    for (const unit of ['%=&', 'a&', '&', '%=%&', 'data%&']) {
-      const many = unit.repeat(BYTES / unit.length);
-      const [least, most] = [
-        cpuOf(() => decodeField(one, 'data', 2)),
-        cpuOf(() => decodeField(many, 'data', 2)),
-      ];
-      assert.ok(most < 5 * least + 5000, `${unit}: ${most} and ${least} microseconds`);
     }
   });
 
@@ -76,22 +65,10 @@ describe('the cost of the largest body', () => {
   });
 });
 
-/** In how many iterations of the event loop a body is parsed. */
-async function turnsOf(body: string): Promise<number> {
-  let turns = 0;
-  const count = (): void => {
-    turns += 1;
-    timer = setImmediate(count);
-  };
-  let timer = setImmediate(count);
-  await parseJsonFieldsInTurns(body);
-  clearImmediate(timer);
-  return turns;
-}
-
 test('a body of thousands of long keys is parsed in many turns', async () => {
   const keys = Array.from({ length: 9_990 }, (_, index) => `"${String(index).padStart(100, 'k')}":1`);
-  assert.ok((await turnsOf(`{${keys.join()}}`)) > 15);
+  const [, turns] = await countTurns(async () => parseJsonFieldsInTurns(`{${keys.join()}}`));
+  assert.ok(turns > 15, `${turns} turns`);
 });
 
 test('a body that begins with a megabyte of spaces costs little more than one that does not', () => {
