@@ -1,20 +1,19 @@
 // Faults of the database are errors of the service, not of the request: 500, with the reason in the log and in the admin area.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { randomBytes } from 'node:crypto';
 import postgres from 'postgres';
-import { createVitrine, type Resource } from '../../src/index.ts';
+import { type Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { type Browser, fieldsOf, hiddenFields, logIn, readable } from '../admin/support.ts';
 import { assertProblem, eventually } from '../http/expect.ts';
 import {
   type Answer,
   closedAfter,
-  request,
   serverUrl,
   startService,
   type TestService,
   useService,
+  startBeside,
 } from '../support.ts';
 
 const integer = { type: 'integer', null: true } as const;
@@ -476,37 +475,24 @@ const REFUSALS: readonly [begin: string, end: string, message?: RegExp][] = [
 ]; // prettier-ignore
 
 test('requests are 503 as long as the database refuses connections', async (t) => {
-  const role = `refused_${randomBytes(6).toString('hex')}`;
   const service = await startService([user, note]);
   await service.addUser('bob');
-  const url = new URL(service.url);
-  Object.assign(url, { username: role, password: 'refused' });
   // Not a superuser, because PostgreSQL refuses almost nothing to them.
-  await service.sql.unsafe(`
-    create role ${role} login password 'refused';
-    grant usage on schema public to ${role};
-    grant all on all tables in schema public to ${role}`);
-  const create = () =>
-    createVitrine({
-      databaseUrl: url.href,
-      resources: [user, note],
-      port: 0,
-      schema: 'check',
-      log: () => undefined,
-    });
+  const { role, url } = await service.addRole(
+    'grant usage on schema public to ROLE; grant all on all tables in schema public to ROLE',
+  );
+  const create = () => startBeside(url, [user, note], { schema: 'check' });
   const refused = await create();
   const server = postgres(serverUrl(), { max: 1, onnotice: () => undefined });
-  const database = url.pathname.slice(1);
+  const database = new URL(url).pathname.slice(1);
   const run = (text: string) => server.unsafe(text.replaceAll('$', database).replaceAll('@', role));
   t.after(async () => {
     await refused.close();
     await service.close();
-    await server.unsafe(`drop role ${role}`); // its privileges were dropped with the database
     await server.end();
   });
-  const { url: base } = await refused.start();
   const ask = (body?: object) =>
-    request(base, '/api/note/', body ? { method: 'POST', user: 'bob', body } : {});
+    refused.request('/api/note/', body ? { method: 'POST', user: 'bob', body } : {});
   for (const [begin, end, message] of REFUSALS) {
     assert.equal((await ask()).status, 200);
     await run(begin);

@@ -64,7 +64,7 @@ export const useWritable = (
 
 /** Starts a service on an existing database, and closes it. */
 export async function startOnce(
-  { url }: TestDatabase,
+  { url }: Pick<TestDatabase, 'url'>,
   resources: readonly Resource[],
   settings: Settings = {},
 ): Promise<void> {
@@ -74,7 +74,7 @@ export async function startOnce(
 
 /** Starts a service, which must fail. Gives the lines of the error message after the first, without the hint at `schema --diff`. */
 export async function startFaults(
-  database: TestDatabase,
+  database: Pick<TestDatabase, 'url'>,
   resources: readonly Resource[],
   settings: Settings = {},
 ): Promise<string[]> {

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
-import { basic, startService, type TestService, useService, lockedOut } from '../support.ts';
+import { basic, type TestService, useService, lockedOut } from '../support.ts';
 import { eventually } from './expect.ts';
 import { requestText, wire, type Wire, type WireAnswer } from './wire.ts';
 
@@ -21,18 +21,13 @@ const MAX_BODY = 1000;
 const json = (message: string): string => JSON.stringify({ message });
 
 describe('connections', () => {
-  let service: TestService;
   const bob = { authorization: basic('bob') };
   const noteHeaders = { ...bob, 'content-type': 'application/json' };
   const open: Wire[] = [];
-  before(async () => {
-    service = await startService(resources, { maxBody: MAX_BODY });
-    await service.addUser('bob');
-  });
-  after(async () => {
+  after(() => {
     for (const connection of open) connection.destroy();
-    await service.close();
   });
+  const service: TestService = useService(resources, { maxBody: MAX_BODY }, () => service.addUser('bob'));
 
   function start(): Wire {
     const connection = wire(service);

@@ -28,20 +28,8 @@ import shipped from '../../src/resources/registry.ts';
 type Loose = any; // eslint-disable-line @typescript-eslint/no-explicit-any -- anything can be exported
 
 /** The lines of the error message of a start. The registry is checked first, so the database need not exist. */
-async function faultsOf(resources: Loose, settings: object = {}): Promise<string[]> {
-  const databaseUrl = new URL('/vitrine_test_none', serverUrl()).href;
-  const error: unknown = await createVitrine({
-    databaseUrl,
-    resources,
-    log: () => undefined,
-    ...settings,
-  }).then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  assert.ok(error instanceof StartError, `a StartError, and not ${String(error)}`);
-  return error.message.split('\n').slice(1);
-}
+const faultsOf = (resources: Loose, settings: object = {}): Promise<string[]> =>
+  startFaults({ url: new URL('/vitrine_test_none', serverUrl()).href }, resources, settings);
 
 /** Checks that the start reports exactly these faults, each as `resource: key`. */
 async function assertFaults(
