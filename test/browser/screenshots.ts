@@ -1,14 +1,14 @@
 // Makes the screenshots of docs/admin.md: npm run screenshots
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdir, mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { chromium, type Browser, type Page } from 'playwright-core';
 import postgres from 'postgres';
 import { startEmbedded } from '../../src/commands/embedded.ts';
-import { REPOSITORY } from '../paths.ts';
+import { REPOSITORY, chinookSql } from '../paths.ts';
 
 const ROOT = REPOSITORY;
 const IMAGES = join(ROOT, 'docs', 'images');
@@ -48,17 +48,9 @@ async function serve(cwd: string, env: NodeJS.ProcessEnv, known = ''): Promise<S
   throw new Error('the service ended before it listened');
 }
 
-/** The SQL of a psql script, without the commands that create and enter a database. */
-const sqlOf = (script: string): string =>
-  script
-    .split('\n')
-    .filter((line) => !/^(\\|(drop|create) database\b)/i.test(line))
-    .join('\n');
-
 async function serveChinook(databaseUrl: string): Promise<Service> {
   const sql = postgres(databaseUrl, { max: 1, onnotice: () => undefined });
-  for (const file of ['chinook.sql', 'users.sql'])
-    await sql.unsafe(sqlOf(await readFile(join(CHINOOK, file), 'utf8'))).simple();
+  for (const file of ['chinook.sql', 'users.sql']) await sql.unsafe(chinookSql(file)).simple();
   await sql.end();
   const env = { DATABASE_URL: databaseUrl, RESOURCES: join(CHINOOK, 'resources.ts') };
   const child = startVitrine(['user', 'add', 'andrew', '--admin'], ROOT, env);

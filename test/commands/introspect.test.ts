@@ -1,15 +1,16 @@
 // The registry that `vitrine introspect` prints for a database, with the keys that it finds, served as it is printed.
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { user } from '../../src/resources/registry.ts';
 import type { Resource } from '../../src/index.ts';
 import { hiddenFields, logIn, readable, type Browser } from '../admin/support.ts';
-import { REPOSITORY, temporaryFolder, type Ended } from '../process/support.ts';
+import { temporaryFolder, type Ended } from '../process/support.ts';
 import { createDatabase, request, startService, useDatabase, type TestService } from '../support.ts';
 import { introspect, readAll, serveIntrospected, sqlOf, withProposedKeys } from './introspected.ts';
 import { run, serve } from './support.ts';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import { chinookSql } from '../paths.ts';
 
 describe('vitrine introspect', () => {
   const database = useDatabase();
@@ -53,18 +54,7 @@ describe('vitrine introspect', () => {
 });
 
 describe('the registry of Chinook', () => {
-  const database = useDatabase('', async () => {
-    const script = readFileSync(join(REPOSITORY, 'examples/chinook/chinook.sql'), 'utf8');
-    const isForPsql = /^(\\|(drop|create) database\b)/i;
-    await database.sql
-      .unsafe(
-        script
-          .split('\n')
-          .filter((line) => !isForPsql.test(line))
-          .join('\n'),
-      )
-      .simple();
-  });
+  const database = useDatabase(chinookSql('chinook.sql'));
 
   test('is served as it is printed', async () => {
     const { file, resources } = await introspect(database);

@@ -1,13 +1,13 @@
 // docs/existing-databases.md, followed to the letter on the database of the example.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { examplesOf, readPage, type Example } from '../docs/pages.ts';
-import { EXECUTABLE, REPOSITORY, run, serve, temporaryFolder, type Serving } from '../process/support.ts';
+import { EXECUTABLE, run, serve, temporaryFolder, type Serving } from '../process/support.ts';
 import { commandPath, createDatabase, type TestDatabase } from '../support.ts';
 import { after, before, describe, test } from 'node:test';
+import { chinookSql } from '../paths.ts';
 
 const PAGE = 'docs/existing-databases.md';
 
@@ -21,10 +21,7 @@ describe(`${PAGE}, on the Chinook database`, () => {
 
   before(async () => {
     database = await createDatabase();
-    const script = readFileSync(join(REPOSITORY, 'examples/chinook/chinook.sql'), 'utf8');
-    const isForPsql = /^(\\|(drop|create) database\b)/i;
-    const lines = script.split('\n').filter((line) => !isForPsql.test(line));
-    await database.sql.unsafe(lines.join('\n')).simple();
+    await database.sql.unsafe(chinookSql('chinook.sql')).simple();
     await database.sql
       .unsafe(
         `create role ${role} login password 'pw'; grant select on all tables in schema public to ${role}`,

@@ -6,7 +6,7 @@ import resources from '../../examples/chinook/resources.ts';
 import type { Resource } from '../../src/resources/definition/resource.ts';
 import { logIn, readable } from '../admin/support.ts';
 import { commandPath, type TestService, useService } from '../support.ts';
-import { REPOSITORY } from '../paths.ts';
+import { REPOSITORY, chinookSql } from '../paths.ts';
 import { before, describe, test } from 'node:test';
 
 const ROOT = REPOSITORY;
@@ -46,15 +46,6 @@ const masked = (output: string): string =>
     .replace(/^ETag: "\d+-[0-9a-f]{6}"$/m, 'ETag: …')
     .trimEnd();
 
-/** The SQL of a psql script, without the commands that create and enter a database. */
-function sqlOf(script: string): string {
-  const isForPsql = /^(\\|(drop|create) database\b)/i;
-  return script
-    .split('\n')
-    .filter((line) => !isForPsql.test(line))
-    .join('\n');
-}
-
 const SEPARATOR = '\x1e';
 
 /** Runs the commands in one shell, on the service and the database of this test. @returns the output of each */
@@ -89,8 +80,7 @@ describe('the Chinook example', () => {
   const service = useService(resources, {
     schema: 'check',
     prepare: async (sql) => {
-      await sql.unsafe(sqlOf(readFileSync(`${FOLDER}/chinook.sql`, 'utf8'))).simple();
-      await sql.unsafe(readFileSync(`${FOLDER}/users.sql`, 'utf8')).simple();
+      for (const file of ['chinook.sql', 'users.sql']) await sql.unsafe(chinookSql(file)).simple();
     },
   });
 

@@ -6,7 +6,7 @@ import type { Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';
 import { basic, type TestService, useService, lockedOut } from '../support.ts';
 import { eventually } from './expect.ts';
-import { requestText, wire, type Wire, type WireAnswer } from './wire.ts';
+import { requestText, wire, type WireAnswer, useWires } from './wire.ts';
 
 const columns = { title: { type: 'text', null: true } } as const;
 const resources: Resource[] = [
@@ -23,17 +23,9 @@ const json = (message: string): string => JSON.stringify({ message });
 describe('connections', () => {
   const bob = { authorization: basic('bob') };
   const noteHeaders = { ...bob, 'content-type': 'application/json' };
-  const open: Wire[] = [];
-  after(() => {
-    for (const connection of open) connection.destroy();
-  });
+  const start = useWires(() => service);
   const service: TestService = useService(resources, { maxBody: MAX_BODY }, () => service.addUser('bob'));
 
-  function start(): Wire {
-    const connection = wire(service);
-    open.push(connection);
-    return connection;
-  }
   const notes = async (): Promise<string[]> =>
     (await service.sql`select message from note order by id`).map((row) => String(row['message']));
 

@@ -6,29 +6,16 @@ import { ByteBudget } from '../../src/http/load/byte-budget.ts';
 import { createUnsent } from '../../src/http/load/unsent-responses.ts';
 import { listen } from '../../src/http/server/http-server.ts';
 import { note, user } from '../../src/resources/registry.ts';
-import { basic, startService, type TestService } from '../support.ts';
+import { basic, type TestService, useService } from '../support.ts';
 import { eventually } from './expect.ts';
-import { requestText, wire, type Wire } from './wire.ts';
-import { after, before, describe, test } from 'node:test';
+import { requestText, wire, type Wire, useWires } from './wire.ts';
+import { after, describe, test } from 'node:test';
 
 const MAX_BODY = 12 * 1024 * 1024;
 
 describe('memory limits', () => {
-  let service: TestService;
-  const open: Wire[] = [];
-  before(async () => {
-    service = await startService([user, note], { maxBody: MAX_BODY });
-    await service.addUser('bob');
-  });
-  after(async () => {
-    for (const connection of open) connection.destroy();
-    await service.close();
-  });
-  const start = (address?: string): Wire => {
-    const connection = wire(service, address);
-    open.push(connection);
-    return connection;
-  };
+  const start = useWires(() => service);
+  const service: TestService = useService([user, note], { maxBody: MAX_BODY }, () => service.addUser('bob'));
   const headers = { authorization: basic('bob'), 'content-type': 'application/json' };
   async function gauge(name: string): Promise<number> {
     const text = await service.metrics();

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { note, user } from '../../src/resources/registry.ts';
-import { basic, startService, type TestService } from '../support.ts';
+import { basic, type TestService, useService } from '../support.ts';
 import { eventually } from './expect.ts';
-import { requestText, wire, type Wire } from './wire.ts';
+import { requestText, type Wire, useWires } from './wire.ts';
 import { after, before, describe, test } from 'node:test';
 
 /** What Node reads at once. */
@@ -12,21 +12,8 @@ const HEALTH = requestText('GET', '/healthz');
 const READ = requestText('GET', '/api/note/');
 
 describe('pipelined requests', () => {
-  let service: TestService;
-  const open: Wire[] = [];
-  before(async () => {
-    service = await startService([user, note]);
-    await service.addUser('bob');
-  });
-  after(async () => {
-    for (const connection of open) connection.destroy();
-    await service.close();
-  });
-  function start(): Wire {
-    const connection = wire(service);
-    open.push(connection);
-    return connection;
-  }
+  const start = useWires(() => service);
+  const service: TestService = useService([user, note], {}, () => service.addUser('bob'));
   async function gauge(name: string): Promise<number> {
     const text = await service.metrics();
     return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1]);
@@ -180,8 +167,7 @@ describe('pipelined requests', () => {
       const connections = Array.from({ length: 20 }, () => start());
       for (const { socket } of connections) socket.on('error', () => undefined).write(text);
       await eventually(() => Promise.resolve(connections.some(({ socket }) => socket.destroyed)), 'a reset');
-      const other = wire(service, '127.0.0.71');
-      open.push(other);
+      const other = start('127.0.0.71');
       other.send(HEALTH.repeat(500));
       assert.deepEqual(new Set(await statusesOf(other, 500)), new Set([200]));
       for (const { socket } of connections) socket.destroy();

@@ -10,8 +10,9 @@ import {
   startService,
   type TestDatabase,
   type TestService,
+  useService,
 } from '../support.ts';
-import { requestText, wire, type Wire, type WireAnswer } from './wire.ts';
+import { requestText, wire, type Wire, type WireAnswer, useWires } from './wire.ts';
 import { createVitrine, type Vitrine } from '../../src/index.ts';
 import { createHttpServer, listen, type RunningServer } from '../../src/http/server/http-server.ts';
 import { eventually } from './expect.ts';
@@ -23,25 +24,15 @@ const PACKET = Buffer.alloc(65_536, '0');
 const FLOOD = 64 * 1024 * 1024;
 
 describe('bytes behind a request that waits', () => {
-  let service: TestService;
-  const open: Wire[] = [];
-  before(async () => {
-    service = await startService([user, note]);
+  const open = useWires(() => service);
+  const service: TestService = useService([user, note], {}, async () => {
     await service.addUser('bob');
     await service.sql`insert into note (message) select repeat('x', 2000) from generate_series(1, 20000)`;
-  });
-  after(async () => {
-    for (const connection of open) connection.destroy();
-    await service.close();
   });
   let addresses = 0;
   /** Connects as a new client, because one whose reads waited for locks may have fewer of them waiting. */
   const newAddress = (): string => `127.0.1.${++addresses}`;
-  function start(address = newAddress()): Wire {
-    const connection = wire(service, address);
-    open.push(connection);
-    return connection;
-  }
+  const start = (address = newAddress()): Wire => open(address);
   async function whileLocked(table: string, work: () => Promise<void>): Promise<void> {
     await service.sql.begin(async (transaction) => {
       await transaction.unsafe(`lock table ${table} in access exclusive mode`);

@@ -1,6 +1,7 @@
 // HTTP clients for requests that fetch cannot send, and answers that it does not show.
 import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import { after } from 'node:test';
 import { basic, type Answer, type RequestOptions, type TestService } from '../support.ts';
 
 export interface WireAnswer {
@@ -149,4 +150,17 @@ export function exactRequest(
     sent.on('error', reject);
     sent.end(text);
   });
+}
+
+/** Opens connections to the service of this block, and ends them before it. It is called before the service is named. */
+export function useWires(service: () => Pick<TestService, 'base'>): (address?: string) => Wire {
+  const open: Wire[] = [];
+  after(() => {
+    for (const connection of open) connection.destroy();
+  });
+  return (address) => {
+    const connection = wire(service(), address);
+    open.push(connection);
+    return connection;
+  };
 }

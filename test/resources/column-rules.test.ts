@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createVitrine, type Resource, StartError } from '../../src/index.ts';
+import type { Resource } from '../../src/index.ts';
 import { errorsIn, fieldsOf, readable, runBulk, useAdmin } from '../admin/support.ts';
 import { startFaults, startOnce, users } from '../db/helpers.ts';
 import { sendAs, serverUrl, useDatabase } from '../support.ts';
@@ -23,13 +23,8 @@ const patient: Resource = {
 };
 
 /** The lines of the error message of a start, which the registry alone decides. */
-async function registryFaults(resources: unknown): Promise<string[]> {
-  const databaseUrl = new URL('/vitrine_test_none', serverUrl()).href;
-  const options = { databaseUrl, resources, log: () => undefined } as Parameters<typeof createVitrine>[0];
-  const error: unknown = await createVitrine(options).catch((reason: unknown) => reason);
-  assert.ok(error instanceof StartError);
-  return error.message.split('\n').slice(1);
-}
+const registryFaults = (resources: unknown): Promise<string[]> =>
+  startFaults({ url: new URL('/vitrine_test_none', serverUrl()).href }, resources as Resource[]);
 
 describe('sets of columns that are unique together', () => {
   const { service, ada } = useAdmin([users, patient]);
