@@ -16,7 +16,7 @@ import {
   type Browser,
   type Fields,
 } from './support.ts';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
 
 const name = { type: 'string' } as const;
 const resources: Resource[] = [

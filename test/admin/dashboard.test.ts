@@ -7,7 +7,7 @@ import { startService, useService, type TestService } from '../support.ts';
 import { hiddenFields, logIn, type Browser } from './support.ts';
 import fc from 'fast-check';
 import { chart } from '../../src/admin/dashboard/chart.ts';
-import { before, beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
 
 const HOSTILE = `<img src=x onerror="alert('&')">`;
 const ESCAPED = '&lt;img src=x onerror=&quot;alert(&#39;&amp;&#39;)&quot;&gt;';

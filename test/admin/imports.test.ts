@@ -14,7 +14,7 @@ import {
   type AdminAnswer,
   type Browser,
 } from './support.ts';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
 
 const named = (model: string, admin?: Resource['admin']): Resource => ({
   model,

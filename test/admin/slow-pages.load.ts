@@ -6,7 +6,7 @@ import { eventually } from '../http/expect.ts';
 import { lockedOut, startService, useService, type Sql, type TestService } from '../support.ts';
 import { fieldsOf, logIn, readable, type AdminAnswer, type Browser } from './support.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { after, beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
 
 const view = (model: string): Resource => ({
   model,

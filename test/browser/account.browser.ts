@@ -11,7 +11,7 @@ import {
   expectVisible,
   expectMessage,
 } from './support.ts';
-import { after, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { useStarted } from '../support.ts';
 
 for (const { mode, javaScriptEnabled } of MODES) {

@@ -14,7 +14,7 @@ import {
   expectMessage,
   type Site,
 } from './support.ts';
-import { after, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { useStarted } from '../support.ts';
 
 for (const { mode, javaScriptEnabled } of MODES) {

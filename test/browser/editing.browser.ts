@@ -8,13 +8,12 @@ import {
   heading,
   link,
   MODES,
-  names,
   openSite,
   expectVisible,
   expectMessage,
   type Site,
 } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { useStarted } from '../support.ts';
 
 for (const { mode, javaScriptEnabled } of MODES) {

@@ -12,7 +12,7 @@ import {
   expectMessage,
   type Site,
 } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { useStarted } from '../support.ts';
 
 const focused = (page: Page): Locator => page.locator(':focus');

@@ -13,7 +13,7 @@ import {
   expectVisible,
   type Site,
 } from './support.ts';
-import { before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { useStarted } from '../support.ts';
 
 for (const { mode, javaScriptEnabled } of MODES) {

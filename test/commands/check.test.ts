@@ -8,7 +8,7 @@ import { award, casting, film } from '../castings.ts';
 import { folderWith, type Ended, type RunOptions } from '../process/support.ts';
 import { basic, request, startService, useDatabase, type TestDatabase } from '../support.ts';
 import { run, serve } from './support.ts';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { LOGIN_COLUMNS } from '../login-columns.ts';
 
 const USER = {

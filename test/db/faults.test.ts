@@ -1,6 +1,6 @@
 // Faults of the database are errors of the service, not of the request: 500, with the reason in the log and in the admin area.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import postgres from 'postgres';
 import { type Resource } from '../../src/index.ts';
 import { note, user } from '../../src/resources/registry.ts';

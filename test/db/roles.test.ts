@@ -1,6 +1,6 @@
 // Roles with privileges on single columns, and on the sequences of defaults: the start accepts just what suffices.
 import assert from 'node:assert/strict';
-import { after, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import {
   closedAfter,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test, type TestContext } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import { randomInt } from 'node:crypto';
 import { type ColumnDefinition, createVitrine, type Resource } from '../../src/index.ts';
 import {

@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
 import { HISTORY } from '../../src/resources/definition/system-tables.ts';
 import { user as sampleUser, message } from '../../src/resources/registry.ts';
 import { temporaryFolder } from '../process/support.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { ServerResponse } from 'node:http';
 import { once } from 'node:events';
 import { connect } from 'node:net';

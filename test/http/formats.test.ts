@@ -1,7 +1,7 @@
 // The formats of answers: which one a client gets (RFC 9110), and collections as CSV and as JSON lines.
 import assert from 'node:assert/strict';
 import { type IncomingMessage, request as httpRequest } from 'node:http';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { buffer } from 'node:stream/consumers';

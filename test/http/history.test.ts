@@ -2,7 +2,7 @@
 // changed with them.
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
 import { createVitrine, type Resource } from '../../src/index.ts';
 import { logIn, remove, runBulk, uploadFile, confirmImport, type Browser } from '../admin/support.ts';
 import { startOnce, users, type WritableService, useWritable } from '../db/helpers.ts';

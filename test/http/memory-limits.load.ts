@@ -9,7 +9,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { basic, type TestService, useService } from '../support.ts';
 import { eventually } from './expect.ts';
 import { requestText, wire, type Wire, useWires } from './wire.ts';
-import { after, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const MAX_BODY = 12 * 1024 * 1024;
 

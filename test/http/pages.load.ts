@@ -1,6 +1,6 @@
 // Large records and pages do not use the connections that clients share, whatever earlier answers of the same kind were.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { type IncomingHttpHeaders, request as httpRequest, ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';

@@ -4,7 +4,7 @@ import { note, user } from '../../src/resources/registry.ts';
 import { basic, type TestService, useService } from '../support.ts';
 import { eventually } from './expect.ts';
 import { requestText, type Wire, useWires } from './wire.ts';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 /** What Node reads at once. */
 const PACKET = 65_536;

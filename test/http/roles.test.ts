@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Resource, Roles } from '../../src/index.ts';
 import { user as sampleUser } from '../../src/resources/registry.ts';
 import { basic, startService, type Answer, type TestService, useService } from '../support.ts';
-import { after, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 
 const user = {
   ...sampleUser,

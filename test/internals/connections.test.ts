@@ -38,7 +38,7 @@ import {
   type TestDatabase,
   useDatabase,
 } from '../support.ts';
-import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { afterEach, beforeEach, describe, test } from 'node:test';
 
 const open = (): postgres.Sql => postgres(serverUrl(), { max: 1, fetch_types: false });
 

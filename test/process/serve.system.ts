@@ -14,7 +14,6 @@ import {
   start,
   until,
 } from './support.ts';
-import { once } from 'node:events';
 import { confirmImport, logIn, uploadFile } from '../admin/support.ts';
 import { describe, test } from 'node:test';
 import { LOGIN_TEXT } from '../login-columns.ts';

@@ -14,7 +14,7 @@ import {
   useStarted,
 } from '../support.ts';
 import { startSamples } from './samples.ts';
-import { after, before, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 
 describe('the total of a list', () => {
   const service = useStarted(startSamples);

@@ -1,6 +1,6 @@
 // What a registry says of values beyond their types: sets of columns that are unique together, patterns, bounds of dates.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
 import { errorsIn, fieldsOf, readable, runBulk, useAdmin } from '../admin/support.ts';

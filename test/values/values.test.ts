@@ -1,6 +1,6 @@
 // Every value that a client can send, through every way in: POST, PUT, PATCH, an array of records, and filters.
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Resource } from '../../src/index.ts';
 import { assertFindable, assertRoundTrip, rowsOf, useWritable, type WritableService } from '../db/helpers.ts';
