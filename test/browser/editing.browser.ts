@@ -30,10 +30,6 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await on.goto('/admin/');
       await follow(on.getByRole('rowheader').getByRole('link', { name: title, exact: true }));
     };
-    const search = async (words: string): Promise<void> => {
-      await page.getByRole('searchbox', { name: 'Search' }).fill(words);
-      await follow(button(page, 'Search'));
-    };
     /** Chooses one of many records: in the search field, or on the lookup page without the script. */
     const choose = async (title: string, words: string, name: string): Promise<void> => {
       if (javaScriptEnabled) {

@@ -31,10 +31,6 @@ for (const { mode, javaScriptEnabled } of MODES) {
       await follow(page.getByRole('rowheader').getByRole('link', { name: title, exact: true }));
       assert.equal(await heading(page), title);
     };
-    const search = async (words: string): Promise<void> => {
-      await page.getByRole('searchbox', { name: 'Search' }).fill(words);
-      await follow(button(page, 'Search'));
-    };
     const addFilter = async (column: string, how: string, value: string): Promise<void> => {
       await page.getByText('Add a filter').click();
       const panel = page.getByRole('group').filter({ hasText: 'Add a filter' });

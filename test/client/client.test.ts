@@ -338,7 +338,7 @@ for (const [name, connect] of Object.entries(DRIVERS)) {
     let lukasz: Driver;
     let root: Driver;
 
-    const service: TestService = useStarted(startSampleService, async () => {
+    const service: TestService = useStarted(startSampleService, () => {
       const { base: baseUrl } = service;
       anonymous = connect({ baseUrl });
       ada = connect({ baseUrl, credentials: USERS.ada });

@@ -1,6 +1,6 @@
 // docs/reacting-to-changes.md: its recipes run as the page has them.
 import assert from 'node:assert/strict';
-import { execFile, type ChildProcess } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { symlink, writeFile } from 'node:fs/promises';
@@ -74,16 +74,13 @@ describe(PAGE, () => {
     await writeFile(join(folder, 'worker.mjs'), worker);
     await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
     const { port } = receiver.address() as AddressInfo;
-    let child: ChildProcess | undefined;
-    t.after(() => {
-      child?.kill();
-      receiver.close();
-    });
+    t.after(() => receiver.close());
     await add('ada');
     assert.equal((await send('ada', 'DELETE', await add('ada'))).status, 200);
-    child = execFile(process.execPath, [join(folder, 'worker.mjs')], {
+    const child = execFile(process.execPath, [join(folder, 'worker.mjs')], {
       env: { ...process.env, DATABASE_URL: service.url, WEBHOOK_URL: `http://127.0.0.1:${port}/` },
     });
+    t.after(() => child.kill());
     await eventually(() => received.length >= 3, 'three deliveries');
     assert.deepEqual(
       received.map(({ record, action }) => [record, action]),
