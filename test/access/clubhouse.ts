@@ -454,7 +454,7 @@ const insertHistory = (from: number, model: string, where: string): string =>
   `insert into vitrine_history (id, at, user_key, user_name, door, action, model, record, before, after, batch, cause)
    select ${from} + 10 * row_number() over (), timestamp '2024-05-05' + row_number() over () * interval '1 minute', '1', 'ada', 'admin',
      (array['create', 'update', 'update', 'delete'])[1 + floor(random() * 4)::int], '${model}', ${recordKey(model)}, to_json(t)::text, to_json(t)::text,
-     case when random() < 0.5 then 'b' || floor(random() * 9) end, case when random() < 0.2 then 'item/' || floor(random() * 40) end
+     case when random() < 0.5 then 'b' || floor(random() * 9) end, case when random() < 0.5 then 'item/' || floor(random() * 40) end
    from ${quote(model)} t where ${where}`;
 
 /** Keys of entries of the history, visible and hidden ones. */
@@ -960,7 +960,8 @@ const ofArea: fc.Arbitrary<Asked> = fc.oneof(
           'limit=200',
           '-record__is=null',
           'batch=b1',
-          'cause=item/5',
+          'cause__like=item/1%25',
+          'ordering=cause',
         ),
         fc.constantFrom('', '-/export.csv', '-/lookup/'),
       )

@@ -370,11 +370,18 @@ describe('grants and rules about rows', () => {
     const paths = ['-/export.csv', '-/import/', '-/add/', '1/history/', '1/delete/'];
     for (const path of ['/admin/paper/', '/admin/user/1/'])
       assert.equal((await browser.get(path)).status, 200);
-    for (const path of [...paths.map((one) => `/admin/paper/${one}`), '/admin/user/1/access/'])
+    const others = ['/admin/user/1/access/', '/admin/vitrine_history/', '/admin/vitrine_event/'];
+    for (const path of [...paths.map((one) => `/admin/paper/${one}`), ...others])
       assert.equal((await browser.get(path)).status, 404, path);
     const bulk = { _action: 'export.csv', _id: '1' };
     assert.notEqual((await browser.post('/admin/paper/-/bulk/', bulk)).status, 200);
     assert.equal((await as('pam')('GET', '/api/-/changes/')).status, 403);
+    const writer = await logIn(service, 'mix');
+    const [entry] = await service.sql<
+      { id: string }[]
+    >`select id from vitrine_history where model = 'paper' and record = '1' limit 1`;
+    assert.equal((await writer.get('/admin/paper/1/')).status, 200);
+    assert.equal((await writer.get(`/admin/paper/1/?_entry=${entry?.id}`)).status, 404);
   });
 
   test('end a position of the feed with nothing that tells whether there were changes', async () => {
