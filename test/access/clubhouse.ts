@@ -969,7 +969,12 @@ const ofArea: fc.Arbitrary<Asked> = fc.oneof(
   },
   {
     weight: 1,
-    arbitrary: fc.constantFrom(asked('/admin/'), asked('/admin/-/keys/'), asked('/admin/-/account/')),
+    arbitrary: fc.constantFrom(
+      asked('/admin/'),
+      asked('/admin/-/keys/'),
+      asked('/admin/-/account/'),
+      asked('/admin/vitrine_event/'),
+    ),
   },
   {
     weight: 2,
