@@ -381,7 +381,8 @@ describe('grants and rules about rows', () => {
       { id: string }[]
     >`select id from vitrine_history where model = 'paper' and record = '1' limit 1`;
     assert.equal((await writer.get('/admin/paper/1/')).status, 200);
-    assert.equal((await writer.get(`/admin/paper/1/?_entry=${entry?.id}`)).status, 404);
+    for (const path of [`1/?_entry=${entry?.id}`, '-/import/'])
+      assert.equal((await writer.get(`/admin/paper/${path}`)).status, 404);
   });
 
   test('end a position of the feed with nothing that tells whether there were changes', async () => {
