@@ -102,6 +102,7 @@ const roles = {
   },
   plain: { admin: true, grants: { '*': { read: true } } },
   pinner: { grants: { box: { create: { columns: ['name', 'pin'] }, update: { columns: ['name', 'pin'] } } } },
+  binder: { grants: { page: { create: true }, paper: { read: { rows: 'zone=$me.zone' }, delete: true } } },
   porter: { grants: { seat: { read: true }, booking: { read: { columns: ['note'] } } } },
   adder: { grants: { paper: { create: { columns: ['title', 'zone'] }, update: { columns: ['note'] } } } },
   noter: { grants: { paper: { read: { columns: ['title'] }, update: { columns: ['note'] } } } },
@@ -135,6 +136,7 @@ describe('grants and rules about rows', () => {
         ['pam', ['plain'], null],
         ['adam', ['adder'], null],
         ['pip', ['pinner'], null],
+        ['ben', ['binder'], 'north'],
         ['pia', ['porter'], null],
         ['hal', ['hr'], null],
         ['reg', ['registrar'], null],
@@ -216,6 +218,11 @@ describe('grants and rules about rows', () => {
       [2, 3].map(async (id) => (await as('mix')('PUT', `/api/paper/${id}/`, { vault_id: 1 })).status),
     );
     assert.deepEqual(statuses, [400, 400]);
+    const added = [1, 2].map((id) => as('ben')('POST', '/api/page/', { paper_id: id, zone: 'west' }));
+    assert.deepEqual(
+      (await Promise.all(added)).map(({ status }) => status),
+      [201, 400],
+    );
     const errors = await Promise.all(
       [2, 3].map(
         async (id) => (await as('bea')('PUT', `/api/paper/${id}/`, { vault_id: 1, note: 5 })).json.errors,
@@ -235,7 +242,8 @@ describe('grants and rules about rows', () => {
     );
     assert.match(details[0], /page/);
     assert.doesNotMatch(details[1], /page/);
-    assert.doesNotMatch((await as('flo')('DELETE', '/api/paper/1/')).json.detail, /page/);
+    for (const name of ['flo', 'ben'])
+      assert.doesNotMatch((await as(name)('DELETE', '/api/paper/1/')).json.detail, /page/);
   });
 
   test('bind writes at the level of a resource, but not those of admins', async () => {
