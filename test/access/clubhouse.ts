@@ -103,6 +103,9 @@ const diary = {
 const POLICY = `create policy own on diary using (coalesce(current_setting('vitrine.request', true), '') = '' or owner_id::text = current_setting('vitrine.user', true));
   alter table diary enable row level security`;
 
+/** Previews of imports use keys, too: not those that only one of the databases has. */
+const OTHER_KEYS = 'alter table vitrine_history alter column id restart with 1000000000';
+
 /** What PostgreSQL knows of a table is then no older in one database than in the other. */
 const WITHOUT_AUTOVACUUM = `do $$ declare name text; begin
   for name in select tablename from pg_tables where schemaname = 'public' loop
@@ -654,7 +657,7 @@ export async function startPair(): Promise<Pair> {
     await (await startBeside(url, tables, settings)).close();
     await sql
       .unsafe(
-        `${OVERVIEW}; ${POLICY}; ${WITHOUT_AUTOVACUUM}; grant all on all tables in schema public to ${role}`,
+        `${OVERVIEW}; ${POLICY}; ${WITHOUT_AUTOVACUUM}; ${OTHER_KEYS}; grant all on all tables in schema public to ${role}`,
       )
       .simple();
   };
