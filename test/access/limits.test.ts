@@ -63,7 +63,7 @@ const memo = {
   columns: { author: { type: 'foreignKey', references: 'user' }, text: { type: 'string' } },
   access: 'user',
   owner: 'author',
-  rows: { read: 'author=$me' },
+  rows: { read: 'author=$me', write: '-text=closed' },
 } satisfies Resource;
 
 /** Its trigger comes after the write, so that what was written is read again. */
@@ -280,6 +280,7 @@ describe('grants and rules about rows', () => {
     assert.deepEqual(await statuses('ada'), [201, 201, 200, 200, 200, 200]);
     assert.equal((await as('kim')('POST', '/api/memo/', { text: 'x' })).status, 201);
     assert.equal((await as('kim')('GET', '/api/memo/')).json.objects.length, 1);
+    assert.equal((await as('kim')('PUT', '/api/memo/1/', { text: 'closed' })).status, 403);
     for (const [name, status] of Object.entries({ paul: 404, ada: 403, kim: 200 }))
       for (const method of ['PUT', 'DELETE'])
         assert.equal((await as(name)(method, '/api/memo/1/', { text: 'y' })).status, status);
