@@ -402,6 +402,9 @@ describe('grants and rules about rows', () => {
     const bulk = { _action: 'export.csv', _id: '1' };
     assert.notEqual((await browser.post('/admin/paper/-/bulk/', bulk)).status, 200);
     assert.equal((await as('pam')('GET', '/api/-/changes/')).status, 403);
+    const admin = await logIn(service, 'ada');
+    for (const path of ['-/export.csv', '-/export.json', '1/'])
+      assert.doesNotMatch((await admin.get(`/admin/user/${path}`)).text, /argon2/);
     const writer = await logIn(service, 'mix');
     const [entry] = await service.sql<
       { id: string }[]
