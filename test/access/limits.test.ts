@@ -118,6 +118,7 @@ const roles = {
   plain: { admin: true, grants: { '*': { read: true } } },
   pinner: { grants: { box: { create: { columns: ['name', 'pin'] }, update: { columns: ['name', 'pin'] } } } },
   binder: { grants: { page: { create: true }, paper: { read: { rows: 'zone=$me.zone' }, delete: true } } },
+  importer: { admin: true, grants: { paper: { import: true } } },
   porter: { grants: { seat: { read: true }, booking: { read: { columns: ['note'] } } } },
   adder: { grants: { paper: { create: { columns: ['title', 'zone'] }, update: { columns: ['note'] } } } },
   noter: { grants: { paper: { read: { columns: ['title'] }, update: { columns: ['note'] } } } },
@@ -151,6 +152,7 @@ describe('grants and rules about rows', () => {
         ['pam', ['plain'], null],
         ['adam', ['adder'], null],
         ['pip', ['pinner'], null],
+        ['ivy', ['titles', 'local', 'importer'], 'north'],
         ['ben', ['binder'], 'north'],
         ['pia', ['porter'], null],
         ['hal', ['hr'], null],
@@ -227,6 +229,13 @@ describe('grants and rules about rows', () => {
     assert.notEqual((await changing)?.status, 303);
     await sql`update paper set approved = null where id = 4`;
     assert.equal((await sql`select from paper where note = 'late'`).count, 0);
+  });
+
+  test('show in the preview of an import no value that the caller does not see', async () => {
+    const browser = await logIn(service, 'ivy');
+    const preview = await browser.post('/admin/paper/-/import/', { _text: 'id,note\n4,other' });
+    assert.match(preview.text, /other/);
+    assert.doesNotMatch(preview.text, /south/);
   });
 
   test('confirm no value that the caller does not see', async () => {
