@@ -29,12 +29,14 @@ export type AdminRoute = AdminResourceRoute | { readonly page: GeneralPageName }
 
 /** The methods of each page: GET shows something, POST changes something. */
 export const PAGE_METHODS: Readonly<Record<string, readonly ('GET' | 'POST')[]>> = Object.fromEntries(
-  Object.entries({ ...GENERAL_PAGES, ...LIST_PAGES, ...RECORD_PAGES }).map(([name, { show, change }]) => [
-    name,
-    name === 'login' || name === 'set-password'
-      ? ['GET', 'POST']
-      : [...(show ? ['GET' as const] : []), ...(change ? ['POST' as const] : [])],
-  ]),
+  Object.entries<Page<never>>({ ...GENERAL_PAGES, ...LIST_PAGES, ...RECORD_PAGES }).map(
+    ([name, { show, change }]) => [
+      name,
+      name === 'login' || name === 'set-password'
+        ? ['GET', 'POST']
+        : [...(show ? ['GET' as const] : []), ...(change ? ['POST' as const] : [])],
+    ],
+  ),
 );
 
 /** A page of one address; see `Page`. */
@@ -43,12 +45,13 @@ export interface RoutedPage {
   readonly change: ((form: Form) => Promise<Reply> | Reply) | undefined;
 }
 
-/** The page of a route, for one request. */
+/** The page of a route, for one request. @throws Problem 404 for a page that the caller may not use */
 export function pageOf(context: AdminContext, route: AdminRoute): RoutedPage {
-  const bind = <Context extends AdminContext>({ show, change }: Page<Context>, of: Context): RoutedPage => ({
-    show: show && (() => show(of)),
-    change: change && ((form) => change(of, form)),
-  });
+  function bind<Context extends AdminContext>(page: Page<Context>, of: Context): RoutedPage {
+    const { isAllowed, show, change } = page;
+    if (isAllowed?.(of) === false) throw notFound(NO_PAGE);
+    return { show: show && (() => show(of)), change: change && ((form) => change(of, form)) };
+  }
   if (!('resource' in route)) return bind(GENERAL_PAGES[route.page], context);
   return 'id' in route
     ? bind(RECORD_PAGES[route.page], { ...context, ...route })

@@ -39,6 +39,7 @@ import {
   staleForm,
   withCookies,
 } from './web/admin-request.ts';
+import { factsOf } from '../resources/users/events.ts';
 import { areaAccessOf, CallerChanged, type Caller } from '../resources/access/access.ts';
 import { createServices, type AdminOptions } from './create-services.ts';
 
@@ -65,10 +66,13 @@ function contextOf(
     text: title,
     href: links.list(name),
   }));
+  const author = authorOf(caller, request);
   return {
     ...services,
     request,
-    caller: authorOf(caller, request),
+    caller: author,
+    report: (name, detail, transaction) =>
+      services.recordEvent(name, factsOf(request, author, detail), transaction),
     token,
     csrf: csrfOf(token),
     flash: readFlash(request, token),
@@ -130,8 +134,8 @@ async function answerAnonymous(
 const sendAgain = (): Html =>
   html`<p>
     Your session has expired, and the form is too large to come back after the login.
-    <a href="${links.login}" target="_blank">Log in in another tab</a>, then reload this page and let your
-    browser send the form again. It comes back with your values, except passwords.
+    <a href="${links.page('login')}" target="_blank">Log in in another tab</a>, then reload this page and let
+    your browser send the form again. It comes back with your values, except passwords.
   </p>`;
 
 /** Seconds after MAX_LAG for which the browser keeps a position. Every replica in the rotation has the write by then. */
@@ -264,9 +268,9 @@ export function createAdmin(options: AdminOptions): Area {
     // The cookies have the path `/admin/`, so this path would be without a session.
     if (request.path === '/admin') return redirect(links.dashboard);
     const address = withBasePath(`${request.path.replace(/\/$/, '')}/`);
-    if (address === links.setPassword) return answerPasswordLink(shared, servicesFor, request);
+    if (address === links.page('set-password')) return answerPasswordLink(shared, servicesFor, request);
     const context = await authenticate(shared, servicesFor, request);
-    if (address === links.login) {
+    if (address === links.page('login')) {
       if (method !== 'POST') return showLogin(request);
       return logIn(shared, request, context, (caller, token, next, unsaved) =>
         afterLogin(contextOf(servicesFor, request, caller, token), next, unsaved),

@@ -1,23 +1,136 @@
 // The API as HTML pages: the index of resources, a collection, a record, and errors.
 import { STATUS_CODES } from 'node:http';
-import { hasSeveralColumns } from '../../db/schema/composite-key.ts';
-import { namedColumns } from '../../db/schema/model.ts';
+import { hasSeveralColumns, joinKey } from '../../db/schema/composite-key.ts';
+import { namedColumns, partsOf, type Column, type Model } from '../../db/schema/model.ts';
 import type { ApiRequest, Reply } from '../../http/message/message.ts';
 import type { ApiPages } from '../../http/api/api-reads.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
-import { keyOfSegment } from '../../http/message/key-segment.ts';
-import { pageLinks } from '../../http/api/page-links.ts';
+import { keyOfSegment, keySegment } from '../../http/message/key-segment.ts';
+import { pageLinks, type PageLinks } from '../../http/api/page-links.ts';
 import { OPENAPI_PATH } from '../../http/api/api-routes.ts';
-import { MAX_HTML } from '../../resources/records/api-listing.ts';
+import { MAX_HTML, type RecordPage } from '../../resources/records/api-listing.ts';
 import type { ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
-import { isLinked, collectionJsonHtml, indexJsonHtml, recordJsonHtml } from './api-json.ts';
-import type { Caller } from '../../resources/access/access.ts';
-import { apiLinks, curlCommand } from './api-links.ts';
+import { ANYONE, type Caller } from '../../resources/access/access.ts';
 import { API_STYLE_PATH, apiAsset, isAsset } from '../web/assets.ts';
-import { html, type Content, type Html } from '../web/html.ts';
+import { html, htmlInPieces, nextTurn, type Content, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
-import { crumbList, headingOf, SAFE_HEADERS, shell, type Crumb } from '../web/layout.ts';
+import { SAFE_HEADERS, crumbList, headingOf, shell, type Crumb } from '../web/layout.ts';
 import { sentence, table } from '../web/widgets.ts';
+import { hasAddress } from '../../resources/records/checked-body.ts';
+import { LARGE_RECORD, textOfField } from '../../resources/records/labeled-record.ts';
+import {
+  indentJson,
+  parseJsonFields,
+  splitValues,
+  type JsonFields,
+} from '../../resources/records/json-fields.ts';
+import { shellQuote } from '../web/display-text.ts';
+
+/** URLs of the API, without the origin. */
+export const apiLinks = {
+  get index(): string {
+    return withBasePath('/api/');
+  },
+  collection: (model: string): string => withBasePath(`/api/${model}/`),
+  record: (model: string, id: string): string => withBasePath(`/api/${model}/${keySegment(id)}/`),
+};
+
+/** Characters that curl expands in a URL. */
+const EXPANDED = /[[\]{}]/g;
+
+/**
+ * The curl command for a request.
+ * @param caller the user to log in as; curl asks for the password
+ */
+export function curlCommand(request: ApiRequest, caller: Caller | undefined): string {
+  const { path, query } = request;
+  const target = `${withBasePath(path)}${query === '' ? '' : `?${query}`}`;
+  const url = request.client().origin + target.replace(EXPANDED, encodeURIComponent);
+  return `curl ${caller ? `-u ${shellQuote(caller.name)} ` : ''}${shellQuote(url)}`;
+}
+
+/** Milliseconds of formatting before other requests may run. */
+const MAX_SLICE = 8;
+
+/**
+ * The foreign key that a column is, or is part of, and the key that it has in a record. It is null if a part is missing, or may
+ * have a fraction of a second, which the output leaves out.
+ */
+function reference(column: Column, fields: JsonFields, { foreignKeys }: Model): [Column, string | null] {
+  const whole = column.references ? undefined : foreignKeys.find((one) => partsOf(one).includes(column));
+  if (!whole) return [column, textOfField(fields, column.key)];
+  const texts = partsOf(whole).map((part) =>
+    part.fractionalSecondDigits ? null : textOfField(fields, part.key),
+  );
+  const present = texts.filter((text) => text !== null);
+  return [whole, present.length === texts.length ? joinKey(present) : null];
+}
+
+/**
+ * Whether a page links to a resource: to all that the caller may read. Without credentials also to others, where browsers ask for
+ * them.
+ */
+export const isLinked = ({ isReadable, methods, seenBy }: ResourceView): boolean =>
+  isReadable || (seenBy.key === ANYONE.key && methods.has('GET'));
+
+/** The link of a field's value: to the record itself, or to the record that a foreign key refers to. */
+function targetOf(
+  column: Column,
+  fields: JsonFields,
+  { name, model, all }: ResourceView,
+): string | undefined {
+  const [foreignKey, text] = reference(column, fields, model);
+  if (text === null || !hasAddress(text)) return undefined;
+  if (column === model.primaryKey) return apiLinks.record(name, text);
+  const target = foreignKey.references && all.get(foreignKey.references.name);
+  return target && isLinked(target) ? apiLinks.record(target.name, text) : undefined;
+}
+
+/** A record as indented JSON, with keys as links. A large record stays as it is: indenting it would block the event loop. */
+export async function recordJsonHtml(source: string, resource: ResourceView, depth = 0): Promise<Html> {
+  if (source.length > LARGE_RECORD) return htmlInPieces(source);
+  const fields = parseJsonFields(source);
+  const lines = resource.output.map((column, index): Content => {
+    const value = indentJson(fields.get(column.key)?.source ?? 'null', depth + 1);
+    const target = targetOf(column, fields, resource);
+    return [
+      `${index === 0 ? '' : ','}\n${'  '.repeat(depth + 1)}${JSON.stringify(column.key)}: `,
+      target === undefined ? value : html`<a href="${target}">${value}</a>`,
+    ];
+  });
+  return html`{${lines}${`\n${'  '.repeat(depth)}`}}`;
+}
+
+/** The document of a collection as indented JSON. Lets other requests run in between. */
+export async function collectionJsonHtml(
+  { page, objects }: RecordPage,
+  { next, previous }: PageLinks,
+  resource: ResourceView,
+): Promise<Html> {
+  const linkTo = (text: string): Content =>
+    text === '' ? '""' : html`<a href="${text}">${JSON.stringify(text)}</a>`;
+  const records: Content[] = [];
+  let start = performance.now();
+  for (const source of splitValues(String(Buffer.concat(objects)))) {
+    const record = await recordJsonHtml(source, resource, 2);
+    records.push(records.length === 0 ? '\n    ' : ',\n    ', record);
+    if (performance.now() - start < MAX_SLICE) continue;
+    await nextTurn();
+    start = performance.now();
+  }
+  const opening = `{\n  "meta": {\n    "model": ${JSON.stringify(resource.name)},\n    "page": ${page},\n    "next": `;
+  return html`${opening}${linkTo(next)}${',\n    "previous": '}${linkTo(previous)}${'\n  },\n  "objects": ['}${records}${records.length > 0 && '\n  '}${']\n}'}`;
+}
+
+/** The list of resources as indented JSON, with links to those that a GET can list. */
+export function indexJsonHtml(source: string, resources: ResourceViews): Html {
+  const isListed = (url: string): boolean => {
+    const resource = resources.get(url.split('/').at(-2) ?? '');
+    return resource !== undefined && isLinked(resource);
+  };
+  const parts = indentJson(source).split(/(?<="url": ")([^"]*)/);
+  return html`${parts.map((part, index) => (index % 2 === 1 && isListed(part) ? html`<a href="${part}">${part}</a>` : part))}`;
+}
 
 /** What an HTML page of the API shows besides its title. */
 interface ApiPage {
@@ -104,7 +217,7 @@ export function createApiPages(resources: ResourceViews, hasAdmin: boolean): Api
       const { caller } = request;
       const json = await collectionJsonHtml(page, pageLinks(resource, page), resource);
       const body = html`${jsonAndCommand(json, request, caller)} ${filterTable(resource)}`;
-      return pageOf(resource.name, { body, crumbs: [{ text: resource.name }], caller });
+      return pageOf(resource.name, { body, crumbs: [resource.name], caller });
     },
 
     async record(request, resource, record) {
@@ -116,7 +229,7 @@ export function createApiPages(resources: ResourceViews, hasAdmin: boolean): Api
         record.length > MAX_HTML
           ? html`This record is too long for a page.`
           : await recordJsonHtml(record.toString(), resource);
-      const crumbs = [{ text: name, href: apiLinks.collection(name) }, { text: id }];
+      const crumbs = [{ text: name, href: apiLinks.collection(name) }, id];
       return pageOf(`${name} ${id}`, { body: jsonAndCommand(json, request, caller), crumbs, caller });
     },
 
@@ -135,7 +248,7 @@ export function createApiPages(resources: ResourceViews, hasAdmin: boolean): Api
         }
         ${status === 500 && html`<p>See the log for details: request <code>${requestId}</code>.</p>`}
         <p><a href="${apiLinks.index}">Go to the list of resources</a></p>`;
-      return pageOf(title, { body, crumbs: [{ text: title }], status, headers });
+      return pageOf(title, { body, crumbs: [title], status, headers });
     },
   };
 }

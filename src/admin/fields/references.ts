@@ -8,9 +8,9 @@ import { textOfField, type LabeledRecord } from '../../resources/records/labeled
 import { isNamed, type Found, type Named } from '../../resources/records/look-up.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { PASSWORD_FIELDS, type Form } from '../web/form-data.ts';
-import type { References } from './form-fields.ts';
-import type { TypedValues } from './form-values.ts';
-import { hiddenInputs, html, htmlInPieces, type Html } from '../web/html.ts';
+import type { FieldState, FormField, References, TypedValues } from './form-field.ts';
+import { arrayToText } from '../web/array-lines.ts';
+import { hiddenInputs, html, htmlInPieces, PIECE, type Html } from '../web/html.ts';
 import { pageReply, SAFE_HEADERS, type Crumb } from '../web/layout.ts';
 import { LinkParameters } from '../web/admin-links.ts';
 import { shortened } from '../web/display-text.ts';
@@ -153,6 +153,30 @@ export async function referencesOf(
 export const labelIn = (references: References | undefined, key: string): string | undefined =>
   references?.label ?? references?.options?.find(({ id }) => id === key)?.label;
 
+/** Escapes the long texts of a form in pieces: escaping 1 MB at once would block the event loop for up to 60 ms. */
+export async function renderLongTexts(typed: TypedValues): Promise<ReadonlyMap<Column, Html>> {
+  const rendered = new Map<Column, Html>();
+  for (const [column, { text }] of typed)
+    if (text.length > PIECE)
+      rendered.set(column, await htmlInPieces(column.type.element ? arrayToText(text, column) : text));
+  return rendered;
+}
+
+/** Loads what the fields of a form show beside their values. @returns a function that renders one of them */
+export async function fieldRows(
+  context: AdminContext,
+  typed: TypedValues,
+): Promise<(field: FormField, state?: FieldState) => Html | false> {
+  const references = await referencesOf(context, typed);
+  const longTexts = await renderLongTexts(typed);
+  return (field, state) => {
+    const { column } = field;
+    const value = typed.get(column);
+    const more = { references: references.get(column), longText: longTexts.get(column) };
+    return value !== undefined && field.render(value, { ...state, ...more });
+  };
+}
+
 /** The form's values as hidden fields, so that the search page can return them. */
 const carriedFields = (form: Form): Promise<readonly Html[]> =>
   hiddenInputs(form.entries.filter(([name]) => !DROPPED_FIELDS.has(name)));
@@ -163,24 +187,24 @@ const carriedFields = (form: Form): Promise<readonly Html[]> =>
  */
 export async function showLookup(
   context: AdminContext,
-  column: Column,
+  { column, name, label: title }: FormField,
   form: Form,
   crumbs: readonly Crumb[],
 ): Promise<Reply> {
   const related = relatedOf(column, context);
-  if (!related) throw new Problem(400, `The column ${column.key} has no records to choose from.`);
-  const typed = (form.get(column.key) ?? '').trim();
+  if (!related) throw new Problem(400, `The column ${name} has no records to choose from.`);
+  const typed = (form.get(name) ?? '').trim();
   const given = form.get('_find') ?? ((await isRecordKey(context, related, typed)) ? '' : typed);
   const words = given.slice(0, LONGEST_WORDS).toWellFormed();
   const { records, hasNext } = await context.browsing.lookUp(related, words, MAX_RESULTS);
   const body = html`<form method="post" class="lookup" action="${withBasePath(context.request.path)}">
     <input type="hidden" name="_csrf" value="${context.csrf}" />
-    <input type="hidden" name="_for" value="${column.key}" />
+    <input type="hidden" name="_for" value="${name}" />
     ${await carriedFields(form)}
     <div class="search">
       <label for="find">Search ${related.title}</label>
       <input type="search" id="find" name="_find" value="${words}" autofocus />
-      <button class="secondary" name="_lookup" value="${column.key}">Search</button>
+      <button class="secondary" name="_lookup" value="${name}">Search</button>
     </div>
     ${records.length === 0 && html`<p class="empty">No matching records${words !== '' && html` for “${words}”`}.</p>`}
     <ul class="choices">
@@ -195,15 +219,15 @@ export async function showLookup(
     </ul>
     ${hasNext && html`<p class="hint">More records match. Enter more words.</p>`}
     <div class="buttons">
-      <button class="secondary" name="_choose" value="${await htmlInPieces(form.get(column.key) ?? '')}">
+      <button class="secondary" name="_choose" value="${await htmlInPieces(form.get(name) ?? '')}">
         Cancel
       </button>
       ${column.nullable && html`<button class="secondary" name="_choose" value="">No value</button>`}
     </div>
   </form>`;
   return pageReply(context, {
-    title: `${column.title}: choose from ${related.title}`,
-    crumbs: [...crumbs, { text: column.title }],
+    title: `${title}: choose from ${related.title}`,
+    crumbs: [...crumbs, title],
     kind: 'form',
     body,
   });

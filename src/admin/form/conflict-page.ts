@@ -1,24 +1,24 @@
 // The page for a form whose record has changed since the form was opened.
-import type { Column } from '../../db/schema/model.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { StoredRecord } from '../../resources/records/labeled-record.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import {
-  isSame,
   digestOf,
+  fieldsOf,
+  isSame,
   originIn,
   originOf,
-  storedValues,
+  valuesOf,
+  type FormField,
   type Typed,
   type TypedValues,
-} from '../fields/form-values.ts';
-import { renderLongTexts } from '../fields/form-fields.ts';
-import { editableColumns } from '../fields/form-page.ts';
+} from '../fields/form-field.ts';
 import { attributes, hiddenInputs, html, type Html } from '../web/html.ts';
-import { pageReply } from '../web/layout.ts';
+import { listCrumb, pageReply, recordCrumb } from '../web/layout.ts';
 import { links } from '../web/admin-links.ts';
-import { labelIn, referencesOf } from '../fields/references.ts';
+import { labelIn, referencesOf, renderLongTexts } from '../fields/references.ts';
 import { EMPTY_TEXT, NOTHING, shortened, shownValue } from '../web/display-text.ts';
 import { table } from '../web/widgets.ts';
 
@@ -31,9 +31,9 @@ export interface Conflict {
 }
 
 /** The digests of the values that the form was loaded with, by key. */
-const digestsOf = (form: Form, columns: readonly Column[]): ReadonlyMap<string, string> =>
+const digestsOf = (form: Form, fields: readonly FormField[]): ReadonlyMap<string, string> =>
   new Map(
-    originIn(form, columns)
+    originIn(form, fields)
       .split(' ')
       .map((entry) => entry.split(':', 2) as [string, string]),
   );
@@ -53,7 +53,7 @@ function excerpt(text: string, other: string): string {
 }
 
 const CHOICE = '_take.';
-const takeName = ({ key }: Column): string => `${CHOICE}${key}`;
+const takeName = ({ name }: FormField): string => `${CHOICE}${name}`;
 
 /** Whether a form field holds a choice between the two values of a column. */
 export const isChoice = (name: string): boolean => name.startsWith(CHOICE);
@@ -77,15 +77,12 @@ function choiceOf(
 }
 
 /** The typed values, replaced by the stored ones where the user has chosen those. */
-export function resolveConflict({ stored, typed, form }: Conflict): TypedValues {
-  const others = storedValues(stored, [...typed.keys()]);
-  return new Map(
-    [...typed].map(([column, mine]) => {
-      const isTheirs = form.get(takeName(column)) === 'theirs';
-      return [column, (isTheirs && others.get(column)) || mine] as const;
-    }),
-  );
-}
+export const resolveConflict = (resource: AdminView, { stored, typed, form }: Conflict): TypedValues =>
+  valuesOf(fieldsOf(resource, false), (field) => {
+    const isTheirs = form.get(takeName(field)) === 'theirs';
+    const mine = typed.get(field.column);
+    return mine && ((isTheirs && field.stored(stored)) || mine);
+  });
 
 /** The page that shows both values of each field side by side. It sends the form again, based on the current record. */
 export async function showConflict(
@@ -93,50 +90,39 @@ export async function showConflict(
   { stored, typed, form }: Conflict,
 ): Promise<Reply> {
   const { resource } = context;
-  const others = storedValues(stored, [...typed.keys()]);
+  const fields = fieldsOf(resource, false).filter(({ column }) => typed.has(column));
+  const others = valuesOf(fields, (field) => field.stored(stored));
   const tooLong = new Map([...typed].filter(([column]) => !others.has(column)));
   const longTexts = await renderLongTexts(tooLong);
   const [mineNamed, theirsNamed] = await Promise.all([
     referencesOf(context, typed),
     referencesOf(context, others),
   ]);
-  const shown = (
-    column: Column,
-    { text, isNull }: Typed,
-    other: Typed,
-    named: typeof mineNamed,
-  ): Html | string => {
+  const shown = (field: FormField, one: Typed, other: Typed, named: typeof mineNamed): Html | string => {
+    const { text, isNull } = one;
     if (text === '') return isNull ? NOTHING : EMPTY_TEXT;
-    return labelIn(named.get(column), text) ?? shownValue(column, excerpt(text, other.text));
+    return labelIn(named.get(field.column), text) ?? shownValue(field.column, excerpt(text, other.text));
   };
-  const origins = digestsOf(form, editableColumns(resource, false));
-  const rows = [...typed].flatMap(([column, mine]) => {
-    const theirs = others.get(column);
+  const origins = digestsOf(form, fieldsOf(resource, false));
+  const rows = fields.flatMap((field) => {
+    const { column, label } = field;
+    const [mine, theirs] = [typed.get(column), others.get(column)];
+    if (!mine || isSame(mine, theirs)) return [];
     if (!theirs) {
       if (origins.get(column.key) === digestOf(mine)) return [];
-      const state = attributes({ readonly: true, 'aria-label': column.title });
+      const state = attributes({ readonly: true, 'aria-label': label });
       const copy = html`<textarea${state}>${'\n'}${longTexts.get(column) ?? mine.text}</textarea>`;
-      return [[column.title, copy, 'Now too long to edit here. Saving keeps it.']];
+      return [[label, copy, 'Now too long to edit here. Saving keeps it.']];
     }
-    if (isSame(mine, theirs)) return [];
-    const choice = choiceOf(mine, theirs, form.get(takeName(column)), origins.get(column.key));
-    const radio = (side: 'mine' | 'theirs', value: Html | string): Html =>
-      html`<label class="choice"
-        ><input
-          type="radio"
-          name="${takeName(column)}"
-          value="${side}"
-          required${attributes({ checked: choice === side })}
-        />
-        <span class="value">${value}</span></label
+    const choice = choiceOf(mine, theirs, form.get(takeName(field)), origins.get(column.key));
+    const radio = (side: 'mine' | 'theirs', value: Html | string): Html => {
+      const state = { name: takeName(field), value: side, required: true, checked: choice === side };
+      return html`<label class="choice"
+        ><input type="radio" ${attributes(state)} /> <span class="value">${value}</span></label
       >`;
-    return [
-      [
-        column.title,
-        radio('mine', shown(column, mine, theirs, mineNamed)),
-        radio('theirs', shown(column, theirs, mine, theirsNamed)),
-      ],
-    ];
+    };
+    const [my, their] = [shown(field, mine, theirs, mineNamed), shown(field, theirs, mine, theirsNamed)];
+    return [[label, radio('mine', my), radio('theirs', their)]];
   });
   const withoutField = new Set([...tooLong.keys()].map(({ key }) => key));
   const kept = form.entries.filter(
@@ -166,11 +152,7 @@ export async function showConflict(
     </form>`;
   return pageReply(context, {
     title: `Conflict: ${shortened(stored.label, 80)}`,
-    crumbs: [
-      { text: resource.title, href: links.list(resource.name) },
-      { text: shortened(stored.label, 40), href: links.record(resource.name, stored.id) },
-      { text: 'Conflict' },
-    ],
+    crumbs: [listCrumb(resource), recordCrumb(resource, stored), 'Conflict'],
     kind: 'form',
     status: 409,
     body,

@@ -1,46 +1,43 @@
 // The forms that add, change and copy a record: from the request to the saved record or the form with its errors.
 import type { Column } from '../../db/schema/model.ts';
 import { splitKey } from '../../db/schema/composite-key.ts';
-import { notFound, Problem } from '../../errors.ts';
+import { Problem, notFound } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { LabeledRecord, StoredRecord } from '../../resources/records/labeled-record.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import { sessionCaller } from '../session/assert-session.ts';
 import {
+  addLockOut,
   confirmCaller,
+  isOwnUser,
   needsConfirmation,
   showsUsers,
-  type ConfirmationRefusal,
+  type Refusal,
 } from '../session/password-confirmation.ts';
 import { isChoice, resolveConflict, showConflict, type Conflict } from './conflict-page.ts';
 import type { RecordContext, ResourceContext } from '../web/admin-context.ts';
-import { addPassword, trySave, bodyOf, type FormBody } from '../fields/form-body.ts';
-import { boundedForm } from '../fields/form-bounds.ts';
 import type { Form } from '../web/form-data.ts';
-import { renderLongTexts, unsavedRow } from '../fields/form-fields.ts';
-import { editableColumns, formPage } from '../fields/form-page.ts';
 import {
-  columnsIn,
-  initialValues,
-  NO_VALUES,
+  boundedForm,
+  fieldsOf,
   originIn,
   originOf,
-  storedValues,
-  typedValues,
+  valuesOf,
+  type FormField,
   type TypedValues,
-} from '../fields/form-values.ts';
+} from '../fields/form-field.ts';
 import { html } from '../web/html.ts';
-import { pageReply } from '../web/layout.ts';
-import { links, LinkParameters } from '../web/admin-links.ts';
+import { listCrumb, pageReply } from '../web/layout.ts';
+import { LinkParameters } from '../web/admin-links.ts';
 import { shownTime } from '../web/time-zone.ts';
-import { changeOf, valuesToPutBack } from '../history/history-entry.ts';
-import { addLockOut, isOwnUser } from '../session/lock-out.ts';
+import { NO_VALUES, changeOf, valuesToPutBack } from '../history/history-entry.ts';
 import { addOnce } from '../web/submit-once.ts';
-import { showLookup, withKeys } from '../fields/references.ts';
+import { renderLongTexts, showLookup, withKeys } from '../fields/references.ts';
 import { listQuery } from '../web/admin-request.ts';
-import { afterSave } from './after-save.ts';
 import { shortened } from '../web/display-text.ts';
+import { recordForm } from './record-form.ts';
+import { addPassword, afterSave, bodyOf, trySave, type FormBody } from './save.ts';
 
 const GONE = 'This record has been deleted. Your values are kept here: save to add them as a new record.';
 
@@ -68,33 +65,34 @@ function filteredValues({ find }: AdminView, list = ''): ReadonlyMap<Column, str
 
 export async function showAdd(context: ResourceContext): Promise<Reply> {
   const given = LinkParameters.parse(context.request.query);
-  const columns = editableColumns(context.resource, true);
   const empty = new Set(given.get(NO_VALUES)?.split(' '));
   const filtered = filteredValues(context.resource, listQuery(context));
-  const typed = initialValues(columns, (column) =>
-    empty.has(column.key) ? null : (given.get(column.name) ?? given.get(column.key) ?? filtered.get(column)),
-  );
-  return formPage(context, { typed, stored: undefined });
+  const typed = valuesOf(fieldsOf(context.resource, true), (field) => {
+    const { name, key } = field.column;
+    const preset = given.get(name) ?? given.get(key) ?? filtered.get(field.column);
+    return field.initial(empty.has(key) ? null : preset);
+  });
+  return recordForm(context, { typed, stored: undefined });
 }
 
 export async function showRecord(context: RecordContext): Promise<Reply> {
   const { resource, id, browsing, request } = context;
   const stored = await browsing.read(resource, id);
-  const columns = editableColumns(resource, false);
-  const typed = storedValues(stored, columns);
+  const editable = fieldsOf(resource, false);
+  const typed = valuesOf(editable, (field) => field.stored(stored));
   const entry = new URLSearchParams(request.query).get('_entry');
-  if (entry === null || !resource.may.has('change')) return formPage(context, { stored, typed });
+  if (entry === null || !resource.may.has('change')) return recordForm(context, { stored, typed });
   if (!resource.allows.has('history')) throw notFound('There is no such page.');
   const change = changeOf(await browsing.preview(context.historyOf(resource), entry), context);
   if (change.record !== stored.id) throw notFound('There is no such change of this record.');
-  const fields = valuesToPutBack(change);
-  const known = columns.filter(({ key }) => fields.has(key));
-  const earlier = storedValues({ fields }, known);
-  const put = new Map([...typed].map(([column, value]) => [column, earlier.get(column) ?? value]));
-  const left = known.filter((column) => !earlier.has(column) || !typed.has(column));
+  const earlier = valuesToPutBack(change);
+  const known = editable.filter(({ column }) => earlier.has(column.key));
+  const before = valuesOf(known, (field) => field.stored({ fields: earlier }));
+  const put = new Map([...typed].map(([column, value]) => [column, before.get(column) ?? value]));
+  const left = known.filter(({ column }) => !before.has(column) || !typed.has(column));
   const notice = `These are the values ${change.action === 'create' ? 'as added' : 'before the change'} on ${shownTime(change.at, ' UTC')}. Check them: nothing is changed until you save.`;
-  const tooLong = left.map(({ title }) => title).join(', ');
-  return formPage(context, {
+  const tooLong = left.map(({ label }) => label).join(', ');
+  return recordForm(context, {
     stored,
     typed: put,
     notice: tooLong === '' ? notice : `${notice} Not put back, because the value is too long: ${tooLong}.`,
@@ -110,7 +108,7 @@ async function addConfirmation(
   stored: LabeledRecord | undefined,
   body: FormBody,
   form: Form,
-): Promise<Partial<Pick<ConfirmationRefusal, 'status' | 'headers'>>> {
+): Promise<Partial<Pick<Refusal, 'status' | 'headers'>>> {
   const password = needsConfirmation(context, stored, body.fields);
   const refusal = await confirmCaller(context, form, { password, code: showsUsers(context) });
   if (!refusal) return {};
@@ -120,16 +118,16 @@ async function addConfirmation(
 }
 
 async function create(context: ResourceContext, typed: TypedValues, form: Form): Promise<Reply> {
-  const body = await bodyOf(typed, undefined);
+  const { resource } = context;
+  const body = await bodyOf(fieldsOf(resource, true), typed, undefined);
   addPassword(body, context, form);
   const confirmation = await addConfirmation(context, undefined, body, form);
-  const { resource } = context;
   const caller = sessionCaller(context);
   const outcome = await trySave(context, undefined, body, () =>
     addOnce(context, form, (operations) => operations.create(resource, body.fields, caller)),
   );
-  if (!outcome.done)
-    return formPage(context, { typed, stored: undefined, sent: form, ...outcome, ...confirmation });
+  if (!('done' in outcome))
+    return recordForm(context, { typed, stored: undefined, sent: form, ...outcome, ...confirmation });
   const { id, isRepeated } = outcome.done;
   return afterSave(context, id, form, isRepeated ? 'repeated' : 'added');
 }
@@ -137,50 +135,43 @@ async function create(context: ResourceContext, typed: TypedValues, form: Form):
 /** Whether the record already has all values of a form, as after a form that is sent twice. */
 async function isSaved(context: ResourceContext, conflict: Conflict): Promise<boolean> {
   const { stored } = conflict;
-  const { fields, errors } = await bodyOf(resolveConflict(conflict), stored);
-  if (Object.keys(errors).length > 0) return false;
   const { browsing, resource } = context;
+  const typed = resolveConflict(resource, conflict);
+  const { fields, errors } = await bodyOf(fieldsOf(resource, false), typed, stored);
+  if (Object.keys(errors).length > 0) return false;
   return fields.size === 0 || browsing.hasValues(resource, stored.id, fields, sessionCaller(context));
 }
 
-async function update(
-  context: ResourceContext,
-  stored: StoredRecord,
-  sent: TypedValues,
-  form: Form,
-): Promise<Reply> {
-  const typed = resolveConflict({ stored, typed: sent, form });
-  const body = await bodyOf(typed, stored);
+async function update(context: ResourceContext, conflict: Conflict): Promise<Reply> {
+  const { stored, form } = conflict;
+  const { resource, operations, browsing } = context;
+  const typed = resolveConflict(resource, conflict);
+  const body = await bodyOf(fieldsOf(resource, false), typed, stored);
   if (body.fields.size === 0 && Object.keys(body.errors).length === 0)
     return afterSave(context, stored.id, form, 'unchanged');
-  const { resource, operations, browsing } = context;
   if (isOwnUser(context, stored.id)) addLockOut(body.errors, body.fields);
   const confirmation = await addConfirmation(context, stored, body, form);
   try {
     const outcome = await trySave(context, stored.id, body, () =>
       operations.update(resource, stored.id, body.fields, sessionCaller(context), [stored.version]),
     );
-    if (!outcome.done)
-      return await formPage(context, { typed, stored, sent: form, ...outcome, ...confirmation });
+    if (!('done' in outcome))
+      return await recordForm(context, { typed, stored, sent: form, ...outcome, ...confirmation });
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 412) throw error;
-    const now = await browsing.read(resource, stored.id);
-    // A form that was sent twice at the same time.
-    if (await isSaved(context, { stored: now, typed: sent, form }))
-      return afterSave(context, stored.id, form, 'changed');
-    // The conflict page repeats the form as it was sent, so the user chooses again for all fields.
-    return showConflict(context, { stored: now, typed: sent, form });
+    const now = { ...conflict, stored: await browsing.read(resource, stored.id) };
+    // The conflict page repeats the form as it was sent, so the user chooses again for all fields. A form that was sent twice at
+    // the same time is saved already.
+    if (!(await isSaved(context, now))) return showConflict(context, now);
   }
   return afterSave(context, stored.id, form, 'changed');
 }
 
 /** A sentence that names the columns whose values were too long for the form, so that a copy lacks them. */
 function notCopiedText(resource: AdminView, typed: TypedValues): string {
-  const titles = editableColumns(resource, false).flatMap((column) =>
-    typed.has(column) ? [] : [column.title],
-  );
-  if (titles.length === 0) return '';
-  return ` Not copied, because the value is too long: ${titles.join(', ')}.`;
+  const missing = fieldsOf(resource, false).filter(({ column }) => !typed.has(column));
+  if (missing.length === 0) return '';
+  return ` Not copied, because the value is too long: ${missing.map(({ label }) => label).join(', ')}.`;
 }
 
 /**
@@ -189,11 +180,11 @@ function notCopiedText(resource: AdminView, typed: TypedValues): string {
  */
 function asNew(context: ResourceContext, typed: TypedValues, form: Form, notice?: string): Promise<Reply> {
   const { resource } = context;
-  const columns = editableColumns(resource, true);
-  const copied = new Map(columns.map((column) => [column, typed.get(column) ?? { text: '', isNull: true }]));
+  const none = { text: '', isNull: true };
+  const copied = valuesOf(fieldsOf(resource, true), ({ column }) => typed.get(column) ?? none);
   const lacksValues = resource.passwords.length > 0 || copied.size > typed.size;
   if (notice === undefined && !lacksValues) return create(context, copied, form);
-  return formPage(context, {
+  return recordForm(context, {
     typed: copied,
     stored: undefined,
     notice: `${notice ?? 'This will be saved as a new record. Fill in the fields that were not copied.'}${notCopiedText(resource, typed)}`,
@@ -214,7 +205,7 @@ async function readStored({ browsing, resource, id }: RecordContext): Promise<St
 
 /** Shows the values of a form whose record is gone: as a new record, or only to copy if records cannot be added. */
 async function showGone(context: ResourceContext, typed: TypedValues, form: Form): Promise<Reply> {
-  const { title, name, may } = context.resource;
+  const { title, may } = context.resource;
   if (may.has('add')) return asNew(context, typed, form, GONE);
   const longTexts = await renderLongTexts(typed);
   const body = html`<p class="notice" role="alert">
@@ -222,68 +213,76 @@ async function showGone(context: ResourceContext, typed: TypedValues, form: Form
       you need.
     </p>
     <div class="record">
-      ${[...typed].map(([column, { text }]) => unsavedRow(column, text, longTexts.get(column)))}
+      ${fieldsOf(context.resource, false).map((field) => {
+        const value = typed.get(field.column);
+        return value && field.renderCopy(value, longTexts.get(field.column));
+      })}
     </div>`;
   return pageReply(context, {
     title: `Deleted from ${title}`,
-    crumbs: [{ text: title, href: links.list(name) }, { text: 'Deleted' }],
+    crumbs: [listCrumb(context.resource), 'Deleted'],
     kind: 'form',
     status: 409,
     body,
   });
 }
 
+/** What a submitted form is about. */
+interface Submitted {
+  readonly form: Form;
+  readonly fields: readonly FormField[];
+  readonly typed: TypedValues;
+  /** Undefined for a new record, and for one that no longer exists. */
+  readonly stored: StoredRecord | undefined;
+}
+
+async function readForm(context: FormContext, submitted: Form): Promise<Submitted> {
+  const { resource, id } = context;
+  const stored = id === undefined ? undefined : await readStored({ ...context, id });
+  const fields = fieldsOf(resource, id === undefined);
+  const form = boundedForm(submitted, fields);
+  const typed = valuesOf(fields, (field) => (field.isIn(form) ? field.read(form) : undefined));
+  return { form, fields, typed, stored };
+}
+
 /** Shows a form from an earlier session again, with everything that the user typed. */
 export async function showUnsaved(context: FormContext, sent: Form, status: number): Promise<Reply> {
-  const { resource, id } = context;
-  const isNew = id === undefined;
-  const stored = isNew ? undefined : await readStored({ ...context, id });
-  const columns = editableColumns(resource, isNew);
-  const form = boundedForm(sent, columns);
-  const typed = typedValues(form, isNew ? columns : columnsIn(form, columns), isNew);
-  if (!isNew && !stored) return showGone(context, typed, form);
+  const { form, typed, stored } = await readForm(context, sent);
+  if (context.id !== undefined && !stored) return showGone(context, typed, form);
   // The user resolves a conflict again, against the record as it is now.
   if (stored && form.entries.some(([name]) => isChoice(name)))
     return showConflict(context, { stored, typed, form });
   const notice =
     'This form is from an earlier session, so nothing was saved. Check the values and save again.';
-  return formPage(context, { typed, stored, sent: form, notice, status });
+  return recordForm(context, { typed, stored, sent: form, notice, status });
 }
 
-/** Handles a sent form: looks up or chooses a related record, or saves. */
+/** Handles a sent form: looks up or chooses a related record, or saves. @throws Problem 404 where it may not */
 export async function saveRecord(context: FormContext, submitted: Form): Promise<Reply> {
   const { resource, id } = context;
-  const isNew = id === undefined;
-  const editable = editableColumns(resource, isNew);
-  const form = boundedForm(submitted, editable);
-  const columns = isNew ? editable : columnsIn(form, editable);
-  const stored = isNew ? undefined : await readStored({ ...context, id });
-  const sent = typedValues(form, columns, isNew);
-  const find = (key: string | undefined): Column | undefined => columns.find((column) => column.key === key);
+  if (!resource.may.has(id === undefined ? 'add' : 'change')) throw notFound('There is no such page.');
+  const { form, fields, typed: sent, stored } = await readForm(context, submitted);
+  const find = (name: string | undefined): FormField | undefined =>
+    fields.find((field) => field.name === name && sent.has(field.column));
 
-  const lookupColumn = find(form.get('_lookup'));
-  if (lookupColumn) {
-    const crumbs = [
-      { text: resource.title, href: links.list(resource.name) },
-      { text: shortened(stored?.label ?? 'Add', 40) },
-    ];
-    return showLookup(context, lookupColumn, form, crumbs);
+  const lookupField = find(form.get('_lookup'));
+  if (lookupField) {
+    const crumbs = [listCrumb(resource), shortened(stored?.label ?? 'Add', 40)];
+    return showLookup(context, lookupField, form, crumbs);
   }
-  const [choiceColumn, chosen] = [find(form.get('_for')), form.get('_choose')];
-  if (choiceColumn && chosen !== undefined) {
-    const changed = new Map(sent).set(choiceColumn, { text: chosen, isNull: chosen === '' });
-    return formPage(context, { typed: changed, stored, sent: form });
+  const [choiceField, chosen] = [find(form.get('_for')), form.get('_choose')];
+  if (choiceField && chosen !== undefined) {
+    const changed = new Map(sent).set(choiceField.column, { text: chosen, isNull: chosen === '' });
+    return recordForm(context, { typed: changed, stored, sent: form });
   }
   const typed = await withKeys(context, sent, stored);
-  if (isNew) return create(context, typed, form);
+  if (id === undefined) return create(context, typed, form);
   if (!stored) return showGone(context, typed, form);
   if (form.get('_save') === 'new' && resource.may.has('add')) return asNew(context, typed, form);
-  if (form.get('_version') !== stored.version) {
-    const conflict = { stored, typed, form };
-    if (!(await isSaved(context, conflict))) return showConflict(context, conflict);
-    // A form that was sent twice, unless it changed nothing the first time.
-    const isUnchanged = originIn(form, editable) === originOf(typed);
-    return afterSave(context, id, form, isUnchanged ? 'unchanged' : 'changed');
-  }
-  return update(context, stored, typed, form);
+  const conflict = { stored, typed, form };
+  if (form.get('_version') === stored.version) return update(context, conflict);
+  if (!(await isSaved(context, conflict))) return showConflict(context, conflict);
+  // A form that was sent twice, unless it changed nothing the first time.
+  const isUnchanged = originIn(form, fields) === originOf(typed);
+  return afterSave(context, id, form, isUnchanged ? 'unchanged' : 'changed');
 }

@@ -6,6 +6,9 @@ import { joinLabel } from '../../query/labels/label-sql.ts';
 import { isVisible, textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
 import type { AdminContext } from '../web/admin-context.ts';
+import { links } from '../web/admin-links.ts';
+import { shortened } from '../web/display-text.ts';
+import { html, type Html } from '../web/html.ts';
 import { labelsFor, type RecordLabels } from '../web/record-labels.ts';
 
 /** An entry of the history. It has only the values that the admin area shows now. */
@@ -61,6 +64,9 @@ export function changeOf(
   };
 }
 
+/** The parameter of the address of a new record that names the columns without a value, which get no default either. */
+export const NO_VALUES = '_null';
+
 /** The values that `Put these values back` fills in: those before the change, or those of an added record. */
 export const valuesToPutBack = ({ action, before, after }: HistoryChange): JsonFields =>
   action === 'create' ? after : before;
@@ -76,20 +82,29 @@ export function columnsOf({ resource, before, after }: HistoryChange): readonly 
 }
 
 /**
- * Loads the labels of the records in some changes: the users, the changed records, and the targets of foreign keys. One query for
- * each model, for any number of changes.
- * @param withValues whether to load the targets of foreign keys
+ * Loads the labels of the changed records, with one query for each model.
+ * @param read the labels of one resource's records, by key
  */
-export function loadRecordLabels(
+export const labelsOfChanged = (
+  { browsing }: AdminContext,
+  changes: readonly HistoryChange[],
+  read = browsing.labelsOf,
+): Promise<RecordLabels> =>
+  labelsFor(
+    changes.map(({ resource, record }) => [resource, record]),
+    read,
+  );
+
+/** Loads the labels of all records in some changes: also the users, and the targets of foreign keys. */
+export function labelsIn(
   { resources, settings, browsing }: AdminContext,
   changes: readonly HistoryChange[],
-  withValues = true,
 ): Promise<RecordLabels> {
   const users = resources.get(settings.userModel);
   const records = changes.flatMap((change) => [
     [users, change.user?.key] as const,
     [change.resource, change.record] as const,
-    ...(withValues ? columnsOf(change) : []).flatMap((column) => {
+    ...columnsOf(change).flatMap((column) => {
       const target = column.references && resources.get(column.references.name);
       return [change.before, change.after].map(
         (values) => [target, textOfField(values, column.key)] as const,
@@ -122,4 +137,22 @@ export function formerNames(changes: readonly HistoryChange[]): (change: History
     .toSorted((one, other) => Number(one.id) - Number(other.id));
   const last = new Map(deletions.map((change) => [keyOf(change), change]));
   return (change) => formerName(last.get(keyOf(change)) ?? change);
+}
+
+/**
+ * The changed record: its present label with a link, else the last known one.
+ * @param nameOf see `formerNames`
+ * @param max characters
+ */
+export function changedRecord(
+  change: HistoryChange,
+  labels: RecordLabels,
+  nameOf: (change: HistoryChange) => string,
+  max?: number,
+): Html | string {
+  const { resource, record } = change;
+  const label = labels(resource, record);
+  return resource && label !== undefined
+    ? html`<a href="${links.record(resource.name, record)}">${shortened(label, max)}</a>`
+    : shortened(nameOf(change), max);
 }

@@ -8,13 +8,19 @@ import { textOfColumn } from '../../resources/records/labeled-record.ts';
 import { keyText } from '../../db/schema/composite-key.ts';
 import { parseId } from '../../resources/records/read-record.ts';
 import type { RecordContext } from '../web/admin-context.ts';
-import { editableColumns } from '../fields/form-page.ts';
-import { NO_VALUES } from '../fields/form-values.ts';
+import { editableColumns } from '../fields/form-field.ts';
 import { sizeKey } from '../../query/labels/preview-sql.ts';
 import { actionTitle, changeLine, changeView, requestLine, undoButton } from './history-view.ts';
-import { changeOf, formerLabel, formerName, loadRecordLabels, type HistoryChange } from './history-entry.ts';
+import {
+  changeOf,
+  formerLabel,
+  formerName,
+  labelsIn,
+  NO_VALUES,
+  type HistoryChange,
+} from './history-entry.ts';
 import { html, type Html, nextTurn } from '../web/html.ts';
-import { pageReply } from '../web/layout.ts';
+import { listCrumb, pageReply, recordCrumb } from '../web/layout.ts';
 import { links, LinkParameters } from '../web/admin-links.ts';
 
 const PAGE_SIZE = 50;
@@ -59,7 +65,7 @@ function pager({ query, hasNext }: LabeledRecordPage, path: string): Html | fals
 /** The changes of one record, newest first. The record itself may be deleted. @throws Problem 404 */
 export async function showHistory(context: RecordContext): Promise<Reply> {
   const { resource } = context;
-  const { name, title } = resource;
+  const { name } = resource;
   const isOfSystem = SHOWN_SYSTEM_TABLES.some(({ model }) => model === name);
   const key = isOfSystem ? undefined : parseId(resource, context.id);
   if (key === undefined) throw notFound('There is no such record.');
@@ -76,7 +82,7 @@ export async function showHistory(context: RecordContext): Promise<Reply> {
   });
   const changes = list.records.map((entry) => changeOf(entry, context));
   const [labels, { records: present }] = await Promise.all([
-    loadRecordLabels(context, changes),
+    labelsIn(context, changes),
     context.browsing.labels(resource, { query: '', search: '', ids: [id] }),
   ]);
   const [record] = present;
@@ -101,11 +107,7 @@ export async function showHistory(context: RecordContext): Promise<Reply> {
   ${pager(list, links.part(name, id, 'history'))}`;
   return pageReply(context, {
     title: `History of ${label}`,
-    crumbs: [
-      { text: title, href: links.list(name) },
-      record ? { text: label, href: links.record(name, id) } : { text: label },
-      { text: 'History' },
-    ],
+    crumbs: [listCrumb(resource), record ? recordCrumb(resource, record) : label, 'History'],
     kind: 'history',
     actions:
       !record &&
@@ -119,7 +121,7 @@ export async function showHistory(context: RecordContext): Promise<Reply> {
 /** The page of one entry. @throws Problem 404 */
 export async function showChange(context: RecordContext): Promise<Reply> {
   const change = changeOf(await context.browsing.preview(context.history, context.id), context);
-  const labels = await loadRecordLabels(context, [change]);
+  const labels = await labelsIn(context, [change]);
   const { resource, model, record } = change;
   const label = labels(resource, record);
   const recordName = `${resource?.title ?? model} ${label ?? formerName(change)}`.trim();
@@ -134,10 +136,7 @@ export async function showChange(context: RecordContext): Promise<Reply> {
   }`;
   return pageReply(context, {
     title: `${actionTitle(change)}: ${recordName}`,
-    crumbs: [
-      { text: context.history.title, href: links.list(context.history.name) },
-      { text: `#${change.id}` },
-    ],
+    crumbs: [listCrumb(context.history), `#${change.id}`],
     kind: 'history',
     actions: undoButton(change, context),
     body,

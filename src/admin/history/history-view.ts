@@ -1,25 +1,37 @@
 // The view of one change: who did what and when, and the values before and after.
 import type { Column } from '../../db/schema/model.ts';
-import { textOfColumn, textOfField } from '../../resources/records/labeled-record.ts';
-import { HISTORY } from '../../resources/definition/system-tables.ts';
+import { textOfColumn, textOfField, type LabeledRecord } from '../../resources/records/labeled-record.ts';
+import { HISTORY, SOURCE_COLUMN } from '../../resources/definition/system-tables.ts';
 import { sizeKey } from '../../query/labels/preview-sql.ts';
 import type { AdminAction } from '../../resources/definition/resource.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
 import type { AdminContext } from '../web/admin-context.ts';
-import { editableColumns } from '../fields/form-page.ts';
-import { columnsOf, valuesToPutBack, type HistoryChange } from './history-entry.ts';
+import { editableColumns } from '../fields/form-field.ts';
+import {
+  changeOf,
+  changedRecord,
+  formerNames,
+  columnsOf,
+  labelsOfChanged,
+  valuesToPutBack,
+  type HistoryChange,
+} from './history-entry.ts';
 import type { RecordLabels } from '../web/record-labels.ts';
 import { html, type Content, type Html } from '../web/html.ts';
-import { links, LinkParameters } from '../web/admin-links.ts';
+import { LinkParameters, links } from '../web/admin-links.ts';
 import { timeZone } from '../web/time-zone.ts';
 import {
+  ACTION_LABELS,
+  EMPTY_TEXT,
+  NOTHING,
+  SOURCE_LABELS,
   actionLabel,
   capitalized,
-  EMPTY_TEXT,
   grouped,
   moment,
-  NOTHING,
+  shownColumn,
   shownValue,
+  sourceLabel,
 } from '../web/display-text.ts';
 
 /** Maximum characters of a text that are shown. */
@@ -196,4 +208,54 @@ export function changeLine(change: HistoryChange, context: AdminContext, labels:
     labels,
     html`<p class="hint">The values do not fit on this page. <a href="${link}">Show them</a></p>`,
   );
+}
+
+/** Maximum changed columns that a cell names. */
+const MAX_NAMED_COLUMNS = 3;
+
+/** The possible values of a column of the history, with labels; undefined if any value is possible. */
+export function historyChoices(
+  { resources, history }: AdminContext,
+  { name }: Column,
+): readonly Pick<LabeledRecord, 'id' | 'label'>[] | undefined {
+  const choices = (texts: Readonly<Record<string, string>>) =>
+    Object.entries(texts).map(([id, label]) => ({ id, label }));
+  if (name === SOURCE_COLUMN) return choices(SOURCE_LABELS);
+  if (name === 'action') return choices(ACTION_LABELS);
+  if (name !== 'model') return undefined;
+  return [...resources.values()]
+    .filter((resource) => resource !== history)
+    .map((resource) => ({ id: resource.name, label: resource.title }));
+}
+
+/** The action, and for an update the changed columns. */
+function actionText(change: HistoryChange): string {
+  const done = actionLabel(change.action);
+  if (change.action !== 'update') return done;
+  const titles = columnsOf(change).map(({ title }) => title);
+  const more = titles.length - MAX_NAMED_COLUMNS;
+  const named = titles.slice(0, MAX_NAMED_COLUMNS).join(', ');
+  return [done, more > 0 ? `${named} and ${more} more` : named].filter((part) => part !== '').join(': ');
+}
+
+/**
+ * A function that formats the cells of the history's list. A record shows its current label, or the last known one.
+ * @param entries the entries of the page; one statement per resource reads the labels of their records
+ */
+export async function historyCells(
+  context: AdminContext,
+  entries: readonly LabeledRecord[],
+): Promise<(entry: LabeledRecord, column: Column) => Html | string> {
+  const changes = new Map(entries.map((entry) => [entry, changeOf(entry, context)]));
+  const labels = await labelsOfChanged(context, [...changes.values()]);
+  const nameOf = formerNames([...changes.values()]);
+  return (entry, column) => {
+    const change = changes.get(entry) ?? changeOf(entry, context);
+    if (column.name === SOURCE_COLUMN) return sourceLabel(change.source);
+    if (column.name === 'action') return actionText(change);
+    if (column.name === 'model') return change.resource?.title ?? change.model;
+    return column.name === 'record'
+      ? changedRecord(change, labels, nameOf) || NOTHING
+      : shownColumn(entry, column);
+  };
 }

@@ -3,6 +3,7 @@ import { findColumn, type Column } from '../../db/schema/model.ts';
 import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { decodeUtf8 } from '../../http/message/text-decoding.ts';
 import { findSeparator, parseCsvInTurns, type CsvRow, type Separator } from '../../query/csv/csv-parser.ts';
+import { isFreeText, withoutGuard } from '../../query/csv/csv-rows.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { counted, grouped, shortened } from '../web/display-text.ts';
 import { PIECE } from '../web/html.ts';
@@ -42,6 +43,14 @@ export const isSettable = (column: Column, { readonly, settable, model }: AdminV
 /** Whether every record needs a password. Passwords are not imported, so an import cannot add such records. */
 export const needsPassword = ({ model }: AdminView): boolean =>
   model.columns.some(({ isPassword, nullable, hasDefault }) => isPassword && !nullable && !hasDefault);
+
+/** The value of a cell as text; null for no value. An empty quoted cell is an empty string only in a text column. */
+export function cellText(cell: string | null, column: Column): string | null {
+  if (cell === null) return null;
+  const text = isFreeText(column) ? withoutGuard(cell) : cell.trim();
+  if (column.type.input.json === 'json') return ['', 'null'].includes(text.trim()) ? null : text.trim();
+  return text === '' && !isFreeText(column) ? null : text;
+}
 
 /** Removes the empty cells that spreadsheets append to a row. */
 function trimmed(cells: CsvRow['cells'], width: number): CsvRow['cells'] {

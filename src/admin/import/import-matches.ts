@@ -19,8 +19,7 @@ import {
 import { parseId } from '../../resources/records/read-record.ts';
 import { LARGE_RECORD } from '../../resources/records/labeled-record.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import { cellText } from './import-cells.ts';
-import { isSettable, type FileRow, type ImportFile } from './import-file.ts';
+import { cellText, isSettable, type FileRow, type ImportFile } from './import-file.ts';
 
 /** A row and the record that its key identifies. */
 export interface MatchedRow {

@@ -2,34 +2,124 @@
 import { BodyProblem, notFound, Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
+import { withoutReturns } from '../fields/form-field.ts';
+import { actionForm } from '../session/action.ts';
 import {
-  confirmationField,
   confirmCaller,
   hasPrivilegeColumn,
   showsUsers,
-  type ConfirmationRefusal,
+  type Needs,
+  type Refusal,
 } from '../session/password-confirmation.ts';
-import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
-import type { Form, FormLimit } from '../web/form-data.ts';
-import { withoutReturns } from '../fields/form-values.ts';
-import { html, type Content, type Html } from '../web/html.ts';
-import { readImportFile } from './import-file.ts';
-import { referenceLabels, rowTable, summaryOf, type Preview } from './import-preview.ts';
-import { runImportFile } from './import-run.ts';
-import type { ImportOutcome } from './import-tally.ts';
-import { crumbsOf, uploadForm, uploadPage } from './import-upload.ts';
-import { pageReply } from '../web/layout.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
 import { links } from '../web/admin-links.ts';
-import { submitOnceField, submissionDigest } from '../web/submit-once.ts';
-import { counted, grouped } from '../web/display-text.ts';
 import { redirectDone } from '../web/admin-request.ts';
-import { errorSummary, PASSWORD_LABELS } from '../web/widgets.ts';
+import { counted, grouped } from '../web/display-text.ts';
+import type { Form, FormLimit } from '../web/form-data.ts';
+import { attributes, html, type Content, type Html } from '../web/html.ts';
+import { listCrumb, pageReply } from '../web/layout.ts';
+import { submitOnceField, submissionDigest } from '../web/submit-once.ts';
+import { controlAttributes, errorSummary, labeledField, PASSWORD_LABELS, table } from '../web/widgets.ts';
+import { isSettable, MAX_FILE_BYTES, MAX_ROWS, needsPassword, readImportFile } from './import-file.ts';
+import { referenceLabels, rowTable, summaryOf, type Preview } from './import-preview.ts';
+import { runImportFile, type ImportOutcome } from './import-run.ts';
 
 /** The limits of the form with the uploaded file. */
 export const IMPORT_LIMIT: FormLimit = { bytes: 8 * 1024 * 1024, fields: 100, file: '_file' };
 
 /** The maximum number of valid rows of each kind that the preview shows beside faulty rows. */
 const MAX_SHOWN_BESIDE_FAULTS = 10;
+
+/** A table of the column names that the first line may contain. */
+function columnTable(resource: AdminView): Html {
+  const { output, model, may } = resource;
+  const canAdd = may.has('add') && !needsPassword(resource);
+  const note = (column: (typeof output)[number]): string => {
+    if (column === model.primaryKey) {
+      if (!canAdd) return 'the record to change';
+      return column.hasDefault
+        ? 'the record to change; empty for a new record'
+        : 'the record to change or add';
+    }
+    if (!isSettable(column, resource)) return 'read-only: ignored';
+    const isRequired = canAdd && !column.nullable && !column.hasDefault;
+    return `${isRequired ? 'required for new records' : ''}${isRequired && column.references ? '; ' : ''}${column.references ? `the id in ${column.references.name}` : ''}`;
+  };
+  return html`<section>
+    <h2>Columns</h2>
+    ${
+      needsPassword(resource) &&
+      html`<p class="hint">
+        An import can change records here, but not add any: a new record needs a password, and passwords are
+        not imported.
+      </p>`
+    }
+    ${table(
+      ['Name in the first line', 'Column', 'Note'],
+      output.map((column) => [html`<code>${column.key}</code>`, column.title, note(column)]),
+    )}
+  </section>`;
+}
+
+/** Maximum characters of a pasted text that the form shows again. Escaping a longer one would block the event loop. */
+const MAX_REPEATED = 65_536;
+
+/** @param pasted the text to show in the text field, unless it is too long */
+function uploadForm(context: ResourceContext, pasted: string, isFaulty: boolean): Html {
+  const state = { 'aria-invalid': isFaulty && 'true' };
+  const isLong = pasted.length > MAX_REPEATED;
+  const repeated = isLong ? '' : pasted;
+  const fileParts = {
+    hint: `With the column names in the first line, like an export. Separated by commas, semicolons or tabs; in UTF-8, UTF-16 or Windows-1252: the preview says how it was read. At most ${grouped(MAX_ROWS)} rows and ${MAX_FILE_BYTES / 1_048_576} MiB.`,
+  };
+  const accept = '.csv,.tsv,.txt,text/csv,text/tab-separated-values';
+  const file = { type: 'file', ...controlAttributes('file', '_file', fileParts), accept, ...state };
+  const textParts = {
+    hint: html`Used if no file is chosen. An empty cell means no value, and <code>""</code> an empty text.`,
+  };
+  const area = { ...controlAttributes('text', '_text', textParts), rows: 8, spellcheck: 'false', ...state };
+  const tooLong = html`<p class="hint">
+    Your text has ${grouped(pasted.length)} characters, which is too long to show here. Paste it again, or
+    upload it as a file.
+  </p>`;
+  return actionForm(context, {
+    address: links.action(context.resource.name, 'import'),
+    hasFile: true,
+    isUnsaved: repeated !== '',
+    fields: html`${labeledField('file', 'CSV file', html`<input${attributes(file)} />`, fileParts)}
+      ${labeledField('text', 'Or paste the text', html`<textarea${attributes(area)}>${'\n'}${repeated}</textarea>${isLong && tooLong}`, textParts)}
+      <p class="hint">The next page shows a preview. Nothing changes until you confirm it there.</p>`,
+    button: 'Preview',
+  });
+}
+
+/** The upload page, with the faults of a file that was sent. */
+function uploadPage(
+  context: ResourceContext,
+  faults: readonly string[],
+  {
+    pasted = '',
+    status = 400,
+    headers = {},
+  }: Partial<Pick<Problem, 'status' | 'headers'>> & { pasted?: string } = {},
+): Reply {
+  const { resource } = context;
+  const isFaulty = faults.length > 0;
+  const list = html`<div class="error-summary" role="alert" tabindex="-1" id="errors">
+    <h2>The file cannot be imported</h2>
+    <ul>
+      ${faults.map((fault) => html`<li>${fault}</li>`)}
+    </ul>
+  </div>`;
+  const page = {
+    title: `Import: ${resource.title}`,
+    crumbs: [listCrumb(resource), 'Import'],
+    kind: 'form',
+    status: isFaulty ? status : 200,
+    body: html`${isFaulty && list} ${uploadForm(context, pasted, isFaulty)} ${columnTable(resource)}`,
+  };
+  return pageReply(context, page, headers);
+}
 
 /** The CSV file from the form: a file, pasted text, or the file of a preview. */
 interface Upload {
@@ -65,35 +155,28 @@ function changesText({ counts }: ImportOutcome): string {
   return `${parts.filter(Boolean).join(' and ')} ${last === 1 ? 'record' : 'records'}`;
 }
 
-/** What an import must be confirmed with. The errors are empty before the first attempt. */
-interface ImportConfirmation extends ConfirmationRefusal {
-  readonly password: boolean;
-}
-
-/** @param confirmation undefined if no confirmation is needed */
-function applyForm(
-  context: AdminContext,
+/** The form that imports the file of a preview. */
+const applyForm = (
+  context: ResourceContext,
   { outcome, resource: { name } }: Preview,
   { bytes }: Upload,
-  confirmation: ImportConfirmation | undefined,
-): Html {
-  return html`<form
-    method="post"
-    action="${links.action(name, 'import')}"
-    enctype="multipart/form-data"
-    class="record"
-  >
-    <input type="hidden" name="_csrf" value="${context.csrf}" />
-    <input type="hidden" name="_csv" value="${bytes.toString('base64')}" />
-    <input type="hidden" name="_digest" value="${outcome.digest}" />
-    ${submitOnceField()}
-    ${confirmation && confirmationField(context, confirmation.errors, confirmation.password && 'Needed to change what users may do, or their names.')}
-    <div class="buttons">
-      <button class="primary">Import: ${changesText(outcome)}</button>
-      <a class="button" href="${links.action(name, 'import')}">Choose another file</a>
-    </div>
-  </form>`;
-}
+  needs: Needs,
+  refusal: Refusal | undefined,
+): Html =>
+  actionForm(
+    context,
+    {
+      address: links.action(name, 'import'),
+      hasFile: true,
+      fields: html`<input type="hidden" name="_csv" value="${bytes.toString('base64')}" />
+        <input type="hidden" name="_digest" value="${outcome.digest}" />
+        ${submitOnceField()}`,
+      button: `Import: ${changesText(outcome)}`,
+      back: { text: 'Choose another file', href: links.action(name, 'import') },
+    },
+    refusal?.errors,
+    needs,
+  );
 
 /** The faulty rows, the form to upload a corrected file, and the first valid rows. */
 const faultyRows = async (context: ResourceContext, preview: Preview, upload: Upload): Promise<Html> =>
@@ -106,15 +189,15 @@ async function previewPage(
   context: ResourceContext,
   preview: Preview,
   upload: Upload,
-  confirmation?: ImportConfirmation,
+  needs: Needs,
+  refusal: Refusal | undefined,
 ): Promise<Reply> {
   const { outcome, resource } = preview;
   const { counts } = outcome;
   const isFaulty = counts.faulty > 0;
-  const isRefused = confirmation !== undefined && Object.keys(confirmation.errors).length > 0;
-  const isOutdated = upload.digest !== undefined && !isRefused;
+  const isOutdated = upload.digest !== undefined && !refusal;
   const next = (): Content => {
-    if (counts.new + counts.changed > 0) return applyForm(context, preview, upload, confirmation);
+    if (counts.new + counts.changed > 0) return applyForm(context, preview, upload, needs, refusal);
     return html`<p class="empty">
       No changes to import: the records already match the file.
       <a href="${links.list(resource.name)}">Back to the list</a>
@@ -133,7 +216,7 @@ async function previewPage(
       <a href="#file">upload the file again</a>.
     </p>`
   }
-  ${isRefused && errorSummary(confirmation.errors, PASSWORD_LABELS)} ${summaryOf(preview)}
+  ${refusal && errorSummary(refusal.errors, PASSWORD_LABELS)} ${summaryOf(preview)}
   ${
     isFaulty
       ? await faultyRows(context, preview, upload)
@@ -141,12 +224,12 @@ async function previewPage(
   }`;
   const page = {
     title: `Import preview: ${resource.title}`,
-    crumbs: crumbsOf(resource),
+    crumbs: [listCrumb(resource), 'Import'],
     kind: 'form',
-    status: isRefused ? confirmation.status : isOutdated ? 409 : 200,
+    status: refusal?.status ?? (isOutdated ? 409 : 200),
     body,
   } as const;
-  return pageReply(context, page, confirmation?.headers);
+  return pageReply(context, page, refusal?.headers);
 }
 
 /** `2 records added, 1 changed.` */
@@ -162,11 +245,10 @@ function doneText({ new: added, changed }: ImportOutcome['counts']): string {
  */
 export function showImport(context: ResourceContext, problem?: Problem): Reply {
   assertImportable(context.resource);
-  if (!problem) return uploadPage(context, {});
-  const { status, headers, message } = problem;
+  if (!problem) return uploadPage(context, []);
   // People know the file, not the request body that contains it.
-  const fault = problem instanceof BodyProblem ? `The file ${problem.predicate}` : message;
-  return uploadPage(context, { faults: [fault], status }, headers);
+  const fault = problem instanceof BodyProblem ? `The file ${problem.predicate}` : problem.message;
+  return uploadPage(context, [fault], problem);
 }
 
 /** Shows a preview of the file, or imports it if the admin confirmed a preview that is still correct. */
@@ -174,7 +256,7 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
   const { resource } = context;
   const upload = readUpload(form);
   const file = await readImportFile(upload.bytes, resource, context.request.requester.workInTurns());
-  if ('faults' in file) return uploadPage(context, { faults: file.faults, pasted: upload.pasted });
+  if ('faults' in file) return uploadPage(context, file.faults, { pasted: upload.pasted });
   const setsPrivileges = hasPrivilegeColumn(context, file.columns, true);
   // Only the run shows whether the file renames users.
   const mustConfirm = ({ changed }: ImportOutcome): boolean =>
@@ -196,10 +278,9 @@ async function importFile(context: ResourceContext, form: Form): Promise<Reply> 
     return redirectDone(context, list, 'The file was submitted twice and imported once.');
   if (!isWanted(outcome)) {
     const labelOf = await referenceLabels(context, outcome);
-    const password = mustConfirm(outcome);
-    const confirmation =
-      password || code ? { ...(refusal ?? { errors: {}, status: 200 }), password } : undefined;
-    return previewPage(context, { outcome, resource, file, labelOf }, upload, confirmation);
+    const hint = 'Needed to change what users may do, or their names.';
+    const needs = { password: mustConfirm(outcome) && hint, code };
+    return previewPage(context, { outcome, resource, file, labelOf }, upload, needs, refusal);
   }
   return redirectDone(context, list, doneText(outcome.counts));
 }

@@ -8,7 +8,7 @@ import { html, type Content, type Html, nextTurn } from '../web/html.ts';
 import { isSettable, type ImportFile } from './import-file.ts';
 import { WHOLE_ROW } from './import-matches.ts';
 import type { RowKind, RowOutcome } from './import-rows.ts';
-import { SHOWN_LENGTH, type ImportOutcome } from './import-tally.ts';
+import { SHOWN_LENGTH, type ImportOutcome } from './import-run.ts';
 import { links } from '../web/admin-links.ts';
 import { counted, EMPTY_TEXT, grouped, NOTHING, shortened, shownValue } from '../web/display-text.ts';
 import { sentence, table } from '../web/widgets.ts';

@@ -6,7 +6,7 @@ import { filterValues, OPERATORS } from '../../query/parse/filter-values.ts';
 import { containing, escapePattern } from '../../query/plan.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { keyText } from '../../db/schema/composite-key.ts';
-import { textsOf } from '../fields/form-values.ts';
+import { textsOf } from '../fields/form-field.ts';
 import type { Content } from '../web/html.ts';
 import { isDateTime, localText } from '../web/time-zone.ts';
 

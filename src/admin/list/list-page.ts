@@ -5,6 +5,7 @@ import type { Reply } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { LabeledRecordPage } from '../../resources/records/admin-listing.ts';
 import type { Count } from '../../query/selection.ts';
+import { selectionActions } from '../actions/selection-actions.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { dateLinks } from './date-links.ts';
 import { loadOptional } from '../fields/optional-part.ts';
@@ -13,24 +14,22 @@ import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { recordsTable } from './list-table.ts';
 import { timeZone } from '../web/time-zone.ts';
-import { links, LinkParameters, selectionOf } from '../web/admin-links.ts';
-import { historyCells } from './history-cells.ts';
+import { LinkParameters, links, selectionOf } from '../web/admin-links.ts';
+import { historyCells } from '../history/history-view.ts';
 import { countedRecords, grouped, shownColumn } from '../web/display-text.ts';
 
-const hasBulkActions = ({ may, allows }: AdminView): boolean =>
-  may.has('change') || may.has('delete') || allows.has('export');
-
-/** Bulk actions on the selected records, or on all records of all pages. */
-function bulkForm(
+/** Actions on the selected records, or on all records of all pages. */
+function selectionForm(
   { csrf, resource }: ResourceContext,
   parameters: LinkParameters,
   count: Count | undefined,
-): Html {
-  const { name, may, allows } = resource;
+): Html | false {
+  const actions = selectionActions(resource);
+  if (isKeyless(resource.model) || actions.length === 0) return false;
   // When the user goes back, the browser would restore the selected rows by their position, also if the list has changed.
   return html`<form
     method="post"
-    action="${links.action(name, 'bulk')}"
+    action="${links.action(resource.name, 'bulk')}"
     id="bulk"
     class="bulk"
     autocomplete="off"
@@ -39,11 +38,7 @@ function bulkForm(
     <input type="hidden" name="_state" value="${parameters.toString()}" />
     <label for="bulk-action">With selected:</label>
     <select name="_action" id="bulk-action">
-      ${may.has('change') && html`<option value="set">Set a column …</option>`}
-      ${allows.has('export') && html`<option value="export.csv">Export as CSV</option>`}
-      ${allows.has('export') && html`<option value="export.excel.csv">Export as CSV for Excel</option>`}
-      ${allows.has('export') && html`<option value="export.json">Export as JSON</option>`}
-      ${may.has('delete') && html`<option value="delete">Delete …</option>`}
+      ${actions.map(({ name, title }) => html`<option value="${name}">${title}</option>`)}
     </select>
     ${(!count || count.count > 1) && html`<label class="check"><input type="checkbox" name="_all" value="1" /> all ${count ? countedRecords(count) : 'records'} in this list</label>`}
     <button class="secondary">Continue</button>
@@ -57,7 +52,7 @@ const searchForm = (
 ): Html | false =>
   search.length > 0 &&
   html`<form class="search" role="search" action="${links.list(name)}">
-    ${hiddenParameters(parameters.without('_search', 'page', '_filter', '_old'))}
+    ${hiddenParameters(parameters.state.without('_search', 'page'))}
     <label for="search" class="hidden">Search</label>
     <input
       type="search"
@@ -71,13 +66,6 @@ const searchForm = (
     ${parameters.get('_search') && html`<a href="${links.list(name, parameters.without('_search', 'page'))}">Clear</a>`}
     ${errors.length > 0 && html`<span class="error" id="search-error">${errors.join('; ')}</span>`}
   </form>`;
-
-/** The text of a page past the last one. */
-const pastLastPage = (resource: AdminView, parameters: LinkParameters): Html =>
-  html`<p class="empty">
-    This page is past the end of the list.
-    <a href="${links.list(resource.name, parameters.without('page'))}">Go to the first page</a>
-  </p>`;
 
 /** The text of an empty list, with what to do. */
 function emptyList({ name, may }: AdminView, parameters: LinkParameters): Html {
@@ -99,7 +87,7 @@ function footer({ history, resource }: ResourceContext, parameters: LinkParamete
     ...(access === 'login' ? ['requires a separate login'] : []),
   ];
   const hasDateTimes = list.some(({ type }) => type.input.control === 'datetime-local');
-  const state = parameters.without('page', 'limit', '_filter', '_old');
+  const state = parameters.state.without('page', 'limit');
   return html`<p class="also">
     ${
       allows.has('export') &&
@@ -189,7 +177,7 @@ export async function showList(context: ResourceContext): Promise<Reply> {
     if (!(error instanceof Problem) || !error.errors) throw error;
     errors = error.errors;
   }
-  const state = parameters.without('_filter', '_old');
+  const { state } = parameters;
   const dates = page && (await dateLinks(context, state, all, count?.precision !== 'exact'));
   const showCell =
     page && resource === context.history ? await historyCells(context, page.records) : shownColumn;
@@ -203,10 +191,13 @@ export async function showList(context: ResourceContext): Promise<Reply> {
             page.records.length === 0 && page.query.page === 1n
               ? emptyList(resource, state)
               : page.records.length === 0
-                ? html`${pastLastPage(resource, state)} ${pager(page, resource, state, count)}`
+                ? html`<p class="empty">
+                      This page is past the end of the list.
+                      <a href="${links.list(name, state.without('page'))}">Go to the first page</a>
+                    </p>
+                    ${pager(page, resource, state, count)}`
                 : html`${recordsTable(context, page.records, state, showCell)}
-                  ${!isKeyless(resource.model) && hasBulkActions(resource) && bulkForm(context, state, count)}
-                  ${pager(page, resource, state, count)}`
+                  ${selectionForm(context, state, count)} ${pager(page, resource, state, count)}`
           }
           ${footer(context, state)}`
         : html`<p class="error-summary" role="alert">
@@ -215,7 +206,7 @@ export async function showList(context: ResourceContext): Promise<Reply> {
     }`;
   return pageReply(context, {
     title,
-    crumbs: [{ text: title }],
+    crumbs: [title],
     kind: 'list',
     status: page ? 200 : 400,
     actions: html`${may.has('add') && html`<a class="button primary" href="${links.from(state.toString(), links.action(name, 'add'))}">Add</a>`}

@@ -8,7 +8,7 @@ import { isVisible, keyIn, type LabeledRecord } from '../../resources/records/la
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links, type LinkParameters } from '../web/admin-links.ts';
-import { textsOf } from '../fields/form-values.ts';
+import { textsOf } from '../fields/form-field.ts';
 import { fieldOfKey } from '../web/form-data.ts';
 import { removeLink } from '../web/widgets.ts';
 import { isNumeric, shortened } from '../web/display-text.ts';

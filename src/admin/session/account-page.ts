@@ -1,77 +1,147 @@
-// The page of the own account: change the password, see and end sessions and tokens.
+// The page of the own account: change the password and the time zone, see and end sessions and tokens.
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { requiredColumn } from '../../db/schema/model.ts';
-import { Problem, type FieldErrors } from '../../errors.ts';
+import { Problem } from '../../errors.ts';
 import { Unauthorized, type Reply } from '../../http/message/message.ts';
+import { CallerChanged } from '../../resources/access/access.ts';
 import { setOwnPassword } from '../../resources/records/own-password.ts';
-import { timeZoneForm } from './time-zone-form.ts';
-import { sessionSection, tokenSection } from './account-sections.ts';
+import type { AdminContext } from '../web/admin-context.ts';
+import { links } from '../web/admin-links.ts';
+import { redirect, redirectDone, withCookies } from '../web/admin-request.ts';
+import { setCookie } from '../web/cookies.ts';
+import { moment, shellQuote } from '../web/display-text.ts';
+import type { Form } from '../web/form-data.ts';
+import { attributes, html, type Content, type Html } from '../web/html.ts';
+import { buttonForm } from '../web/layout.ts';
+import { ZONES, timeZone } from '../web/time-zone.ts';
+import { controlAttributes, labeledField, passwordFields, table } from '../web/widgets.ts';
+import type { Action } from './action.ts';
+import { loginAddress, openSession } from './login.ts';
 import {
-  confirmationField,
   confirmCode,
+  confirmationField,
   passwordHint,
+  refusedPassword,
   typedPassword,
   verifyCaller,
+  verifyPassword,
 } from './password-confirmation.ts';
 import { secondFactorSection } from './second-factor-page.ts';
-import { CallerChanged } from '../../resources/access/access.ts';
-import { factsOf } from '../../resources/users/events.ts';
-import type { AdminContext } from '../web/admin-context.ts';
-import type { Form } from '../web/form-data.ts';
-import { html, type Html } from '../web/html.ts';
-import { buttonForm, pageReply } from '../web/layout.ts';
-import { links } from '../web/admin-links.ts';
-import { loginAddress, openSession, verifyPassword } from './login.ts';
-import { shellQuote } from '../web/display-text.ts';
-import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
-import { redirect, redirectDone, withCookies } from '../web/admin-request.ts';
+import type { Sessions } from '../../resources/users/sessions.ts';
+import type { Tokens } from '../../resources/users/tokens.ts';
 
-function passwordSection(context: AdminContext, errors: FieldErrors): Html {
-  const { caller, csrf, users, settings } = context;
-  const column = requiredColumn(users.model, 'password');
-  const hint = passwordHint(column, { name: caller.name, minPassword: settings.minPassword });
-  return html`<section>
-    <h2>Change your password</h2>
-    <form method="post" action="${links.account}" class="record">
-      <input type="hidden" name="_csrf" value="${csrf}" />
-      <input type="hidden" name="username" value="${caller.name}" autocomplete="username" />
-      ${passwordFields(['_current', '_password', '_repeat'], errors, { hint })}
-      ${confirmationField(context, errors, false)}
-      <p class="hint">Changing your password ends all your other sessions.</p>
-      <div class="buttons"><button class="primary">Change password</button></div>
-    </form>
+/** @param more the button that ends sessions, or why there is none */
+export const sessionSection = (
+  title: string,
+  list: Awaited<ReturnType<Sessions['list']>>,
+  more: Html,
+): Html =>
+  html`<section>
+    <h2>${title}</h2>
+    ${
+      list.length > 0 &&
+      table(
+        ['Browser', 'Address', 'Since', 'Last used'],
+        list.map(({ agent, address, created, seen, isCurrent }) => [
+          html`${agent || 'unknown'}${isCurrent && html` <span class="badge">this session</span>`}`,
+          address,
+          moment(created),
+          moment(seen),
+        ]),
+      )
+    }
+    ${more}
   </section>`;
-}
+
+/** @param action where the buttons that revoke a token send its id */
+export const tokenSection = (
+  title: string,
+  list: Awaited<ReturnType<Tokens['list']>>,
+  action: string,
+  csrf: string,
+  more?: Content,
+): Html =>
+  html`<section>
+    <h2>${title}</h2>
+    ${
+      list.length === 0
+        ? html`<p class="hint">There are no tokens.</p>`
+        : table(
+            ['Token', 'Resources', 'Methods', 'Expires', 'Last used', 'Revoke'],
+            list.map(({ id, label, scope, expires, used, isValid }) => [
+              html`${label || `Token ${id}`}${!isValid && html` <span class="badge">not valid</span>`}`,
+              scope.models?.join(', ') ?? 'all',
+              scope.methods?.join(', ') ?? 'all',
+              expires === null ? 'never' : moment(expires),
+              used === null ? 'never' : moment(used),
+              buttonForm(action, csrf, html`Revoke <span class="hidden">${label || id}</span>`, 'secondary', [
+                '_revoke',
+                id,
+              ]),
+            ]),
+          )
+    }
+    ${more}
+  </section>`;
+
+/** A secret to copy, on the only page that shows it. */
+export const shownOnce = (label: string, secret: string): Html =>
+  labeledField(
+    'secret',
+    label,
+    html`<input id="secret" value="${secret}" readonly autocomplete="off" spellcheck="false" />`,
+  );
 
 async function ownSessions({ sessions, caller, token, csrf }: AdminContext): Promise<Html> {
   const list = await sessions.list(caller, token);
   const more =
     list.length > 1
-      ? buttonForm(links.sessions, csrf, 'End other sessions', 'secondary')
+      ? buttonForm(links.page('sessions'), csrf, 'End other sessions', 'secondary')
       : html`<p class="hint">You have no other sessions.</p>`;
   return sessionSection('Your sessions', list, more);
 }
 
 async function ownTokens({ tokens, caller, csrf }: AdminContext): Promise<Html | undefined> {
-  const add = html`<p><a class="button" href="${links.tokens}">Add a token</a></p>`;
-  return tokens && tokenSection('Your tokens', await tokens.list(caller.id), links.tokens, csrf, add);
+  const add = html`<p><a class="button" href="${links.page('tokens')}">Add a token</a></p>`;
+  return tokens && tokenSection('Your tokens', await tokens.list(caller.id), links.page('tokens'), csrf, add);
 }
 
-export async function showAccount(context: AdminContext, errors: FieldErrors = {}): Promise<Reply> {
-  const sections = [
-    passwordSection(context, errors),
-    secondFactorSection(context),
-    await ownSessions(context),
-    await ownTokens(context),
-    timeZoneForm(context),
-  ];
-  return pageReply(context, {
-    title: `Your account, ${context.caller.name}`,
-    crumbs: [{ text: 'Your account' }],
-    kind: 'form',
-    status: Object.keys(errors).length > 0 ? 400 : 200,
-    body: html`${errorSummary(errors, PASSWORD_LABELS)} ${sections}`,
-  });
+/** The form that chooses the time zone of this browser. */
+function timeZoneForm({ csrf, settings }: AdminContext): Html {
+  const zones = [...ZONES];
+  const all = zones.includes(timeZone()) ? zones : [timeZone(), ...zones];
+  const parts = { hint: `For the admin area in this browser. The usual zone is ${settings.timeZone}.` };
+  const choice = html`<select${attributes(controlAttributes('field-zone', 'zone', parts))}>
+    ${all.map((zone) => html`<option ${attributes({ selected: zone === timeZone() })}>${zone}</option>`)}
+  </select>`;
+  return html`<section>
+    <h2>Time zone</h2>
+    <form method="post" action="${links.page('zone')}" class="record">
+      <input type="hidden" name="_csrf" value="${csrf}" />
+      ${labeledField('field-zone', 'Show times in', choice, parts)}
+      <div class="buttons"><button class="secondary">Change time zone</button></div>
+    </form>
+  </section>`;
+}
+
+/** The seconds for which a browser keeps the time zone. */
+const ZONE_AGE = 365 * 86_400;
+
+/** Keeps a time zone in a cookie, because it is that of the place where the browser is. */
+export function chooseTimeZone(context: AdminContext, form: Form): Reply {
+  const zone = form.get('zone') ?? '';
+  if (!ZONES.has(zone) && zone !== context.settings.timeZone)
+    throw new Problem(400, 'Choose one of the time zones.');
+  const cookie = setCookie(context.request, 'zone', zone, zone === context.settings.timeZone ? 0 : ZONE_AGE);
+  return withCookies(redirectDone(context, links.page('account'), `Times are shown in ${zone}.`), [cookie]);
+}
+
+export async function endOtherSessions(context: AdminContext): Promise<Reply> {
+  const { caller, report } = context;
+  const count = await context.sessions.endOthers(caller, context.token);
+  void report('session.ended', { sessions: count });
+  const text = count === 1 ? 'One other session was ended.' : `${count} other sessions were ended.`;
+  return redirectDone(context, links.page('account'), text);
 }
 
 /** Opens a session with the new password; undefined if that fails and the admin has to log in. */
@@ -101,42 +171,61 @@ export async function redirectReopened(
   return withCookies(redirectDone({ ...context, token }, page, 'Your password was changed.'), [cookie]);
 }
 
-/** Changes the admin's own password after checking the current one, and opens a new session. */
-export async function changePassword(context: AdminContext, form: Form): Promise<Reply> {
+/** Shows the own account, and changes the own password after checking the current one. */
+export function ownAccount(context: AdminContext): Action {
   const { caller, users, operations, settings } = context;
   const column = requiredColumn(users.model, 'password');
-  if (users.readonly.has(column)) {
-    // The name may begin like an option.
-    const separator = caller.name.startsWith('-') ? '-- ' : '';
-    const command = `npx vitrine user password ${separator}${shellQuote(caller.name)}`;
-    throw new Problem(409, `Passwords are read-only in the admin area. Ask an operator to run: ${command}`);
-  }
   const rules = { name: caller.name, minPassword: settings.minPassword };
-  const { text: password, errors } = typedPassword(form, column, rules);
-  if (Object.keys(errors).length > 0) return showAccount(context, errors);
-  try {
-    const { precondition } = await verifyCaller(context, form.get('_current') ?? '');
-    const refusal = await confirmCode(context, form);
-    if (refusal) return await showAccount(context, refusal.errors);
-    await setOwnPassword(users, operations, { ...caller, precondition }, password);
-  } catch (error) {
-    if (error instanceof Unauthorized || error instanceof CallerChanged) {
-      // The password may have been changed while this form was processed, for instance because it was sent twice.
-      const isSessionValid = (await context.sessions.find(context.token)) !== undefined;
-      if (!isSessionValid) return redirect(loginAddress(links.account, 'account'));
-      return showAccount(context, { _current: ['is not your password'] });
-    }
-    if (error instanceof Problem && error.status === 400 && error.errors)
-      return showAccount(context, { _password: error.errors[column.key] ?? [error.message] });
-    throw error;
-  }
-  return redirectReopened(context, password, links.account);
-}
+  return {
+    async page({ errors }) {
+      const sections = [
+        secondFactorSection(context),
+        await ownSessions(context),
+        await ownTokens(context),
+        timeZoneForm(context),
+      ];
+      return {
+        title: `Your account, ${caller.name}`,
+        crumbs: ['Your account'],
+        address: links.page('account'),
+        fields: html`<input type="hidden" name="username" value="${caller.name}" autocomplete="username" />
+          ${passwordFields(['_current', '_password', '_repeat'], errors, { hint: passwordHint(column, rules) })}
+          ${confirmationField(context, errors, { code: true })}
+          <p class="hint">Changing your password ends all your other sessions.</p>`,
+        button: 'Change password',
+        around: (form) =>
+          html`<section>
+              <h2>Change your password</h2>
+              ${form}
+            </section>
+            ${sections}`,
+      };
+    },
 
-export async function endOtherSessions(context: AdminContext): Promise<Reply> {
-  const { caller, request, recordEvent } = context;
-  const count = await context.sessions.endOthers(caller, context.token);
-  void recordEvent('session.ended', factsOf(request, caller, { sessions: count }));
-  const text = count === 1 ? 'One other session was ended.' : `${count} other sessions were ended.`;
-  return redirectDone(context, links.account, text);
+    check(form) {
+      if (!users.readonly.has(column)) return typedPassword(form, column, rules).refusal;
+      // The name may begin like an option.
+      const separator = caller.name.startsWith('-') ? '-- ' : '';
+      const command = `npx vitrine user password ${separator}${shellQuote(caller.name)}`;
+      throw new Problem(409, `Passwords are read-only in the admin area. Ask an operator to run: ${command}`);
+    },
+
+    async run(form) {
+      const { text } = typedPassword(form, column, rules);
+      try {
+        const { precondition } = await verifyCaller(context, form.get('_current') ?? '');
+        const refusal = await confirmCode(context, form);
+        if (refusal) return refusal;
+        await setOwnPassword(users, operations, { ...caller, precondition }, text);
+      } catch (error) {
+        if (!(error instanceof Unauthorized || error instanceof CallerChanged))
+          return refusedPassword(error, column);
+        // The password may have been changed while this form was processed, for instance because it was sent twice.
+        const isSessionValid = (await context.sessions.find(context.token)) !== undefined;
+        if (!isSessionValid) return redirect(loginAddress(links.page('account'), 'account'));
+        return { errors: { _current: ['is not your password'] }, status: 400 };
+      }
+      return redirectReopened(context, text, links.page('account'));
+    },
+  };
 }

@@ -1,6 +1,6 @@
 // The page where a person with a link sets a password. It needs no session, and is for users who may not enter the admin area, too.
 import { requiredColumn } from '../../db/schema/model.ts';
-import { Problem, type FieldErrors } from '../../errors.ts';
+import type { FieldErrors } from '../../errors.ts';
 import { assertOrigin } from '../../http/auth/request-origin.ts';
 import { authorOf, Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
 import { areaAccessOf, CallerChanged, mayEnter } from '../../resources/access/access.ts';
@@ -15,7 +15,7 @@ import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
 import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
 import { loginAddress } from './login.ts';
-import { passwordHint, typedPassword } from './password-confirmation.ts';
+import { passwordHint, refusedPassword, typedPassword } from './password-confirmation.ts';
 
 /** No request names the address of this page. With `no-referrer`, forms would not name their origin either. */
 const HEADERS = { 'Referrer-Policy': 'strict-origin' };
@@ -53,7 +53,7 @@ export async function answerPasswordLink(
       page(
         'Set your password',
         html`${errorSummary(errors, PASSWORD_LABELS)}
-          <form method="post" action="${links.setPassword}" class="login">
+          <form method="post" action="${links.page('set-password')}" class="login">
             <p>For the user <b>${caller.name}</b>.</p>
             <input type="hidden" name="link" value="${link}" />
             <input type="hidden" name="username" value="${caller.name}" autocomplete="username" />
@@ -64,15 +64,14 @@ export async function answerPasswordLink(
       );
     if (!form) return show({});
     request.recognize(caller);
-    const { text, errors } = typedPassword(form, column, rules);
-    if (Object.keys(errors).length > 0) return show(errors);
+    const { text, refusal } = typedPassword(form, column, rules);
+    if (refusal) return show(refusal.errors);
     try {
       const own = { ...users, readonly: new Set<never>() };
       await setOwnPassword(own, operations, { ...authorOf(caller, request), precondition }, text);
       void recordEvent('password.set', factsOf(request, caller, { by: 'link' }));
     } catch (error) {
-      if (!(error instanceof Problem) || error.status !== 400) throw error;
-      return show({ _password: error.errors?.[column.key] ?? [error.message] });
+      return show(refusedPassword(error, column).errors);
     }
     if (mayEnter(caller, admitted)) return redirect(loginAddress(links.dashboard, 'set'));
     return page('Your password was set', html`<p class="lead">You can use it now.</p>`);

@@ -8,22 +8,25 @@ import { assertOrigin } from '../../http/auth/request-origin.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import { Unauthorized, type ApiRequest, type Reply } from '../../http/message/message.ts';
 import { readCookie, setCookie } from '../web/cookies.ts';
-import type { AdminContext, LoginServices } from '../web/admin-context.ts';
-import { createForm, LOGIN_LIMIT, readForm, type Form } from '../web/form-data.ts';
-import { attributes, html, type Content } from '../web/html.ts';
-import { UNSAVED } from '../web/unsaved-form.ts';
-import { pageReply } from '../web/layout.ts';
-import { links, LinkParameters } from '../web/admin-links.ts';
+import { verifyPassword } from './password-confirmation.ts';
 import {
   csrfOf,
   hasValidCsrf,
   isSameOriginForm,
+  ownPath,
   redirect,
+  shortAddress,
   staleForm,
   withCookies,
 } from '../web/admin-request.ts';
-import { errorSummary, PASSWORD_LABELS, passwordFields } from '../web/widgets.ts';
-import { recoveryCodes, secretIn, setUpFields } from './set-up-fields.ts';
+import type { AdminContext, LoginServices } from '../web/admin-context.ts';
+import { LOGIN_LIMIT, createForm, readForm, type Form } from '../web/form-data.ts';
+import { attributes, html, type Attributes, type Content, type Html } from '../web/html.ts';
+import { UNSAVED } from '../web/unsaved-form.ts';
+import { pageReply } from '../web/layout.ts';
+import { LinkParameters, links } from '../web/admin-links.ts';
+import { PASSWORD_LABELS, errorSummary, labeledField, passwordFields } from '../web/widgets.ts';
+import { recoveryCodes, secretIn, setUpFields } from './second-factor-page.ts';
 
 /** Lifetime of the session cookie in seconds: the longest life of a session. */
 const SESSION_AGE = 14 * 24 * 3600;
@@ -32,33 +35,6 @@ const REFUSED = 'Wrong user name or password, or this user may not log in here.'
 
 /** A longer user name is not shown again after a failed login (characters). */
 const MAX_NAME = 255;
-
-/** A placeholder for the service's origin, to resolve addresses as browsers do. */
-const PLACEHOLDER_ORIGIN = 'http://here.invalid';
-
-/** Maximum bytes of an address in `Location`, percent-encoded. Proxies such as nginx accept 4 KiB of headers. */
-const MAX_ADDRESS = 2500;
-
-/** The address; if it is too long, without its query; if that is too long, the start page. */
-function shortAddress(address: string): string {
-  const isShort = (candidate: string): boolean => encodeURIComponent(candidate).length <= MAX_ADDRESS;
-  return [address, address.split('?', 1)[0] ?? ''].find(isShort) ?? links.dashboard;
-}
-
-/** Where to go after the login: a path below `/admin/`, else the start page. Prevents open redirects. */
-export function ownPath(next = ''): string {
-  if (
-    next.length > MAX_ADDRESS ||
-    !next.startsWith(links.dashboard) ||
-    /[\\\s]/.test(next) ||
-    !URL.canParse(next, PLACEHOLDER_ORIGIN)
-  )
-    return links.dashboard;
-  const { origin, pathname, search } = new URL(next, PLACEHOLDER_ORIGIN);
-  return origin === PLACEHOLDER_ORIGIN && pathname.startsWith(links.dashboard)
-    ? `${pathname}${search}`
-    : links.dashboard;
-}
 
 interface LoginPage {
   readonly name?: string;
@@ -74,36 +50,20 @@ function loginPage(request: ApiRequest, { name = '', next, problem, notice, unsa
   const known = readCookie(request, 'login');
   const token = known ?? randomBytes(24).toString('base64url');
   const cookies = known === undefined ? { 'Set-Cookie': setCookie(request, 'login', token) } : {};
-  const state = attributes({ 'aria-invalid': problem && 'true', 'aria-describedby': problem && 'error' });
-  const body = html`<form method="post" action="${links.login}" class="login">
+  const state = { 'aria-invalid': problem && 'true', 'aria-describedby': problem && 'error' };
+  const field = (id: string, label: string, more: Attributes): Html =>
+    labeledField(
+      id,
+      label,
+      html`<input${attributes({ id, name: id, ...more, required: true, ...state })} />`,
+    );
+  const body = html`<form method="post" action="${links.page('login')}" class="login">
     <input type="hidden" name="_csrf" value="${csrfOf(token)}" />
     ${carriedFields({ next, unsaved })}
     ${notice !== undefined && html`<p class="notice" role="status">${notice}</p>`}
     ${problem && html`<p class="error-summary" id="error" role="alert">${problem.message}</p>`}
-    <div class="field">
-      <label for="username">User name</label>
-      <input
-        id="username"
-        name="username"
-        value="${name}"
-        autocomplete="username"
-        autocapitalize="none"
-        spellcheck="false"
-        required
-        ${!problem && html`autofocus`}${state}
-      />
-    </div>
-    <div class="field">
-      <label for="password">Password</label>
-      <input
-        id="password"
-        name="password"
-        type="password"
-        autocomplete="current-password"
-        required
-        ${problem && html`autofocus`}${state}
-      />
-    </div>
+    ${field('username', 'User name', { value: name, autocomplete: 'username', autocapitalize: 'none', spellcheck: 'false', autofocus: !problem })}
+    ${field('password', 'Password', { type: 'password', autocomplete: 'current-password', autofocus: problem !== undefined })}
     <button class="primary">Log in</button>
   </form>`;
   return pageReply(
@@ -134,7 +94,7 @@ export const loginAddress = (
   page: string,
   because?: 'ended' | 'undone' | 'account' | 'out' | 'changed' | 'set',
 ): string =>
-  `${links.login}?next=${encodeURIComponent(shortAddress(page))}${because === undefined ? '' : `&_because=${because}`}`;
+  `${links.page('login')}?next=${encodeURIComponent(shortAddress(page))}${because === undefined ? '' : `&_because=${because}`}`;
 
 /** The login page in reply to a form of an expired session. The form is shown again after the login. */
 export function showLoginFor(request: ApiRequest, unsaved: string): Reply {
@@ -144,18 +104,6 @@ export function showLoginFor(request: ApiRequest, unsaved: string): Reply {
       'Your session has expired and nothing was saved. Log in to get back what you typed, except passwords.',
     unsaved,
   });
-}
-
-/** Verifies a name and a password. A client that disconnects leaves the queue. @throws Unauthorized; Problem 429, 503 */
-export function verifyPassword(
-  { authentication }: LoginServices,
-  request: ApiRequest,
-  name: string,
-  password: string,
-): Promise<Login> {
-  return authentication.logIn({ name, password }, request.client().network, (callback) =>
-    request.requester.onGone(callback),
-  );
 }
 
 /** Verifies that a name and a password belong to an admin. @throws Problem 401, always with the same message; 429, 503 */
@@ -203,7 +151,7 @@ function codePage(
   const errors = problem ? { _code: [problem.message] } : {};
   const pending = form.get(PENDING) ?? pendingLogins.write({ name: caller.name, mark, csrf });
   const body = html`${errorSummary(errors, PASSWORD_LABELS)}
-    <form method="post" action="${links.login}" class="login">
+    <form method="post" action="${links.page('login')}" class="login">
       <input type="hidden" name="_csrf" value="${csrf}" />
       <input type="hidden" name="${PENDING}" value="${pending}" />
       ${carriedFields(carried)}
@@ -222,7 +170,7 @@ function codePage(
 
 /** Shows the recovery codes of a second factor that was set up with the login. */
 function codesPage(codes: readonly string[], carried: Carried): Reply {
-  const body = html`<form method="post" action="${links.login}" class="login">
+  const body = html`<form method="post" action="${links.page('login')}" class="login">
     ${carriedFields(carried)} ${recoveryCodes(codes)}
     <button class="primary">Continue</button>
   </form>`;
@@ -352,16 +300,10 @@ export async function logIn(
   }
 }
 
-export async function logOut({
-  sessions,
-  request,
-  token,
-  caller,
-  recordEvent,
-}: AdminContext): Promise<Reply> {
+export async function logOut({ sessions, request, token, report }: AdminContext): Promise<Reply> {
   await sessions.end(token);
-  void recordEvent('logout', factsOf(request, caller));
-  return redirect(`${links.login}?_because=out`, [
+  void report('logout');
+  return redirect(`${links.page('login')}?_because=out`, [
     setCookie(request, 'session', '', 0),
     setCookie(request, 'flash', '', 0),
   ]);

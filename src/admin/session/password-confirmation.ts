@@ -1,17 +1,16 @@
 // Decides when admins must confirm a change with their own password and a code, verifies both, and checks new passwords.
 import { findColumn, type Column } from '../../db/schema/model.ts';
-import { errorOf, type FieldErrors, Problem } from '../../errors.ts';
+import { Problem, addError, errorOf, type FieldErrors } from '../../errors.ts';
 import { mayEnter } from '../../resources/access/access.ts';
 import type { Login } from '../../http/auth/authentication.ts';
-import { Unauthorized } from '../../http/message/message.ts';
+import { Unauthorized, type ApiRequest } from '../../http/message/message.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
 import type { JsonFields } from '../../resources/records/json-fields.ts';
 import { minimumLength, passwordFault, type PasswordRules } from '../../resources/users/password-rules.ts';
-import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
+import type { AdminContext, LoginServices, ResourceContext } from '../web/admin-context.ts';
 import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
-import { verifyPassword } from './login.ts';
 import { passwordFields } from '../web/widgets.ts';
 
 /** Columns of the users' table, as far as a resource has them. */
@@ -89,11 +88,33 @@ export function needsConfirmation(
 /** Whether the resource shows users. Changing them needs a code of those who have a second factor. */
 export const showsUsers = (context: ResourceContext): boolean => userColumns(context) !== undefined;
 
-/** Why the confirmation of a form failed, and the status and headers of the response. */
-export interface ConfirmationRefusal {
+/** Why a form is shown again, and the status and headers of the response. */
+export interface Refusal {
   readonly errors: FieldErrors;
+  /** A message about the whole form. */
+  readonly notice?: string | undefined;
   readonly status: number;
   readonly headers?: Problem['headers'];
+}
+
+/** What must confirm an action. */
+export interface Needs {
+  /** Why the admin's own password is needed. True where the form has a field for it already. */
+  readonly password?: string | boolean;
+  /** Whether those who have a second factor must give a code. Where a password is needed, they must. */
+  readonly code?: boolean;
+}
+
+/** Verifies a name and a password. A client that disconnects leaves the queue. @throws Unauthorized; Problem 429, 503 */
+export function verifyPassword(
+  { authentication }: LoginServices,
+  request: ApiRequest,
+  name: string,
+  password: string,
+): Promise<Login> {
+  return authentication.logIn({ name, password }, request.client().network, (callback) =>
+    request.requester.onGone(callback),
+  );
 }
 
 /**
@@ -113,7 +134,7 @@ async function verifyField(
   field: '_current' | '_code',
   wrong: string,
   check: (text: string) => Promise<unknown>,
-): Promise<ConfirmationRefusal | undefined> {
+): Promise<Refusal | undefined> {
   const text = form.get(field) ?? '';
   if (text === '') return { errors: { [field]: ['is required to confirm this change'] }, status: 400 };
   try {
@@ -131,10 +152,7 @@ async function verifyField(
 export const isCodeDue = ({ caller }: Pick<AdminContext, 'caller'>): boolean => caller.secondFactor === 'due';
 
 /** Verifies the code in the form, if one is due. */
-export async function confirmCode(
-  context: AdminContext,
-  form: Form,
-): Promise<ConfirmationRefusal | undefined> {
+export async function confirmCode(context: AdminContext, form: Form): Promise<Refusal | undefined> {
   const { authentication, secondFactors, caller, request, token } = context;
   if (!isCodeDue(context) || !secondFactors) return undefined;
   return verifyField(form, '_code', 'is wrong, or was used before', async (code) => {
@@ -144,36 +162,32 @@ export async function confirmCode(
   });
 }
 
-/**
- * Verifies the admin's own password in the form, and the code where one is due; undefined if they are right.
- * @param needs what the change needs: by default both
- */
+/** Verifies the admin's own password in the form, and the code where one is due; undefined if they are right. */
 export async function confirmCaller(
   context: AdminContext,
   form: Form,
-  { password = true, code = true } = {},
-): Promise<ConfirmationRefusal | undefined> {
-  const refusal = password
-    ? await verifyField(form, '_current', 'is not your password', (text) => verifyCaller(context, text))
-    : undefined;
-  return refusal ?? (password || code ? confirmCode(context, form) : undefined);
+  { password = false, code = false }: Needs,
+): Promise<Refusal | undefined> {
+  const refusal =
+    password === false
+      ? undefined
+      : await verifyField(form, '_current', 'is not your password', (text) => verifyCaller(context, text));
+  return refusal ?? (password !== false || code ? confirmCode(context, form) : undefined);
 }
 
 /**
  * The fields for the admin's own password and a code that is due, on a form that may need them. Password managers take the text field
  * before a password as the user name. Without one for them they would fill in a field of the record. It has no name, so it is not sent.
- * @param hint why the password is needed; false if it is not
  */
 export const confirmationField = (
   context: AdminContext,
   errors: FieldErrors,
-  hint: string | false,
+  { password = false, code = false }: Needs,
   isRequired = true,
-  code = true,
 ): Html =>
   html`${
-    hint !== false &&
-    html`<p class="hint">${hint}</p>
+    typeof password === 'string' &&
+    html`<p class="hint">${password}</p>
       <input
         type="text"
         class="hidden"
@@ -185,7 +199,7 @@ export const confirmationField = (
       />
       ${passwordFields(['_current'], errors, { isRequired })}`
   }
-  ${code && isCodeDue(context) && passwordFields(['_code'], errors)}`;
+  ${(password !== false || code) && isCodeDue(context) && passwordFields(['_code'], errors)}`;
 
 /** The rules for a new password of a record. @param fields of the record, for its user name */
 export function rulesOf(context: ResourceContext, fields?: JsonFields): PasswordRules {
@@ -196,20 +210,24 @@ export function rulesOf(context: ResourceContext, fields?: JsonFields): Password
   return { minPassword, name: typeof name === 'string' ? name : '' };
 }
 
-/**
- * A new password, which the form has twice.
- * @returns its text, and the errors by form field
- */
+/** A new password, which the form has twice, or why it is refused. */
 export function typedPassword(
   form: Form,
   column: Column,
   rules: PasswordRules,
-): { readonly text: string; readonly errors: FieldErrors } {
+): { readonly text: string; readonly refusal: Refusal | undefined } {
   const text = form.get('_password') ?? '';
+  const refuse = (errors: FieldErrors): Refusal => ({ errors, status: 400 });
   if (text !== (form.get('_repeat') ?? ''))
-    return { text, errors: { _repeat: ['does not match the new password'] } };
+    return { text, refusal: refuse({ _repeat: ['does not match the new password'] }) };
   const fault = text === '' ? 'is required' : passwordFault(text, column, rules);
-  return { text, errors: fault === undefined ? {} : errorOf('_password', fault) };
+  return { text, refusal: fault === undefined ? undefined : refuse(errorOf('_password', fault)) };
+}
+
+/** Why the new password of a form was refused. @throws the error itself if it is about something else */
+export function refusedPassword(error: unknown, { key }: Column): Refusal {
+  if (!(error instanceof Problem) || error.status !== 400) throw error;
+  return { errors: { _password: error.errors?.[key] ?? [error.message] }, status: 400 };
 }
 
 /** Moves the errors of the password column that a form sets to its field `_password`. Further password columns have no field. */
@@ -223,4 +241,34 @@ export function passwordHint(column: Column, rules: PasswordRules): string {
   const least = minimumLength(column, rules);
   const isUser = rules.name !== undefined;
   return `At least ${least} ${least === 1 ? 'character' : 'characters'}${isUser ? ', not the user name, and not a common password' : ''}.`;
+}
+
+/** Columns that must be true for a user to use the admin area. */
+const REQUIRED_COLUMNS = ['active', 'admin'];
+
+/** Whether the resource is the user model. */
+export const isUserModel = ({ settings, resource }: ResourceContext): boolean =>
+  resource.name === settings.userModel;
+
+/** Whether the record is the admin's own user. */
+export const isOwnUser = (context: ResourceContext, id: string | undefined): boolean =>
+  isUserModel(context) && id === context.caller.id;
+
+/** Whether the caller may see and end what users have: sessions, tokens. */
+export const mayManageAccess = (context: ResourceContext): boolean =>
+  context.caller.admin && isUserModel(context);
+
+/**
+ * Adds an error for each change that would lock admins out of the admin area. If the last admin did this, no admin could undo it.
+ * @param reason the second half of the message
+ */
+export function addLockOut(
+  errors: FieldErrors,
+  fields: JsonFields,
+  reason = 'ask another admin to do this',
+): void {
+  for (const key of REQUIRED_COLUMNS) {
+    const field = fields.get(key);
+    if (field && field.value !== true) addError(errors, key, `would lock you out: ${reason}`);
+  }
 }

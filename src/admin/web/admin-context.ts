@@ -11,11 +11,12 @@ import type { AccessSettings } from '../../resources/access/rights.ts';
 import type { Browsing } from '../../resources/records/admin-listing.ts';
 import type { Bulk } from '../../resources/records/bulk-operations.ts';
 import type { Operations } from '../../resources/records/operations.ts';
+import type { Link } from './admin-links.ts';
 import type { Panels } from './panel-data.ts';
 import type { Passwords } from '../../resources/users/password-hashing.ts';
 import type { Access, Caller } from '../../resources/access/access.ts';
 import type { ResourceView, Views } from '../../resources/access/resource-view.ts';
-import type { RecordEvent } from '../../resources/users/events.ts';
+import type { EventFacts, EventName, RecordEvent } from '../../resources/users/events.ts';
 import type { PasswordLinks } from '../../resources/users/password-links.ts';
 import type { Sessions } from '../../resources/users/sessions.ts';
 import type { Tokens } from '../../resources/users/tokens.ts';
@@ -96,11 +97,6 @@ export interface Flash {
   readonly href?: string;
 }
 
-export interface MenuItem {
-  readonly text: string;
-  readonly href: string;
-}
-
 /** A request of an admin who is logged in, with the services that answer it. */
 export interface AdminContext extends Services {
   readonly request: ApiRequest;
@@ -111,7 +107,13 @@ export interface AdminContext extends Services {
   readonly csrf: string;
   readonly flash: Flash | undefined;
   /** Links to all lists, for the header of each page. */
-  readonly menu: readonly MenuItem[];
+  readonly menu: readonly Link[];
+  /** Records an event that the caller causes with this request; see `RecordEvent`. */
+  readonly report: (
+    name: EventName,
+    detail?: EventFacts['detail'],
+    transaction?: Transaction,
+  ) => Promise<void>;
 }
 
 /** A request for a page of one resource. */

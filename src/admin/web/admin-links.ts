@@ -13,41 +13,19 @@ const root = (): string => withBasePath(ROOT);
 /** Encodes a path segment. The key `-` is escaped, because a plain `-` marks paths that are not records. */
 const segment = (text: string): string => (text === '-' ? '%2D' : keySegment(text));
 
+/** A link with its text. */
+export interface Link {
+  readonly text: string;
+  readonly href: string;
+}
+
 /** The addresses of all pages. */
 export const links = {
   get dashboard(): string {
     return root();
   },
-  get login(): string {
-    return `${root()}-/login/`;
-  },
-  get logout(): string {
-    return `${root()}-/logout/`;
-  },
-  get account(): string {
-    return `${root()}-/account/`;
-  },
-  get zone(): string {
-    return `${root()}-/zone/`;
-  },
-  get sessions(): string {
-    return `${root()}-/sessions/`;
-  },
-  get tokens(): string {
-    return `${root()}-/tokens/`;
-  },
-  get setPassword(): string {
-    return `${root()}-/set-password/`;
-  },
-  get secondFactor(): string {
-    return `${root()}-/second-factor/`;
-  },
-  get confirm(): string {
-    return `${root()}-/confirm/`;
-  },
-  get keys(): string {
-    return `${root()}-/keys/`;
-  },
+  /** `login`, `logout`, `account`, `zone`, `sessions`, `tokens`, `set-password`, `second-factor`, `confirm`, `keys`. */
+  page: (name: string): string => `${root()}-/${name}/`,
   list: (model: string, parameters?: LinkParameters): string =>
     `${root()}${model}/${parameters?.isEmpty === false ? `?${parameters.toString()}` : ''}`,
   /** `add`, `import`, `bulk`, `lookup`, `filter`, `export.csv`, `export.excel.csv`, `export.json`. */
@@ -58,7 +36,8 @@ export const links = {
     links.action(model, 'export.json', new LinkParameters([{ name: 'id', value: id }])),
   record: (model: string, id: string): string => `${root()}${model}/${segment(id)}/`,
   /** The address that a person gets to set a password. The log has no values of parameters. */
-  passwordLink: (origin: string, secret: string): string => `${origin}${links.setPassword}?link=${secret}`,
+  passwordLink: (origin: string, secret: string): string =>
+    `${origin}${links.page('set-password')}?link=${secret}`,
   /** `delete`, `history`, `password`, `undo`, `access`, `second-factor`. */
   part: (model: string, id: string, part: string): string => `${root()}${model}/${segment(id)}/${part}/`,
   /** Adds `_list`, the query of the list that the user came from, for the way back. */
@@ -175,6 +154,11 @@ export class LinkParameters {
   /** The parameters that the API knows too. */
   get query(): LinkParameters {
     return new LinkParameters(this.list.filter(({ name }) => !name.startsWith('_')));
+  }
+
+  /** The state of a list: without what the forms above it add. */
+  get state(): LinkParameters {
+    return this.without('_filter', '_old', '_path', '_how', '_value');
   }
 
   /** The filters alone. */

@@ -45,6 +45,33 @@ export function listQuery({ request, resource }: ResourceContext, sent?: Form): 
 /** Longer `Referer` headers are ignored (characters). A list with the longest query fits. */
 const MAX_REFERER = 9000;
 
+/** A placeholder for the service's origin, to resolve addresses as browsers do. */
+const PLACEHOLDER_ORIGIN = 'http://here.invalid';
+
+/** Maximum bytes of an address in `Location`, percent-encoded. Proxies such as nginx accept 4 KiB of headers. */
+const MAX_ADDRESS = 2500;
+
+/** The address; if it is too long, without its query; if that is too long, the start page. */
+export function shortAddress(address: string): string {
+  const isShort = (candidate: string): boolean => encodeURIComponent(candidate).length <= MAX_ADDRESS;
+  return [address, address.split('?', 1)[0] ?? ''].find(isShort) ?? links.dashboard;
+}
+
+/** Where to go after the login: a path below `/admin/`, else the start page. Prevents open redirects. */
+export function ownPath(next = ''): string {
+  if (
+    next.length > MAX_ADDRESS ||
+    !next.startsWith(links.dashboard) ||
+    /[\\\s]/.test(next) ||
+    !URL.canParse(next, PLACEHOLDER_ORIGIN)
+  )
+    return links.dashboard;
+  const { origin, pathname, search } = new URL(next, PLACEHOLDER_ORIGIN);
+  return origin === PLACEHOLDER_ORIGIN && pathname.startsWith(links.dashboard)
+    ? `${pathname}${search}`
+    : links.dashboard;
+}
+
 /** Redirects the browser, usually after a form. */
 export function redirect(location: string, cookies: readonly string[] = []): Reply {
   return {

@@ -1,8 +1,7 @@
 // Turns values into the texts that people read: numbers, times, booleans, shortened texts, labels.
 import type { Column } from '../../db/schema/model.ts';
 import type { Count } from '../../query/selection.ts';
-import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
-import { keyIn, textOfColumn } from '../../resources/records/labeled-record.ts';
+import { keyIn, textOfColumn, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { linesOf } from './array-lines.ts';
 import { html, type Html } from './html.ts';
 import { shownTime } from './time-zone.ts';

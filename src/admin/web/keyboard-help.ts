@@ -43,7 +43,7 @@ export function showKeyboardHelp(context: AdminContext): Reply {
     })}`;
   return pageReply(context, {
     title: 'Keyboard shortcuts',
-    crumbs: [{ text: 'Keyboard shortcuts' }],
+    crumbs: ['Keyboard shortcuts'],
     kind: 'keys',
     body,
   });

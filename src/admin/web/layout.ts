@@ -1,10 +1,13 @@
 // The document around every page: head, header, breadcrumbs, flash message, security headers.
+import type { AdminView } from '../../resources/access/admin-view.ts';
+import type { Named } from '../../resources/records/look-up.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { withBasePath } from '../../http/message/base-path.ts';
 import { SCRIPT_PATH, STYLE_PATH } from './assets.ts';
 import { setCookie } from './cookies.ts';
 import { attributes, html, rawHtml, type Content, type Html } from './html.ts';
-import { links } from './admin-links.ts';
+import { links, type Link } from './admin-links.ts';
+import { shortened } from './display-text.ts';
 import type { AdminContext } from './admin-context.ts';
 
 /** Allows only the service's own script and stylesheet, and no embedding in frames. */
@@ -22,10 +25,19 @@ export const SAFE_HEADERS = {
 } as const;
 
 /** A breadcrumb; the last one is the page itself and has no link. */
-export interface Crumb {
-  readonly text: string;
-  readonly href?: string;
-}
+export type Crumb = Link | string;
+
+/** The breadcrumb of a list. @param list the query of the list that the user came from */
+export const listCrumb = ({ name, title }: AdminView, list?: string): Link => ({
+  text: title,
+  href: links.back(name, list),
+});
+
+/** The breadcrumb of a record. */
+export const recordCrumb = ({ name }: AdminView, { id, label }: Named, list?: string): Link => ({
+  text: shortened(label, 40),
+  href: links.from(list, links.record(name, id)),
+});
 
 export interface AdminPage {
   readonly title: string;
@@ -40,15 +52,15 @@ export interface AdminPage {
 
 export const crumbList = (
   crumbs: readonly Crumb[],
-  start: Required<Crumb> = { text: 'Start', href: links.dashboard },
+  start: Link = { text: 'Start', href: links.dashboard },
 ): Html =>
   html`<nav class="crumbs" aria-label="Breadcrumb">
     <ol>
       <li><a href="${start.href}">${start.text}</a></li>
-      ${crumbs.map(({ text, href }) =>
-        href === undefined
-          ? html`<li aria-current="page">${text}</li>`
-          : html`<li><a href="${href}">${text}</a></li>`,
+      ${crumbs.map((crumb) =>
+        typeof crumb === 'string'
+          ? html`<li aria-current="page">${crumb}</li>`
+          : html`<li><a href="${crumb.href}">${crumb.text}</a></li>`,
       )}
     </ol>
   </nav>`;
@@ -82,9 +94,9 @@ const header = ({ request, caller, csrf, menu }: AdminContext): Html =>
       </details>
     </nav>
     <nav class="who" aria-label="Account">
-      <a href="${links.keys}">Keyboard</a>
-      <a href="${links.account}">${caller.name}</a>
-      ${buttonForm(links.logout, csrf, 'Log out')}
+      <a href="${links.page('keys')}">Keyboard</a>
+      <a href="${links.page('account')}">${caller.name}</a>
+      ${buttonForm(links.page('logout'), csrf, 'Log out')}
     </nav>
   </header>`;
 

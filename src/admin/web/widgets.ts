@@ -2,7 +2,7 @@
 import type { FieldErrors } from '../../errors.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { capitalized } from './display-text.ts';
-import { attributes, html, type Content, type Html } from './html.ts';
+import { attributes, html, type Attributes, type Content, type Html } from './html.ts';
 
 const PASSWORDS = {
   _current: { label: 'Your current password', autocomplete: 'current-password' },
@@ -21,13 +21,46 @@ export const PASSWORD_LABELS = Object.fromEntries(
   Object.entries(PASSWORDS).map(([name, { label }]) => [name, label]),
 );
 
-/** The errors of one field. Its control refers to them by `aria-describedby`. */
-export const fieldErrors = (id: string, messages: readonly string[] | undefined): Html | false =>
-  messages !== undefined &&
-  messages.length > 0 &&
-  html`<p class="error" id="${id}-error">
-    ${messages.map((message) => html`<span>${sentence(message)}</span> `)}
-  </p>`;
+/** What a field shows below its control. */
+interface FieldParts {
+  readonly hint?: Content;
+  readonly errors?: readonly string[] | undefined;
+  readonly isRequired?: boolean;
+}
+
+const isFaulty = ({ errors = [] }: FieldParts): boolean => errors.length > 0;
+
+/** The attributes of a control that refer to the parts of its field. */
+export function controlAttributes(id: string, name: string, parts: FieldParts): Attributes {
+  const described = [parts.hint && `${id}-hint`, isFaulty(parts) && `${id}-error`].filter(Boolean).join(' ');
+  return {
+    id,
+    name,
+    // No `required`: the browser would stop at the first empty field, while the service reports all errors at once. Only the
+    // browser can reject half a date, which it would send as an empty value, so the form is not `novalidate`. No `maxlength`: it
+    // counts UTF-16 units, two for an emoji, and cuts pasted text without a message.
+    'aria-required': parts.isRequired && 'true',
+    'aria-invalid': isFaulty(parts) && 'true',
+    'aria-describedby': described === '' ? undefined : described,
+  };
+}
+
+/** A field of a form: its label, its control, a hint and errors. */
+export const labeledField = (id: string, label: Content, control: Content, parts: FieldParts = {}): Html =>
+  html`<div class="${isFaulty(parts) ? 'field faulty' : 'field'}">
+    <label for="${id}"
+      >${label}${parts.isRequired && html` <span class="required" title="required" aria-hidden="true">*</span>`}</label
+    >
+    <div class="control">
+      ${control} ${parts.hint && html`<p class="hint" id="${id}-hint">${parts.hint}</p>`}
+      ${
+        isFaulty(parts) &&
+        html`<p class="error" id="${id}-error">
+          ${parts.errors?.map((message) => html`<span>${sentence(message)}</span> `)}
+        </p>`
+      }
+    </div>
+  </div>`;
 
 /** Turns `must be a number` into `Must be a number.` */
 export const sentence = (text: string): string => `${capitalized(text)}${/[.!?]$/.test(text) ? '' : '.'}`;
@@ -74,23 +107,16 @@ export const passwordFields = (
 ): Html =>
   html`${names.map((name) => {
     const { label, autocomplete } = PASSWORDS[name];
-    const hint = name === '_password' ? newHint : isCode(name) ? codeHint : '';
     const id = `field-${name}`;
-    const described = [hint && `${id}-hint`, errors[name] && `${id}-error`].filter(Boolean).join(' ');
-    return html`<div class="field">
-      <label for="${id}"
-        >${label} ${isRequired && html`<span class="required" aria-hidden="true">*</span>`}</label
-      >
-      <input
-        id="${id}"
-        name="${name}"
-        type="${isCode(name) ? 'text' : 'password'}"
-        autocomplete="${autocomplete}"
-        ${isCode(name) && html`inputmode="numeric"`}
-        ${isRequired && html`aria-required="true"`}${errors[name] && html` aria-invalid="true"`}${described && html` aria-describedby="${described}"`}
-      />
-      ${hint && html`<p class="hint" id="${id}-hint">${hint}</p>`} ${fieldErrors(id, errors[name])}
-    </div>`;
+    const hint = name === '_password' ? newHint : isCode(name) ? codeHint : '';
+    const parts = { hint, errors: errors[name], isRequired };
+    const control = {
+      ...controlAttributes(id, name, parts),
+      type: isCode(name) ? 'text' : 'password',
+      autocomplete,
+      inputmode: isCode(name) && 'numeric',
+    };
+    return labeledField(id, label, html`<input${attributes(control)} />`, parts);
   })}`;
 
 /**

@@ -4,8 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { asProblem } from '../../db/connection/database-errors.ts';
 import { CHECK_AT_ONCE, SAVEPOINT, type Transaction } from '../../db/connection/transactions.ts';
 import { isKeyPart } from '../../db/schema/model.ts';
-import { notFound, Problem } from '../../errors.ts';
-import type { Reply } from '../../http/message/message.ts';
+import { Problem, notFound } from '../../errors.ts';
 import { undoEntriesStatement, undoSizeStatement } from '../../query/statements/undo-statements.ts';
 import { inBatch } from '../../resources/access/access.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
@@ -13,26 +12,19 @@ import type { TransactionGuard } from '../../resources/records/bulk-operations.t
 import { parseJsonFields, type JsonFields } from '../../resources/records/json-fields.ts';
 import { textOfField } from '../../resources/records/labeled-record.ts';
 import type { Operations } from '../../resources/records/operations.ts';
-import { effectsOf, type Effects } from '../form/deletion-effects.ts';
-import { changeOf, formerName, loadRecordLabels, type HistoryChange } from '../history/history-entry.ts';
-import { mayUndo, REVERSE } from '../history/history-view.ts';
+import { changeOf, formerName, labelsOfChanged, type HistoryChange } from '../history/history-entry.ts';
+import { REVERSE, mayUndo } from '../history/history-view.ts';
+import type { Action, ActionPage } from '../session/action.ts';
 import { assertSession } from '../session/assert-session.ts';
-import { isOwnUser } from '../session/lock-out.ts';
-import {
-  confirmationField,
-  confirmCaller,
-  hasPrivilegeColumn,
-  showsUsers,
-  type ConfirmationRefusal,
-} from '../session/password-confirmation.ts';
+import { hasPrivilegeColumn, isOwnUser, type Refusal, showsUsers } from '../session/password-confirmation.ts';
 import type { RecordContext } from '../web/admin-context.ts';
-import { links, LinkParameters } from '../web/admin-links.ts';
+import { LinkParameters, links } from '../web/admin-links.ts';
 import { redirectDone } from '../web/admin-request.ts';
 import { counted, shortened } from '../web/display-text.ts';
-import type { Form } from '../web/form-data.ts';
 import { html, type Html } from '../web/html.ts';
-import { pageReply } from '../web/layout.ts';
-import { errorSummary, PASSWORD_LABELS, sentence, table } from '../web/widgets.ts';
+import { listCrumb } from '../web/layout.ts';
+import { sentence, table } from '../web/widgets.ts';
+import { effectsOf, type Effects } from './deletion-effects.ts';
 
 /** Maximum entries and bytes of an operation that can be undone. */
 const MAX_ENTRIES = 5_000;
@@ -188,6 +180,38 @@ function reasonOf(error: unknown): string {
   return faults.length > 0 ? faults.join('; ') : problem.message;
 }
 
+/** Reverses steps in a transaction. Each one that the database refuses has the reason then. */
+async function reverseAll(
+  context: RecordContext,
+  operations: Operations,
+  transaction: Transaction,
+  steps: readonly Step[],
+): Promise<void> {
+  const { caller } = context;
+  const { send } = transaction;
+  let pending = steps;
+  for (let rounds = 0; pending.length > 0 && rounds < MAX_ROUNDS; rounds += 1) {
+    const failed: Step[] = [];
+    for (const step of pending) {
+      if (!step.resource) continue;
+      await send(SAVEPOINT.set);
+      try {
+        await reverse(operations, step, step.resource, caller);
+        if (step.action === 'delete' && showsUsers({ ...context, resource: step.resource }))
+          await endAccess(context, transaction, step.record);
+        step.reason = undefined;
+      } catch (error) {
+        step.reason = reasonOf(error);
+        await send(SAVEPOINT.rollBack);
+        failed.push(step);
+      }
+      await send(SAVEPOINT.release);
+    }
+    if (failed.length === pending.length) break;
+    pending = failed;
+  }
+}
+
 /** Thrown to roll the transaction back. */
 class Rollback extends Error {}
 
@@ -209,7 +233,7 @@ interface Plan {
 /** The steps that the database has refused, by id, and why. */
 type Refused = ReadonlyMap<string, string>;
 
-async function planOf(context: RecordContext, refused: Refused = new Map()): Promise<Plan> {
+async function planOf(context: RecordContext, refused: Refused): Promise<Plan> {
   const { bulk, settings, caller } = context;
   const steps = await readSteps(context);
   for (const step of steps) step.reason = refused.get(step.id) ?? (await refusalOf(context, step));
@@ -255,27 +279,18 @@ const DONE: Readonly<Record<string, string>> = {
 const isIncomplete = ({ action, resource }: Step): boolean =>
   action !== 'create' && resource !== undefined && hidesValues(resource);
 
-/** Why the page is shown again. */
-interface Notice extends Partial<ConfirmationRefusal> {
-  readonly refused?: Refused;
-  readonly text?: string;
-}
-
 /** The titles of the page for none and one change. */
 const TITLES = ['Nothing to undo', 'Undo this change?'];
 
-async function undoPage(
-  context: RecordContext,
-  plan: Plan,
-  { refused = new Map(), status = 200, text, errors = {}, headers }: Notice = {},
-): Promise<Reply> {
+/** The page that shows what an undo does, and what it skips. */
+async function undoPage(context: RecordContext, plan: Plan, refused: Refused): Promise<ActionPage> {
   const { history, id } = context;
-  const { steps, deletions, needsPassword } = plan;
+  const { steps, deletions } = plan;
   const [done, skipped] = [true, false].map((isDone) =>
     steps.filter(({ reason }) => (reason === undefined) === isDone),
   ) as [Step[], Step[]];
   const listed = [done, skipped].map((some) => some.slice(0, MAX_LISTED)).flat();
-  const labels = await loadRecordLabels(context, listed, false);
+  const labels = await labelsOfChanged(context, listed);
   const row = (step: Step): (Html | string)[] => {
     const { resource, record, action, reason, model } = step;
     const name = shortened(labels(resource, record) ?? formerName(step));
@@ -292,115 +307,82 @@ async function undoPage(
   const losesPasswords = done.some(
     ({ action, resource }) => action === 'delete' && resource?.model.columns.some((one) => one.isPassword),
   );
-  const isPartial = done.some(isIncomplete);
-  const body = html`${text !== undefined && html`<p class="error-summary" role="alert">${text}</p>`}
-  ${errorSummary(errors, PASSWORD_LABELS)}
-  ${
-    done.length === 0
-      ? html`<p class="lead">Nothing can be undone.</p>
-          <p><a class="button" href="${back}">Back to the change</a></p>`
-      : html`<form method="post" action="${links.part(history.name, id, 'undo')}" class="confirm">
-          <input type="hidden" name="_csrf" value="${context.csrf}" />
-          <input type="hidden" name="_plan" value="${digestOf(plan)}" />
-          <input type="hidden" name="_refused" value="${[...refused.keys()].join(' ')}" />
-          <p class="lead">
-            ${counted(done.length, 'record')} will be set back as before the
-            operation${skipped.length > 0 && `, and ${skipped.length} will be skipped`}.
-          </p>
-          ${losesPasswords && html`<p>Passwords are not in the history: records that are added again have none that works until somebody sets one.</p>`}
-          ${isPartial && html`<p>Some values cannot be restored, because you cannot see them here.</p>`}
-          ${confirmationField(context, errors, needsPassword && 'Required to change users.', true, needsCode(plan))}
-          <div class="buttons">
-            <button class="danger">Undo</button> <a class="button" href="${back}">Cancel</a>
-          </div>
-        </form>`
-  }
-  ${part('Skipped', 'Why', skipped)} ${part('Undone', 'What happens', done)}
-  ${deletions.map(
-    ({ resource, effects }) =>
-      html`<h2>${resource.title}</h2>
-        ${effects.view}`,
-  )}`;
-  return pageReply(
-    context,
-    {
-      title: TITLES[done.length] ?? `Undo ${counted(done.length, 'change')}?`,
-      crumbs: [
-        { text: history.title, href: links.list(history.name) },
-        { text: `#${id}`, href: back },
-        { text: 'Undo' },
-      ],
-      kind: 'delete',
-      status,
-      body,
-    },
-    headers,
-  );
+  return {
+    title: TITLES[done.length] ?? `Undo ${counted(done.length, 'change')}?`,
+    crumbs: [listCrumb(history), { text: `#${id}`, href: back }, 'Undo'],
+    kind: 'delete',
+    address: links.part(history.name, id, 'undo'),
+    impossible: done.length === 0 ? 'Nothing can be undone.' : undefined,
+    fields: html`<input type="hidden" name="_plan" value="${digestOf(plan)}" />
+      <input type="hidden" name="_refused" value="${[...refused.keys()].join(' ')}" />
+      <p class="lead">
+        ${counted(done.length, 'record')} will be set back as before the
+        operation${skipped.length > 0 && `, and ${skipped.length} will be skipped`}.
+      </p>
+      ${losesPasswords && html`<p>Passwords are not in the history: records that are added again have none that works until somebody sets one.</p>`}
+      ${done.some(isIncomplete) && html`<p>Some values cannot be restored, because you cannot see them here.</p>`}`,
+    button: 'Undo',
+    isDanger: true,
+    back: { text: 'Back to the change', href: back },
+    around: (form) =>
+      html`${form} ${part('Skipped', 'Why', skipped)} ${part('Undone', 'What happens', done)}
+      ${deletions.map(
+        ({ resource, effects }) =>
+          html`<h2>${resource.title}</h2>
+            ${effects.view}`,
+      )}`,
+  };
 }
 
-/** Whether it deletes records, or changes users: then a code is asked for, as for other bulk deletions. */
-const needsCode = ({ needsPassword, deletions }: Plan): boolean => needsPassword || deletions.length > 0;
-
-/** Shows what an undo would do. */
-export const showUndo = async (context: RecordContext): Promise<Reply> =>
-  undoPage(context, await planOf(context));
-
 /** Undoes in one transaction what the page has shown. What the database refuses is shown first. */
-export async function runUndo(context: RecordContext, form: Form): Promise<Reply> {
+export function undo(context: RecordContext): Action {
   const { history, inTransaction } = context;
-  const ids = form.get('_refused')?.split(' ') ?? [];
-  const refused = new Map(ids.map((id) => [id, 'The database refuses it.']));
-  const plan = await planOf(context, refused);
-  const changed = 'What can be undone has changed since this page was shown. Nothing was changed.';
-  if (form.get('_plan') !== digestOf(plan))
-    return undoPage(context, plan, { refused, status: 409, text: changed });
-  const refusal = await confirmCaller(context, form, { password: plan.needsPassword, code: needsCode(plan) });
-  if (refusal) return undoPage(context, plan, { refused, ...refusal });
-  const caller = inBatch(context.caller);
-  const possible = plan.steps.filter(({ reason }) => reason === undefined);
-  try {
-    await inTransaction(async (operations, transaction) => {
-      const { send } = transaction;
-      if (!plan.needsPassword) for (const { guard } of plan.deletions) await guard?.(transaction);
-      await send(CHECK_AT_ONCE);
-      const of = (action: string): Step[] => possible.filter((step) => step.action === action);
-      // What was deleted comes first, in its order, so that others can refer to it; what was added last, from the end.
-      for (const group of [of('delete'), of('update'), of('create').reverse()]) {
-        let pending = group;
-        for (let rounds = 0; pending.length > 0 && rounds < MAX_ROUNDS; rounds += 1) {
-          const failed: Step[] = [];
-          for (const step of pending) {
-            if (!step.resource) continue;
-            await send(SAVEPOINT.set);
-            try {
-              await reverse(operations, step, step.resource, caller);
-              if (step.action === 'delete' && showsUsers({ ...context, resource: step.resource }))
-                await endAccess(context, transaction, step.record);
-              step.reason = undefined;
-            } catch (error) {
-              step.reason = reasonOf(error);
-              await send(SAVEPOINT.rollBack);
-              failed.push(step);
-            }
-            await send(SAVEPOINT.release);
-          }
-          if (failed.length === pending.length) break;
-          pending = failed;
-        }
+  const refused = new Map<string, string>();
+  let known: Plan | undefined;
+  const planNow = async (): Promise<Plan> => (known ??= await planOf(context, refused));
+  const refuse = (notice: string): Refusal => ({ errors: {}, notice, status: 409 });
+  return {
+    page: async () => undoPage(context, await planNow(), refused),
+
+    async needs() {
+      const { needsPassword, deletions } = await planNow();
+      // A code as for other bulk deletions.
+      return { password: needsPassword && 'Required to change users.', code: deletions.length > 0 };
+    },
+
+    async check(form) {
+      for (const id of form.get('_refused')?.split(' ') ?? []) refused.set(id, 'The database refuses it.');
+      return form.get('_plan') === digestOf(await planNow())
+        ? undefined
+        : refuse('What can be undone has changed since this page was shown. Nothing was changed.');
+    },
+
+    async run() {
+      const plan = await planNow();
+      const caller = inBatch(context.caller);
+      const possible = plan.steps.filter(({ reason }) => reason === undefined);
+      try {
+        await inTransaction(async (operations, transaction) => {
+          const { send } = transaction;
+          if (!plan.needsPassword) for (const { guard } of plan.deletions) await guard?.(transaction);
+          await send(CHECK_AT_ONCE);
+          const of = (action: string): Step[] => possible.filter((step) => step.action === action);
+          // What was deleted comes first, in its order, so that others can refer to it; what was added last, from the end.
+          for (const group of [of('delete'), of('update'), of('create').reverse()])
+            await reverseAll({ ...context, caller }, operations, transaction, group);
+          if (possible.some(({ reason }) => reason !== undefined)) throw new Rollback();
+          await assertSession(context);
+        });
+      } catch (error) {
+        if (!(error instanceof Rollback)) throw error;
+        for (const { id, reason } of possible) if (reason !== undefined) refused.set(id, reason);
+        known = undefined;
+        return refuse('The database refuses some of it, as listed. Nothing was changed yet.');
       }
-      if (possible.some(({ reason }) => reason !== undefined)) throw new Rollback();
-      await assertSession(context);
-    });
-  } catch (error) {
-    if (!(error instanceof Rollback)) throw error;
-    const text = 'The database refuses some of it, as listed. Nothing was changed yet.';
-    for (const { id, reason } of possible) if (reason !== undefined) refused.set(id, reason);
-    return undoPage(context, await planOf(context, refused), { refused, status: 409, text });
-  }
-  const batch = new LinkParameters([{ name: 'batch', value: caller.origin?.batch ?? '' }]);
-  return redirectDone(
-    context,
-    links.list(history.name, batch),
-    `Undone: ${counted(possible.length, 'change')}.${possible.some(isIncomplete) ? ' Some values were not restored.' : ''}`,
-  );
+      const batch = new LinkParameters([{ name: 'batch', value: caller.origin?.batch ?? '' }]);
+      const left = possible.some(isIncomplete) ? ' Some values were not restored.' : '';
+      const text = `Undone: ${counted(possible.length, 'change')}.${left}`;
+      return redirectDone(context, links.list(history.name, batch), text);
+    },
+  };
 }

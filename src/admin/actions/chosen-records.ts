@@ -3,14 +3,12 @@ import { Problem } from '../../errors.ts';
 import type { Selection } from '../../query/selection.ts';
 import type { Column } from '../../db/schema/model.ts';
 import type { BulkTerms } from '../../resources/records/bulk-operations.ts';
-import { factsOf } from '../../resources/users/events.ts';
 import { assertSession } from '../session/assert-session.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { fieldOfKey, keyOfField, type Form } from '../web/form-data.ts';
 import { hiddenInputs, html, type Html } from '../web/html.ts';
-import { links, LinkParameters, selectionFacts, selectionOf } from '../web/admin-links.ts';
+import { LinkParameters, links, selectionFacts, selectionOf } from '../web/admin-links.ts';
 import { counted, grouped } from '../web/display-text.ts';
-import { isUserModel } from '../session/lock-out.ts';
 
 /** The records that the admin has selected on a list. */
 export interface Choice {
@@ -37,10 +35,10 @@ export const endOf =
   (context: BulkContext, name: 'bulk.change' | 'bulk.delete', column?: Column): BulkTerms['end'] =>
   async (transaction, records) => {
     await assertSession(context);
-    const { request, caller, resource, choice, recordEvent } = context;
+    const { resource, choice, report } = context;
     const what = { resource: resource.name, records, ...selectionFacts(choice.selection) };
     const detail = column ? { ...what, column: column.key } : what;
-    await recordEvent(name, factsOf(request, caller, detail), transaction);
+    await report(name, detail, transaction);
   };
 
 /** Reads the selection from the form of a list or of a confirmation page. @throws Problem 400, 413, 414 */
@@ -54,11 +52,10 @@ export function readChoice(form: Form): Choice {
 }
 
 /** The selection as hidden fields, for the next page. */
-export async function hiddenChoice({ csrf, choice }: BulkContext, action: string): Promise<Html> {
+export async function hiddenChoice({ choice }: BulkContext, action: string): Promise<Html> {
   const { state, ids } = choice;
   const selected = await hiddenInputs(ids ? ids.map((id) => ['_id', fieldOfKey(id)]) : [['_all', '1']]);
-  return html`<input type="hidden" name="_csrf" value="${csrf}" />
-    <input type="hidden" name="_state" value="${state.toString()}" />
+  return html`<input type="hidden" name="_state" value="${state.toString()}" />
     <input type="hidden" name="_action" value="${action}" />
     ${selected}`;
 }
@@ -109,10 +106,4 @@ export async function selectionChange(
   return count === expected
     ? undefined
     : `The selection had ${counted(expected, 'record')} when this page was shown, and now has ${grouped(count)}.`;
-}
-
-/** Whether the selected records include the admin's own user. */
-export async function includesCaller(context: BulkContext): Promise<boolean> {
-  const { bulk, resource, choice, caller } = context;
-  return isUserModel(context) && bulk.includes(resource, choice.selection, caller.id);
 }

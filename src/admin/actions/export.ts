@@ -8,7 +8,6 @@ import { recordJson } from '../../query/statements/record-json.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { Selection } from '../../query/selection.ts';
 import { NO_CHUNKS, openExport, type Frame } from '../../resources/records/record-export.ts';
-import { factsOf } from '../../resources/users/events.ts';
 import { isCodeDue } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { redirect } from '../web/admin-request.ts';
@@ -46,12 +45,12 @@ export async function exportRecords(
   format: ExportFormat,
   isHead = false,
 ): Promise<Reply> {
-  const { browsing, database, resource, request, caller, recordEvent } = context;
+  const { browsing, database, resource, report } = context;
   const { name, output } = resource;
   if (isCodeDue(context) && (await isLarge(context, selection))) {
     const state = LinkParameters.parse(selection.query).with('_search', selection.search);
     const list = links.list(name, state);
-    return redirect(`${links.confirm}?next=${encodeURIComponent(list)}`);
+    return redirect(`${links.page('confirm')}?next=${encodeURIComponent(list)}`);
   }
   const query = LinkParameters.parse(selection.query).without('limit', 'page').toString();
   const plan = browsing.plan(resource, { ...selection, query });
@@ -64,7 +63,7 @@ export async function exportRecords(
       rows,
       whole: isWhole,
     };
-    void recordEvent('export', factsOf(request, caller, detail));
+    void report('export', detail);
   };
   return {
     status: 200,

@@ -1,0 +1,276 @@
+// Deletes one record or the selected records of a list, after a page that shows the effects and asks for confirmation.
+import { LostWrite } from '../../db/connection/database-errors.ts';
+import { CHECK_AT_ONCE } from '../../db/connection/transactions.ts';
+import { Problem } from '../../errors.ts';
+import type { Reply } from '../../http/message/message.ts';
+import type { Selection } from '../../query/selection.ts';
+import type { TransactionGuard } from '../../resources/records/bulk-operations.ts';
+import { StillReferenced, SuppressedWrite } from '../../resources/records/explain.ts';
+import type { Operations } from '../../resources/records/operations.ts';
+import { boundedForm } from '../fields/form-field.ts';
+import { runAction, showAction, type Action, type ActionPage } from '../session/action.ts';
+import { sessionCaller } from '../session/assert-session.ts';
+import { isCodeDue, showsUsers } from '../session/password-confirmation.ts';
+import type { AdminContext, RecordContext, ResourceContext } from '../web/admin-context.ts';
+import { links } from '../web/admin-links.ts';
+import { listQuery, redirectDone, redirectFailed, shownProblem } from '../web/admin-request.ts';
+import { counted, shortened, shownColumn } from '../web/display-text.ts';
+import type { Form } from '../web/form-data.ts';
+import { html, type Content } from '../web/html.ts';
+import { listCrumb, recordCrumb } from '../web/layout.ts';
+import {
+  selectedRecords,
+  endOf,
+  hiddenChoice,
+  listUrl,
+  selectionChange,
+  type BulkContext,
+} from './chosen-records.ts';
+import { effectsOf } from './deletion-effects.ts';
+
+/** The records to delete, as the page shows them. */
+interface DeletionPage extends Pick<ActionPage, 'crumbs' | 'address' | 'fields' | 'button'> {
+  readonly count: number;
+  /** What is deleted: `3 records`, or the label of one. */
+  readonly what: string;
+  readonly records: Content;
+  readonly back: NonNullable<ActionPage['back']>;
+}
+
+/** A deletion of one record or of several. */
+interface Deletion {
+  readonly selection: Selection;
+  /** Whether those with a second factor must confirm it, whatever is deleted. */
+  readonly isBulk: boolean;
+  /** What the page shows, or a redirect if there is nothing to delete. */
+  readonly page: () => Promise<DeletionPage | Reply>;
+  /** How the records have changed since the form was made; undefined if they have not. */
+  readonly changeSince: (form: Form) => Promise<string | undefined>;
+  /**
+   * Deletes the records.
+   * @param guard runs first in the transaction, where the deletion needs one
+   * @throws Problem 409, 412; nothing is deleted then
+   * @throws LostWrite; the records may be deleted
+   */
+  readonly remove: (form: Form, guard: TransactionGuard | undefined) => Promise<Reply>;
+}
+
+/**
+ * Why this admin may not delete these records: the deletion would include the admin's own user. This also protects the last
+ * admin.
+ * @returns undefined where the deletion is allowed
+ */
+async function selfDeletionRefusal(
+  { bulk, settings: { userModel }, caller, resource }: ResourceContext,
+  { selection }: Deletion,
+): Promise<string | undefined> {
+  if (!(await bulk.deletes(resource, selection, userModel, caller.id))) return undefined;
+  return resource.name === userModel
+    ? 'You cannot delete your own user. Ask another admin to do it.'
+    : 'This would also delete your own user. Ask another admin to do it.';
+}
+
+/** Whether those with a second factor must give a code: to delete several records, or users. */
+async function needsCode(context: ResourceContext, { isBulk, selection }: Deletion): Promise<boolean> {
+  const { bulk, resource, settings } = context;
+  if (isBulk || !isCodeDue(context)) return isBulk;
+  return showsUsers(context) || bulk.deletesUsers(resource, selection, settings.userModel);
+}
+
+/** Why the database has refused a deletion, with the titles of the resources involved. */
+function refusalText({ resources }: AdminContext, problem: Problem): string {
+  const names = problem instanceof StillReferenced ? problem.models : [];
+  const titles = names.flatMap((name) => resources.get(name)?.title ?? []);
+  return titles.length > 0
+    ? `Records of ${titles.join(', ')} depend on what would be deleted. Nothing was deleted.`
+    : problem.message;
+}
+
+/** Shows the effects of a deletion, and deletes unless the records or the effects have changed since. */
+function deleting(context: ResourceContext, deletion: Deletion): Action {
+  const { bulk, resource, settings } = context;
+  const { selection } = deletion;
+  /** Whether records of a table that is not in the registry prevent the deletion. */
+  let isRefused = false;
+  /** Whether the deletion may include an admin. A stolen session alone must not suffice for that. */
+  let mayDeleteAdmin = false;
+  return {
+    async page() {
+      const page = await deletion.page();
+      if ('body' in page) return page;
+      const { count, what, records, fields, ...rest } = page;
+      const [{ view, isForbidden, warning, digest }, selfRefusal] = await Promise.all([
+        effectsOf(context, selection, count, isRefused),
+        selfDeletionRefusal(context, deletion),
+      ]);
+      const [they, them] = count === 1 ? ['It', 'it'] : ['They', 'them'];
+      const inUse = `${they} cannot be deleted while other records need ${them}. Delete or change those first.`;
+      return {
+        ...rest,
+        title: `Delete ${what}?`,
+        kind: 'delete',
+        isDanger: true,
+        impossible: selfRefusal ?? (isForbidden ? inUse : undefined),
+        fields: html`${fields} <input type="hidden" name="_effects" value="${digest}" />
+          <p class="lead">${warning}</p>`,
+        around: (form) => html`${records} ${view} ${form}`,
+      };
+    },
+
+    async needs() {
+      mayDeleteAdmin = await bulk.deletesAdmin(resource, selection, settings.userModel);
+      return {
+        password: mayDeleteAdmin && 'Required to delete an admin.',
+        code: await needsCode(context, deletion),
+      };
+    },
+
+    async check(form) {
+      if (await selfDeletionRefusal(context, deletion)) return { errors: {}, status: 403 };
+      const { digest, isForbidden } = await effectsOf(context, selection);
+      // If the records themselves have changed, the message of the deletion says so.
+      if (form.get('_effects') === digest || isForbidden || (await deletion.changeSince(form)) !== undefined)
+        return undefined;
+      const notice =
+        'The effects of the deletion have changed since this page was shown. Nothing was deleted.';
+      return { errors: {}, notice, status: 409 };
+    },
+
+    async run(form) {
+      try {
+        // Without a password, the transaction checks once more that no admin is deleted.
+        const guard = mayDeleteAdmin ? undefined : bulk.adminGuard(resource, selection, settings.userModel);
+        return await deletion.remove(form, guard);
+      } catch (error) {
+        const problem = shownProblem(context, error);
+        // After a lost answer the records may be gone, so this page could not say that nothing was deleted.
+        if (error instanceof LostWrite || !problem || ![400, 409, 412, 500, 503].includes(problem.status))
+          throw error;
+        // A trigger that cancels the deletion may have changed the record instead, for instance to mark it as deleted.
+        const change = problem instanceof SuppressedWrite ? undefined : await deletion.changeSince(form);
+        isRefused = problem instanceof StillReferenced && problem.models.length === 0;
+        return { errors: {}, notice: change ?? refusalText(context, problem), status: problem.status };
+      }
+    },
+  };
+}
+
+/** Deletes selected records. */
+export function deleteSelection(context: BulkContext, form: Form): Promise<Reply> {
+  const { bulk, caller, resource, choice } = context;
+  const { name, title } = resource;
+  const { selection } = choice;
+  const list = listUrl(context);
+  const action = deleting(context, {
+    selection,
+    isBulk: true,
+
+    async page() {
+      const count = await bulk.count(resource, selection);
+      if (count === 0) return redirectFailed(context, list, 'No records to delete.');
+      const what = counted(count, 'record');
+      return {
+        count,
+        what,
+        crumbs: [{ text: title, href: list }, 'Delete'],
+        records: await selectedRecords(context, count),
+        address: links.action(name, 'bulk'),
+        fields: html`${await hiddenChoice(context, 'delete')}
+          <input type="hidden" name="_expected" value="${count}" />
+          <input type="hidden" name="_confirm" value="1" />`,
+        button: `Delete ${what}`,
+        back: { text: 'Back to the list', href: list },
+      };
+    },
+
+    async changeSince(sent) {
+      const change = await selectionChange(context, sent);
+      return change === undefined ? undefined : `${change} Nothing was deleted.`;
+    },
+
+    async remove(sent, begin) {
+      const expected = Number(sent.get('_expected'));
+      const end = endOf(context, 'bulk.delete');
+      const count = await bulk.remove(resource, selection, caller, { expected, begin, end });
+      const text = `${counted(count, 'record')} deleted.`;
+      return redirectDone(context, links.list(name, choice.state.without('page')), text);
+    },
+  });
+  return form.get('_confirm') === undefined ? showAction(context, action) : runAction(context, action, form);
+}
+
+/** Maximum characters shown of a value. */
+const MAX_SHOWN = 300;
+
+/** @param sent the form of the page, when it is sent */
+function deletingRecord(context: RecordContext, sent?: Form): Action {
+  const { resource, id } = context;
+  const { name, title } = resource;
+  const list = listQuery(context, sent);
+  return deleting(context, {
+    selection: { query: '', search: '', ids: [id] },
+    isBulk: false,
+
+    async page() {
+      const record = await context.browsing.preview(resource, id);
+      const crumb = recordCrumb(resource, record, list);
+      return {
+        count: 1,
+        what: shortened(record.label, 80),
+        crumbs: [listCrumb(resource, list), crumb, 'Delete'],
+        records: html`<dl class="facts">
+          ${resource.list.map(
+            (column) =>
+              html`<div>
+                <dt>${column.title}</dt>
+                <dd>${shownColumn(record, column, MAX_SHOWN)}</dd>
+              </div>`,
+          )}
+        </dl>`,
+        address: links.part(name, record.id, 'delete'),
+        fields: html`<input type="hidden" name="_version" value="${record.version}" />
+          ${list !== undefined && html`<input type="hidden" name="_list" value="${list}" />`}`,
+        button: 'Delete',
+        back: { ...crumb, text: 'Back to the record' },
+      };
+    },
+
+    async changeSince(form) {
+      const { version } = await context.browsing.preview(resource, id);
+      if (version === form.get('_version')) return undefined;
+      return 'The record has changed since this page was shown. Nothing was deleted.';
+    },
+
+    async remove(form, guard) {
+      const { label } = await context.browsing.preview(resource, id);
+      const removeWith = (operations: Operations): Promise<void> =>
+        operations.remove(resource, id, sessionCaller(context), [form.get('_version') ?? '']);
+      if (guard)
+        await context.inTransaction(async (operations, transaction) => {
+          await guard(transaction);
+          // The operation explains the error of a deferred constraint, which the commit would throw after it.
+          await transaction.send(CHECK_AT_ONCE);
+          await removeWith(operations);
+        });
+      else await removeWith(context.operations);
+      const text = `${title}: “${shortened(label, 80)}” was deleted.`;
+      return redirectDone(context, links.back(name, list), text);
+    },
+  });
+}
+
+/** Shows what deleting the record would affect. */
+export const showDelete = (context: RecordContext): Promise<Reply> =>
+  showAction(context, deletingRecord(context));
+
+/** Deletes the record, unless the record or the effects have changed since the page was shown. */
+export async function confirmDelete(context: RecordContext, submitted: Form): Promise<Reply> {
+  const form = boundedForm(submitted, []);
+  try {
+    return await runAction(context, deletingRecord(context, form), form);
+  } catch (error) {
+    if (!(error instanceof Problem) || error.status !== 404) throw error;
+    const list = links.back(context.resource.name, form.get('_list'));
+    return redirectFailed(context, list, 'The record no longer exists.');
+  }
+}

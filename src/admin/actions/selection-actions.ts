@@ -1,0 +1,71 @@
+// What can be done to the selected records of a list.
+import { notFound, Problem } from '../../errors.ts';
+import type { Reply } from '../../http/message/message.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
+import { boundedForm, fieldsOf } from '../fields/form-field.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
+import { redirectFailed } from '../web/admin-request.ts';
+import type { Form } from '../web/form-data.ts';
+import { listUrl, readChoice, type BulkContext } from './chosen-records.ts';
+import { deleteSelection } from './delete.ts';
+import { exportRecords, type ExportFormat } from './export.ts';
+import { setColumn } from './set-column.ts';
+
+/** An action of the menu of a list. It receives the form of the list, and those of its own pages. */
+interface SelectionAction {
+  readonly name: string;
+  readonly title: string;
+  readonly isAllowed: (resource: AdminView) => boolean;
+  readonly answer: (context: BulkContext, form: Form) => Promise<Reply>;
+}
+
+const exportAs = (format: ExportFormat, title: string): SelectionAction => ({
+  name: `export.${format}`,
+  title,
+  isAllowed: ({ allows }) => allows.has('export'),
+  answer: (context) => exportRecords(context, context.choice.selection, format),
+});
+
+const ACTIONS: readonly SelectionAction[] = [
+  {
+    name: 'set',
+    title: 'Set a column …',
+    isAllowed: ({ may }) => may.has('change'),
+    answer: setColumn,
+  },
+  exportAs('csv', 'Export as CSV'),
+  exportAs('excel.csv', 'Export as CSV for Excel'),
+  exportAs('json', 'Export as JSON'),
+  {
+    name: 'delete',
+    title: 'Delete …',
+    isAllowed: ({ may }) => may.has('delete'),
+    answer: deleteSelection,
+  },
+];
+
+/** The actions that a list offers. */
+export const selectionActions = (resource: AdminView): readonly SelectionAction[] =>
+  ACTIONS.filter(({ isAllowed }) => isAllowed(resource));
+
+/**
+ * Runs an action on the records selected on a list.
+ * @throws Problem 404 for an action that the list does not offer
+ */
+export async function runSelectionAction(listContext: ResourceContext, submitted: Form): Promise<Reply> {
+  const { resource } = listContext;
+  const form = boundedForm(submitted, fieldsOf(resource, false));
+  const context = { ...listContext, choice: readChoice(form) };
+  const backWithError = (text: string): Reply => redirectFailed(context, listUrl(context), text);
+  if (context.choice.ids?.length === 0) return backWithError('No records selected.');
+  const action = selectionActions(resource).find(({ name }) => name === form.get('_action'));
+  if (!action) throw notFound('This list does not offer this action.');
+  try {
+    return await action.answer(context, form);
+  } catch (error) {
+    // The list itself shows the errors of a filter.
+    const isFilterError = error instanceof Problem && error.status === 400 && error.errors !== undefined;
+    if (!isFilterError) throw error;
+    return backWithError('A filter of the list is invalid. No action was taken.');
+  }
+}

@@ -1,0 +1,517 @@
+// The field of a column in a form: its control, what people type into it, and what that means.
+import { createHash } from 'node:crypto';
+import { hasNaturalKey, isKeyPart, type Column } from '../../db/schema/model.ts';
+import { TOO_MANY_ELEMENTS } from '../../db/types/array-types.ts';
+import type { ElementFacts } from '../../db/types/column-type.ts';
+import { isRelative } from '../../db/types/dates.ts';
+import { Problem } from '../../errors.ts';
+import type { Message } from '../../messages.ts';
+import { isLongColumn, sizeKey } from '../../query/labels/preview-sql.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
+import { jsonFieldInTurns, type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
+import { textOfColumn } from '../../resources/records/labeled-record.ts';
+import type { Named } from '../../resources/records/look-up.ts';
+import { links } from '../web/admin-links.ts';
+import { arrayToText, textToArray } from '../web/array-lines.ts';
+import { choiceLabel, grouped } from '../web/display-text.ts';
+import { createForm, type Form } from '../web/form-data.ts';
+import { attributes, html, type Html } from '../web/html.ts';
+import { exactText, isDateTime, localText, timeZone, utcOf, zoneFault } from '../web/time-zone.ts';
+import { controlAttributes, labeledField } from '../web/widgets.ts';
+
+/** The value of one column in a form. With `isNull`, an empty text means NULL. */
+export interface Typed {
+  readonly text: string;
+  readonly isNull: boolean;
+}
+
+/** The values of all fields of a form. */
+export type TypedValues = ReadonlyMap<Column, Typed>;
+
+/** The records that a foreign key can refer to, if the admin area shows their resource. */
+export interface References {
+  /** All records; undefined if there are too many for a list. */
+  readonly options: readonly Named[] | undefined;
+  /** The label of the chosen record, if there are no `options`. */
+  readonly label: string | undefined;
+}
+
+/** What a field shows beside its value. */
+export interface FieldState {
+  /** The stored value of the record. */
+  readonly before?: Typed | undefined;
+  readonly errors?: readonly string[] | undefined;
+  readonly references?: References | undefined;
+  /** The escaped text, if it is long; see `fieldRows`. */
+  readonly longText?: Html | undefined;
+}
+
+/** Browsers remove line breaks from inputs other than a textarea. */
+const LINE_BREAK = /[\r\n]/;
+/** A column with a lower maximum length gets an input of just that width (characters). */
+const LONG = 60;
+/** Maximum height of a textarea (lines). */
+const MAX_LINES = 20;
+/** Maximum length of a number, date, time or choice (characters). */
+const LONGEST_SHORT = 1000;
+/** Maximum length of a foreign key (characters): PostgreSQL cannot index longer keys. */
+const LONGEST_KEY = 8192;
+/** Maximum length of JSON (characters): parsing more would block the event loop. */
+const LONGEST_JSON = 1024 * 1024;
+
+export const NULL: JsonField = { value: null, source: 'null' };
+
+/** Whether the column holds free text, not one of a set of choices. `takesEmpty` says whether the text may be empty. */
+const takesAnyText = ({ type, labels, choices }: Column): boolean =>
+  type.operators.has('ilike') && !labels && !choices;
+
+/** Whether a text column must not be empty: it is neither nullable nor has a default. */
+export const mustHaveText = (column: Column): boolean =>
+  takesAnyText(column) && !column.nullable && !column.hasDefault;
+
+/** The values of a column with a fixed set of choices. */
+export const textsOf = ({
+  labels,
+  choices,
+}: Pick<ElementFacts, 'labels' | 'choices'>): readonly string[] | undefined => labels ?? choices?.map(String);
+
+/** The value of the option for NULL or the default. It differs from all choices, since one of them may be the empty text. */
+function noChoice(column: Column): string {
+  const texts = textsOf(column);
+  let value = texts ? '(none)' : '';
+  while (texts?.includes(value)) value = `(${value})`;
+  return value;
+}
+
+/** The initial text on a new record; undefined if the database computes the default. */
+function initialText({ initial, type }: Column): string | undefined {
+  if (typeof initial !== 'string' || type.input.json === 'json') return JSON.stringify(initial);
+  return initial === 'now' && type.now ? undefined : initial;
+}
+
+/**
+ * Normalizes line breaks to LF, because browsers send all of them as CR LF.
+ * @param keepsLone whether to keep a CR without LF
+ */
+export function withoutReturns(text: string, keepsLone = false): string {
+  if (!text.includes('\r')) return text;
+  // Much faster than `replace` for a text with many line breaks.
+  const units = Buffer.from(text, 'utf16le');
+  let length = 0;
+  for (let at = 0; at < units.length; at += 2) {
+    const isReturn = units[at] === 0x0d && units[at + 1] === 0;
+    if (isReturn && units[at + 2] === 0x0a && units[at + 3] === 0) continue;
+    units[length] = isReturn && !keepsLone ? 0x0a : (units[at] ?? 0);
+    units[length + 1] = units[at + 1] ?? 0;
+    length += 2;
+  }
+  return units.toString('utf16le', 0, length);
+}
+
+/** A date-time in the format of the API: browsers write a T before the time and omit zero seconds. */
+const toApiFormat = (text: string): string =>
+  text.replace(/^(\d{4,}-\d\d-\d\d)T/, '$1 ').replace(/^((?:.* )?\d\d:\d\d)$/, '$1:00');
+
+const hasTime = ({ type }: Column): boolean => ['datetime-local', 'time'].includes(type.input.control);
+
+/**
+ * The `step` of a number input: 1, the column's decimal places, or any. Browsers count steps from the initial value, so an initial
+ * value with more decimals would make every valid value invalid.
+ */
+function stepOf({ castType, scale }: Column, text: string): string {
+  const digits = castType.startsWith('int') ? 0 : scale;
+  const typed = text.split('.')[1]?.length ?? 0;
+  if (digits === undefined || typed > Math.max(0, digits)) return 'any';
+  return digits <= 0 ? '1' : `0.${'0'.repeat(digits - 1)}1`;
+}
+
+/** The `min` and `max` of a number input; none if the stored value is outside, or the browser would not send the form. */
+function boundsOf({ min, max }: Column, text: string): Pick<Column, 'min' | 'max'> {
+  const isBeyond = text !== '' && (Number(text) < Number(min) || Number(text) > Number(max));
+  return isBeyond ? {} : { min, max };
+}
+
+interface MomentBounds {
+  readonly min?: string | undefined;
+  readonly max?: string | undefined;
+}
+
+/** The same for a date or time input, whose value has a T between date and time. */
+function momentBoundsOf(column: Column, value: string): MomentBounds {
+  const [min, max] = [column.earliest, column.latest].map((bound) => {
+    if (bound === undefined || isRelative(bound)) return undefined;
+    return (isDateTime(column) ? localText(bound).slice(0, 19) : bound).replace(' ', 'T');
+  });
+  const isBeyond = value !== '' && (value < (min ?? '') || value > (max ?? '~'));
+  return isBeyond ? {} : { min, max };
+}
+
+/** Whether a number input can hold the text: browsers clear one whose number is too large for JavaScript. */
+const isNumeral = (text: string): boolean =>
+  text === '' || (/^-?\d+(\.\d+)?$/.test(text) && Number.isFinite(Number(text)));
+
+/** The value of a date or time input; undefined if the input cannot hold the text. */
+function dateTimeValue({ type }: Column, text: string): string | undefined {
+  const { control } = type.input;
+  if (text === '') return '';
+  if (control === 'date') return /^\d{4}-\d\d-\d\d$/.test(text) ? text : undefined;
+  if (control === 'time') return /^\d\d:\d\d(:\d\d)?$/.test(text) && text < '24' ? text : undefined;
+  return /^\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?$/.test(text) ? text.replace(' ', 'T') : undefined;
+}
+
+/** How to type an array, and its choices. */
+function arrayHint({ elementFacts, nullable, choiceLabels }: Column): string {
+  if (!elementFacts) return '';
+  const choices = textsOf(elementFacts)?.map((text) =>
+    choiceLabels ? `${text} (${choiceLabels.get(text)})` : text,
+  );
+  const isOneOf = choices ? `Choices: ${choices.join(', ')}.` : '';
+  const none = nullable ? 'Empty means no value, [] means no elements.' : '';
+  return ['One element per line, or a JSON array.', none, isOneOf].filter(Boolean).join(' ');
+}
+
+/** The field of a column in a form, of a new record or of a stored one. */
+export class FormField {
+  readonly column: Column;
+  readonly isNew: boolean;
+  /** The name of the control. A prefix distinguishes the fields of several records in one form. */
+  readonly name: string;
+  readonly id: string;
+  readonly label: string;
+  /** The name of the checkbox that distinguishes NULL from an empty text. No column can have this name. */
+  readonly nullName: string;
+  /** Whether the column holds free text, which may be empty. */
+  readonly takesAnyText: boolean;
+  /** Whether the empty text is a valid value. */
+  readonly takesEmpty: boolean;
+  /** Whether a boolean is a checkbox. Otherwise it is a select, which can also be empty. */
+  readonly isCheckbox: boolean;
+  /** Whether an empty field of a new record gets a default that the form does not show. */
+  readonly hidesDefault: boolean;
+  /** Maximum length of the value (characters). */
+  readonly maxLength: number;
+
+  constructor(column: Column, isNew: boolean, prefix = '') {
+    const { key, title, type, nullable, hasDefault, initial, references } = column;
+    this.column = column;
+    this.isNew = isNew;
+    this.name = prefix + key;
+    this.id = `field-${this.name}`;
+    this.label = title;
+    this.nullName = `${this.name}__null`;
+    const texts = textsOf(column);
+    this.takesAnyText = takesAnyText(column);
+    this.takesEmpty = texts?.includes('') ?? (this.takesAnyText && !mustHaveText(column));
+    this.isCheckbox =
+      type.input.control === 'checkbox' && !nullable && !(isNew && hasDefault && initial === undefined);
+    this.hidesDefault = isNew && hasDefault && initialText(column) === undefined;
+    const longest = type.input.json === 'json' ? LONGEST_JSON : type.long ? Infinity : LONGEST_SHORT;
+    this.maxLength = references
+      ? LONGEST_KEY
+      : texts
+        ? Math.max(LONGEST_SHORT, ...texts.map(({ length }) => length))
+        : longest;
+  }
+
+  /** The value in a submitted form. */
+  read(form: Form): Typed {
+    const { column, name } = this;
+    const sent = form.get(name) ?? '';
+    // Browsers leave out a checkbox that is not ticked, so it comes before the choices.
+    if (textsOf(column) && !this.isCheckbox) {
+      const isNull = form.get(name) === undefined || sent === noChoice(column);
+      return { text: isNull ? '' : withoutReturns(sent), isNull };
+    }
+    const ticked = this.isCheckbox ? String(sent === 'true') : sent;
+    if (this.takesAnyText)
+      return { text: withoutReturns(ticked), isNull: form.get(this.nullName) !== undefined };
+    const plain = hasTime(column) ? toApiFormat(ticked.trim()) : ticked.trim();
+    const trimmed = isDateTime(column) ? utcOf(plain) : plain;
+    if (!column.type.element) return { text: trimmed, isNull: trimmed === '' };
+    const text = textToArray(
+      withoutReturns(trimmed),
+      column,
+      column.nullable || this.hidesDefault ? '' : '[]',
+    );
+    return { text, isNull: text === '' };
+  }
+
+  /** Whether a submitted form of a stored record has a value: it has no field for one that is too long. */
+  isIn(form: Form): boolean {
+    return this.isNew || !isLongColumn(this.column) || form.get(this.name) !== undefined;
+  }
+
+  /** The value of a stored record; undefined for one that is too long for a form. */
+  stored({ fields }: { readonly fields: JsonFields }): Typed | undefined {
+    if (fields.has(sizeKey(this.column))) return undefined;
+    const text = textOfColumn(fields, this.column);
+    // Clearing a field means NULL, unless the stored value was the empty text.
+    return { text: text ?? '', isNull: text !== '' };
+  }
+
+  /** The value of a new record. @param given instead of the registry's default, if any; null for no value */
+  initial(given: string | null | undefined): Typed {
+    const text = given === undefined ? initialText(this.column) : (given ?? undefined);
+    const isChosen = text !== undefined && textsOf(this.column) !== undefined;
+    return { text: text ?? '', isNull: !(text === '' && this.takesAnyText) && !isChosen };
+  }
+
+  /** Hidden fields that send this value again. */
+  carried({ text, isNull }: Typed): readonly (readonly [name: string, value: string])[] {
+    const value = isNull && text === '' ? noChoice(this.column) : exactText(this.column, text);
+    return [[this.name, value], ...(isNull ? [[this.nullName, '1'] as const] : [])];
+  }
+
+  /** Whether the field must have a value. A text that was empty before may stay empty. */
+  isRequired(before: Typed | undefined): boolean {
+    const { nullable, hasDefault, type } = this.column;
+    if (nullable || type.element || this.isCheckbox) return false;
+    if (this.isNew) return !hasDefault || !(this.hidesDefault || this.takesEmpty);
+    return !this.takesAnyText || (mustHaveText(this.column) && before?.text !== '');
+  }
+
+  /** Whether the field is left empty: it means NULL, or the default. */
+  isEmpty({ text, isNull }: Typed): boolean {
+    return text === '' && (isNull || !this.takesEmpty);
+  }
+
+  /** The JSON value of what was typed, or its fault. */
+  async json(typed: Typed): Promise<JsonField | { readonly fault: Message | string }> {
+    const { column, maxLength } = this;
+    const { text } = typed;
+    // `boundedForm` may already have truncated it.
+    if (text.length > maxLength) return { fault: `must be at most ${grouped(maxLength)} characters here` };
+    const fault = isDateTime(column) ? zoneFault(text) : undefined;
+    if (fault !== undefined) return { fault };
+    if (this.isEmpty(typed)) return column.nullable ? NULL : { fault: 'is required' };
+    if (column.type.element && !text.startsWith('[')) return { fault: TOO_MANY_ELEMENTS };
+    if (column.references && column.type.parse(text, column).fault !== undefined)
+      return { fault: 'does not match exactly one record: choose one of the records' };
+    return jsonFieldInTurns(column, text);
+  }
+
+  /** The hint, or an empty text: the registry's help text, the meaning of an empty field, the time zone. */
+  private get hint(): string {
+    const { column, isNew } = this;
+    const isNow = column.initial === 'now' && Boolean(column.type.now);
+    const left = !isNew || !column.hasDefault || column.type.input.control === 'checkbox';
+    const empty = isNow
+      ? 'If left empty: now.'
+      : column.initial === undefined && !this.takesAnyText
+        ? 'If left empty: the default.'
+        : '';
+    const zone = column.type.input.control === 'datetime-local' ? `In ${timeZone()}.` : '';
+    return [column.help, arrayHint(column), left ? '' : empty, zone].filter(Boolean).join(' ');
+  }
+
+  private parts({ errors, before }: FieldState) {
+    return { hint: this.hint, errors, isRequired: this.isRequired(before) };
+  }
+
+  /** A select. A stored value that is not among the options is added, so that saving does not change it. */
+  private select(
+    typed: Typed,
+    options: readonly (readonly [value: string, text: string])[],
+    common: Html,
+  ): Html {
+    const { column, isNew, hidesDefault } = this;
+    const none = noChoice(column);
+    const isNone = typed.text === '' && (typed.isNull || none === '');
+    const isOpen = column.nullable || isNone || (isNew && (hidesDefault || !column.hasDefault));
+    const isKnown = isNone || options.some(([value]) => value === typed.text);
+    const all = isKnown ? options : [...options, [typed.text, typed.text] as const];
+    return html`<select${common}>
+      ${isOpen && html`<option value="${none}">${hidesDefault ? 'the default' : column.nullable ? 'no value' : '–'}</option>`}
+      ${all.map(([value, text]) => html`<option value="${value}" ${attributes({ selected: !isNone && value === typed.text })}>${text === '' ? 'empty text' : text}</option>`)}
+    </select>`;
+  }
+
+  /** A search for the related record: suggestions with the script, a separate page without it. */
+  private reference(typed: Typed, { before, references }: FieldState, common: Html): Html {
+    const { column, name, label } = this;
+    const model = column.references?.name ?? '';
+    return html`<div class="reference" data-lookup="${links.action(model, 'lookup')}">
+      <input${common}
+        value="${typed.text}"
+        autocomplete="off"
+        ${attributes({ 'data-stored': before?.text === typed.text })}
+      />
+      <span class="reference-label"
+        >${references?.label !== undefined && html`<a href="${links.record(model, typed.text)}">${references.label}</a>`}</span
+      >
+      <button class="secondary" name="_lookup" value="${name}" formnovalidate aria-label="Search ${label}">
+        Search …
+      </button>
+    </div>`;
+  }
+
+  /** The control, by the type of the column. */
+  private control(typed: Typed, state: FieldState): Html {
+    const { column } = this;
+    const { references, longText } = state;
+    const { control } = column.type.input;
+    const common = attributes(controlAttributes(this.id, this.name, this.parts(state)));
+    if (this.isCheckbox)
+      return html`<input${common}
+        type="checkbox"
+        value="true"
+        ${attributes({ checked: typed.text === 'true' })}
+      />`;
+    const yesOrNo = [['true', choiceLabel(column, 'true', 'Yes')], ['false', choiceLabel(column, 'false', 'No')]] as const; // prettier-ignore
+    if (control === 'checkbox') return this.select(typed, yesOrNo, common);
+    const texts = textsOf(column);
+    if (texts) return this.select(typed, texts.map((text) => [text, choiceLabel(column, text)]), common); // prettier-ignore
+    const hasBreaks = LINE_BREAK.test(typed.text);
+    if (references?.options)
+      return this.select(typed, references.options.map(({ id: key, label }) => [key, label]), common); // prettier-ignore
+    if (references && !hasBreaks) return this.reference(typed, state, common);
+    const text = column.type.element ? arrayToText(typed.text, column) : typed.text;
+    const lines = text.split('\n', MAX_LINES).length;
+    if (control === 'textarea' || (control === 'text' && (hasBreaks || typed.text.length > 500))) {
+      const isCode = column.type.input.json === 'json';
+      // HTML parsers drop the first line break of a textarea, so one is added.
+      return html`<textarea${common} rows="${Math.min(MAX_LINES, Math.max(isCode ? 3 : 4, lines + 1))}"${attributes({ class: isCode && 'code', spellcheck: isCode ? 'false' : undefined })}>${'\n'}${longText ?? text}</textarea>`;
+    }
+    if (control === 'number' && isNumeral(typed.text)) {
+      const bounds = attributes({ step: stepOf(column, typed.text), ...boundsOf(column, typed.text) });
+      return html`<input${common} type="number" value="${typed.text}" ${bounds} />`;
+    }
+    const local = isDateTime(column) ? localText(typed.text) : typed.text;
+    if (control === 'date' || control === 'time' || control === 'datetime-local') {
+      // Only a text input takes an offset.
+      const value = zoneFault(typed.text) === undefined ? dateTimeValue(column, local) : undefined;
+      const step = control === 'date' ? undefined : 1;
+      if (value !== undefined)
+        return html`<input${common}
+          type="${control}"
+          value="${value}"
+          ${attributes({ step, ...momentBoundsOf(column, value) })}
+        />`;
+    }
+    const isShort = (column.maxLength ?? LONG) < LONG;
+    return html`<input${common}
+      type="text"
+      value="${longText ?? local}"
+      ${attributes({ size: isShort ? column.maxLength : undefined })}
+    />`;
+  }
+
+  /** The field with its label, hints and errors. */
+  render(typed: Typed, state: FieldState = {}): Html {
+    const { label, hidesDefault } = this;
+    const meaning = `empty means ${hidesDefault ? 'the default' : 'no value'}`;
+    // A screen reader reads the checkbox without the label of the field above it.
+    const box = attributes({ checked: typed.isNull, 'aria-label': `${label}: ${meaning}` });
+    const nullBox =
+      this.takesAnyText &&
+      (this.column.nullable || hidesDefault) &&
+      html`<label class="check null"
+        ><input type="checkbox" name="${this.nullName}" value="1" ${box} /> ${meaning}</label
+      >`;
+    return labeledField(this.id, label, html`${this.control(typed, state)} ${nullBox}`, this.parts(state));
+  }
+
+  /** A value that can no longer be saved, to copy. */
+  renderCopy({ text }: Typed, longText: Html | undefined): Html {
+    const { column, id, label } = this;
+    const shown = column.type.element ? arrayToText(text, column) : text;
+    const state = attributes({ id, rows: shown.split('\n', MAX_LINES).length, readonly: true });
+    return labeledField(id, label, html`<textarea${state}>${'\n'}${longText ?? shown}</textarea>`);
+  }
+}
+
+/** The columns that have a field. The primary key has one only on a new record, and only if clients choose it. */
+export function editableColumns(
+  { model, output, readonly, settable }: AdminView,
+  isNew: boolean,
+): readonly Column[] {
+  const ownKey = isNew && hasNaturalKey(model);
+  const set = isNew ? settable.create : settable.update;
+  return output.filter((column) =>
+    column === model.primaryKey
+      ? ownKey
+      : !readonly.has(column) && set.has(column) && (isNew || !isKeyPart(model, column)),
+  );
+}
+
+/** The fields of a record's form. */
+export const fieldsOf = (resource: AdminView, isNew: boolean): readonly FormField[] =>
+  editableColumns(resource, isNew).map((column) => new FormField(column, isNew));
+
+/** The values of fields: those for which the function returns one. */
+export const valuesOf = (
+  fields: readonly FormField[],
+  valueOf: (field: FormField) => Typed | undefined,
+): TypedValues =>
+  new Map(
+    fields.flatMap((field) => {
+      const value = valueOf(field);
+      return value ? [[field.column, value] as const] : [];
+    }),
+  );
+
+/** Whether two values are equal, apart from the kind of line breaks, which browsers do not keep. */
+export function isSame(one: Typed | undefined, other: Typed | undefined): boolean {
+  if (!one || !other) return one === other;
+  const isOneNull = one.isNull && one.text === '';
+  const isOtherNull = other.isNull && other.text === '';
+  return isOneNull === isOtherNull && withoutReturns(one.text) === withoutReturns(other.text);
+}
+
+/** A short digest of a value, by which a later request can tell whether it has changed. */
+export const digestOf = ({ text, isNull }: Typed): string =>
+  createHash('sha256')
+    .update(isNull && text === '' ? 'null' : `text ${withoutReturns(text)}`)
+    .digest('base64url')
+    .slice(0, 12);
+
+/** The digests of the values that a form is made with, for its field `_origin`. */
+export const originOf = (values: TypedValues): string =>
+  [...values].map(([column, value]) => `${column.key}:${digestOf(value)}`).join(' ');
+
+/** Maximum length of one `key:digest` entry in `_origin` (characters). */
+const LONGEST_ENTRY = 80;
+
+/** The digests that the form carries (`_origin`); empty if longer than these fields can produce. */
+export function originIn(form: Form, fields: readonly FormField[]): string {
+  const origin = form.get('_origin') ?? '';
+  return origin.length <= fields.length * LONGEST_ENTRY ? origin : '';
+}
+
+/** Maximum length of a control field such as `_list` (characters): above the longest query of a list. */
+const LONGEST_CONTROL_FIELD = 16_384;
+/** Characters per column in control fields that name columns. */
+const LONGEST_NAMED = 80;
+/** Characters of all control fields, besides two for each column. */
+const LONGEST_CONTROL_FIELDS = 65_536;
+/**
+ * Keeps these fields and truncates long values, to one character more than they accept. JSON is not
+ * truncated, so that the user does not lose it.
+ * @throws Problem 400 for a control field that is too long, and for too many of them
+ */
+export function boundedForm(form: Form, fields: readonly FormField[]): Form {
+  const byName = new Map(fields.map((field) => [field.name, field]));
+  const nullBoxes = new Set(fields.map(({ nullName }) => nullName));
+  const longest = Math.max(LONGEST_CONTROL_FIELD, fields.length * LONGEST_NAMED);
+  let left = LONGEST_CONTROL_FIELDS + 2 * fields.length * LONGEST_NAMED;
+  const entries = form.entries.flatMap(([name, value]) => {
+    if (name.startsWith('_')) {
+      if (value.length > longest)
+        throw new Problem(
+          400,
+          `The field ${name.slice(0, 100)} must be at most ${grouped(longest)} characters (got ${grouped(value.length)}).`,
+        );
+      // `readChoice` limits the keys of selected records.
+      if (name !== '_id') left -= name.length + value.length;
+      if (left < 0) throw new Problem(400, 'The form has too many fields whose names start with "_".');
+      return [[name, value] as const];
+    }
+    if (nullBoxes.has(name)) return [[name, '1'] as const];
+    const field = byName.get(name);
+    if (!field) return [];
+    const { maxLength: max } = field;
+    const isTruncated = value.length > max && max < LONGEST_JSON;
+    return [[name, isTruncated ? value.slice(0, max + 1).toWellFormed() : value] as const];
+  });
+  return createForm(entries);
+}

@@ -1,0 +1,151 @@
+// Saves the values of a form: the JSON body of the write, why it was refused, and the message after it.
+import { asProblem, isDatabaseError } from '../../db/connection/database-errors.ts';
+import type { Column } from '../../db/schema/model.ts';
+import { addError, Problem, type FieldErrors } from '../../errors.ts';
+import type { Reply } from '../../http/message/message.ts';
+import { BrokenRule, ruleFaults } from '../../resources/records/explain.ts';
+import type { JsonField } from '../../resources/records/json-fields.ts';
+import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
+import { byFormField, rulesOf, typedPassword, type Refusal } from '../session/password-confirmation.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
+import { links } from '../web/admin-links.ts';
+import { redirectDone, redirectFailed, shownProblem } from '../web/admin-request.ts';
+import { shortened } from '../web/display-text.ts';
+import type { Form } from '../web/form-data.ts';
+import { isSame, type FormField, type TypedValues } from '../fields/form-field.ts';
+
+/** The JSON body of a form, and the errors of values that cannot be in it. */
+export interface FormBody {
+  readonly fields: Map<string, JsonField>;
+  readonly errors: FieldErrors;
+}
+
+/** The body of a form. It omits unchanged values, because a browser may not return them exactly. */
+export async function bodyOf(
+  fields: readonly FormField[],
+  typed: TypedValues,
+  stored: LabeledRecord | undefined,
+): Promise<FormBody> {
+  const body: FormBody = { fields: new Map(), errors: {} };
+  for (const field of fields) {
+    const { column, name } = field;
+    const value = typed.get(column);
+    if (!value) continue;
+    const before = stored && field.stored(stored);
+    // An empty field may show a NULL that a view, or an old row, has in a column that is NOT NULL.
+    const isStillEmpty = !column.nullable && value.text === '' && before?.text === '';
+    if (isSame(value, before) || isStillEmpty) continue;
+    // An empty field of a new record is left out: the database sets the default, or the operation reports the missing field.
+    const isLeftOut = field.hidesDefault || !(column.nullable || column.hasDefault);
+    if (!stored && field.isEmpty(value) && isLeftOut) continue;
+    const json = await field.json(value);
+    if ('fault' in json) addError(body.errors, name, json.fault);
+    else body.fields.set(column.key, json);
+  }
+  return body;
+}
+
+/** Adds the password of a new record. An empty one is left out where the column is nullable. */
+export function addPassword({ fields, errors }: FormBody, context: ResourceContext, form: Form): void {
+  const [column] = context.resource.passwords;
+  if (!column) return;
+  const { text, refusal } = typedPassword(form, column, rulesOf(context, fields));
+  if (text !== '' || refusal?.errors['_repeat'] || !column.nullable) Object.assign(errors, refusal?.errors);
+  if (text !== '') fields.set(column.key, { value: text, source: JSON.stringify(text) });
+}
+
+/**
+ * Why a write was refused, as its form shows it: the errors by field, with one at each column of the database rule that refused it,
+ * or a notice about the whole. The notice names the rule.
+ * @param columns that the form sets
+ * @throws the error itself, if it is not about the values
+ */
+export function refusalOf(context: ResourceContext, error: unknown, columns: readonly Column[]): Refusal {
+  const { resource } = context;
+  const problem = shownProblem(context, error);
+  if (!problem || ![400, 409, 500, 503].includes(problem.status)) throw error;
+  const { errors, message: notice, status } = problem;
+  const cause = error instanceof Problem ? error.cause : error;
+  const marked = isDatabaseError(cause) ? ruleFaults(cause, { model: resource.model, columns }) : {};
+  if (!errors || Object.keys(marked).length > 0) return { errors: marked, notice, status };
+  return { errors: byFormField(errors, resource), ...(problem instanceof BrokenRule && { notice }), status };
+}
+
+/**
+ * Runs a write. If the form already has errors, only validates the rest, so that all errors are reported at once.
+ * @param id of the record that the form changes; undefined for a new one
+ */
+export async function trySave<T>(
+  context: ResourceContext,
+  id: string | undefined,
+  { fields, errors }: FormBody,
+  write: () => Promise<T>,
+): Promise<{ readonly done: T } | Refusal> {
+  const { operations, caller, resource } = context;
+  const { output, readonly } = resource;
+  try {
+    if (Object.keys(errors).length === 0) return { done: await write() };
+    const others = await operations.faults(resource, fields, { id, caller });
+    return { errors: { ...byFormField(others, resource), ...errors }, status: 400 };
+  } catch (error) {
+    return refusalOf(
+      context,
+      error,
+      output.filter((column) => !readonly.has(column)),
+    );
+  }
+}
+
+/** The message after a form was saved, by what the form did with its record. */
+const OUTCOME_TEXTS = {
+  added: (record: string) => `${record} was added.`,
+  repeated: (record: string) => `${record} was added once. The form was sent twice.`,
+  changed: (record: string) => `${record} was changed.`,
+  unchanged: (record: string) => `no changes to save in ${record}.`,
+} as const;
+
+export type SaveOutcome = keyof typeof OUTCOME_TEXTS;
+
+/** The message when the record has been deleted since. */
+function deletedText(outcome: SaveOutcome): string {
+  if (outcome === 'unchanged') return 'The record has been deleted.';
+  return `The record was ${outcome === 'changed' ? 'changed' : 'added'}, but has been deleted since.`;
+}
+
+/** The label of a saved record; undefined where the record no longer exists, null where the label cannot be read. */
+async function labelOf(
+  { browsing, resource }: ResourceContext,
+  id: string,
+): Promise<string | null | undefined> {
+  try {
+    const [label] = (await browsing.labelsOf(resource, new Set([id]))).values();
+    return label;
+  } catch (error) {
+    // The change is committed. An error page would suggest that it was not.
+    if (!asProblem(error) && !isDatabaseError(error)) throw error;
+    return null;
+  }
+}
+
+/** Redirects after a save as the pressed button asks: to the list, to the record, or to the form of another new record, which keeps the list. */
+export async function afterSave(
+  context: ResourceContext,
+  id: string,
+  form: Form,
+  outcome: SaveOutcome,
+): Promise<Reply> {
+  const { name, title } = context.resource;
+  const button = form.get('_save');
+  const list = form.get('_list');
+  const label = await labelOf(context, id);
+  if (label === undefined) return redirectFailed(context, links.back(name, list), deletedText(outcome));
+  const staysOnRecord = button === 'stay' || button === 'new';
+  const to = staysOnRecord
+    ? links.from(list, links.record(name, id))
+    : button === 'another'
+      ? links.from(list, links.action(name, 'add'))
+      : links.back(name, list);
+  const record = label === null ? 'the record' : `“${shortened(label, 80)}”`;
+  const text = `${title}: ${OUTCOME_TEXTS[outcome](record)}`;
+  return redirectDone(context, to, text, staysOnRecord ? undefined : links.record(name, id));
+}
