@@ -143,6 +143,7 @@ const ENGLISH = {
   // Query parameters.
   invalidQuery: 'The query has parameters that cannot be used.',
   moreParameters: 'and {count} more parameters cannot be used',
+  onlyAfter: 'is not allowed: the change feed takes only after',
   noParameters: 'is not allowed: only GET on a collection takes parameters',
   noPages: 'cannot be used here: a stream has no pages',
   notWithPage: 'cannot be used with page',

@@ -214,6 +214,17 @@ describe('roles', () => {
     assert.equal((await as('ada', path('Pia'), 'PUT', { state: 'open' })).status, 200);
   });
 
+  test('make the caller the owner also of what a grant lets the caller create', async (t) => {
+    const columns = { boss: { type: 'foreignKey', references: 'user' }, text: { type: 'string' } } as const;
+    const task = { model: 'task', columns, access: 'user', owner: 'boss' } satisfies Resource;
+    const grants = { task: { create: true } } as const;
+    const beside = await startService([sampleUser, task], { roles: { user: { grants } } });
+    t.after(() => beside.close());
+    const id = await beside.addUser('bob');
+    const { json } = await beside.request('/api/task/', { method: 'POST', user: 'bob', body: { text: 'a' } });
+    assert.equal(json.boss_id, id);
+  });
+
   test('let no write move a record out of what the writer may write', async () => {
     const moved = await as('dora', `/api/patient/${idOf('Pia')}/`, 'PUT', { diagnosis: 'x' });
     assert.equal(moved.status, 200, moved.text);

@@ -138,6 +138,7 @@ const RESOURCES: [keys: object, ...faults: string[]][] = [
   [{ acess: 'user', Exclude: [] }, 'acess', 'Exclude'],
   [{ columns: undefined }, 'columns'],
   [{ columns: [] }, 'columns'],
+  [{ rows: { read: 'x__ilike=%late%', write: ['x=1', 'x=50%'] } }, 'rows.read', 'rows.write'],
   [{ columns: 5, owner: 5, admin: { colour: 'red', list: 'x', label: 'x' } }, 'columns', 'owner', 'admin.colour', 'admin.list'],
   [{ table: '' }, 'table'],
   [{ table: 'a.b.c' }, 'table'],

@@ -167,12 +167,15 @@ export async function showList(context: ResourceContext): Promise<Reply> {
   let count: Count | undefined;
   let errors = parseErrors;
   try {
-    if (Object.keys(errors).length === 0)
+    if (Object.keys(errors).length === 0) {
+      // Nothing runs for a list that is refused.
+      browsing.plan(resource, selection);
       [page, count] = await Promise.all([
         browsing.list(resource, selection),
         // The records are what the page is for, and a large table may take long to count.
         loadOptional(context, `the count of ${name}`, browsing.count(resource, all)),
       ]);
+    }
   } catch (error) {
     if (!(error instanceof Problem) || !error.errors) throw error;
     errors = error.errors;

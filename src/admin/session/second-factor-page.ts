@@ -120,8 +120,7 @@ export const codeConfirmation = (context: AdminContext): Action => ({
     return { title: TITLE, crumbs: [TITLE], address: links.page('confirm'), fields, button: 'Continue' };
   },
   needs: () => ({ code: true }),
-  run: (form) =>
-    redirectDone(context, ownPath(form.get('next')), 'The code was right. Now start the export again.'),
+  run: (form) => redirectDone(context, ownPath(form.get('next')), 'Now start the export again.'),
 });
 
 /** Removes the second factor of a user. @throws Problem 404 without one */

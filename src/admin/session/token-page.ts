@@ -63,8 +63,10 @@ export function ownTokens(context: AdminContext): Action {
     const scope = readScope(named('resources'), named('methods'), (name) => views(ADMIN).has(name), errors);
     const label = checkText(form.get('label') ?? '', { maxLength: MAX_LABEL });
     if (label.fault !== undefined) addError(errors, 'label', label.fault);
-    const days = DAYS.find((count) => String(count) === form.get('expires'));
-    const expires = form.get('expires') === 'never' ? null : expiryAfter(days);
+    const given = form.get('expires');
+    const days = DAYS.find((count) => String(count) === given);
+    if (days === undefined && given !== 'never') addError(errors, 'expires', 'is not one of the choices');
+    const expires = given === 'never' ? null : expiryAfter(days);
     return { errors, facts: { label: label.value ?? '', scope, expires } };
   };
   return {

@@ -2,6 +2,7 @@
 import type { Settings } from '../../config.ts';
 import type { Database } from '../../db/connection/database.ts';
 import { requiredColumn, type Column } from '../../db/schema/model.ts';
+import type { Parsed } from '../../db/types/column-type.ts';
 import { COLUMN_TYPES } from '../../db/types/column-types.ts';
 import { checkText } from '../../db/types/json-values.ts';
 import {
@@ -188,7 +189,10 @@ export function createAccount(options: AccountOptions) {
     if (given === null) expires = null;
     else if (given !== undefined) {
       const { datetime } = COLUMN_TYPES;
-      const parsed = datetime.fromJson(given, JSON.stringify(given), { castType: datetime.castType });
+      const parsed: Parsed =
+        typeof given === 'string'
+          ? datetime.fromJson(given, JSON.stringify(given), { castType: datetime.castType })
+          : { fault: messageOf('notString') };
       if (parsed.fault !== undefined) addError(errors, 'expires', parsed.fault);
       else if (parsed.value <= expiryAfter(0)) addError(errors, 'expires', messageOf('notFuture'));
       else expires = parsed.value;
@@ -219,7 +223,9 @@ export function createAccount(options: AccountOptions) {
 
   return {
     /** @param request its method must be one that `assertAllowed` accepts for the route */
-    answer(request: ApiRequest, route: AccountRoute): Promise<Reply> {
+    async answer(request: ApiRequest, route: AccountRoute): Promise<Reply> {
+      // Who asks comes before what is wrong with the request.
+      await (route.kind === 'me' ? request.authenticate() : requirePassword(request));
       formatOf(request, ['json']);
       assertNoParameters(request.query);
       if (route.kind === 'me') return me(request);

@@ -64,7 +64,7 @@ export function createChangeFeed(options: ChangesOptions) {
     const errors: FieldErrors = {};
     const given: string[] = [];
     for (const { name, value } of parseParameters(query)) {
-      if (name !== 'after') addError(errors, name, messageOf('noColumn'));
+      if (name !== 'after') addError(errors, name, messageOf('onlyAfter'));
       else if (given.push(value) > 1) addError(errors, name, messageOf('onlyOnce'));
     }
     if (Object.keys(errors).length > 0) throw badQuery(errors);

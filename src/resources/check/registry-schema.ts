@@ -6,6 +6,7 @@ import { ARRAY_TYPES } from '../../db/types/array-types.ts';
 import type { ColumnType } from '../../db/types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPE_NAMES } from '../../db/types/column-types.ts';
 import { linearPattern } from '../../db/types/linear-pattern.ts';
+import { MAX_QUERY_BYTES, parseParameters } from '../../query/parse/grammar.ts';
 import { ACTIONS, METHODS } from '../definition/resource.ts';
 import { GRANTED } from '../definition/roles.ts';
 import { SYSTEM_PREFIX } from '../definition/system-tables.ts';
@@ -78,9 +79,25 @@ export const LEVEL = such(
 );
 const BY_METHOD = objectOf({ POST: LEVEL, PUT: LEVEL, DELETE: LEVEL });
 const ACCESS: Validator = (value, path) => (isObject(value) ? BY_METHOD : LEVEL)(value, path);
-const ROWS = such(
-  (value) => isNonEmpty(value) || isNames(value),
-  'must be filters such as user=$me, or an array of them',
+/** Whether the text has the form of a query string. */
+function isQuery(text: unknown): boolean {
+  try {
+    parseParameters(String(text));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const ROWS = both(
+  such(
+    (value) => isNonEmpty(value) || isNames(value),
+    'must be filters such as user=$me, or an array of them',
+  ),
+  such(
+    (value) => [value].flat().every(isQuery),
+    `must be encoded as in an address (a percent sign is %25), in at most ${MAX_QUERY_BYTES} bytes`,
+  ),
 );
 const NAMES = arrayOf(isString, 'must be an array of column names');
 const NON_EMPTY = such(isNonEmpty, 'must be a non-empty string');

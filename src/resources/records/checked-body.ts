@@ -232,7 +232,8 @@ export async function checkBody(
     if (pause) await pause;
     if (field && isUpdate && isKeyPart(model, column)) checkPart(column, field, body);
     else if (field) checkField(column, field, resource, isUpdate, body);
-    else if (!isUpdate && isMissing(column)) addError(body.errors, column.key, messageOf('required'));
+    else if (!isUpdate && isMissing(column) && column !== owner)
+      addError(body.errors, column.key, messageOf('required'));
   }
   addUnknown(fields, known, body.errors);
   if (!isUpdate) checkKeyLength(model, body);
