@@ -169,12 +169,15 @@ async function applyWithRetries(
   }
 }
 
-/** The database for the statements of a resource: with the identity of the caller, if the resource may reach a table that needs it. */
+/** The database for the statements of a resource: with the identity of the caller, if they may reach a table that needs it. */
 const identified = (
   database: Database,
-  { hasIdentity, seenBy }: Pick<ResourceView, 'hasIdentity' | 'seenBy'>,
-  { id }: Pick<ApiRequest, 'id'>,
-): Database => (hasIdentity ? withIdentity(database, identityOf(seenBy, id)) : database);
+  { hasIdentity, deletesIdentity, seenBy }: Pick<ResourceView, 'hasIdentity' | 'deletesIdentity' | 'seenBy'>,
+  { id, method }: Pick<ApiRequest, 'id' | 'method'>,
+): Database =>
+  hasIdentity || (deletesIdentity && method === 'DELETE')
+    ? withIdentity(database, identityOf(seenBy, id))
+    : database;
 
 /** Creates the service. It does nothing before `prepare`, and the handler answers 503 until that is done. */
 export function createService(
@@ -328,6 +331,7 @@ export function createService(
         createUserManagement(database, users, userResource.model, passwords, {
           recording: userResource.recording && { ...userResource.recording, source: 'command' },
           minPassword: settings.minPassword,
+          ownedByUser: userResource.writes.ownedByUser,
         }),
       api: createApi({
         views,
@@ -353,7 +357,11 @@ export function createService(
           changes: createChanges(history, cursors, settings),
           watermark: createWatermark(database, [history]),
           databaseFor: (request, seenBy, hasIdentity) =>
-            identified(routing.primary.for(request.requester), { hasIdentity, seenBy }, request),
+            identified(
+              routing.primary.for(request.requester),
+              { hasIdentity, deletesIdentity: false, seenBy },
+              request,
+            ),
           isClosing: () => isClosing,
         }),
       pages,

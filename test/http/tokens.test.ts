@@ -5,7 +5,15 @@ import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import type { Resource, Roles } from '../../src/index.ts';
 import { user as sampleUser } from '../../src/resources/registry.ts';
-import { basic, pluck, startBeside, useService, type Answer, type RequestOptions } from '../support.ts';
+import {
+  basic,
+  pluck,
+  startBeside,
+  startService,
+  useService,
+  type Answer,
+  type RequestOptions,
+} from '../support.ts';
 import { assertProblem, assertUnauthorized, eventually, fromNewAddress, stopClock } from './expect.ts';
 import { describe, test } from 'node:test';
 
@@ -24,6 +32,7 @@ const RESOURCES: readonly Resource[] = [
   { model: 'message', columns: owned, access: 'user', owner: 'user' },
   { model: 'secret', columns: text, read: 'user', access: 'user' },
   { model: 'clue', columns: { secret: { type: 'foreignKey', references: 'secret' } }, access: 'user' },
+  { model: 'fact', columns: text, maxCount: 1, costly: 'admin' },
   { model: 'ledger', columns: text, read: 'admin', access: 'admin' },
   { model: 'ticket', columns: text, read: ['support'], access: 'admin' },
   {
@@ -54,6 +63,7 @@ describe('tokens', () => {
     await service.sql`insert into ticket (text) values ('broken')`;
     await service.sql`insert into letter (text, hidden) values ('open', 'h1'), ('ada', 'h2')`;
     await service.sql`insert into message (user_id, text) values (${ids['eve'] ?? 0}, 'mine')`;
+    await service.sql`insert into fact (text) values ('a'), ('b'), ('c')`;
     await service.sql`insert into clue (secret_id) values (1)`;
   });
 
@@ -200,6 +210,13 @@ describe('tokens', () => {
     assert.deepEqual(letters.json.objects, [{ id: 1, text: 'open' }]);
     const all = await send((await make('ada')).token, '/api/letter/');
     assert.deepEqual(pluck(all.json.objects, 'hidden'), ['h1', 'h2']);
+  });
+
+  test('of admins count and stream outside of their scope no more than anyone', async () => {
+    const { token } = await make('ada', { resources: ['note'] });
+    const exactly = { prefer: 'count=exact' };
+    assert.equal((await send(token, '/api/fact/', { headers: exactly })).text, (await service.request('/api/fact/', { headers: exactly })).text); // prettier-ignore
+    assertProblem(await send(token, '/api/fact/', { headers: { accept: 'application/x-ndjson' } }), 403);
   });
 
   test('follow no foreign key out of their scope, in filters, orderings and references', async () => {
@@ -426,6 +443,11 @@ describe('tokens', () => {
       ['no resources', { resources: [] }, ['resources']],
       ['a resource that is not in an array', { resources: 'note' }, ['resources']],
       ['a resource that is no text', { resources: [{ note: 1 }] }, ['resources']],
+      ['a resource of an odd object', { resources: [{ toString: 1 }] }, ['resources']],
+      ['a resource of arrays in arrays', { resources: [[['note']]] }, ['resources']],
+      ['thousands of resources', { resources: Array.from({ length: 1001 }, () => 'note') }, ['resources']],
+      ['thousands of methods', { methods: Array.from({ length: 100_000 }, () => 1) }, ['methods']],
+      ['an expiry of arrays in arrays', { expires: [['x']] }, ['expires']],
       ['an unknown method', { methods: ['PATCH'] }, ['methods']],
       ['a time in the past', { expires: '2020-01-01 00:00:00' }, ['expires']],
       ['a time that is none', { expires: 'soon' }, ['expires']],
@@ -571,6 +593,14 @@ describe('one’s own account', () => {
       const answer = await service.request(path, { method, user: 'sue' });
       assert.deepEqual([answer.status, answer.headers.get('allow')], [status, allow]);
     });
+
+  for (const [method, path] of [
+    ['GET', '/api/-/me/?x=1'],
+    ['POST', '/api/-/tokens/?x=1'],
+    ['DELETE', '/api/-/tokens/1/?x=1'],
+  ] as const)
+    test(`${method} ${path} is first 401 without credentials`, async () =>
+      assertUnauthorized(await service.request(path, { method, headers: { accept: 'text/html' } })));
 });
 
 test('a service without users has no account paths', async (t) => {
@@ -583,4 +613,22 @@ test('a service without users has no account paths', async (t) => {
     Object.keys(paths).filter((path) => path.includes('/-/')),
     [],
   );
+});
+
+test('a new user with the key of an earlier one gets neither the tokens nor the second factor', async (t) => {
+  const named = { ...user, primaryKey: { type: 'string' }, access: 'admin' } satisfies Resource;
+  const service = await startService([named, { model: 'note', columns: text, read: 'user' }], { roles: {} });
+  t.after(() => service.close());
+  await service.addUser('ada', { id: 'ada', admin: true });
+  await service.addUser('bob', { id: 'bob' });
+  const { json } = await service.request('/api/-/tokens/', { method: 'POST', user: 'bob', body: {} });
+  await service.sql`insert into vitrine_second_factor (user_key, secret, last_step, recovery) values ('bob', 'A', 0, '{}')`;
+  const read = () => service.request('/api/note/', { headers: { authorization: `Bearer ${json.token}` } });
+  assert.equal((await read()).status, 200);
+  const change = (method: string, path: string, body?: unknown) => service.request(path, { method, user: 'ada', body }); // prettier-ignore
+  assert.equal((await change('DELETE', '/api/user/bob/')).status, 200);
+  const again = await change('POST', '/api/user/', { id: 'bob', username: 'robert', password: 'correct horse', email: 'b@example.org', join_date: '2020-01-01 00:00:00' }); // prettier-ignore
+  assert.equal(again.status, 201, again.text);
+  assertUnauthorized(await read());
+  assert.equal((await service.sql`select from vitrine_second_factor`).length, 0);
 });

@@ -16,7 +16,7 @@ import { changeOf, formerName, labelsOfChanged, type HistoryChange } from '../hi
 import { REVERSE, mayUndo } from '../history/history-view.ts';
 import type { Action, ActionPage } from '../session/action.ts';
 import { assertSession } from '../session/assert-session.ts';
-import { hasPrivilegeColumn, isOwnUser, type Refusal, showsUsers } from '../session/password-confirmation.ts';
+import { hasPrivilegeColumn, isOwnUser, type Refusal } from '../session/password-confirmation.ts';
 import type { RecordContext } from '../web/admin-context.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
 import { redirectDone } from '../web/admin-request.ts';
@@ -162,16 +162,6 @@ async function reverse(
   return operations.restore(resource, fields, caller);
 }
 
-/** Takes from a user who is added again what was not deleted with the user yet. Sessions ended with the password. */
-async function endAccess(
-  { tokens, secondFactors }: RecordContext,
-  transaction: Transaction,
-  user: string,
-): Promise<void> {
-  await tokens?.revokeAll(transaction, user);
-  await secondFactors?.remove(user, transaction);
-}
-
 /** The text of a problem, for a table. @throws an error that is no fault of the record */
 function reasonOf(error: unknown): string {
   const problem = asProblem(error);
@@ -197,8 +187,6 @@ async function reverseAll(
       await send(SAVEPOINT.set);
       try {
         await reverse(operations, step, step.resource, caller);
-        if (step.action === 'delete' && showsUsers({ ...context, resource: step.resource }))
-          await endAccess(context, transaction, step.record);
         step.reason = undefined;
       } catch (error) {
         step.reason = reasonOf(error);
@@ -351,7 +339,8 @@ export function undo(context: RecordContext): Action {
     },
 
     async check(form) {
-      for (const id of form.get('_refused')?.split(' ') ?? []) refused.set(id, 'The database refuses it.');
+      for (const id of form.get('_refused')?.split(' ', MAX_ENTRIES) ?? [])
+        if (/^\d{1,19}$/.test(id)) refused.set(id, 'The database refuses it.');
       return form.get('_plan') === digestOf(await planNow())
         ? undefined
         : refuse('What can be undone has changed since this page was shown. Nothing was changed.');

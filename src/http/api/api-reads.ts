@@ -11,7 +11,7 @@ import {
 } from '../../resources/records/api-listing.ts';
 import { readRecord } from '../../resources/records/read-record.ts';
 import { NO_CHUNKS } from '../../resources/records/record-export.ts';
-import { accessOf, forbidden, isOpen, meets } from '../../resources/access/access.ts';
+import { accessOf, forbidden, isOpen, meets, readerOf } from '../../resources/access/access.ts';
 import type { ResourceView, ResourceViews } from '../../resources/access/resource-view.ts';
 import { entityTag, noneMatchLists } from '../message/entity-tag.ts';
 import { withBasePath } from '../message/base-path.ts';
@@ -115,7 +115,8 @@ export function createApiReads({ resources, databaseFor, listing, pages, hasAdmi
     const access = accessOf(await request.authenticate());
     const seen = resource.for(access);
     const missed = seen.isReadable ? costly : seen.read;
-    if (!seen.isReadable || !meets(access, costly)) throw forbidden(missed, 'adminsOnly', access);
+    if (!seen.isReadable || !meets(readerOf(access, resource.name), costly))
+      throw forbidden(missed, 'adminsOnly', access);
     return seen;
   }
 

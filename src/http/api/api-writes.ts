@@ -166,6 +166,12 @@ interface Attempt {
   readonly repeat: (made: RepeatedRequest) => Reply;
 }
 
+const valuesOf = ({ caller }: Writer): string => JSON.stringify([...(caller.values ?? [])]);
+
+/** Whether both see the same: `$me` in rules about rows has the same values, too. */
+const isSameAccess = (one: Writer, other: Writer): boolean =>
+  one.seen.seenBy.key === other.seen.seenBy.key && valuesOf(one) === valuesOf(other);
+
 export function createApiWrites({ operations, settings, requestKeys }: ApiWriteOptions) {
   /** The caller as a writer; undefined if the caller's rights do not allow the request. */
   function writerOf(request: ApiRequest, resource: ResourceView, caller: Caller): Writer | undefined {
@@ -212,7 +218,7 @@ export function createApiWrites({ operations, settings, requestKeys }: ApiWriteO
       if (isUnavailable(error) || !(hasChanged || known)) throw error;
       const writer = await requireWriter(request, resource);
       // An error made for another access may name records that the caller must not see now.
-      if (!hasChanged && writer.seen.seenBy.key === presumed.seen.seenBy.key) throw error;
+      if (!hasChanged && isSameAccess(writer, presumed)) throw error;
       return write(withPrecondition(request, writer)).catch((again: unknown) => {
         throw again instanceof CallerChanged ? unavailable(messageOf('userChanged')) : again;
       });

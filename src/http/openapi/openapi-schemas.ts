@@ -93,11 +93,16 @@ const isOptional = ({ nullable, hasDefault, generated }: Column): boolean =>
  * excluded, so the bodies list those. No schema lists any other excluded column.
  */
 export function resourceSchemas(resource: ResourceView, mayWrite: boolean): [name: string, JsonSchema][] {
-  const { name, model, output, formatted, excluded, readonly, owner, methods } = resource;
+  const { name, model, output, formatted, excluded, readonly, owner, methods, settable } = resource;
   const key = model.primaryKey;
   const isIgnored = (column: Column): boolean => readonly.has(column) || column === owner;
   const isListed = (column: Column): boolean =>
-    !excluded.has(column) || (mayWrite && methods.has('POST') && !isIgnored(column) && !isOptional(column));
+    !excluded.has(column) ||
+    (mayWrite &&
+      methods.has('POST') &&
+      settable.create.has(column) &&
+      !isIgnored(column) &&
+      !isOptional(column));
   const listed = model.columns.filter(isListed);
   const writable = listed.filter((column) => !isIgnored(column));
   const ignored = listed.filter(isIgnored).map((column): [string, JsonSchema] => [column.key, IGNORED]);

@@ -401,10 +401,6 @@ export function tokenStatements(tokens: Model, users: Model, facts: UserFacts) {
         hasRows,
       ),
 
-    /** Deletes all tokens of a user. */
-    revokeAll: (userId: string): Statement<void> =>
-      fixed(sql`delete from ${table} where user_key = ${value(userId)}`, nothing),
-
     /** The models in scopes of valid tokens that are none of these. */
     unknownModels: (known: readonly string[]): Statement<string[]> =>
       fixed(

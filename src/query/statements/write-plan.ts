@@ -29,6 +29,8 @@ export interface WriteTarget {
   readonly recording: Recording | undefined;
   /** What the database changes when it deletes records; empty if the history records nothing of it. */
   readonly cascades: readonly Cascade[];
+  /** The tables of what users have. A new user gets nothing that an earlier one with the same key had. */
+  readonly ownedByUser: readonly Model[];
   /** The SQL of its writes. */
   readonly sql: SqlCache;
   /** Reads written records again; undefined where a statement returns what is stored. */

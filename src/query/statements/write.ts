@@ -326,7 +326,11 @@ function insertSql(target: WriteTarget, insert: BoundInsert, isWhole: boolean): 
         sql`json_agg(${kept}${raw(places ? ' order by i.place' : '')})`,
         sql` from ${placed} i having count(*) > 0`,
       );
-  return sql`with ${checked}${join(inserts, '')}${union}${intoHistory}${intoKeys} select ${shown}, i.version, i.key, ${isComplete}${join(answers, '')} from checked c left join inserted i on true`;
+  const forgotten = (target.ownedByUser ?? []).map(
+    (table, index) =>
+      sql`, ${raw(`forgotten${index}`)} as (delete from ${writtenTable(table)} where user_key in (select key from inserted))`,
+  );
+  return sql`with ${checked}${join(inserts, '')}${union}${intoHistory}${intoKeys}${join(forgotten, '')} select ${shown}, i.version, i.key, ${isComplete}${join(answers, '')} from checked c left join inserted i on true`;
 }
 
 function compileInsert(target: WriteTarget, plan: InsertPlan): Statement<Inserted> {

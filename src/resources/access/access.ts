@@ -106,6 +106,10 @@ export const isInScope = ({ models, methods }: Scope, model: string, method: Met
   (models?.includes(model) ?? true) &&
   (methods === undefined || (method !== undefined && methods.includes(method)));
 
+/** Whose levels count when an access reads a model: outside of its scope, a token may what anyone may. */
+export const readerOf = (access: Access, model: string): Access =>
+  access.scope === undefined || isInScope(access.scope, model, 'GET') ? access : ANYONE;
+
 /** The admin area for those who are not admins. */
 const AREA: Access = { key: 'area', surface: 'admin', level: 'user', roles: [] };
 

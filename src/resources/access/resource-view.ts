@@ -25,11 +25,12 @@ import { createWriteTarget } from '../../query/statements/write.ts';
 import type { WriteTarget } from '../../query/statements/write-plan.ts';
 import { METHODS, type Method, type Resource } from '../definition/resource.ts';
 import { BUILT_IN_ROLES, namedRoles, type Roles } from '../definition/roles.ts';
-import { HISTORY, SHOWN_SYSTEM_TABLES } from '../definition/system-tables.ts';
+import { HISTORY, SECOND_FACTOR, SHOWN_SYSTEM_TABLES, TOKEN } from '../definition/system-tables.ts';
 import { ADMIN, isForAdmins, isOpen, lowestOf, NO_ONE, type Access, type Me } from './access.ts';
 import {
   adminColumns,
   allRights,
+  existingOf,
   grantsFor,
   methodOf,
   methodsOf,
@@ -67,6 +68,8 @@ export interface ResourceView extends PageLimits, Permissions {
   readonly isPersonal: boolean;
   /** Whether its statements may reach a table for which PostgreSQL must know the caller. */
   readonly hasIdentity: boolean;
+  /** The same for deletions, which reach the records that refer to the deleted ones. */
+  readonly deletesIdentity: boolean;
   /** All resources as this access sees them. */
   readonly all: ResourceViews;
   /** What paths of this access may lead to. A join may reach only a resource that the same request could GET. */
@@ -149,7 +152,15 @@ function withIsoDates(column: Column): Column {
 /** What all accesses with the same columns see alike. */
 type Base = Omit<
   ResourceView,
-  'seenBy' | 'for' | 'isPersonal' | 'hasIdentity' | 'all' | 'visibility' | 'mayRead' | keyof Permissions
+  | 'seenBy'
+  | 'for'
+  | 'isPersonal'
+  | 'hasIdentity'
+  | 'deletesIdentity'
+  | 'all'
+  | 'visibility'
+  | 'mayRead'
+  | keyof Permissions
 >;
 
 type ViewSettings = AccessSettings & Partial<Pick<Settings, 'datetimeFormat'>>;
@@ -251,6 +262,11 @@ export function createViews(
   const sample = sampleOfMe(definitions, models, settings);
   const ofRules = userFactsOf(definitions, roles).columns;
   const identified = modelsWithIdentity(definitions, models);
+  const all = [...models.values()];
+  const ownedByUser = [TOKEN, SECOND_FACTOR].flatMap((table) => models.get(table.model) ?? []);
+  const deleting = new Set(
+    all.filter((model) => edgesBelow(model, all).some((edge) => identified.has(edge.model.name))),
+  );
   const personal = new Set(definitions.map(({ model }) => model).filter((name) => identified.has(name)));
   for (const one of definitions) if (isPersonal(one, roles)) personal.add(one.model);
   const parsed = new Map<string, RowRule>();
@@ -273,7 +289,7 @@ export function createViews(
   /** What the database changes when it deletes records of the model. */
   function cascadesOf(surface: Access['surface'], model: Model): readonly Cascade[] {
     if (!history || !recordsCascades(history)) return [];
-    const cascades = edgesBelow(model, [...models.values()])
+    const cascades = edgesBelow(model, all)
       .filter(({ column }) => column.onDelete !== 'restrict')
       .map((edge) => {
         const definition = definitions.find((one) => one.model === edge.model.name);
@@ -323,6 +339,7 @@ export function createViews(
         visibility: EVERY_ROW,
         recording,
         cascades: cascadesOf(surface, model),
+        ownedByUser: model.name === settings.userModel ? ownedByUser : [],
       }),
       sqlKey: `${model.name} ${surface} ${bases.size}`,
     };
@@ -358,7 +375,8 @@ export function createViews(
           ? allRights(model, adminColumns(definition, model))
           : rightsOf(access, definition, model, { ...settings, ofRules });
       hasRules ||= Object.values(rights).some((grants) => grants.some(({ rules }) => rules.length > 0));
-      const { read, create, update } = rights;
+      const { create, update } = rights;
+      const read = existingOf(rights, access, definition, model, { ...settings, ofRules });
       // The answer to a write shows the record also to those who may not read others.
       const isReader = read.length > 0;
       const columns = recordColumns(model);
@@ -425,6 +443,7 @@ export function createViews(
         ...permissions.ofAll,
         isPersonal: personal.has(name),
         hasIdentity: identified.has(name),
+        deletesIdentity: deleting.has(base.model),
         all: views,
         mayRead: ({ name: other }) => views.get(other)?.isReadable !== false,
         for: (other) => {

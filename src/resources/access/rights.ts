@@ -164,6 +164,21 @@ export function rightsOf(
   ) as unknown as Rights;
 }
 
+/**
+ * The grants that decide which records exist, with which columns. For a token that may write and not read, they are those of its user:
+ * what does not exist for the user does not exist for the token.
+ */
+export const existingOf = (
+  rights: Rights,
+  access: Access,
+  definition: Resource,
+  model: Model,
+  settings: AccessSettings,
+): readonly Grant[] =>
+  rights.read.length > 0 || !access.scope
+    ? rights.read
+    : rightsOfUser({ ...access, scope: undefined }, definition, model, settings).read;
+
 /** In the admin area, levels for all users and the rules of the API's methods do not apply. */
 function rightsOfUser(access: Access, definition: Resource, model: Model, settings: AccessSettings): Rights {
   const { roles = {} } = settings;

@@ -5,7 +5,7 @@ import type { Database } from '../../db/connection/database.ts';
 import type { Column, Model } from '../../db/schema/model.ts';
 import type { createCursorTokens } from '../../query/cursor.ts';
 import { seenChanges, spanEnd, type SeenChange } from '../../query/statements/visible-history.ts';
-import { isInScope, type Access } from '../access/access.ts';
+import { readerOf, type Access } from '../access/access.ts';
 import { isAlwaysShown, type ResourceView, type ResourceViews } from '../access/resource-view.ts';
 
 /** Digits of an id in a cursor, so that its length does not show how many changes there are. */
@@ -30,9 +30,7 @@ export interface ChangeSpan {
 const readableBy = (access: Access, views: ResourceViews): ResourceView[] =>
   [...views.values()].filter(
     ({ name, isReadable, recorded }) =>
-      isReadable &&
-      recorded !== undefined &&
-      (access.scope === undefined || isInScope(access.scope, name, 'GET')),
+      isReadable && recorded !== undefined && readerOf(access, name) === access,
   );
 
 /** A key in JSON, as the API outputs it. */

@@ -19,7 +19,7 @@ import { isShort, pageStatement, streamStatement, type Page } from '../../query/
 import { recordLine } from '../../query/statements/record-json.ts';
 import type { SqlCache } from '../../db/sql-cache.ts';
 import { openExport } from './record-export.ts';
-import { ADMIN, ANYONE, meets } from '../access/access.ts';
+import { ADMIN, ANYONE, meets, readerOf } from '../access/access.ts';
 import type { ResourceView } from '../access/resource-view.ts';
 import { messageOf } from '../../messages.ts';
 
@@ -56,15 +56,15 @@ export interface RecordCount {
 const MAX_EXACT = 10_000;
 
 /** Whether the access gets exact counts past `maxCount`. */
-const mayCountAll = ({ maxCount, countLevel, seenBy }: ResourceView): boolean =>
-  maxCount === undefined || meets(seenBy, countLevel);
+const mayCountAll = ({ name, maxCount, countLevel, seenBy }: ResourceView): boolean =>
+  maxCount === undefined || meets(readerOf(seenBy, name), countLevel);
 
 /** How an access's records are counted. */
 const permitted = (resource: ResourceView, counting: Counting | undefined): Counting | undefined =>
   counting === 'exact' && !mayCountAll(resource) ? 'capped' : counting;
 
 /** Whether the access may send costly queries and streams. */
-const mayCost = ({ seenBy, costly }: ResourceView): boolean => meets(seenBy, costly);
+const mayCost = ({ name, seenBy, costly }: ResourceView): boolean => meets(readerOf(seenBy, name), costly);
 
 const COMMA = Buffer.from(',');
 
@@ -129,11 +129,11 @@ interface PlannedQuery {
 }
 
 /** What a cursor is bound to: all that decides which records are listed, in which order, and in which form they are compared. */
-function contextOf({ name, seenBy }: ResourceView, { query, planned }: PlannedQuery): string {
+function contextOf({ name, seenBy, hasIdentity }: ResourceView, { query, planned }: PlannedQuery): string {
   const { model, joins, visibility } = planned;
   // Where a boundary lies among the records of others may say something about them.
   const hasRules = [model, ...joins.map((join) => join.model)].some((one) => visibility.rows(one));
-  const caller = hasRules ? [seenBy.key, seenBy.me?.() ?? null] : [];
+  const caller = hasRules || hasIdentity ? [seenBy.key, seenBy.me?.() ?? null] : [];
   const order = planned.orderings.map(({ alias, column, descending }) =>
     [alias, column.key, column.castType, descending].join(' '),
   );

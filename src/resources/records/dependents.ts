@@ -236,5 +236,7 @@ export async function mayReachFlagged(
   if (await run(reachesTableStatement(plan.model, cascades, target))) return true;
   const targets = modelsOfTable(plan.model, cascades, target);
   if (targets.length === 0) return false;
+  // A policy may hide those who would be deleted, which does not keep the database from deleting them.
+  if (targets.some(({ mayHideRows }) => mayHideRows)) return true;
   return run(deletesStatement(plan, leadingTo(targets, cascades), models, targets, { flag: column }));
 }

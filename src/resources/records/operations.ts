@@ -118,8 +118,8 @@ export function createOperations(
         const why = notFoundStatement(attempt.resource.writes, row, caller);
         if (!why) return { result, record: 'missing' };
         const { isAllowed, holds } = await database.run(why, 'write');
-        if (isAllowed === false) return { result, record: 'unwritable' };
         if (!holds) throw new CallerChanged();
+        if (isAllowed === false) return { result, record: 'unwritable' };
         if (!isAllowed) return { result, record: 'missing' };
       }
     } catch (error) {

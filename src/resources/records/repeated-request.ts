@@ -46,7 +46,7 @@ export async function repeatedRequest(
   if (action !== 'delete' && !columns.every((name) => output.some((column) => column.key === name)))
     throw hidden;
   const rows = visibility.rows(model);
-  const mustFind = isReadable && (rows !== undefined || hasIdentity);
+  const mustFind = rows !== undefined || (isReadable && hasIdentity);
   const kept = async (record: KeptRecord): Promise<KeptRecord> => {
     const present = mustFind ? await findRecord(database, resource, record.id) : undefined;
     if (mustFind && !present) throw hidden;

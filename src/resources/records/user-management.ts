@@ -15,7 +15,7 @@ import type { Recording } from '../../query/statements/history-sql.ts';
 import { isRolledBack } from '../../query/statements/check-statements.ts';
 import { EVERY_ROW } from '../../query/source.ts';
 import { compileWrite, createWriteTarget } from '../../query/statements/write.ts';
-import type { Change } from '../../query/statements/write-plan.ts';
+import type { Change, WriteTarget } from '../../query/statements/write-plan.ts';
 import { checkKey, parseField } from './checked-body.ts';
 import { rowsOf } from './create-records.ts';
 import { locateError, suppressed, UNIQUE_VIOLATION } from './explain.ts';
@@ -30,6 +30,7 @@ interface ManagementOptions {
   readonly recording?: Recording | undefined;
   /** The minimum length of a password, in characters. */
   readonly minPassword: number;
+  readonly ownedByUser: WriteTarget['ownedByUser'];
 }
 
 export type UserManagement = ReturnType<typeof createUserManagement>;
@@ -39,7 +40,7 @@ export function createUserManagement(
   users: Users,
   model: Model,
   passwords: Passwords,
-  { recording, minPassword }: ManagementOptions,
+  { recording, minPassword, ownedByUser }: ManagementOptions,
 ) {
   const username = requiredColumn(model, 'username');
   const password = requiredColumn(model, 'password');
@@ -51,6 +52,7 @@ export function createUserManagement(
     visibility: EVERY_ROW,
     recording,
     cascades: [],
+    ownedByUser,
   });
   const notForSet = new Map([
     [username, 'the NAME argument sets the user name'],

@@ -1,7 +1,6 @@
 // Second factors: time-based codes (TOTP, RFC 6238) of an authenticator app, and recovery codes.
 import { createHash, createHmac, randomBytes, randomInt } from 'node:crypto';
 import type { Database } from '../../db/connection/database.ts';
-import type { Transaction } from '../../db/connection/transactions.ts';
 import type { Model } from '../../db/schema/model.ts';
 import { secondFactorStatements } from '../../query/statements/credential-statements.ts';
 import { sessionDigest } from './sessions.ts';
@@ -128,8 +127,7 @@ export function createSecondFactors(database: Database, factors: Model) {
     recoveryCodes: (user: string): Promise<number | undefined> =>
       database.run(statements.recoveryCodes(user), 'read'),
 
-    /** @param transaction in which to remove it, if there is one. @returns whether there was one */
-    remove: (user: string, transaction?: Pick<Transaction, 'run'>): Promise<boolean> =>
-      transaction ? transaction.run(statements.remove(user)) : database.run(statements.remove(user), 'write'),
+    /** @returns whether there was one */
+    remove: (user: string): Promise<boolean> => database.run(statements.remove(user), 'write'),
   };
 }

@@ -2,7 +2,6 @@
 import { hash as digestOf, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { Database } from '../../db/connection/database.ts';
-import type { Transaction } from '../../db/connection/transactions.ts';
 import type { Fragment } from '../../db/fragment.ts';
 import type { Statement } from '../../db/rows.ts';
 import type { Model } from '../../db/schema/model.ts';
@@ -23,6 +22,8 @@ import { isIn } from '../definition/validators.ts';
 export const MAX_LABEL = 255;
 /** Maximum tokens of a user. */
 export const MAX_TOKENS = 50;
+/** Maximum resources in a scope. */
+const MAX_NAMES = 1_000;
 /** Maximum tokens in a list. */
 const MAX_LISTED = 1_000;
 /** Days until a token expires that is made without an expiry. */
@@ -65,21 +66,23 @@ export function readScope(
   isKnown: (name: string) => boolean,
   errors: FieldErrors,
 ): Scope {
-  const namesOf = (field: string, names: unknown, faultOf: (name: unknown) => Message | undefined) => {
+  const namesOf = (field: string, names: unknown, faultOf: (name: string) => Message | undefined) => {
     if (names === undefined || names === null) return undefined;
     const faults = !Array.isArray(names)
       ? [messageOf('notArray')]
       : names.length === 0
         ? [messageOf('noValue')]
-        : names.flatMap((name: unknown) => faultOf(name) ?? []);
+        : names.length > MAX_NAMES
+          ? [messageOf('tooManyElements', { max: MAX_NAMES })]
+          : names.flatMap((name) =>
+              typeof name === 'string' ? (faultOf(name) ?? []) : messageOf('notString'),
+            );
     for (const fault of faults) addError(errors, field, fault);
     return faults.length > 0 ? [] : [...new Set(names as string[])].sort();
   };
   return {
     models: namesOf('resources', resources, (name) =>
-      typeof name === 'string' && isKnown(name)
-        ? undefined
-        : messageOf('noResourceNamed', { name: excerpt(String(name)) }),
+      isKnown(name) ? undefined : messageOf('noResourceNamed', { name: excerpt(name) }),
     ),
     methods: namesOf('methods', methods, (name) =>
       isIn(METHODS)(name) ? undefined : messageOf('notOneOf', { names: METHODS.join(', ') }),
@@ -191,10 +194,6 @@ export function createTokens(
       const id = parseKey(text);
       return id !== undefined && database.run(statements.revoke(id, userId), 'write');
     },
-
-    /** Deletes all tokens of a user, in a transaction. */
-    revokeAll: ({ run }: Pick<Transaction, 'run'>, userId: string): Promise<void> =>
-      run(statements.revokeAll(userId)),
 
     /** The models in scopes of valid tokens that are none of these. */
     unknownModels: (known: Iterable<string>): Promise<string[]> =>
