@@ -2,7 +2,7 @@
 import type postgres from 'postgres';
 import type { SentStatement } from '../rows.ts';
 import { RESET_IN_TRANSACTION } from '../session-state.ts';
-import { isConnectionError } from './database-errors.ts';
+import { isConnectionError, isDatabaseError } from './database-errors.ts';
 import {
   commandOf,
   connectionLost,
@@ -13,6 +13,9 @@ import {
   type Query,
   type RawRows,
 } from './driver.ts';
+
+/** SQLSTATE of a statement in a transaction that an error has ended. */
+const ABORTED_TRANSACTION = '25P02';
 
 /** The error of a statement that may have taken effect. Its connection is replaced. */
 function unknownOutcome(): Error {
@@ -45,7 +48,7 @@ export function sendAll(
   const { followUp, identity, isSnapshot } = statement;
   const isAlone = followUp === undefined && identity === undefined && isSnapshot !== true;
   const begin = isSnapshot ? 'begin isolation level repeatable read' : 'begin';
-  const begun = !isAlone && isDone(sql.unsafe(identity === undefined ? begin : `${begin}; ${identity}`));
+  const begun = !isAlone && errorOf(sql.unsafe(identity === undefined ? begin : `${begin}; ${identity}`));
   const query = sendStatement(sql, statement, prepare);
   if (!begun) return { query, answer: query };
   const answer = followUp
@@ -57,7 +60,7 @@ export function sendAll(
 /** Sends the commit at once, to save a round trip: after an error, PostgreSQL rolls back instead. */
 async function commitAfter(
   sql: postgres.Sql,
-  begun: PromiseLike<boolean>,
+  begun: PromiseLike<unknown>,
   query: Query,
   { onNext, onLeftOpen }: TransactionEvents,
 ): Promise<RawRows> {
@@ -70,11 +73,11 @@ async function commitAfter(
   if (error && isConnectionError(error)) throw error;
   const end = await ended;
   if (end.error && !isConnectionError(end.error) && !(await isDone(sql.unsafe('rollback')))) onLeftOpen();
-  if (error) throw error;
+  if (error) throw await causeOf(error, begun);
   if (!rows || !isAnswer(rows)) return rows ?? [];
   if (end.error) throw end.error;
   // Without BEGIN it had no identity, but has changed something perhaps.
-  if (!(await begun) || commandOf(end.rows ?? []) !== 'COMMIT') throw unknownOutcome();
+  if ((await begun) !== undefined || commandOf(end.rows ?? []) !== 'COMMIT') throw unknownOutcome();
   return rows;
 }
 
@@ -84,16 +87,23 @@ const settled = (query: Query): PromiseLike<{ readonly rows?: RawRows; readonly 
     (error: unknown) => ({ error: error instanceof Error ? error : new Error(String(error)) }),
   );
 
-const isDone = (command: PromiseLike<unknown>): PromiseLike<boolean> =>
+const errorOf = (command: PromiseLike<unknown>): PromiseLike<unknown> =>
   command.then(
-    () => true,
-    () => false,
+    () => undefined,
+    (error: unknown) => error,
   );
 
-/** @param begun whether BEGIN had no error: a request to cancel may hit each of the commands */
+const isDone = async (command: PromiseLike<unknown>): Promise<boolean> =>
+  (await errorOf(command)) === undefined;
+
+/** The error of a statement; that of BEGIN and the identity if it has kept the statement from running. */
+const causeOf = async (error: unknown, begun: PromiseLike<unknown>): Promise<unknown> =>
+  isDatabaseError(error) && error.code === ABORTED_TRANSACTION ? ((await begun) ?? error) : error;
+
+/** @param begun the error of BEGIN: a request to cancel may hit each of the commands */
 async function complete(
   sql: postgres.Sql,
-  begun: PromiseLike<boolean>,
+  begun: PromiseLike<unknown>,
   query: Query,
   followUp: NonNullable<SentStatement['followUp']>,
   prepare: boolean,
@@ -109,7 +119,7 @@ async function complete(
     const rows = await query;
     if (!isAnswer(rows)) return rows;
     // Without BEGIN the statement was a separate transaction.
-    isCommitted = !(await begun);
+    isCommitted = (await begun) !== undefined;
     const next = followUp(withoutGaps(rows));
     let all: RawRows = rows;
     if (next) {
@@ -135,6 +145,6 @@ async function complete(
     if (isCommitted) throw unknownOutcome();
     if (isConnectionError(error as Error)) throw error;
     if (!(await isDone(sql.unsafe('rollback')))) onLeftOpen();
-    throw error;
+    throw await causeOf(error, begun);
   }
 }
