@@ -158,6 +158,7 @@ describe('what a caller may not see', () => {
     test(`has no effect on what ${one.caller ?? 'anyone'} reads in the ${one.surface === 'api' ? 'API' : 'admin area'}${one.token ? ' with a token' : ''}`, async () => {
       await pair.differ(number, one);
       const ask = await askerFor(one);
+      let hasSucceeded = false;
       for (let round = 0; round < ROUNDS; round += 1) {
         const seed = number + CASES.length * round + SEED;
         await pair.differ(seed, one);
@@ -166,13 +167,13 @@ describe('what a caller may not see', () => {
         const list = all.filter(({ path }) => one.history !== 'all' || !path.includes(EVENT.model));
         // One after the other in the admin area, because a browser sends the token of its last page.
         const atOnce = one.surface === 'api' ? 5 : 1;
-        const succeeded: boolean[] = [];
-        for (let from = 0; from < list.length; from += atOnce)
-          succeeded.push(
-            ...(await Promise.all(list.slice(from, from + atOnce).map((asked) => compare(ask, asked)))),
-          );
-        assert.ok(succeeded.some(Boolean), 'no request succeeds');
+        for (let from = 0; from < list.length; from += atOnce) {
+          const some = list.slice(from, from + atOnce).map((asked) => compare(ask, asked));
+          const successes = await Promise.all(some);
+          hasSucceeded ||= successes.includes(true);
+        }
       }
+      assert.ok(hasSucceeded, 'no request succeeds');
     });
 
   /** How much longer the second service takes, as a logarithm. */
