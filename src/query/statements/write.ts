@@ -326,7 +326,7 @@ function insertSql(target: WriteTarget, insert: BoundInsert, isWhole: boolean): 
         sql`json_agg(${kept}${raw(places ? ' order by i.place' : '')})`,
         sql` from ${placed} i having count(*) > 0`,
       );
-  const forgotten = (target.ownedByUser ?? []).map(
+  const forgotten = target.ownedByUser.map(
     (table, index) =>
       sql`, ${raw(`forgotten${index}`)} as (delete from ${writtenTable(table)} where user_key in (select key from inserted))`,
   );
