@@ -16,7 +16,7 @@ import { showChange, showHistory } from './history/history-page.ts';
 import { runImport, showImport } from './import/import-page.ts';
 import { showKeyboardHelp } from './web/keyboard-help.ts';
 import { saveRecord, showAdd, showRecord } from './form/edit-page.ts';
-import { applyFilter } from './list/filter-panel.ts';
+import { applyFilters } from './list/filter-panel.ts';
 import { showList } from './list/list-page.ts';
 import { logOut } from './session/login.ts';
 import { codeConfirmation, ownSecondFactor, removeSecondFactor } from './session/second-factor-page.ts';
@@ -80,7 +80,7 @@ export const GENERAL_PAGES = {
 /** Pages of one resource. */
 export const LIST_PAGES = {
   list: { show: showList },
-  filter: { show: applyFilter },
+  filter: { show: applyFilters },
   add: { isAllowed: may('add'), show: showAdd, change: saveRecord },
   bulk: { isAllowed: isKeyed, change: runSelectionAction },
   lookup: { isAllowed: isKeyed, show: lookUp },

@@ -28,6 +28,12 @@ interface RuleCondition {
 /** `$me`, or `$me.team` for a column of the caller's record. */
 const ME = /^\$me(?:\.(.+))?$/;
 
+/** Whether a value is the caller's: their key, or the column with this name of their record; undefined for other values. */
+export function columnOfMe(value: string): { readonly name: string | undefined } | undefined {
+  const found = ME.exec(value);
+  return found ? { name: found[1] } : undefined;
+}
+
 const valuesOf = (text: string): readonly string[] =>
   parseListQuery(text, { limit: 1, maxLimit: 1 }, {}).filters.flatMap((filter) => filter.values);
 

@@ -907,10 +907,10 @@ const ofArea: fc.Arbitrary<Asked> = fc.oneof(
           ),
           opened: fc.constantFrom(
             '',
-            '&_filter=team',
-            '&_filter=owner__email',
-            '&_filter=secret',
-            '&_filter=kind',
+            '&_has.team=ape&_columns=team',
+            '&_has.owner__email=a&_columns=email',
+            '&_path=secret&_how=eq&_value=1&_columns=secret',
+            '&_is.kind=%3Dx&_find.owner=ad',
           ),
         }),
       )

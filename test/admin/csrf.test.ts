@@ -233,7 +233,7 @@ describe('a forged form returns 403 and changes nothing', () => {
 describe('a GET changes nothing', () => {
   const PATHS = [
     '/admin/', '/admin/-/login/', '/admin/-/account/', '/admin/-/keys/', '/admin/vitrine_history/', '/admin/vitrine_history/1/',
-    '/admin/note/', '/admin/note/?_filter=message', '/admin/note/-/filter/?_path=message&_how=eq&_value=x', '/admin/note/-/add/',
+    '/admin/note/', '/admin/note/?_columns=message', '/admin/note/-/filter/?_has.message=x', '/admin/note/-/add/',
     '/admin/note/-/lookup/?_search=x', '/admin/note/-/import/', '/admin/note/-/export.csv',
     '/admin/note/-/export.excel.csv', '/admin/note/-/export.json',
     '/admin/note/1/', '/admin/note/1/delete/', '/admin/note/1/history/', '/admin/user/1/password/', '/admin/vitrine_history/1/undo/',

@@ -73,11 +73,11 @@ function addressesOf(ids: readonly string[]): string[] {
     return [
       `/admin/thing/?_search=${value}`, `/admin/thing/?note=${value}`, `/admin/thing/?${value}=${value}`, `/admin/thing/?amount=${value}`,
       `/admin/thing/?related=${encodeURIComponent(text.slice(0, 60))}`, `/admin/thing/?ordering=${value}&page=${value}&limit=${value}`,
-      `/admin/thing/?_filter=${value}`, `/admin/thing/?_${value}=${value}`, `/admin/thing/-/add/?note=${value}&related=${value}&amount=${value}`,
-      `/admin/thing/-/filter/?_path=author&_how=eq&_value=${value}&note=${value}`,
+      `/admin/thing/?_panel=1&_has.name=${value}&_is.colour=${value}&_from.at=${value}&_path=${value}&_how=${value}&_value=${value}&_columns=${value}`, `/admin/thing/?_${value}=${value}`, `/admin/thing/-/add/?note=${value}&related=${value}&amount=${value}`,
+      `/admin/thing/-/filter/?_path=author&_how=eq&_value=${value}&note=${value}`, `/admin/thing/-/filter/?_find.author=${value}&_period=${value}`,
       `/admin/vitrine_history/?_search=${value}`, `/admin/${encodeURIComponent(text)}/`, `/admin/thing/${encodeURIComponent(text)}/`,
     ]; // prettier-ignore
   });
-  const pages = ['/admin/', '/admin/thing/', '/admin/named/', '/admin/user/', '/admin/user/1/', '/admin/user/1/password/', '/admin/user/1/access/', '/admin/-/account/', '/admin/-/tokens/', '/admin/vitrine_history/', '/admin/thing/-/import/', '/admin/thing/?_filter=colour', '/admin/thing/?_filter=related']; // prettier-ignore
+  const pages = ['/admin/', '/admin/thing/', '/admin/named/', '/admin/user/', '/admin/user/1/', '/admin/user/1/password/', '/admin/user/1/access/', '/admin/-/account/', '/admin/-/tokens/', '/admin/vitrine_history/', '/admin/thing/-/import/', '/admin/thing/?colour=red', '/admin/thing/?related=1']; // prettier-ignore
   return [...pages, ...records, ...keys, ...queries];
 }

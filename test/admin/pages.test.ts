@@ -73,7 +73,7 @@ const PAGES: Record<number, readonly string[]> = {
     '/admin/vitrine_history/-/add/', '/admin/-/style-000000000000.css', '/admin/-/script-000000000000.js', '/admin/-/style.css',
   ],
   400: [
-    '/admin/thing/?name=%ff', '/admin/thing/?name=%00', '/admin/thing/-/filter/?_path=name&_how=eq&name=%ff',
+    '/admin/thing/?name=%ff', '/admin/thing/?name=%00', '/admin/thing/-/filter/?_has.name=a&name=%ff',
   ],
   414: [
     `/admin/thing/?name=${'x'.repeat(9000)}`,

@@ -205,8 +205,7 @@ export const invalidFields = ({ text }: AdminAnswer): string[] =>
 
 /** The fields that a browser would send for the form of a page without further input. */
 export function fieldsOf({ text }: AdminAnswer): Record<string, string> {
-  const form =
-    /<form[^>]*class="(?:record|conflict|lookup|login|add-filter)"[\s\S]*?<\/form>/.exec(text)?.[0] ?? '';
+  const form = /<form[^>]*class="(?:record|conflict|lookup|login)"[\s\S]*?<\/form>/.exec(text)?.[0] ?? '';
   const fields: Record<string, string> = {};
   const attribute = (tag: string, name: string): string | undefined =>
     unescaped(new RegExp(`\\s${name}="([^"]*)"`).exec(tag)?.[1] ?? '\0').replace('\0', '') || undefined;

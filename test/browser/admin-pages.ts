@@ -100,15 +100,16 @@ export const ADMIN_PAGES: readonly AdminPage[] = [
   { name: 'a list', open: at('/admin/trip/?_search=trip&rating__gte=2&ordering=-rating,name') },
   { name: 'a list with a column of every type', open: at('/admin/thing/') },
   { name: 'a list narrowed to a month', open: at('/admin/trip/?day__gte=2025-12-01&day__lt=2026-01-01') },
-  { name: 'a list with the form of a filter', open: at('/admin/trip/?rating__gte=2&_filter=day') },
+  { name: 'a list with the filters in a narrow window', open: at('/admin/trip/?rating__gte=2#filters') },
   { name: 'a list with invalid filters', open: at('/admin/trip/?rating=many&name__ilike=%25T%25&ordering=nothing') },
   { name: 'a list without records', open: at('/admin/land/') },
   { name: 'a list without matching records', open: at('/admin/trip/?rating=5&_search=nowhere') },
   {
-    name: 'a list with the open filter menu',
+    name: 'a list with all filters and columns',
     open: async (page) => {
-      await page.goto('/admin/thing/');
-      await page.getByText('Add a filter').click();
+      await page.goto('/admin/thing/#filters');
+      await page.getByText('More filters').click();
+      await page.getByText('Columns', { exact: true }).click();
     },
   },
   {
@@ -125,7 +126,7 @@ export const ADMIN_PAGES: readonly AdminPage[] = [
       await startAction(page, 'Delete …');
     },
   },
-  { name: 'the choice of a record to filter by', open: at('/admin/trip/-/filter/?_path=town&_how=eq&_value=Town%200') },
+  { name: 'a list with records to filter by', open: at('/admin/trip/-/filter/?_panel=1&_find.town=Town%200') },
   { name: 'the form for a new record', open: at('/admin/thing/-/add/') },
   { name: 'the form for a new user', open: at('/admin/user/-/add/') },
   { name: 'the form for a new record with errors', open: sendInvalidThing },

@@ -440,7 +440,7 @@ describe('choices with labels', () => {
 
   test('the admin area shows the labels in lists, filters, forms and the history', async () => {
     const [list, filtered, form, record, history] = await Promise.all(
-      ['', '?sex=m&level__in=10,20&_filter=sex', '-/add/', '1/', '1/history/'].map((path) =>
+      ['', '?sex=m&level__in=10,20', '-/add/', '1/', '1/history/'].map((path) =>
         ada.get(`/admin/person/${path}`),
       ),
     );
@@ -450,7 +450,7 @@ describe('choices with labels', () => {
     assert.match(list?.text ?? '', /non-smoker/);
     assert.match(filtered?.text ?? '', /Sex is\s+<b>male<\/b>/);
     assert.match(filtered?.text ?? '', /<b>“beginner, expert”<\/b>/);
-    assert.match(filtered?.text ?? '', /<option value="m"[^>]*>male<\/option>/);
+    assert.match(filtered?.text ?? '', /name="_is.sex" value="=m" checked \/> <span>male/);
     assert.match(form?.text ?? '', /<option value="f" +selected[^>]*>female<\/option>/);
     assert.match(form?.text ?? '', /Choices: a \(asthma\), d \(diabetes\)\./);
     assert.match(record?.text ?? '', /<option value="20" +selected[^>]*>expert<\/option>/);

@@ -184,6 +184,9 @@ const RESOURCES: [keys: object, ...faults: string[]][] = [
   [{ admin: true }, 'admin'],
   [{ admin: { colour: 'red', hidden: 1, list: ['y'], readonly: 'x' } }, 'admin.colour', 'admin.hidden', 'admin.readonly'],
   [{ admin: { search: ['y'], filters: 'x', label: 5 } }, 'admin.filters', 'admin.label'],
+  [{ admin: { views: { title: 'x' } } }, 'admin.views'],
+  [{ admin: { views: ['x=1', { title: '', query: 'x=%' }, { name: 'x' }] } }, 'admin.views.0', 'admin.views.1.title', 'admin.views.1.query', 'admin.views.2.name', 'admin.views.2.title', 'admin.views.2.query'],
+  [{ admin: { views: [{ title: 'x', query: 'y=1' }, { title: 'x', query: 'ordering=y' }, { title: 'x', query: '_columns=x,y' }, { title: 'x', query: 'x=$me.y' }, { title: 'x', query: 'x=$me&x__is=null&ordering=-x&limit=0' }] } }, 'admin.views', 'admin.views', 'admin.views', 'admin.views', 'admin.views'],
   [{ admin: { list: ['y', 'x'], readonly: ['y'], exclude: ['x', 'y'] } }, 'admin.readonly', 'admin.exclude'],
   [{ admin: { list: ['y', 'x'], search: ['y', 'x'], exclude: ['x'], label: '{x} {y}' } }, 'admin.list', 'admin.list', 'admin.search', 'admin.search', 'admin.label', 'admin.label'],
 ]; // prettier-ignore
@@ -438,6 +441,7 @@ const PATHS: Mistakes = {
   'book: admin.search': (_, __, { admin }) => (admin.search = ['nosuch', 'title']),
   'book: admin.label': (_, __, { admin }) => (admin.label = '{title} {author__nosuch}'),
   'book: admin.dates': (_, __, { admin }) => (admin.dates = 'title'),
+  'book: admin.views': (_, __, { admin }) => (admin.views = [{ title: 'Odd', query: 'nosuch=1' }]),
 };
 
 describe('all faults of one kind are reported at once', () => {

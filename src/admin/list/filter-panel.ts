@@ -1,359 +1,294 @@
-// The filter panel of a list: the active filters, the form for one filter, and what submitting it does.
-import type { Column } from '../../db/schema/model.ts';
-import { excerpt, type FieldErrors } from '../../errors.ts';
+// The filter panel of a list: one form with a control for each column that it offers, and what submitting it does.
 import type { Reply } from '../../http/message/message.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
-import type { LabeledRecord } from '../../resources/records/labeled-record.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
+import type { Named } from '../../resources/records/look-up.ts';
+import type { References } from '../fields/form-field.ts';
+import { loadOptional } from '../fields/optional-part.ts';
+import { isRecordKey, labelIn, recordMeant, referencesOf, relatedOf } from '../fields/references.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
-import { daysOf } from './date-links.ts';
-import {
-  columnAt,
-  dayFilters,
-  describeFilter,
-  filterFormValues,
-  offeredComparisons,
-  pathTitle,
-  referencedKeys,
-} from './filters.ts';
-import { textsOf } from '../fields/form-field.ts';
-import { attributes, html, type Content, type Html } from '../web/html.ts';
-import { choiceLabel } from '../web/display-text.ts';
-import { isDateTime, localText, startOfDay, utcOf, zoneFault } from '../web/time-zone.ts';
-import { listCrumb, pageReply } from '../web/layout.ts';
 import { LinkParameters, links } from '../web/admin-links.ts';
-import { historyChoices } from '../history/history-view.ts';
-import { isRecordKey, recordMeant, referencesOf } from '../fields/references.ts';
 import { redirect, redirectFailed } from '../web/admin-request.ts';
-import { chip, messagesOf, removeLink } from '../web/widgets.ts';
+import { grouped } from '../web/display-text.ts';
+import { attributes, html, type Attributes, type Content, type Html } from '../web/html.ts';
+import {
+  comparisonOf,
+  controlsOf,
+  FilterFault,
+  filtersOf,
+  nameOf,
+  NONE,
+  PERIODS,
+  valueOf,
+  valuesIn,
+  type Control,
+  type Shown,
+  type Words,
+} from './filter-controls.ts';
+import { COMPARISONS, pathTitle, usualWords } from './filters.ts';
+import { ListState } from './list-state.ts';
 
-/** Maximum related records that a chip names. */
-const MAX_NAMED_RECORDS = 10;
-
-/** The label of a filter's value in the history, such as `API` for `api`; undefined if it has none. */
-function historyLabel(context: ResourceContext, filter: Parameter): string | undefined {
-  const { resource } = context;
-  const form = resource === context.history ? filterFormValues(filter, resource) : undefined;
-  const column = form && columnAt(form.path, resource);
-  return column && historyChoices(context, column)?.find(({ id }) => id === form.text)?.label;
-}
-
-/** The labels of the related records that a filter names by key; undefined for other filters. */
-async function relatedNames(
-  { browsing, resources, resource }: ResourceContext,
-  filter: Parameter,
-): Promise<Content> {
-  const { column, keys } = referencedKeys(filter, resource) ?? {};
-  const related = column?.references && resources.get(column.references.name);
-  if (!related || !keys) return undefined;
-  const shown = keys.slice(0, MAX_NAMED_RECORDS);
-  const names = await browsing.labelsOf(related, new Set(shown));
-  const rest = keys.length - shown.length;
-  const texts = shown.map((key) => names.get(key) ?? `“${key}”`);
-  return `${texts.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
-}
-
-/** A link that opens the filter in the form of the panel; plain text if the form cannot express it. */
-function editLink(parameter: Parameter, text: Html, resource: AdminView, parameters: LinkParameters): Html {
-  const form = filterFormValues(parameter, resource);
-  if (!form) return text;
-  const position = parameters.filters.indexOf(parameter);
-  const editing = parameters.with('_filter', form.path).with('_old', String(position));
-  return html`<a href="${links.list(resource.name, editing)}" title="Change this filter">${text}</a>`;
-}
-
-/** Whether repeated filters of this name match any of their values. */
-const matchesAny = ({ name }: Parameter): boolean => !name.startsWith('-') && !name.endsWith('__ne');
-
-/** More than the filters of a valid query. */
-const MAX_CHIPS = 60;
-/** The links of a chip: they change its filter and remove it. */
-const LINKS = 2;
-
-/** The active filters, each with its error, if any, and a link that removes it. */
-export async function filterChips(
-  context: ResourceContext,
-  parameters: LinkParameters,
-  errors: FieldErrors,
-): Promise<Html> {
-  const { resource } = context;
-  const filters = parameters.filters.slice(0, MAX_CHIPS);
-  const hasLinks = parameters.mayRepeat(LINKS * filters.length);
-  const list = await Promise.all(
-    filters.map(async (parameter, index, all) => {
-      const { what, how, value } = describeFilter(parameter, resource);
-      const name = excerpt(parameter.name);
-      const messages = messagesOf(errors, name);
-      const label = historyLabel(context, parameter);
-      const shown = label ?? (messages ? undefined : await relatedNames(context, parameter)) ?? value;
-      const isAlternative =
-        matchesAny(parameter) && all.findIndex(({ name }) => name === parameter.name) < index;
-      const text = html`${isAlternative && 'or '}${what} ${how} ${shown !== null && html`<b>${shown}</b>`}`;
-      if (!hasLinks) return chip(text, messages, false);
-      const rest = links.list(resource.name, parameters.withoutOne(parameter).without('page'));
-      const content = editLink(parameter, text, resource, parameters);
-      return chip(content, messages, removeLink(rest, `Remove the filter: ${what} ${how}`));
-    }),
-  );
-  const others = (['ordering', 'limit', 'page'] as const).flatMap((name) => {
-    const messages = messagesOf(errors, name);
-    if (!messages) return [];
-    const remove = removeLink(links.list(resource.name, parameters.without(name)), `Remove ${name}`);
-    return [chip(html`${name} <b>${parameters.get(name)}</b>`, messages, remove)];
-  });
-  const all = [...list, ...others];
-  if (all.length === 0) return html``;
-  const clear = new LinkParameters(
-    parameters.list.filter(({ name }) => ['ordering', 'limit', '_search'].includes(name)),
-  );
-  return html`<ul class="chips" aria-label="Active filters">
-    ${all}
-    ${list.length > 1 && html`<li><a href="${links.list(resource.name, clear)}">Remove all filters</a></li>`}
-  </ul>`;
-}
-
-const DAY = /^\d{4}-\d\d-\d\d$/;
-
-/** Maximum records to choose from when words match several. */
+/** The controls outside of *More filters*; those in use are outside, too. */
+const MAX_SHOWN = 8;
+/** Maximum controls with counts: each needs a statement. */
+const MAX_COUNTED = 4;
+/** Maximum related records to choose from; above, a search field. */
 const MAX_OFFERED = 50;
 
-/** The parameters of a query as hidden fields of a form. */
-export const hiddenParameters = ({ list }: LinkParameters): readonly Html[] =>
-  list.map(({ name, value }) => html`<input type="hidden" name="${name}" value="${value}" />`);
-
-/**
- * The input for the value of a filter.
- * @param keyHint placeholder for a foreign key
- * @param options the values to choose from, if they are few; undefined for the column's own choices, or an input if it has none
- * @param text the present value
- */
-function valueInput(
-  column: Column,
-  keyHint: string,
-  options?: readonly Pick<LabeledRecord, 'id' | 'label'>[],
-  text = '',
-): Html {
-  const { control } = column.type.input;
-  const choices =
-    control === 'checkbox'
-      ? [{ id: 'true', label: choiceLabel(column, 'true', 'Yes') }, { id: 'false', label: choiceLabel(column, 'false', 'No') }] // prettier-ignore
-      : (options ?? textsOf(column)?.map((choice) => ({ id: choice, label: choiceLabel(column, choice) })));
-  if (choices)
-    return html`<select name="_value" id="filter-value">
-      ${choices.map(({ id, label }) => html`<option value="${id}" ${attributes({ selected: id === text })}>${label}</option>`)}
-    </select>`;
-  const type = ['date', 'time'].includes(control) ? control : 'text';
-  const hint = control === 'datetime-local' ? '2024-05-31 18:30' : column.references ? keyHint : '';
-  return html`<input
-    name="_value"
-    id="filter-value"
-    type="${type}"
-    value="${text}"
-    ${attributes({ placeholder: hint || undefined, step: type === 'time' && 1 })}
-  />`;
+/** A control with what it shows and what is loaded for it. */
+interface ShownControl extends Shown {
+  readonly control: Control;
+  readonly id: string;
+  readonly references?: References | undefined;
+  /** The records that the words match. */
+  readonly matches?: readonly Named[] | undefined;
+  /** The number of records of each value. */
+  readonly counts?: ReadonlyMap<string | null, number> | undefined;
 }
 
-/** The filter that the form changes: `_old` is its position. */
-const changedFilter = (parameters: LinkParameters): Parameter | undefined =>
-  parameters.filters[Number(parameters.get('_old') ?? NaN)];
+const checkbox = (given: Attributes, label: Content): Html =>
+  html`<label class="check"><input${attributes({ type: 'checkbox', ...given })} /> ${label}</label>`;
 
-/**
- * The form for one column: a comparison and a value.
- * @param parameters of the list, with `_old` if the form changes a filter
- */
-async function filterForm(
-  path: string,
-  column: Column,
-  context: ResourceContext,
-  parameters: LinkParameters,
-): Promise<Html> {
-  const { resource } = context;
-  const old = changedFilter(parameters);
-  const found = old && filterFormValues(old, resource);
-  const present = found && isDateTime(column) ? { ...found, text: localText(found.text) } : found;
-  const typed = { text: present?.text ?? '', isNull: present === undefined };
-  const references = (await referencesOf(context, new Map([[column, typed]]))).get(column);
-  const { options: records, label } = references ?? {};
-  const known = resource === context.history ? historyChoices(context, column) : records;
-  // An unknown value stays selected, so opening and submitting the form does not change the filter.
-  const isUnknown = typed.text !== '' && !known?.some(({ id }) => id === typed.text);
-  const options = known && isUnknown ? [...known, { id: typed.text, label: `“${typed.text}”` }] : known;
-  const title = pathTitle(path.split('__'), resource);
-  const comparisons = offeredComparisons(column).filter(
-    ({ key }) => resource !== context.history || !options || ['eq', 'ne'].includes(key),
-  );
-  const withoutValue = comparisons.filter(({ takesValue }) => !takesValue);
-  return html`<form class="add-filter" action="${links.action(resource.name, 'filter')}" id="filter">
-    ${hiddenParameters(parameters.without('_filter', 'page'))}
-    <input type="hidden" name="_path" value="${path}" />
-    <label for="filter-how">${title}</label>
-    <select name="_how" id="filter-how" autofocus>
-      ${comparisons.map(({ key, text, takesValue }) => html`<option value="${key}" ${attributes({ selected: key === present?.comparison.key, 'data-alone': !takesValue })}>${text}</option>`)}
+const options = (all: readonly (readonly [value: string, text: string])[], chosen = ''): Html =>
+  html`${all.map(([value, text]) => html`<option${attributes({ value, selected: value === chosen })}>${text}</option>`)}`;
+
+function boxes({ control, id, values, counts }: ShownControl): Html {
+  const { column, title, choices } = control;
+  const all = [
+    ...choices.map((choice) => ({ ...choice, value: valueOf(choice.id), of: choice.id })),
+    ...(column.nullable ? [{ value: NONE, label: 'no value', of: null }] : []),
+  ];
+  return html`<fieldset>
+    <legend>${title}</legend>
+    ${all.map(({ value, label, of }, index) =>
+      checkbox(
+        { id: index === 0 && id, name: nameOf('is', control), value, checked: values.includes(value) },
+        html`<span>${label}</span>
+          ${counts && html`<span class="count">${grouped(counts.get(of) ?? 0)}</span>`}`,
+      ),
+    )}
+  </fieldset>`;
+}
+
+function select({ control, id, values }: ShownControl, choices: readonly Named[], label: string): Html {
+  const [present = ''] = values;
+  const none = control.column.nullable ? [[NONE, 'no value'] as const] : [];
+  const all = [['', 'any'] as const, ...none, ...choices.map((one) => [valueOf(one.id), one.label] as const)];
+  // A key of no record stays selected, so that submitting the form keeps the filter.
+  const isListed = all.some(([value]) => value === present);
+  return html`<div>
+    <label for="${id}">${label}</label>
+    <select name="${nameOf('is', control)}" id="${id}">
+      ${options(isListed ? all : [...all, [present, `“${present.slice(1)}”`]], present)}
     </select>
-    <label for="filter-value" class="hidden">Value</label>
-    ${valueInput(column, references ? 'name or id' : 'id', options, present?.text)}
-    ${!options && label !== undefined && html`<span class="hint">${typed.text}: ${label}</span>`}
-    ${withoutValue.length > 0 && html`<span class="hint" data-without-script>not needed for “${withoutValue.map(({ text }) => text).join('” and “')}”</span>`}
-    <button class="primary">Filter</button>
-    <a href="${links.list(resource.name, parameters.state)}">Cancel</a>
-  </form>`;
-}
-
-/**
- * The menu to add a filter: a link for each column, which opens the form of the filter. Each link repeats the query. If the query
- * is long, a form with one control replaces the links.
- */
-function filterMenu(resource: AdminView, state: LinkParameters): Html | false {
-  const { name, filters } = resource;
-  if (filters.length === 0) return false;
-  const offered = filters.map((parts) => ({ path: parts.join('__'), title: pathTitle(parts, resource) }));
-  const choice = state.mayRepeat(offered.length)
-    ? html`<ul>
-        ${offered.map(
-          ({ path, title }) =>
-            html`<li><a href="${links.list(name, state.with('_filter', path))}">${title}</a></li>`,
-        )}
-      </ul>`
-    : html`<form class="add-filter" action="${links.list(name)}">
-        ${hiddenParameters(state)}
-        <label for="filter-path">Column</label>
-        <select name="_filter" id="filter-path">
-          ${offered.map(({ path, title }) => html`<option value="${path}">${title}</option>`)}
-        </select>
-        <button class="secondary">Continue</button>
-      </form>`;
-  return html`<details class="menu">
-    <summary>Add a filter</summary>
-    ${choice}
-  </details>`;
-}
-
-/** The active filters, the form if `_filter` names a column, and the menu to add a filter. */
-export async function filterPanel(
-  context: ResourceContext,
-  parameters: LinkParameters,
-  errors: FieldErrors,
-): Promise<Html> {
-  const { resource } = context;
-  const { state } = parameters;
-  const path = parameters.get('_filter');
-  const column = path === undefined ? undefined : columnAt(path, resource);
-  return html`<div class="filters">
-    ${await filterChips(context, state, errors)}
-    ${path !== undefined && column && (await filterForm(path, column, context, parameters))}
-    ${filterMenu(resource, state)}
   </div>`;
 }
 
-/** `Support rep` becomes `support rep`; `DJ` stays. */
-const lowerFirst = (title: string): string =>
-  /^\p{Lu}\p{Ll}/u.test(title) ? title.charAt(0).toLowerCase() + title.slice(1) : title;
-
-/** A submitted filter by a related record, with words instead of its key. */
-interface RecordSearch {
-  readonly path: string;
-  readonly column: Column;
-  readonly related: AdminView;
-  readonly words: string;
-  /** The submitted form. */
-  readonly form: LinkParameters;
-  /** The URL of the list filtered by a record. */
-  readonly filteredBy: (id: string) => string;
-  /** The URL of the list with the form open. */
-  readonly formUrl: string;
+/** A search field for a related record, which the script enhances, and the records that words in it match. */
+function searchField(shown: ShownControl, context: ResourceContext): Html {
+  const { control, id, values, references, words, matches = [] } = shown;
+  const { column, title } = control;
+  const related = relatedOf(column, context);
+  const [present = ''] = values;
+  const key = present === NONE ? '' : present.slice(1);
+  const value = words ?? key;
+  const hints = {
+    placeholder: related ? 'name or id' : 'id',
+    'data-stored': words === undefined && key !== '',
+  };
+  const input = html`<input${attributes({ name: nameOf('find', control), id, value, autocomplete: 'off', ...hints })} />`;
+  return html`<div>
+    <label for="${id}">${title}</label>
+    ${
+      related
+        ? html`<div class="reference" data-lookup="${links.action(related.name, 'lookup')}">
+            ${input}<span class="reference-label">${labelIn(references, key)}</span>
+          </div>`
+        : input
+    }
+    ${
+      matches.length > 0
+        ? select({ ...shown, id: `${id}-matches` }, matches, `${title}: matches`)
+        : column.nullable &&
+          checkbox({ name: nameOf('is', control), value: NONE, checked: present === NONE }, 'no value')
+    }
+  </div>`;
 }
 
-/** Redirects if the words name one record. Otherwise lists the records that match, as links that filter by one. */
-async function offerRecords(
+function range({ control, id, values }: ShownControl): Html {
+  const { path, column, title } = control;
+  const hasDays = ['date', 'datetime-local'].includes(column.type.input.control);
+  const isTime = column.type.input.control === 'time';
+  // A text input takes numbers that are too long for JavaScript, and shows an invalid value of the address.
+  const kind = hasDays ? { type: 'date' } : isTime ? { type: 'time', step: 1 } : { inputmode: 'decimal' };
+  const bound = (field: 'from' | 'to', id: string, value = ''): Html =>
+    html`<label for="${id}">${field}</label
+      ><input${attributes({ ...kind, id, name: nameOf(field, control), value })} />`;
+  const button = ([period, [text]]: readonly [string, readonly [string, unknown]]): Html =>
+    html`<button${attributes({ class: 'plain', name: '_period', value: `${period}.${path}`, 'aria-label': `${title}: ${text}` })}>${text}</button> `;
+  return html`<fieldset class="range">
+    <legend>${title}</legend>
+    ${bound('from', id, values[0])} ${bound('to', `${id}-to`, values[1])}
+    ${hasDays && html`<span>${Object.entries(PERIODS).map(button)}</span>`}
+  </fieldset>`;
+}
+
+const textField = ({ control, id, values }: ShownControl): Html =>
+  html`<div>
+    <label for="${id}">${control.title} ${usualWords(control.column)}</label>
+    <input${attributes({ name: nameOf('has', control), id, value: values[0] })} />
+  </div>`;
+
+function rendered(shown: ShownControl, context: ResourceContext): Html {
+  const { control, references } = shown;
+  const { kind, choices, title } = control;
+  if (kind === 'boxes') return boxes(shown);
+  if (kind === 'range') return range(shown);
+  if (kind === 'contains') return textField(shown);
+  const records = references?.options ?? [];
+  const offered = kind === 'select' ? choices : records.length <= MAX_OFFERED ? records : [];
+  return offered.length > 0 ? select(shown, offered, title) : searchField(shown, context);
+}
+
+/** Any comparison of any column, for what no control says. */
+function anotherComparison(resource: AdminView, typed: LinkParameters): Html {
+  const columns = resource.filters.map((parts) => [parts.join('__'), pathTitle(parts, resource)] as const);
+  const texts = Object.entries(COMPARISONS).map(([key, [text]]) => [key, text] as const);
+  return html`<fieldset class="comparison">
+    <legend>Another comparison</legend>
+    <select name="_path" aria-label="Column">
+      ${options([['', '–'], ...columns], typed.get('_path'))}
+    </select>
+    <select name="_how" aria-label="Comparison">
+      ${options(texts, typed.get('_how'))}
+    </select>
+    <input name="_value" aria-label="Value" value="${typed.get('_value')}" />
+  </fieldset>`;
+}
+
+/** Checkboxes for the columns of the list. */
+const columnChoice = ({ choosable, columns, resource }: ListState): Html =>
+  html`<details${attributes({ id: resource.filters.length === 0 && 'filter-0' })}>
+    <summary>Columns</summary>
+    <fieldset>
+      <legend class="hidden">Columns of the list</legend>
+      ${choosable.map(({ name, title }, at) => checkbox({ name: '_columns', value: name, checked: at < columns.length }, title))}
+    </fieldset>
+  </details>`;
+
+/** The parameters of a query as hidden fields of a form. */
+export const hiddenParameters = ({ list }: LinkParameters): readonly Html[] =>
+  list.map(({ name, value }) => html`<input${attributes({ type: 'hidden', name, value })} />`);
+
+/** Whether the records of each choice can be counted by its text: decimals and times have several. */
+const isCountable = ({ kind, path, column: { type } }: Control): boolean =>
+  kind === 'boxes' &&
+  !path.includes('__') &&
+  (type.operators.has('ilike') || type.castType === 'bool' || type.castType.startsWith('int'));
+
+/** Loads what a control shows beside its values. Counts are those of the list without the control's own filter. */
+async function loaded(
   context: ResourceContext,
-  { path, column, related, words, form, filteredBy, formUrl }: RecordSearch,
-): Promise<Reply> {
-  const { resource } = context;
-  const found = await recordMeant(context, related, words);
-  if (found) return redirect(filteredBy(found.id));
-  const { records, hasNext } = await context.browsing.lookUp(related, words, MAX_OFFERED);
-  const hidden = hiddenParameters(form.without('_value'));
-  const isShort = form.mayRepeat(records.length);
-  const body = html` <form class="search" role="search" action="${links.action(resource.name, 'filter')}">
-      ${hidden}
-      <label for="find">Search ${related.title}</label>
-      <input type="search" id="find" name="_value" value="${words}" required autofocus />
-      <button class="secondary">Search</button>
-    </form>
-    <p>${records.length === 0 ? `No records match “${words}”.` : `Several records match “${words}”:`}</p>
-    ${
-      records.length > 0 &&
-      isShort &&
-      html`<ul class="choices">
-        ${records.map(({ id, label }) => html`<li><a href="${filteredBy(id)}">${label}</a> <span class="key">${id}</span></li>`)}
-      </ul>`
-    }
-    ${
-      records.length > 0 &&
-      !isShort &&
-      html`<form class="search" action="${links.action(resource.name, 'filter')}">
-        ${hidden}
-        <label for="found">${related.title}</label>
-        <select name="_value" id="found">
-          ${records.map(({ id, label }) => html`<option value="${id}">${label} (${id})</option>`)}
-        </select>
-        <button class="secondary">Filter</button>
-      </form>`
-    }
-    ${hasNext && html`<p class="hint">More records match. Enter more words.</p>`}
-    <p><a class="button" href="${formUrl}">Back to the filter</a></p>`;
-  return pageReply(context, {
-    title: `Which ${lowerFirst(column.title)} do you mean?`,
-    crumbs: [listCrumb(resource), `Filter by ${pathTitle(path.split('__'), resource)}`],
-    body,
-  });
+  state: ListState,
+  shown: ShownControl,
+  isCounted: boolean,
+): Promise<ShownControl> {
+  const { resource, browsing } = context;
+  const { control, taken, words = '', values: [value = ''] } = shown; // prettier-ignore
+  const { column, kind, title } = control;
+  const related = kind === 'record' ? relatedOf(column, context) : undefined;
+  if (related) {
+    const text = value.startsWith('=') ? value.slice(1) : '';
+    const reading = referencesOf(context, new Map([[column, { text, isNull: true }]]));
+    const references = (await loadOptional(context, `the choices of ${title}`, reading))?.get(column);
+    const matches = words === '' ? undefined : (await browsing.lookUp(related, words, MAX_OFFERED)).records;
+    return { ...shown, references, matches };
+  }
+  if (!isCounted) return shown;
+  const rest = taken.reduce((left, one) => left.withoutOne(one), state.parameters);
+  const counting = browsing.valueCounts(resource, state.of(rest).whole, column);
+  return { ...shown, counts: await loadOptional(context, `the counts of ${title}`, counting) };
 }
 
 /**
- * Redirects a submitted form to the URL of the filtered list, in the API's grammar. Words that do not name one related record
- * lead to a page to choose it.
+ * The form of the panel.
+ * @param typed the parameters of the address: after a fault, with what was typed
+ * @param hasCounts whether counting is cheap
  */
-export async function applyFilter(context: ResourceContext): Promise<Reply> {
+export async function filterPanel(
+  context: ResourceContext,
+  state: ListState,
+  typed: LinkParameters,
+  hasCounts: boolean,
+): Promise<Html> {
   const { resource } = context;
+  const all = controlsOf(context).map((control, index) => {
+    return { control, id: `filter-${index}`, ...valuesIn(state, typed, control) };
+  });
+  const isUsed = ({ values, words = '' }: Shown): boolean => [words, ...values].some((text) => text !== '');
+  const first = all.filter((one, index) => index < MAX_SHOWN || isUsed(one));
+  const more = all.filter((one) => !first.includes(one));
+  const counted = first.filter(({ control }) => hasCounts && isCountable(control)).slice(0, MAX_COUNTED);
+  const shown = await Promise.all(first.map((one) => loaded(context, state, one, counted.includes(one))));
+  const rest = all
+    .flatMap(({ taken }) => taken)
+    .reduce((left, one) => left.withoutOne(one), state.parameters);
+  const isOpen = attributes({ open: Boolean(typed.get('_path')) });
+  // Apply is the first button, so that the Enter key means it, and not a period.
+  return html`<section class="filter-panel" id="filters" aria-labelledby="filters-title">
+    <form class="stack" action="${links.action(resource.name, 'filter')}">
+      <div class="buttons">
+        <h2 id="filters-title">Filters</h2>
+        <button class="primary">Apply</button>
+        ${state.isNarrowed && html`<a href="${state.address(state.cleared(false))}">Clear</a>`}
+        <a class="close" href="#main">Close</a>
+      </div>
+      ${hiddenParameters(rest.without('page', '_columns'))}
+      <input type="hidden" name="_panel" value="1" />
+      ${shown.map((one) => rendered(one, context))}
+      ${
+        resource.filters.length > 0 &&
+        html`<details${isOpen}>
+          <summary>More filters</summary>
+          ${more.map((one) => rendered(one, context))} ${anotherComparison(resource, typed)}
+        </details>`
+      }
+      ${columnChoice(state)}
+    </form>
+  </section>`;
+}
+
+/** The key of the record that words mean. */
+async function keyMeant(context: ResourceContext, { column, title, text }: Words): Promise<string> {
+  const related = text === '' ? undefined : relatedOf(column, context);
+  if (!related || (await isRecordKey(context, related, text))) return text;
+  const found = await recordMeant(context, related, text);
+  if (found) return found.id;
+  throw new FilterFault(`${title}: “${text}” does not match exactly one record.`);
+}
+
+/** Redirects the submitted form of the panel to the address of the list. After a fault, the list shows what was typed. */
+export async function applyFilters(context: ResourceContext): Promise<Reply> {
   const form = LinkParameters.parse(context.request.query);
-  const list = form.state.without('page');
-  const old = changedFilter(form);
-  const state = old ? list.withoutOne(old) : list;
-  const path = form.get('_path') ?? '';
-  const column = columnAt(path, resource);
-  const hasTime = column !== undefined && isDateTime(column);
-  const typed = form.get('_value') ?? '';
-  // People may type or paste ISO 8601.
-  const value = hasTime ? typed.replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ') : typed;
-  const comparison = column && offeredComparisons(column).find(({ key }) => key === form.get('_how'));
-  if (!column || !comparison) return redirect(links.list(resource.name, list));
-  const opened = list.with('_filter', path);
-  const formUrl = links.list(resource.name, old ? opened.with('_old', form.get('_old') ?? '') : opened);
-  // Only a text can be empty, and only `is` and `is not` accept that: every text contains the empty one.
-  const takesEmpty = column.type.operators.has('ilike') && ['eq', 'ne'].includes(comparison.key);
-  if (comparison.takesValue && value === '' && !takesEmpty)
-    return redirectFailed(context, formUrl, 'Enter a value for the filter.');
-  const filteredBy = (text: string): string => {
-    const { name, value: encoded } = comparison.parameter(path, text);
-    return links.list(resource.name, state.and(name, encoded));
-  };
-  const days = hasTime && DAY.test(value) ? daysOf(value)?.map(startOfDay) : undefined;
-  const ofDay = days && dayFilters(path, comparison.key, days[0] ?? '', days[1] ?? '');
-  if (ofDay) {
-    // Values of one parameter are alternatives, so the bounds of two days would be mixed.
-    const others = state.without(...ofDay.map(({ name }) => name));
-    return redirect(
-      links.list(
-        resource.name,
-        ofDay.reduce((all, one) => all.and(one.name, one.value), others),
-      ),
-    );
+  const state = new ListState(context.resource, form);
+  const made: Parameter[] = [];
+  try {
+    for (const control of controlsOf(context)) {
+      const filters = filtersOf(control, form);
+      made.push(...filters);
+      const text = control.kind === 'record' ? (form.get(nameOf('find', control))?.trim() ?? '') : '';
+      if (filters.length === 0 && text !== '')
+        made.push({ name: control.path, value: await keyMeant(context, { ...control, text }) });
+    }
+    const other = comparisonOf(context, form);
+    if (other) made.push(other.filter(await keyMeant(context, other)));
+  } catch (error) {
+    if (!(error instanceof FilterFault)) throw error;
+    const list = links.list(context.resource.name, form.without('page'));
+    return redirectFailed(context, `${list}#filter-0`, error.message);
   }
-  const moment = hasTime ? (days?.[0] ?? utcOf(value)) : value;
-  const fault = hasTime ? zoneFault(moment) : undefined;
-  if (fault !== undefined) return redirectFailed(context, formUrl, `${column.title}: ${value} ${fault}.`);
-  const related = column.references && context.resources.get(column.references.name);
-  if (!related || !comparison.takesValue) return redirect(filteredBy(moment));
-  if (await isRecordKey(context, related, value)) return redirect(filteredBy(value));
-  return offerRecords(context, { path, column, related, words: value, form, filteredBy, formUrl });
+  // Values of one parameter are alternatives, so a new filter replaces the others of its name.
+  const kept = state.parameters.without('page', '_columns', ...made.map(({ name }) => name));
+  const all = new LinkParameters([...kept.list, ...made]);
+  return redirect(state.address(state.of(all).withColumns(form.all('_columns'))));
 }

@@ -1,27 +1,28 @@
 // The page of a list: search, filters, records, bulk actions and exports.
 import { isKeyless } from '../../db/schema/model.ts';
-import { Problem } from '../../errors.ts';
+import { addError, excerpt, Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
-import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { LabeledRecordPage } from '../../resources/records/admin-listing.ts';
 import type { Count } from '../../query/selection.ts';
 import { selectionActions } from '../actions/selection-actions.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
-import { dateLinks } from './date-links.ts';
 import { loadOptional } from '../fields/optional-part.ts';
+import { activeFilters } from './active-filters.ts';
 import { filterPanel, hiddenParameters } from './filter-panel.ts';
 import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
+import { ListState } from './list-state.ts';
 import { recordsTable } from './list-table.ts';
+import { viewTabs } from './list-views.ts';
 import { timeZone } from '../web/time-zone.ts';
-import { LinkParameters, links, selectionOf } from '../web/admin-links.ts';
+import { LinkParameters, links } from '../web/admin-links.ts';
 import { historyCells } from '../history/history-view.ts';
 import { countedRecords, grouped, shownColumn } from '../web/display-text.ts';
 
 /** Actions on the selected records, or on all records of all pages. */
 function selectionForm(
   { csrf, resource }: ResourceContext,
-  parameters: LinkParameters,
+  { parameters }: ListState,
   count: Count | undefined,
 ): Html | false {
   const actions = selectionActions(resource);
@@ -45,31 +46,26 @@ function selectionForm(
   </form>`;
 }
 
-const searchForm = (
-  { name, search }: AdminView,
-  parameters: LinkParameters,
-  errors: readonly string[] = [],
-): Html | false =>
-  search.length > 0 &&
-  html`<form class="search" role="search" action="${links.list(name)}">
-    ${hiddenParameters(parameters.state.without('_search', 'page'))}
+const searchForm = (state: ListState, errors: readonly string[] = []): Html | false =>
+  state.resource.search.length > 0 &&
+  html`<form class="search" role="search" action="${links.list(state.resource.name)}">
+    ${hiddenParameters(state.parameters.without('_search', 'page'))}
     <label for="search" class="hidden">Search</label>
     <input
       type="search"
       id="search"
       name="_search"
-      value="${parameters.get('_search')}"
+      value="${state.search}"
       placeholder="Search"
       ${errors.length > 0 && html`aria-invalid="true" aria-describedby="search-error"`}
     />
     <button class="secondary">Search</button>
-    ${parameters.get('_search') && html`<a href="${links.list(name, parameters.without('_search', 'page'))}">Clear</a>`}
+    ${state.search !== '' && html`<a href="${state.address(state.parameters.without('_search', 'page'))}">Clear the search</a>`}
     ${errors.length > 0 && html`<span class="error" id="search-error">${errors.join('; ')}</span>`}
   </form>`;
 
 /** The text of an empty list, with what to do. */
-function emptyList({ name, may }: AdminView, parameters: LinkParameters): Html {
-  const isNarrowed = parameters.filters.length > 0 || Boolean(parameters.get('_search'));
+function emptyList({ isNarrowed, resource: { name, may } }: ListState): Html {
   return isNarrowed
     ? html`<p class="empty">No matching records. <a href="${links.list(name)}">Show all records</a></p>`
     : html`<p class="empty">
@@ -78,22 +74,22 @@ function emptyList({ name, may }: AdminView, parameters: LinkParameters): Html {
       </p>`;
 }
 
-function footer({ history, resource }: ResourceContext, parameters: LinkParameters): Html {
-  const { name, list, inApi, allows } = resource;
+function footer({ history, resource }: ResourceContext, { parameters, search, columns }: ListState): Html {
+  const { name, inApi, allows } = resource;
   const query = parameters.query.toString();
   const access = resource === history ? undefined : inApi(query);
   const notes = [
-    ...(parameters.get('_search') ? ['without the search'] : []),
+    ...(search !== '' ? ['without the search'] : []),
     ...(access === 'login' ? ['requires a separate login'] : []),
   ];
-  const hasDateTimes = list.some(({ type }) => type.input.control === 'datetime-local');
-  const state = parameters.state.without('page', 'limit');
+  const hasDateTimes = columns.some(({ type }) => type.input.control === 'datetime-local');
+  const all = parameters.without('page', 'limit', '_columns');
   return html`<p class="also">
     ${
       allows.has('export') &&
-      html`Export this list: <a href="${links.action(name, 'export.csv', state)}">CSV</a>,
-        <a href="${links.action(name, 'export.excel.csv', state)}">CSV for Excel</a>,
-        <a href="${links.action(name, 'export.json', state)}">JSON</a>.`
+      html`Export this list: <a href="${links.action(name, 'export.csv', all)}">CSV</a>,
+        <a href="${links.action(name, 'export.excel.csv', all)}">CSV for Excel</a>,
+        <a href="${links.action(name, 'export.json', all)}">JSON</a>.`
     }
     ${
       access &&
@@ -113,14 +109,14 @@ const PAGE_SIZES = [20, 50, 100];
  */
 function pager(
   { query, records, hasNext }: LabeledRecordPage,
-  { name }: AdminView,
-  parameters: LinkParameters,
+  state: ListState,
   counted: Count | undefined,
 ): Html {
   const { page } = query;
+  const { parameters } = state;
   const first = (Number(page) - 1) * query.limit + 1;
   const total = counted ? countedRecords(counted) : 'an unknown number of records';
-  const linkTo = (number: bigint): string => links.list(name, parameters.with('page', String(number)));
+  const linkTo = (number: bigint): string => state.address(parameters.with('page', String(number)));
   const last = counted && BigInt(Math.max(1, Math.ceil(counted.count / query.limit)));
   const exactLast = counted?.precision === 'exact' ? last : undefined;
   // On an empty page past the end, "Previous" leads to the last page that has records.
@@ -147,9 +143,7 @@ function pager(
         size === query.limit
           ? html`<li aria-current="true">${size}</li>`
           : html`<li>
-              <a href="${links.list(name, parameters.without('page').with('limit', String(size)))}"
-                >${size}</a
-              >
+              <a href="${state.address(parameters.without('page').with('limit', String(size)))}">${size}</a>
             </li>`,
       )}
     </ul>
@@ -161,11 +155,13 @@ export async function showList(context: ResourceContext): Promise<Reply> {
   const { resource, browsing } = context;
   const { name, title, may, allows } = resource;
   const { parameters, errors: parseErrors } = LinkParameters.parseWithErrors(context.request.query);
-  const selection = selectionOf(parameters);
-  const all = { ...selection, query: parameters.query.without('ordering', 'page', 'limit').toString() };
+  const state = new ListState(resource, parameters);
+  const { selection } = state;
   let page: LabeledRecordPage | undefined;
   let count: Count | undefined;
   let errors = parseErrors;
+  for (const column of state.unknownColumns)
+    addError(errors, '_columns', `this list has no column ${JSON.stringify(excerpt(column))}`);
   try {
     if (Object.keys(errors).length === 0) {
       // Nothing runs for a list that is refused.
@@ -173,34 +169,40 @@ export async function showList(context: ResourceContext): Promise<Reply> {
       [page, count] = await Promise.all([
         browsing.list(resource, selection),
         // The records are what the page is for, and a large table may take long to count.
-        loadOptional(context, `the count of ${name}`, browsing.count(resource, all)),
+        loadOptional(context, `the count of ${name}`, browsing.count(resource, state.whole)),
       ]);
     }
   } catch (error) {
     if (!(error instanceof Problem) || !error.errors) throw error;
     errors = error.errors;
   }
-  const { state } = parameters;
-  const dates = page && (await dateLinks(context, state, all, count?.precision !== 'exact'));
   const showCell =
     page && resource === context.history ? await historyCells(context, page.records) : shownColumn;
-  const body = html` <div class="tools">
-      ${searchForm(resource, state, errors['_search'])}${await filterPanel(context, parameters, errors)}
+  const [tabs, panel, active] = await Promise.all([
+    viewTabs(context, state),
+    filterPanel(context, state, parameters, count?.precision === 'exact'),
+    activeFilters(context, state, errors),
+  ]);
+  const results = html`<div class="tools">
+      ${searchForm(state, errors['_search'])}
+      <a class="button open-panel" href="#filter-0"
+        >Filters${state.filters.length > 0 && ` (${state.filters.length})`}</a
+      >
     </div>
-    ${dates}
+    ${active}
     ${
       page
         ? html`${
             page.records.length === 0 && page.query.page === 1n
-              ? emptyList(resource, state)
+              ? emptyList(state)
               : page.records.length === 0
                 ? html`<p class="empty">
                       This page is past the end of the list.
-                      <a href="${links.list(name, state.without('page'))}">Go to the first page</a>
+                      <a href="${state.address(state.parameters.without('page'))}">Go to the first page</a>
                     </p>
-                    ${pager(page, resource, state, count)}`
+                    ${pager(page, state, count)}`
                 : html`${recordsTable(context, page.records, state, showCell)}
-                  ${selectionForm(context, state, count)} ${pager(page, resource, state, count)}`
+                  ${selectionForm(context, state, count)} ${pager(page, state, count)}`
           }
           ${footer(context, state)}`
         : html`<p class="error-summary" role="alert">
@@ -212,8 +214,12 @@ export async function showList(context: ResourceContext): Promise<Reply> {
     crumbs: [title],
     kind: 'list',
     status: page ? 200 : 400,
-    actions: html`${may.has('add') && html`<a class="button primary" href="${links.from(state.toString(), links.action(name, 'add'))}">Add</a>`}
+    actions: html`${may.has('add') && html`<a class="button primary" href="${links.from(state.parameters.toString(), links.action(name, 'add'))}">Add</a>`}
     ${allows.has('import') && (may.has('add') || may.has('change')) && html`<a class="button" href="${links.action(name, 'import')}">Import</a>`}`,
-    body,
+    body: html`${tabs}
+      <div class="listing">
+        <div>${results}</div>
+        ${panel}
+      </div>`,
   });
 }

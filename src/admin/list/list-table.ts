@@ -7,7 +7,8 @@ import type { AdminView } from '../../resources/access/admin-view.ts';
 import { isVisible, keyIn, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
-import { links, type LinkParameters } from '../web/admin-links.ts';
+import { links } from '../web/admin-links.ts';
+import type { ListState } from './list-state.ts';
 import { textsOf } from '../fields/form-field.ts';
 import { fieldOfKey } from '../web/form-data.ts';
 import { removeLink } from '../web/widgets.ts';
@@ -39,13 +40,8 @@ const defaultOrdering = ({ ordering }: AdminView): string =>
  * A heading: a link that sorts by the column first and keeps the present ordering after it.
  * @param hasLinks false for a query that is too long to repeat
  */
-function heading(
-  column: Column,
-  context: ResourceContext,
-  parameters: LinkParameters,
-  hasLinks: boolean,
-): Html {
-  const { resource } = context;
+function heading(column: Column, context: ResourceContext, state: ListState, hasLinks: boolean): Html {
+  const { resource, parameters } = state;
   const className = cellClass(column);
   if (column.type.unordered)
     return html`<th scope="col" ${attributes({ class: className })}>${column.title}</th>`;
@@ -57,17 +53,20 @@ function heading(
   const others = present.filter((part) => !names.includes(withoutSign(part)));
   const sortedBy = (parts: readonly string[]): string => {
     const rest = parameters.without('ordering', 'page');
-    return links.list(resource.name, parts.length === 0 ? rest : rest.with('ordering', parts.join(',')));
+    return state.address(parts.length === 0 ? rest : rest.with('ordering', parts.join(',')));
   };
   const next = names.map((name) => (position === 0 && !descends ? `-${name}` : name));
-  const state = position < 0 ? undefined : descends ? 'descending' : 'ascending';
-  const cellAttributes = attributes({ class: className, 'aria-sort': position === 0 ? state : undefined });
+  const direction = position < 0 ? undefined : descends ? 'descending' : 'ascending';
+  const cellAttributes = attributes({
+    class: className,
+    'aria-sort': position === 0 ? direction : undefined,
+  });
   return html`<th scope="col" ${cellAttributes}>
     ${hasLinks ? html`<a href="${sortedBy([...next, ...others].slice(0, MAX_ORDERINGS))}">${column.title}</a>` : column.title}${
-      state &&
+      direction &&
       html`<span class="sort"
         ><span aria-hidden="true">${descends ? '▼' : '▲'}${present.length > 1 && position + 1}</span
-        ><span class="hidden">sorted ${state}</span> ${
+        ><span class="hidden">sorted ${direction}</span> ${
           hasLinks &&
           chosen !== undefined &&
           removeLink(sortedBy(others), `Remove sorting by ${column.title}`)
@@ -109,20 +108,21 @@ function cell(
 export function recordsTable(
   context: ResourceContext,
   records: readonly LabeledRecord[],
-  parameters: LinkParameters,
+  state: ListState,
   show: ShowCell,
 ): Html {
-  const { list, model } = context.resource;
+  const { model } = context.resource;
+  const { columns, parameters } = state;
   const hasKey = !isKeyless(model);
   // A chosen column of the ordering has a second link.
   const chosen = parameters.get('ordering')?.split(',').length ?? 0;
-  const hasLinks = parameters.mayRepeat(list.length + Math.min(chosen, list.length));
+  const hasLinks = parameters.mayRepeat(columns.length + Math.min(chosen, columns.length));
   return html`<div class="scroll">
     <table class="records">
       <thead>
         <tr>
           ${hasKey && html`<td class="check"><span class="hidden">Select</span></td>`}
-          ${list.map((column) => heading(column, context, parameters, hasLinks))}
+          ${columns.map((column) => heading(column, context, state, hasLinks))}
         </tr>
       </thead>
       <tbody>
@@ -141,7 +141,7 @@ export function recordsTable(
                   />
                 </td>`
               }
-              ${list.map((column, index) => cell(record, column, index === 0, context, show))}
+              ${columns.map((column, index) => cell(record, column, index === 0, context, show))}
             </tr>`,
         )}
       </tbody>

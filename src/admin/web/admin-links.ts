@@ -72,6 +72,9 @@ const encodeShort = ({ name, value }: Parameter): string =>
   encodeURIComponent(name) +
   (value === '' ? '' : `=${compactQuery(encodeURIComponent(value)).replaceAll('%3D', '=')}`);
 
+/** The page's own parameters that belong to the state of a list. */
+const OF_LISTS: ReadonlySet<string> = new Set(['_search', '_columns']);
+
 /**
  * The query parameters of a page: those of the API, and the page's own, which begin with an underscore, as no column does. The
  * object is immutable; each method returns a changed copy.
@@ -131,6 +134,10 @@ export class LinkParameters {
     return this.list.find((parameter) => parameter.name === name)?.value;
   }
 
+  all(name: string): readonly string[] {
+    return this.list.flatMap((parameter) => (parameter.name === name ? [parameter.value] : []));
+  }
+
   /** Without all parameters of these names. */
   without(...names: readonly string[]): LinkParameters {
     return new LinkParameters(this.list.filter(({ name }) => !names.includes(name)));
@@ -156,9 +163,9 @@ export class LinkParameters {
     return new LinkParameters(this.list.filter(({ name }) => !name.startsWith('_')));
   }
 
-  /** The state of a list: without what the forms above it add. */
+  /** The state of a list: without what the form of the filter panel adds. */
   get state(): LinkParameters {
-    return this.without('_filter', '_old', '_path', '_how', '_value');
+    return new LinkParameters(this.list.filter(({ name }) => !name.startsWith('_') || OF_LISTS.has(name)));
   }
 
   /** The filters alone. */

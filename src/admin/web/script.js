@@ -156,18 +156,6 @@
     for (const element of all('.scroll')) observer.observe(element);
   }
 
-  // Filters: hides the value field for operators that need no value --------------------------------
-
-  for (const operator of all('.add-filter select[name=_how]')) {
-    const value = document.getElementById('filter-value');
-    for (const hint of all('[data-without-script]', operator.form)) hint.remove();
-    const show = () => (value.hidden = 'alone' in (operator.selectedOptions[0]?.dataset ?? {}));
-    operator.addEventListener('change', show);
-    // A browser that returns to the page restores the selected operator.
-    window.addEventListener('pageshow', show);
-    show();
-  }
-
   // Unsaved changes -------------------------------------------------------------------------------
 
   /** Without the password that confirms a change: the browser may fill it in, and typing it again is no loss. */

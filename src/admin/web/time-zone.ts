@@ -117,6 +117,9 @@ export function startOfDay(day: string): string {
   return textOf(right[0] ?? all[0] ?? timeOf(`${day} 00:00:00`));
 }
 
+/** The present local day. */
+export const today = (): string => localText(textOf(Date.now())).slice(0, 10);
+
 /** The local day that starts at this value of a filter; undefined if none does. */
 export function dayStartingAt(value: string): string | undefined {
   const [day = ''] = localText(value).split(' ');

@@ -1,7 +1,7 @@
-// Statements about all records that a plan matches: counts, and the bounds of a column.
-import { EMPTY, join, raw, sql, type Fragment } from '../../db/fragment.ts';
+// Statements about all records that a plan matches: counts, also of each value of a column.
+import { join, raw, sql, type Fragment } from '../../db/fragment.ts';
 import { type Statement, createStatement, isTrue, json, number, oneCell, text } from '../../db/rows.ts';
-import { reference, type Column } from '../../db/schema/model.ts';
+import { output, type Column } from '../../db/schema/model.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere, mayBlock } from '../read.ts';
 
@@ -46,30 +46,20 @@ export const countStatement = (plan: ListPlan): Statement<number> => ({
   mayBlock: mayBlock(plan),
 });
 
-/** Ordinary dates: not infinite, and within the years 1 to 9999. */
-const CALENDAR_RANGE = { gte: '0001-01-01', lt: '10000-01-01' } as const;
-
 /**
- * The earliest and the latest value of a date or date-time column, within the years 1 to 9999.
- * @returns both as in the output; undefined if there are none
+ * How many of the records that the plan matches have each value of a column, by its text.
+ * @returns undefined for more records than the cap
  */
-export function boundsStatement(
-  all: ListPlan,
+export const valueCountsStatement = (
+  plan: ListPlan,
   column: Column,
-): Statement<readonly [string, string] | undefined> {
-  const limits = (['gte', 'lt'] as const).map((operator) => ({
-    alias: ROOT,
-    column,
-    operator,
-    values: [CALENDAR_RANGE[operator]],
-    negated: false,
-  }));
-  const plan = { ...all, where: [...all.where, ...limits] };
-  const [least, greatest] = ['min', 'max'].map((name) =>
-    column.type.output(sql`${raw(name)}(${reference(ROOT, column)})`, column),
+  cap: number,
+): Statement<ReadonlyMap<string | null, number> | undefined> =>
+  createStatement(
+    sql`select value, count(*) from (select (${output(ROOT, column)})::text as value${fromWhere(plan)} limit ${raw(String(cap + 1))}) c group by value`,
+    (rows) => {
+      const counts = new Map(rows.map(([value, count]) => [text(value), Number(text(count))] as const));
+      const all = [...counts.values()].reduce((sum, count) => sum + count, 0);
+      return all > cap ? undefined : counts;
+    },
   );
-  return createStatement(sql`select ${least ?? EMPTY}, ${greatest ?? EMPTY}${fromWhere(plan)}`, ([row]) => {
-    const [first, last] = [text(row?.[0]), text(row?.[1])];
-    return first !== null && last !== null ? [first, last] : undefined;
-  });
-}

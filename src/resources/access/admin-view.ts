@@ -15,7 +15,7 @@ import { planList } from '../../query/plan.ts';
 import { maskHistory } from '../../query/statements/visible-history.ts';
 import { HISTORY } from '../definition/system-tables.ts';
 import { allowedActions, isGranted } from './privileges.ts';
-import type { AdminAction, Resource } from '../definition/resource.ts';
+import type { AdminAction, ListView, Resource } from '../definition/resource.ts';
 import type { Action } from '../definition/roles.ts';
 import { ADMIN_AREA, ANYONE, inApi, isForAdmins, type Access } from './access.ts';
 import type { ResourceView, Views } from './resource-view.ts';
@@ -30,9 +30,9 @@ export interface AdminView extends ResourceView {
   readonly foreignKeys: readonly Column[];
   /** Column paths, split into parts: `['user', 'username']`. */
   readonly search: readonly (readonly string[])[];
+  /** The columns of the filter panel. */
   readonly filters: readonly (readonly string[])[];
-  /** The column of the date links above the list. */
-  readonly dates: Column | undefined;
+  readonly views: readonly ListView[];
   readonly may: ReadonlySet<AdminAction>;
   /** Resolves a column path, split into parts; see `findPath`. */
   readonly find: (parts: readonly string[]) => LabelPath | undefined;
@@ -120,12 +120,20 @@ function labelOf({ admin }: Resource, model: Model, visible: (model: Model) => r
 }
 
 /** Whether people can read the column in a list, and filter by it: JSON is too long for both. */
-const isPlain = ({ type }: Column): boolean => !type.unordered || type.element !== undefined;
+export const isPlain = ({ type }: Column): boolean => !type.unordered || type.element !== undefined;
 
-/** The filters of a resource whose registry entry names none: every column that `in` can compare. */
+/** What people narrow a list by most: choices, related records, dates. */
+function usefulness(column: Column): number {
+  if (column.labels || column.choices || column.type.input.control === 'checkbox') return 0;
+  if (column.references) return 1;
+  return isDate(column) ? 2 : 3;
+}
+
+/** The filters of a resource whose registry entry names none: every column that `in` can compare, the most useful first. */
 function defaultFilters(columns: readonly Column[]): string[] {
   return columns
     .filter((column) => column.type.operators.has('in') && isPlain(column))
+    .toSorted((one, other) => usefulness(one) - usefulness(other))
     .map(({ name }) => name);
 }
 
@@ -199,10 +207,13 @@ export function serveForAdmin(
         ? named(admin.list, withForeignKeys)
         : [...output.filter(isPlain).slice(0, MAX_LISTED), ...several.slice(0, MAX_LISTED_KEYS)],
       search: splitPaths(admin.search ?? defaultSearch(label, output)),
-      filters: splitPaths(admin.filters ?? defaultFilters(withForeignKeys)).filter((parts) =>
-        findPath(parts, model, visible),
-      ),
-      dates: admin.dates ? named([admin.dates])[0] : output.find(isDate),
+      filters: splitPaths([
+        ...new Set([
+          ...(admin.filters ?? defaultFilters(withForeignKeys)),
+          ...(admin.dates ? [admin.dates] : []),
+        ]),
+      ]).filter((parts) => findPath(parts, model, visible)),
+      views: admin.views ?? [],
       may: new Set(
         allowedActions(definition, model).filter(
           (action) =>

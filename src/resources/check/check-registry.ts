@@ -1,14 +1,18 @@
 // Checks a registry before the start, in two rounds: its types, then its meaning. The second relies on the first.
 import { buildModels } from '../../db/schema/build-models.ts';
 import { ADMIN_AREA } from '../access/access.ts';
-import { checkOrderings, createViews, type ResourceViews } from '../access/resource-view.ts';
+import { checkOrderings, createViews, sampleOfMe, type ResourceViews } from '../access/resource-view.ts';
 import { checkAcrossResources } from './check-across-resources.ts';
 import { checkResource } from './check-resource.ts';
 import { PANEL, RESOURCE, ROLES } from './registry-schema.ts';
 import { isObject } from '../definition/validators.ts';
-import type { Column, Model } from '../../db/schema/model.ts';
+import { namedColumns, type Column, type Model } from '../../db/schema/model.ts';
 import { findPath, isDate, parseLabel } from '../access/admin-view.ts';
-import { faultIf, type Fault } from '../../errors.ts';
+import { addError, faultIf, type Fault, type FieldErrors } from '../../errors.ts';
+import { messageOf } from '../../messages.ts';
+import { parseListQuery, parseParameters } from '../../query/parse/grammar.ts';
+import { planList } from '../../query/plan.ts';
+import { columnOfMe, type SampleOfMe } from '../../query/row-rules.ts';
 import type { Panel } from '../definition/panel.ts';
 import type { Resource } from '../definition/resource.ts';
 import type { AccessSettings } from '../access/rights.ts';
@@ -54,7 +58,44 @@ function checkMeaning(resources: readonly Resource[], settings: AccessSettings):
     ...checkOrderings(views),
     ...checkRules(resources, models, views, settings),
     ...checkAdminNames(resources, models, views(ADMIN_AREA)),
+    ...checkAdminViews(resources, views(ADMIN_AREA), sampleOfMe(resources, models, settings)),
   ];
+}
+
+/** The faults of the queries of `admin.views`. */
+function checkAdminViews(resources: readonly Resource[], shown: ResourceViews, sample: SampleOfMe): Fault[] {
+  return resources.flatMap(({ model, admin }) => {
+    const view = shown.get(model);
+    if (!view || admin?.hidden) return [];
+    return (admin?.views ?? []).flatMap(({ title, query }) => {
+      const errors: FieldErrors = {};
+      const parameters = parseParameters(query).map(({ name, value }) => {
+        const mine = columnOfMe(value);
+        const text = mine ? sample(mine.name) : value;
+        if (text === undefined)
+          addError(errors, name, messageOf('noColumnOfCaller', { column: String(mine?.name) }));
+        return [name, text ?? value] as const;
+      });
+      const own = parameters.filter(([name]) => !name.startsWith('_'));
+      const parsed = parseListQuery(
+        String(new URLSearchParams(own.map(([name, text]): [string, string] => [name, text]))),
+        view,
+        errors,
+      );
+      planList(parsed, view.model, view.visibility, view.ordering, errors);
+      const columns = parameters.flatMap(([name, text]) => (name === '_columns' ? text.split(',') : []));
+      for (const name of columns)
+        if (!namedColumns(view.model, view.output).some((column) => column.name === name))
+          addError(errors, '_columns', `the admin area shows no column ${JSON.stringify(name)}`);
+      return Object.entries(errors).flatMap(([name, texts]) =>
+        texts.map((text) => ({
+          model,
+          key: 'admin.views',
+          text: `${JSON.stringify(title)}: ${name} ${text}`,
+        })),
+      );
+    });
+  });
 }
 
 /** The faults of column names in `admin`, also across foreign keys. Each must be a column that the admin area shows. */

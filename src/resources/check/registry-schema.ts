@@ -89,15 +89,13 @@ function isQuery(text: unknown): boolean {
   }
 }
 
+const ENCODED = `must be encoded as in an address (a percent sign is %25), in at most ${MAX_QUERY_BYTES} bytes`;
 const ROWS = both(
   such(
     (value) => isNonEmpty(value) || isNames(value),
     'must be filters such as user=$me, or an array of them',
   ),
-  such(
-    (value) => [value].flat().every(isQuery),
-    `must be encoded as in an address (a percent sign is %25), in at most ${MAX_QUERY_BYTES} bytes`,
-  ),
+  such((value) => [value].flat().every(isQuery), ENCODED),
 );
 const NAMES = arrayOf(isString, 'must be an array of column names');
 const NON_EMPTY = such(isNonEmpty, 'must be a non-empty string');
@@ -260,11 +258,26 @@ const COMPOSITE_FOREIGN_KEY = objectOf(
   },
 );
 
+const VIEW = objectOf(
+  {
+    title: NON_EMPTY,
+    query: both(
+      such(isNonEmpty, 'must be the query of a list, such as status=open&ordering=-id'),
+      such(isQuery, ENCODED),
+    ),
+  },
+  { required: ['title', 'query'], text: "must be an object such as { title: 'Open', query: 'status=open' }" },
+);
+
 const ADMIN = objectOf({
   title: NON_EMPTY,
   group: NON_EMPTY,
   label: NON_EMPTY,
   dates: NON_EMPTY,
+  views: (value, path) =>
+    Array.isArray(value)
+      ? Array.from(value as unknown[]).flatMap((view, index) => VIEW(view, `${path}.${index}`))
+      : [{ key: path, text: 'must be an array of views' }],
   list: NAMES,
   search: NAMES,
   filters: NAMES,

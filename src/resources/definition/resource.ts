@@ -11,6 +11,12 @@ export type Method = (typeof METHODS)[number];
 export const ACTIONS = ['add', 'change', 'delete'] as const;
 export type AdminAction = (typeof ACTIONS)[number];
 
+/** A list that has a tab: its query is that of the address, in which `$me` is the caller's key and `$me.team` a value of their record. */
+export interface ListView {
+  readonly title: string;
+  readonly query: string;
+}
+
 /** How the admin area shows a resource (see docs/admin.md). The API does not use it. */
 export interface AdminOptions {
   /** The title of the resource: `Media types`. */
@@ -25,8 +31,10 @@ export interface AdminOptions {
   readonly search?: readonly Name[];
   /** The columns that the filter panel offers, also across foreign keys. */
   readonly filters?: readonly Name[];
-  /** The date or date-time column by which people narrow the list to a year, month or day. */
+  /** A date or date-time column that the filter panel offers, besides `filters`. */
   readonly dates?: Name;
+  /** Tabs above the list. */
+  readonly views?: readonly ListView[];
   /** Columns that the admin area shows and does not set. The resource's own `readonly` does not apply here. */
   readonly readonly?: readonly Name[];
   /** Columns that the admin area never shows. The resource's own `exclude` does not apply here. */

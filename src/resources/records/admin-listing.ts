@@ -5,11 +5,11 @@ import { isDatabaseError, refusal } from '../../db/connection/database-errors.ts
 import { namedColumns, type Column } from '../../db/schema/model.ts';
 import { badQuery, type FieldErrors } from '../../errors.ts';
 import {
-  boundsStatement,
   cappedCountStatement,
   chosenOnly,
   estimateStatement,
   metRulesStatement,
+  valueCountsStatement,
 } from '../../query/statements/bulk-statements.ts';
 import { hasValuesStatement } from '../../query/statements/conflict-statements.ts';
 import { labeledRecord, type LabeledRecordContents } from '../../query/labels/labeled-record-sql.ts';
@@ -231,12 +231,12 @@ export function createBrowsing(
       return columns.filter((_, index) => met[index]);
     },
 
-    /** The least and the greatest value of a column; undefined where all are null. */
-    bounds: (
+    /** The number of records with each value of a column; undefined for many records. */
+    valueCounts: (
       resource: AdminView,
       selection: Selection,
       column: Column,
-    ): Promise<readonly [string, string] | undefined> =>
-      database.run(boundsStatement(planOf(resource, selection)[1], column), 'read'),
+    ): Promise<ReadonlyMap<string | null, number> | undefined> =>
+      database.run(valueCountsStatement(planOf(resource, selection)[1], column, MAX_COUNTED), 'read'),
   };
 }

@@ -1,0 +1,224 @@
+// The controls of the filter panel: what the filters of a list say about a column, and the filters that its fields mean.
+import { keyText } from '../../db/schema/composite-key.ts';
+import type { Column } from '../../db/schema/model.ts';
+import { filterValues } from '../../query/parse/filter-values.ts';
+import type { Parameter } from '../../query/parse/grammar.ts';
+import type { Named } from '../../resources/records/look-up.ts';
+import { textsOf } from '../fields/form-field.ts';
+import { historyChoices } from '../history/history-view.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
+import type { LinkParameters } from '../web/admin-links.ts';
+import { choiceLabel } from '../web/display-text.ts';
+import { dayStartingAt, isDateTime, startOfDay, today, utcOf, zoneFault } from '../web/time-zone.ts';
+import { COMPARISONS, containedText, hasRange, parseFilterName, pathTitle, usualFilter } from './filters.ts';
+import type { ListState } from './list-state.ts';
+
+/** Maximum controls. A registry can offer more columns, which *Another comparison* names. */
+const MAX_CONTROLS = 40;
+/** Up to this many choices are checkboxes; above, a select. */
+const MAX_BOXES = 12;
+
+/** A filter that cannot be made from what was typed. */
+export class FilterFault extends Error {}
+
+/** The value of a checkbox or an option: `none` for no value, so that others begin with `=`. */
+export const NONE = 'none';
+export const valueOf = (id: string): string => `=${id}`;
+
+/** The part of the panel for one column. */
+export interface Control {
+  /** The path of the column in the grammar of the API. */
+  readonly path: string;
+  readonly column: Column;
+  readonly title: string;
+  readonly kind: 'boxes' | 'select' | 'record' | 'range' | 'contains';
+  /** The choices of `boxes` and `select`. */
+  readonly choices: readonly Named[];
+}
+
+/** What a control shows, and the filters of the list that say it. Those that it cannot show stay beside it. */
+export interface Shown {
+  readonly values: readonly string[];
+  readonly taken: readonly Parameter[];
+  /** Words for a related record that mean none or several. */
+  readonly words?: string | undefined;
+}
+
+/** The choices of a column; undefined if it takes any value. */
+function choicesOf(context: ResourceContext, column: Column): readonly Named[] | undefined {
+  if (context.resource === context.history) return historyChoices(context, column);
+  if (column.type.input.control === 'checkbox')
+    return [
+      { id: 'true', label: choiceLabel(column, 'true', 'Yes') },
+      { id: 'false', label: choiceLabel(column, 'false', 'No') },
+    ];
+  return textsOf(column)?.map((id) => ({ id, label: choiceLabel(column, id) || 'empty text' }));
+}
+
+function kindOf(column: Column, choices: readonly Named[] | undefined): Control['kind'] {
+  if (column.references) return 'record';
+  if (choices) return choices.length > MAX_BOXES ? 'select' : 'boxes';
+  return hasRange(column) ? 'range' : 'contains';
+}
+
+/** The controls of a list, in the order of the registry. */
+export function controlsOf(context: ResourceContext): readonly Control[] {
+  const { resource } = context;
+  return resource.filters.slice(0, MAX_CONTROLS).flatMap((parts) => {
+    const column = resource.find(parts)?.column;
+    if (!column) return [];
+    const choices = choicesOf(context, column);
+    const kind = kindOf(column, choices);
+    return [
+      { path: parts.join('__'), column, title: pathTitle(parts, resource), kind, choices: choices ?? [] },
+    ];
+  });
+}
+
+type Field = 'is' | 'find' | 'from' | 'to' | 'has';
+
+/** The name of a field of a control. It begins with an underscore, as no filter does. */
+export const nameOf = (field: Field, { path }: Control): string => `_${field}.${path}`;
+
+/** The fields with the values of a control. */
+const FIELDS: Readonly<Record<Control['kind'], readonly Field[]>> = {
+  boxes: ['is'],
+  select: ['is'],
+  record: ['is'],
+  range: ['from', 'to'],
+  contains: ['has'],
+};
+
+/** The day a number of days after another, which can be 10000-01-01; undefined for a text that is no day. */
+function dayAfter(day: string, days: number): string | undefined {
+  const date = new Date(`${day.replace(/^(?=\d{5})/, '+0')}T00:00:00Z`);
+  const text = (): string => date.toISOString().replace(/^\+0|T.*$/g, '');
+  if (Number.isNaN(date.getTime()) || text() !== day) return undefined;
+  date.setUTCDate(date.getUTCDate() + days);
+  return text();
+}
+
+/** What the filters of a list say about a control. */
+function shownIn({ filters, resource }: ListState, { path, column, kind, choices }: Control): Shown {
+  const own = filters.flatMap((filter) => {
+    const { path: parts, operator, negated } = parseFilterName(filter.name, resource);
+    return !negated && parts.join('__') === path ? [{ filter, operator }] : [];
+  });
+  if (kind === 'contains') {
+    for (const { filter, operator } of own) {
+      const text = (operator === 'ilike' ? containedText(filter.value) : filter.value) ?? '';
+      const same = usualFilter(column, path, text);
+      if (same.name === filter.name && same.value === filter.value)
+        return { values: [text], taken: [filter] };
+    }
+  } else if (kind === 'range') {
+    const bounds = ['', ''];
+    const taken = own.flatMap(({ filter, operator }) => {
+      const hasTime = isDateTime(column);
+      const at = ['gte', hasTime ? 'lt' : 'lte'].indexOf(operator);
+      const text = hasTime ? dayAfter(dayStartingAt(filter.value) ?? '', -at) : filter.value;
+      if (text === undefined || bounds[at] !== '') return [];
+      bounds[at] = text;
+      return [filter];
+    });
+    return { values: bounds, taken };
+  } else {
+    const equal = own.filter(({ operator }) => ['eq', 'in', 'is'].includes(operator));
+    const [operator, ...others] = new Set(equal.map((one) => one.operator));
+    const taken = equal.map(({ filter }) => filter);
+    const texts = taken.map(({ value }) => value);
+    const read = operator && others.length === 0 ? filterValues(operator, texts, column) : undefined;
+    const found = read && 'values' in read ? read.values : [];
+    const values = found.map((one) => (operator === 'is' ? NONE : valueOf(keyText(one, column))));
+    const known = [...choices.map(({ id }) => valueOf(id)), ...(column.nullable ? [NONE] : [])];
+    const isKnown = kind === 'record' || values.every((one) => known.includes(one));
+    if (isKnown && (kind === 'boxes' || values.length === 1)) return { values, taken };
+  }
+  return { values: [], taken: [] };
+}
+
+/** What was typed, after a fault; else what the filters say. */
+export function valuesIn(state: ListState, typed: LinkParameters, control: Control): Shown {
+  if (typed.get('_panel') === undefined) return shownIn(state, control);
+  const values = FIELDS[control.kind].map((field) => typed.all(nameOf(field, control))).flat();
+  const words = control.kind === 'record' ? typed.get(nameOf('find', control)) : undefined;
+  return { values, words, taken: [] };
+}
+
+/** A value of a list, quoted where the grammar needs it. */
+const listItem = (text: string): string =>
+  /[",]/.test(text) || text === '' ? `"${text.replaceAll('"', '""')}"` : text;
+
+/** The filters of checkboxes and options. */
+function equalTo({ path, title }: Control, values: readonly string[]): readonly Parameter[] {
+  const ids = values.filter((value) => value.startsWith('=')).map((value) => value.slice(1));
+  if (values.includes(NONE)) {
+    if (ids.length === 0) return [{ name: `${path}__is`, value: 'null' }];
+    throw new FilterFault(`${title}: “no value” cannot be combined with a value.`);
+  }
+  if (ids.length > 1) return [{ name: `${path}__in`, value: ids.map(listItem).join(',') }];
+  return ids.map((value) => ({ name: path, value }));
+}
+
+/** The filters of two bounds. Those of a date-time are days. Invalid values are passed on, so that the list reports them. */
+function between({ path, column }: Control, from = '', to = ''): readonly Parameter[] {
+  const hasTime = isDateTime(column);
+  const next = hasTime ? dayAfter(to, 1) : undefined;
+  const first = { name: `${path}__gte`, value: hasTime && dayAfter(from, 0) ? startOfDay(from) : from };
+  const last =
+    next === undefined
+      ? { name: `${path}__lte`, value: to }
+      : { name: `${path}__lt`, value: startOfDay(next) };
+  return [first, last].filter(({ value }) => value !== '');
+}
+
+/** Days up to and including today, in the time zone of the page, by the names of their buttons. */
+export const PERIODS: Readonly<
+  Record<string, readonly [text: string, first: (today: string) => string | undefined]>
+> = {
+  today: ['Today', (day) => day],
+  week: ['7 days', (day) => dayAfter(day, -6)],
+  month: ['This month', (day) => `${day.slice(0, 8)}01`],
+};
+
+/** The filters of a submitted control, apart from the search for a record. */
+export function filtersOf(control: Control, form: LinkParameters): readonly Parameter[] {
+  const { path, column, kind } = control;
+  const [first = '', second] = FIELDS[kind].map((field) => form.get(nameOf(field, control))?.trim());
+  if (kind === 'contains') return first === '' ? [] : [usualFilter(column, path, first)];
+  if (kind !== 'range') return equalTo(control, form.all(nameOf('is', control)));
+  const [period = '', of] = form.get('_period')?.split('.') ?? [];
+  const start = of === path && Object.hasOwn(PERIODS, period) ? PERIODS[period]?.[1] : undefined;
+  return start ? between(control, start(today()), today()) : between(control, first, second);
+}
+
+/** A text for a column, which may be words for a related record. */
+export interface Words extends Pick<Control, 'column' | 'title'> {
+  readonly text: string;
+}
+
+/** The filter of *Another comparison*; undefined if it names no column. */
+export function comparisonOf(
+  { resource }: ResourceContext,
+  form: LinkParameters,
+): (Words & { readonly filter: (text: string) => Parameter }) | undefined {
+  const [path = '', how = '', typed = ''] = ['_path', '_how', '_value'].map((name) => form.get(name));
+  const parts = resource.filters.find((one) => one.join('__') === path);
+  const column = parts && resource.find(parts)?.column;
+  const [, parameter] = (Object.hasOwn(COMPARISONS, how) && COMPARISONS[how]) || [];
+  if (!column || !parameter) return undefined;
+  if (typed === '' && !['eq', 'ne', 'empty', 'filled'].includes(how))
+    throw new FilterFault('Enter a value for the filter.');
+  const words = {
+    column,
+    title: pathTitle(parts, resource),
+    filter: (text: string) => parameter(path, text),
+  };
+  if (!isDateTime(column)) return { ...words, text: typed };
+  // People may type or paste ISO 8601.
+  const plain = typed.replace(/^(\d{4}-\d\d-\d\d)T/, '$1 ');
+  const text = dayAfter(plain, 0) === undefined ? utcOf(plain) : startOfDay(plain);
+  const fault = zoneFault(text);
+  if (fault !== undefined) throw new FilterFault(`${words.title}: ${plain} ${fault}.`);
+  return { ...words, text };
+}
