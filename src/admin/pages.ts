@@ -6,7 +6,7 @@ import { userAccess } from './session/access-page.ts';
 import { chooseTimeZone, endOtherSessions, ownAccount } from './session/account-page.ts';
 import { runAction, showAction, type Action } from './session/action.ts';
 import { confirmDelete, showDelete } from './actions/delete.ts';
-import { exportList } from './actions/export.ts';
+import { exportList, type ExportFormat } from './actions/export.ts';
 import { runSelectionAction } from './actions/selection-actions.ts';
 import { undo } from './actions/undo.ts';
 import { showDashboard } from './dashboard/dashboard.ts';
@@ -77,6 +77,11 @@ export const GENERAL_PAGES = {
   keys: { show: showKeyboardHelp },
 } satisfies Record<string, Page<AdminContext>>;
 
+const exported = (format: ExportFormat): Page<ResourceContext> => ({
+  isAllowed: allows('export'),
+  show: (context) => exportList(context, format),
+});
+
 /** Pages of one resource. */
 export const LIST_PAGES = {
   list: { show: showList },
@@ -85,9 +90,11 @@ export const LIST_PAGES = {
   bulk: { isAllowed: isKeyed, change: runSelectionAction },
   lookup: { isAllowed: isKeyed, show: lookUp },
   import: { isAllowed: allows('import'), show: (context) => showImport(context), change: runImport },
-  'export.csv': { isAllowed: allows('export'), show: (context) => exportList(context, 'csv') },
-  'export.excel.csv': { isAllowed: allows('export'), show: (context) => exportList(context, 'excel.csv') },
-  'export.json': { isAllowed: allows('export'), show: (context) => exportList(context, 'json') },
+  'export.csv': exported('csv'),
+  'export.excel.csv': exported('excel.csv'),
+  'export.json': exported('json'),
+  'export.shown.csv': exported('shown.csv'),
+  'export.shown.excel.csv': exported('shown.excel.csv'),
 } satisfies Record<string, Page<ResourceContext>>;
 
 /** Pages of one record. */

@@ -6,7 +6,7 @@ import type { Resource } from '../../src/index.ts';
 import { parseCsv } from '../../src/query/csv/csv-parser.ts';
 import { withoutGuard } from '../../src/query/csv/csv-rows.ts';
 import { user } from '../../src/resources/registry.ts';
-import { csrfIn, useAdmin } from './support.ts';
+import { csrfIn, unescaped, useAdmin } from './support.ts';
 import { describe, test } from 'node:test';
 
 const resources = [
@@ -81,6 +81,21 @@ describe('an export', () => {
       const bytes = Buffer.from(await answer.arrayBuffer());
       assert.equal(bytes.toString(), `\uFEFF${plain}`);
     }
+  });
+
+  test('of the shown columns has the labels of related records, as a list and as selected records', async () => {
+    const query = 'ordering=id&_columns=title,reader,draft';
+    const expected = ['title,reader,draft', '"A","ada",""', '"C, ""quoted""",,', '"B\r\nnext line",,"\'=1+1"', ''].join('\r\n'); // prettier-ignore
+    const page = await browser.get(`/admin/book/?${query}&page=1`);
+    const [, path = ''] = /href="([^"]*export\.shown\.csv[^"]*)"/.exec(page.text) ?? [];
+    assert.equal((await browser.get(unescaped(path))).text, expected);
+    const choice = { _csrf: csrfIn(page.text), _state: query, _action: 'export.shown.csv', _all: '1' };
+    assert.equal((await browser.post('/admin/book/-/bulk/', choice)).text, expected);
+    // Without chosen columns, those of the list; a label that looks like a formula is guarded.
+    await service.sql`update "user" set username = '@ada' where id = 1`;
+    const { text } = await browser.get('/admin/book/-/export.shown.csv?id=1');
+    assert.equal(text.split('\r\n')[1], `1,"A","'@ada",-1.50,-2.5,true`);
+    await service.sql`update "user" set username = 'ada' where id = 1`;
   });
 
   test('as JSON is one array of the records', async () => {

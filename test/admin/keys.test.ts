@@ -155,6 +155,11 @@ test('related records are counted, listed and deleted along a foreign key of sev
   assert.match(list, /Casting is “?Pryce in Brazil.*Oscar.*Bear/);
   assert.doesNotMatch(list, /Lion/);
   assert.match(readable(await ada.get('/admin/award/?casting__role=Sam')), /Oscar/);
+  const shown = await ada.get('/admin/award/-/export.shown.csv?_columns=name,casting&ordering=name');
+  assert.equal(
+    shown.text,
+    'name,casting\r\n"Bear","Pryce in Brazil"\r\n"Lion",\r\n"Oscar","Pryce in Brazil"\r\n',
+  );
   const film2 = readable(await ada.get('/admin/film/2/delete/'));
   assert.match(film2, /1 record of Casting, by “Film”.*2 records of Award, by “Casting › Film”/);
   const confirmation = await ada.get('/admin/casting/2,Pryce/delete/');

@@ -1,13 +1,16 @@
 // Exports the records of a list as a CSV or JSON file.
 import { asProblem } from '../../db/connection/database-errors.ts';
+import type { Fragment } from '../../db/fragment.ts';
 import type { Reply } from '../../http/message/message.ts';
 import { ROOT } from '../../query/plan.ts';
 import { streamStatement } from '../../query/read.ts';
 import { csvRow } from '../../query/csv/csv-rows.ts';
+import { relatedLabel } from '../../query/labels/labeled-record-sql.ts';
 import { recordJson } from '../../query/statements/record-json.ts';
-import type { AdminView } from '../../resources/access/admin-view.ts';
 import type { Selection } from '../../query/selection.ts';
 import { NO_CHUNKS, openExport, type Frame } from '../../resources/records/record-export.ts';
+import { relatedOf } from '../fields/references.ts';
+import { ListState } from '../web/list-state.ts';
 import { isCodeDue } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { redirect } from '../web/admin-request.ts';
@@ -15,13 +18,29 @@ import { SAFE_HEADERS } from '../web/layout.ts';
 import { links, selectionFacts, selectionOf, LinkParameters } from '../web/admin-links.ts';
 
 /** CSV for Excel begins with a byte order mark; without it, Excel reads the file in an old encoding of the system. */
-export type ExportFormat = 'csv' | 'excel.csv' | 'json';
+export type ExportFormat = 'csv' | 'excel.csv' | 'json' | 'shown.csv' | 'shown.excel.csv';
 
-const frameOf = ({ output }: AdminView, format: ExportFormat): Frame => {
-  if (format === 'json') return { start: '[', between: ',\n', end: ']\n' };
-  const names = output.map(({ key }) => key).join();
-  return { start: `${format === 'csv' ? '' : '\uFEFF'}${names}\r\n`, between: '', end: '' };
-};
+/** What a file has of each record: all its columns; or those that the list shows, with the labels of related records. */
+function contentsOf(
+  context: ResourceContext,
+  format: ExportFormat,
+  parameters: LinkParameters,
+): { readonly record: Fragment; readonly frame: Frame } {
+  const { resource } = context;
+  if (format === 'json')
+    return { record: recordJson(ROOT, resource.output), frame: { start: '[', between: ',\n', end: ']\n' } };
+  const isShown = format.startsWith('shown');
+  const columns = isShown ? new ListState(resource, parameters).columns : resource.output;
+  const labels = new Map(
+    columns.flatMap((column) => {
+      const related = isShown && relatedOf(column, context);
+      return related ? [[column, relatedLabel(column, related.label, resource.visibility)] as const] : [];
+    }),
+  );
+  const names = columns.map((column) => (labels.has(column) ? column.name : column.key)).join();
+  const start = `${format.endsWith('excel.csv') ? '\uFEFF' : ''}${names}\r\n`;
+  return { record: csvRow(ROOT, columns, labels), frame: { start, between: '', end: '' } };
+}
 
 /** Whether there are more records than are counted exactly, or too many to count in time. */
 async function isLarge({ browsing, resource }: ResourceContext, selection: Selection): Promise<boolean> {
@@ -35,6 +54,7 @@ async function isLarge({ browsing, resource }: ResourceContext, selection: Selec
 
 /**
  * All records of a selection as a file, in the order of the list and on all its pages.
+ * @param parameters of the list, which name the columns that it shows
  * @param isHead for a HEAD request, which needs no cursor
  * @returns a redirect, if the caller must give a code before an export of many records
  * @throws Problem 400 before the response starts
@@ -43,10 +63,11 @@ export async function exportRecords(
   context: ResourceContext,
   selection: Selection,
   format: ExportFormat,
+  parameters: LinkParameters,
   isHead = false,
 ): Promise<Reply> {
   const { browsing, database, resource, report } = context;
-  const { name, output } = resource;
+  const { name } = resource;
   if (isCodeDue(context) && (await isLarge(context, selection))) {
     const state = LinkParameters.parse(selection.query).with('_search', selection.search);
     const list = links.list(name, state);
@@ -54,7 +75,8 @@ export async function exportRecords(
   }
   const query = LinkParameters.parse(selection.query).without('limit', 'page').toString();
   const plan = browsing.plan(resource, { ...selection, query });
-  const statement = streamStatement(plan, (format === 'json' ? recordJson : csvRow)(ROOT, output));
+  const { record, frame } = contentsOf(context, format, parameters);
+  const statement = streamStatement(plan, record);
   const recordExport = (rows: number, isWhole: boolean): void => {
     const detail = {
       resource: name,
@@ -73,13 +95,13 @@ export async function exportRecords(
       'Content-Disposition': `attachment; filename="${name}.${format === 'json' ? 'json' : 'csv'}"`,
       ...SAFE_HEADERS,
     },
-    body: isHead ? NO_CHUNKS : await openExport(database, statement, frameOf(resource, format), recordExport),
+    body: isHead ? NO_CHUNKS : await openExport(database, statement, frame, recordExport),
   };
 }
 
 /** The records of the list with the query of the request, as a file. */
 export function exportList(context: ResourceContext, format: ExportFormat): Promise<Reply> {
   const { query, method } = context.request;
-  const selection = selectionOf(LinkParameters.parse(query));
-  return exportRecords(context, selection, format, method === 'HEAD');
+  const parameters = LinkParameters.parse(query);
+  return exportRecords(context, selectionOf(parameters), format, parameters, method === 'HEAD');
 }

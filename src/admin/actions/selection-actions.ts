@@ -23,7 +23,7 @@ const exportAs = (format: ExportFormat, title: string): SelectionAction => ({
   name: `export.${format}`,
   title,
   isAllowed: ({ allows }) => allows.has('export'),
-  answer: (context) => exportRecords(context, context.choice.selection, format),
+  answer: (context) => exportRecords(context, context.choice.selection, format, context.choice.state),
 });
 
 const ACTIONS: readonly SelectionAction[] = [
@@ -36,6 +36,8 @@ const ACTIONS: readonly SelectionAction[] = [
   exportAs('csv', 'Export as CSV'),
   exportAs('excel.csv', 'Export as CSV for Excel'),
   exportAs('json', 'Export as JSON'),
+  exportAs('shown.csv', 'Export the shown columns as CSV'),
+  exportAs('shown.excel.csv', 'Export the shown columns as CSV for Excel'),
   {
     name: 'delete',
     title: 'Delete …',

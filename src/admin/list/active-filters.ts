@@ -6,7 +6,7 @@ import type { ResourceContext } from '../web/admin-context.ts';
 import { html, type Content, type Html } from '../web/html.ts';
 import { chip, messagesOf, removeLink } from '../web/widgets.ts';
 import { describeFilter, parseFilterName, referencedKeys } from './filters.ts';
-import type { ListState } from './list-state.ts';
+import type { ListState } from '../web/list-state.ts';
 
 /** Maximum related records that a filter names. */
 const MAX_NAMED_RECORDS = 10;

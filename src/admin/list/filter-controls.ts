@@ -11,7 +11,7 @@ import type { LinkParameters } from '../web/admin-links.ts';
 import { choiceLabel } from '../web/display-text.ts';
 import { dayStartingAt, isDateTime, startOfDay, today, utcOf, zoneFault } from '../web/time-zone.ts';
 import { COMPARISONS, containedText, hasRange, parseFilterName, pathTitle, usualFilter } from './filters.ts';
-import type { ListState } from './list-state.ts';
+import type { ListState } from '../web/list-state.ts';
 
 /** Maximum controls. A registry can offer more columns, which *Another comparison* names. */
 const MAX_CONTROLS = 40;

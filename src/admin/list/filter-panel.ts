@@ -26,7 +26,7 @@ import {
   type Words,
 } from './filter-controls.ts';
 import { COMPARISONS, pathTitle, usualWords } from './filters.ts';
-import { ListState } from './list-state.ts';
+import { ListState } from '../web/list-state.ts';
 
 /** The controls outside of *More filters*; those in use are outside, too. */
 const MAX_SHOWN = 8;

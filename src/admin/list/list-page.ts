@@ -4,6 +4,7 @@ import { addError, excerpt, Problem } from '../../errors.ts';
 import type { Reply } from '../../http/message/message.ts';
 import type { LabeledRecordPage } from '../../resources/records/admin-listing.ts';
 import type { Count } from '../../query/selection.ts';
+import type { ExportFormat } from '../actions/export.ts';
 import { selectionActions } from '../actions/selection-actions.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { loadOptional } from '../fields/optional-part.ts';
@@ -11,7 +12,7 @@ import { activeFilters } from './active-filters.ts';
 import { filterPanel, hiddenParameters } from './filter-panel.ts';
 import { html, type Html } from '../web/html.ts';
 import { pageReply } from '../web/layout.ts';
-import { ListState } from './list-state.ts';
+import { ListState } from '../web/list-state.ts';
 import { recordsTable } from './list-table.ts';
 import { viewTabs } from './list-views.ts';
 import { timeZone } from '../web/time-zone.ts';
@@ -83,13 +84,16 @@ function footer({ history, resource }: ResourceContext, { parameters, search, co
     ...(access === 'login' ? ['requires a separate login'] : []),
   ];
   const hasDateTimes = columns.some(({ type }) => type.input.control === 'datetime-local');
-  const all = parameters.without('page', 'limit', '_columns');
+  const list = parameters.without('page', 'limit');
+  const exported = (format: ExportFormat, text: string, of = list.without('_columns')): Html =>
+    html`<a href="${links.action(name, `export.${format}`, of)}">${text}</a>`;
   return html`<p class="also">
     ${
       allows.has('export') &&
-      html`Export this list: <a href="${links.action(name, 'export.csv', all)}">CSV</a>,
-        <a href="${links.action(name, 'export.excel.csv', all)}">CSV for Excel</a>,
-        <a href="${links.action(name, 'export.json', all)}">JSON</a>.`
+      html`Export this list: ${exported('csv', 'CSV')}, ${exported('excel.csv', 'CSV for Excel')},
+      ${exported('json', 'JSON')}. As shown, with the labels of related records:
+      ${exported('shown.csv', 'shown columns as CSV', list)},
+      ${exported('shown.excel.csv', 'as CSV for Excel', list)}.`
     }
     ${
       access &&

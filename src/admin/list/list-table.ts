@@ -8,7 +8,7 @@ import { isVisible, keyIn, type LabeledRecord } from '../../resources/records/la
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
-import type { ListState } from './list-state.ts';
+import type { ListState } from '../web/list-state.ts';
 import { textsOf } from '../fields/form-field.ts';
 import { fieldOfKey } from '../web/form-data.ts';
 import { removeLink } from '../web/widgets.ts';

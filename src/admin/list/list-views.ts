@@ -6,7 +6,7 @@ import { loadOptional } from '../fields/optional-part.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { LinkParameters } from '../web/admin-links.ts';
 import { attributes, html, type Html } from '../web/html.ts';
-import type { ListState } from './list-state.ts';
+import type { ListState } from '../web/list-state.ts';
 
 /** What `$me` and `$me.column` are for the caller; the function returns null where the record has no such value. */
 async function valueOfMe(

@@ -47,12 +47,20 @@ export const withoutGuard = (text: string): string => (IS_GUARDED.test(text) ? t
 export const isFreeText = ({ type, parts }: Column): boolean =>
   parts ? parts.some(isFreeText) : type.json === 'escaped' ? !type.bounded : type.input.json === 'json';
 
-/** One cell. As in PostgreSQL's CSV, NULL is empty and an empty text is `""`. */
-function cell(alias: string, column: Column): Fragment {
-  const shown = sql`(${output(alias, column)})::text`;
+/** One cell. As in PostgreSQL's CSV, NULL is empty and an empty text is `""`. @param label instead of a key, where it has text */
+function cell(alias: string, column: Column, label: Fragment | undefined): Fragment {
+  const value = sql`(${output(alias, column)})::text`;
+  // The subquery computes a label once, though the cell uses it several times.
+  if (label)
+    return sql`(select ${textCell(raw('shown.text'), true)} from (select coalesce(nullif(${label}, ''), ${value}) as text offset 0) shown)`;
   const mayBeFormula = isFreeText(column);
   // The values of a key of several columns are separated by commas.
-  if (!mayBeFormula && !hasSeveralColumns(column)) return sql`coalesce(${shown}, '')`;
+  return mayBeFormula || hasSeveralColumns(column)
+    ? textCell(value, mayBeFormula)
+    : sql`coalesce(${value}, '')`;
+}
+
+function textCell(shown: Fragment, mayBeFormula: boolean): Fragment {
   // Regular expressions and `replace` do not support nondeterministic collations.
   const text = sql`(${shown} collate "C")`;
   const harmless = mayBeFormula
@@ -61,9 +69,13 @@ function cell(alias: string, column: Column): Fragment {
   return sql`coalesce('"' || replace(${harmless}, '"', '""') || '"', '')`;
 }
 
-/** A row of RFC 4180 with its line break. */
-export const csvRow = (alias: string, columns: readonly Column[]): Fragment =>
+/** A row of RFC 4180 with its line break. @param labels of foreign keys, instead of their values */
+export const csvRow = (
+  alias: string,
+  columns: readonly Column[],
+  labels?: ReadonlyMap<Column, Fragment>,
+): Fragment =>
   sql`array_to_string(array[${join(
-    columns.map((column) => cell(alias, column)),
+    columns.map((column) => cell(alias, column, labels?.get(column))),
     ', ',
   )}]::text[], ',') || e'\\r\\n'`;

@@ -24,12 +24,22 @@ export interface LabeledRecordContents {
 /** Maximum characters of a label. Pages show no more of it beside a record's columns. */
 const MAX_LABEL = 300;
 
-/** `"user_id":"ada"`, or null if the related record does not exist. */
-function referenceLabel(column: Column, label: Label, joins: Joins): Fragment {
+/** The label of the record that a foreign key refers to, or null if it does not exist. */
+function labelOfRelated(column: Column, label: Label, joins: Joins): Fragment {
   const target = joins.follow(ROOT, column) ?? ROOT;
   const found = column.references && reference(target, column.references.primaryKey);
-  const text = sql`to_json(${labelSql(target, label, joins, MAX_LABEL)})::text`;
-  return sql`${raw(`'"${column.key}":'`)}, case when ${found ?? raw('null')} is null then 'null' else ${text} end`;
+  return sql`case when ${found ?? raw('null')} is not null then ${labelSql(target, label, joins, MAX_LABEL)} end`;
+}
+
+/** `"user_id":"ada"`, or null if the related record does not exist. */
+const referenceLabel = (column: Column, label: Label, joins: Joins): Fragment =>
+  sql`${raw(`'"${column.key}":'`)}, coalesce(to_json(${labelOfRelated(column, label, joins)})::text, 'null')`;
+
+/** The same label in a subquery: joins of the whole statement could change the order of its rows. */
+export function relatedLabel(column: Column, label: Label, visibility: RowVisibility): Fragment {
+  const joins = new Joins('l');
+  const text = labelOfRelated(column, label, joins);
+  return sql`(select ${text} from (values (1)) one${joinsSql(joins.list, visibility)})`;
 }
 
 /** `"casting":"12,34"`, or null if one of the foreign key's columns is NULL. */

@@ -3,7 +3,7 @@ import type { Column } from '../../db/schema/model.ts';
 import type { Parameter } from '../../query/parse/grammar.ts';
 import type { Selection } from '../../query/selection.ts';
 import { isPlain, type AdminView } from '../../resources/access/admin-view.ts';
-import { LinkParameters, links, selectionOf } from '../web/admin-links.ts';
+import { LinkParameters, links, selectionOf } from './admin-links.ts';
 
 /** What decides neither which records a list has nor how it shows them. */
 const PAGING = ['page', 'limit'] as const;
