@@ -382,8 +382,7 @@ describe('empty values and defaults in forms', () => {
     );
     assert.deepEqual([shown, text, level, empty], [null, '', null, '']);
     assert.ok(at instanceof Date, 'a default of the database is stored');
-    assert.equal((await rowOf(await addSample({ shown: '', shown__null: [] })))['shown'], '');
-    assert.equal((await rowOf(await addSample({ empty: '', empty__null: '1' })))['empty'], null);
+    assert.equal((await rowOf(await addSample({ empty__empty: [] })))['empty'], null);
     const required = await add({ name: 'new', level: '' }, 'paper');
     assert.equal(required.status, 400);
     assert.match(required.text, /id="field-level-error"[^>]*>\s*<span>Is required/);
@@ -555,7 +554,7 @@ describe('adding a record', () => {
     );
   });
 
-  test('describes each field by its hint, and names each checkbox for an empty text', async () => {
+  test('describes each field by its hint', async () => {
     const hinted: string[] = [];
     for (const page of [addPath('thing'), addPath('message'), await added({ name: 'Described' })]) {
       const { text } = await ada.get(page);
@@ -564,15 +563,12 @@ describe('adding a record', () => {
         const [tag = ''] = new RegExp(`<(input|textarea|select)\\s[^>]*id="${id}"[^>]*>`).exec(text) ?? [];
         assert.match(tag, new RegExp(`aria-describedby="${id}-hint"`), `${page} ${id}`);
       }
-      const boxes = [...text.matchAll(/<input[^>]*name="\w+__null"[^>]*>/g)];
-      const names = boxes.map(([tag]) => /aria-label="(\w+): empty means no value"/.exec(tag)?.[1]);
-      assert.deepEqual(names, page.includes('thing') ? ['Note', 'Secret'] : []);
     }
     assert.deepEqual(hinted, ['name', 'at', 'pub_date', 'name', 'at']);
   });
 
   test('sets a text key, which cannot be changed later', async () => {
-    const answer = await add({ id: '-', name: 'Nowhere', capital: '', capital__null: '1' }, 'land');
+    const answer = await add({ id: '-', name: 'Nowhere', capital: '' }, 'land');
     assert.equal(answer.location, '/admin/land/%2D/');
     const page = await ada.follow(answer);
     assert.deepEqual([page.status, fieldsOf(page)['id']], [200, undefined]);
@@ -656,16 +652,32 @@ describe('changing a record', () => {
     );
   });
 
-  test('stores an empty text, no value, or the typed text even if “no value” is checked', async () => {
+  test('stores no value for an empty field, and keeps an empty text that the record holds', async () => {
     const path = await added({ name: 'Null', note: 'something' });
+    const boxes = async (): Promise<string[]> =>
+      [...(await ada.get(path)).text.matchAll(/<input[^>]*name="\w+__empty"[^>]*>/g)].map(
+        ([tag]) => /aria-label="(\w+): empty means an empty text"/.exec(tag)?.[1] ?? '',
+      );
+    const clear = () => saved(path, { note: '' });
+    await clear();
+    assert.deepEqual([(await thing('Null'))['note'], await boxes()], [null, []]);
     for (const [fields, expected] of [
-      [{ note: '' }, ''],
-      [{ note: '', note__null: '1' }, null],
-      [{ note: 'x', note__null: '1' }, 'x'],
+      [{ name: 'Null' }, ''],
+      [{ amount: '5' }, ''],
+      [{ note: 'x' }, 'x'],
+      [{ note__empty: [] }, null],
     ] as const) {
-      await saved(path, { note__null: [], ...fields });
-      assert.equal((await thing('Null'))['note'], expected);
+      await service.sql`update thing set note = '' where name = 'Null'`;
+      assert.deepEqual(await boxes(), ['Note']);
+      await saved(path, fields);
+      assert.equal((await thing('Null'))['note'], expected, JSON.stringify(fields));
     }
+    await service.sql`update thing set note = '' where name = 'Null'`;
+    const refused = await save(ada, path, { note__empty: [], amount: '101' });
+    assert.equal(refused.status, 400);
+    assert.doesNotMatch(refused.text, /name="note__empty"[^>]*checked/);
+    assert.equal((await ada.post(path, { ...fieldsOf(refused), amount: '7' })).status, 303);
+    assert.deepEqual(await rowOf(path, 'note, amount'), { note: null, amount: 7 });
   });
 
   test('ignores read-only columns, and does not show excluded ones', async () => {

@@ -286,7 +286,6 @@ describe('a foreign key of several columns that no constraint enforces', () => {
         _id,
         _column: column,
         [column]: value,
-        ...(value === '' && { [`${column}__null`]: '1' }),
       });
 
     test(`is checked for each record that a bulk action changes: ${model}`, async () => {

@@ -50,7 +50,7 @@ function typed(page: AdminAnswer, values: Values): Record<string, string> {
   const fields = fieldsOf(page);
   for (const [key, value] of Object.entries(values)) {
     if (value === null || !page.text.includes(`name="${key}"`)) continue;
-    delete fields[`${key}__null`];
+    if (value === '') fields[`${key}__empty`] = '1';
     if (value === false && page.text.includes(`type="checkbox" name="${key}"`)) delete fields[key];
     else if (Array.isArray(value)) fields[key] = value.join('\n');
     else fields[key] = plain(value);

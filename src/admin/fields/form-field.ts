@@ -19,7 +19,7 @@ import { attributes, html, type Html } from '../web/html.ts';
 import { exactText, isDateTime, localText, timeZone, utcOf, zoneFault } from '../web/time-zone.ts';
 import { controlAttributes, labeledField } from '../web/widgets.ts';
 
-/** The value of one column in a form. With `isNull`, an empty text means NULL. */
+/** The value of one column in a form. With `isNull`, an empty text means NULL, or the default. */
 export interface Typed {
   readonly text: string;
   readonly isNull: boolean;
@@ -58,6 +58,9 @@ const LONGEST_SHORT = 1000;
 const LONGEST_KEY = 8192;
 /** Maximum length of JSON (characters): parsing more would block the event loop. */
 const LONGEST_JSON = 1024 * 1024;
+
+/** The label of the checkbox of a field that holds the empty text. */
+const EMPTY_MEANING = 'empty means an empty text';
 
 export const NULL: JsonField = { value: null, source: 'null' };
 
@@ -178,12 +181,14 @@ export class FormField {
   readonly name: string;
   readonly id: string;
   readonly label: string;
-  /** The name of the checkbox that distinguishes NULL from an empty text. No column can have this name. */
-  readonly nullName: string;
+  /** The name of the checkbox that keeps a stored empty text. No column can have this name. */
+  readonly emptyName: string;
   /** Whether the column holds free text, which may be empty. */
   readonly takesAnyText: boolean;
   /** Whether the empty text is a valid value. */
   readonly takesEmpty: boolean;
+  /** Whether an empty field of free text means NULL or the default, and not the empty text. */
+  private readonly isNullIfEmpty: boolean;
   /** Whether a boolean is a checkbox. Otherwise it is a select, which can also be empty. */
   readonly isCheckbox: boolean;
   /** Whether an empty field of a new record gets a default that the form does not show. */
@@ -198,13 +203,14 @@ export class FormField {
     this.name = prefix + key;
     this.id = `field-${this.name}`;
     this.label = title;
-    this.nullName = `${this.name}__null`;
+    this.emptyName = `${this.name}__empty`;
     const texts = textsOf(column);
     this.takesAnyText = takesAnyText(column);
     this.takesEmpty = texts?.includes('') ?? (this.takesAnyText && !mustHaveText(column));
     this.isCheckbox =
       type.input.control === 'checkbox' && !nullable && !(isNew && hasDefault && initial === undefined);
     this.hidesDefault = isNew && hasDefault && initialText(column) === undefined;
+    this.isNullIfEmpty = this.takesAnyText && (nullable || this.hidesDefault);
     const longest = type.input.json === 'json' ? LONGEST_JSON : type.long ? Infinity : LONGEST_SHORT;
     this.maxLength = references
       ? LONGEST_KEY
@@ -223,8 +229,10 @@ export class FormField {
       return { text: isNull ? '' : withoutReturns(sent), isNull };
     }
     const ticked = this.isCheckbox ? String(sent === 'true') : sent;
-    if (this.takesAnyText)
-      return { text: withoutReturns(ticked), isNull: form.get(this.nullName) !== undefined };
+    if (this.takesAnyText) {
+      const isNull = this.isNullIfEmpty && form.get(this.emptyName) === undefined;
+      return { text: withoutReturns(sent), isNull };
+    }
     const plain = hasTime(column) ? toApiFormat(ticked.trim()) : ticked.trim();
     const trimmed = isDateTime(column) ? utcOf(plain) : plain;
     if (!column.type.element) return { text: trimmed, isNull: trimmed === '' };
@@ -259,7 +267,7 @@ export class FormField {
   /** Hidden fields that send this value again. */
   carried({ text, isNull }: Typed): readonly (readonly [name: string, value: string])[] {
     const value = isNull && text === '' ? noChoice(this.column) : exactText(this.column, text);
-    return [[this.name, value], ...(isNull ? [[this.nullName, '1'] as const] : [])];
+    return [[this.name, value], ...(isNull || text !== '' ? [] : [[this.emptyName, '1'] as const])];
   }
 
   /** Whether the field must have a value. A text that was empty before may stay empty. */
@@ -297,7 +305,7 @@ export class FormField {
     const left = !isNew || !column.hasDefault || column.type.input.control === 'checkbox';
     const empty = isNow
       ? 'If left empty: now.'
-      : column.initial === undefined && !this.takesAnyText
+      : column.initial === undefined
         ? 'If left empty: the default.'
         : '';
     const zone = column.type.input.control === 'datetime-local' ? `In ${timeZone()}.` : '';
@@ -398,17 +406,17 @@ export class FormField {
 
   /** The field with its label, hints and errors. */
   render(typed: Typed, state: FieldState = {}): Html {
-    const { label, hidesDefault } = this;
-    const meaning = `empty means ${hidesDefault ? 'the default' : 'no value'}`;
+    const { label } = this;
+    const isEmptyText = (value: Typed | undefined): boolean => value?.text === '' && !value.isNull;
     // A screen reader reads the checkbox without the label of the field above it.
-    const box = attributes({ checked: typed.isNull, 'aria-label': `${label}: ${meaning}` });
-    const nullBox =
-      this.takesAnyText &&
-      (this.column.nullable || hidesDefault) &&
-      html`<label class="check null"
-        ><input type="checkbox" name="${this.nullName}" value="1" ${box} /> ${meaning}</label
+    const box = attributes({ checked: isEmptyText(typed), 'aria-label': `${label}: ${EMPTY_MEANING}` });
+    const emptyBox =
+      this.isNullIfEmpty &&
+      [typed, state.before].some(isEmptyText) &&
+      html`<label class="check"
+        ><input type="checkbox" name="${this.emptyName}" value="1" ${box} /> ${EMPTY_MEANING}</label
       >`;
-    return labeledField(this.id, label, html`${this.control(typed, state)} ${nullBox}`, this.parts(state));
+    return labeledField(this.id, label, html`${this.control(typed, state)} ${emptyBox}`, this.parts(state));
   }
 
   /** A value that can no longer be saved, to copy. */
@@ -491,7 +499,7 @@ const LONGEST_CONTROL_FIELDS = 65_536;
  */
 export function boundedForm(form: Form, fields: readonly FormField[]): Form {
   const byName = new Map(fields.map((field) => [field.name, field]));
-  const nullBoxes = new Set(fields.map(({ nullName }) => nullName));
+  const emptyBoxes = new Set(fields.map(({ emptyName }) => emptyName));
   const longest = Math.max(LONGEST_CONTROL_FIELD, fields.length * LONGEST_NAMED);
   let left = LONGEST_CONTROL_FIELDS + 2 * fields.length * LONGEST_NAMED;
   const entries = form.entries.flatMap(([name, value]) => {
@@ -506,7 +514,7 @@ export function boundedForm(form: Form, fields: readonly FormField[]): Form {
       if (left < 0) throw new Problem(400, 'The form has too many fields whose names start with "_".');
       return [[name, value] as const];
     }
-    if (nullBoxes.has(name)) return [[name, '1'] as const];
+    if (emptyBoxes.has(name)) return [[name, '1'] as const];
     const field = byName.get(name);
     if (!field) return [];
     const { maxLength: max } = field;
