@@ -592,6 +592,13 @@ describe('a new record of a filtered list', () => {
         { note: 'a & b', price: '1.5', at: '2024-02-29T10:00:00' },
       ],
       ['name=New&_search=x&ordering=-name&page=1', { name: 'New' }],
+    // Duplicates beside values that cannot be parsed, but not those of the record itself.
+    const both = await add({ name: 'Twice', extra: '{' });
+    assert.deepEqual([both.status, Object.keys(errorsIn(both)).sort()], [400, ['extra', 'name']]);
+    const path = await added({ name: 'Once' });
+    const changed = await save(ada, path, { name: 'Twice', extra: '{', author_id: '4711' });
+    assert.deepEqual(Object.keys(errorsIn(changed)).sort(), ['author_id', 'extra', 'name']);
+    await saved(path, { name: 'Once more', extra: '1' });
       // Not one value: a range, alternatives, another record's column, an invalid number.
       ['amount__gte=5', { amount: '' }],
       ['amount=5&amount=6', { amount: '' }],

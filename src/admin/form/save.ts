@@ -72,7 +72,8 @@ export function refusalOf(context: ResourceContext, error: unknown, columns: rea
 }
 
 /**
- * Runs a write. If the form already has errors, only validates the rest, so that all errors are reported at once.
+ * Runs a write. If the form already has errors, or another record has one of the values, validates the rest, so that all errors are
+ * reported at once.
  * @param id of the record that the form changes; undefined for a new one
  */
 export async function trySave<T>(
@@ -83,16 +84,16 @@ export async function trySave<T>(
 ): Promise<{ readonly done: T } | Refusal> {
   const { operations, caller, resource } = context;
   const { output, readonly } = resource;
+  const settable = output.filter((column) => !readonly.has(column));
+  const faults = async (): Promise<FieldErrors> =>
+    byFormField(await operations.faults(resource, fields, { id, caller }), resource);
   try {
     if (Object.keys(errors).length === 0) return { done: await write() };
-    const others = await operations.faults(resource, fields, { id, caller });
-    return { errors: { ...byFormField(others, resource), ...errors }, status: 400 };
+    return { errors: { ...(await faults()), ...errors }, status: 400 };
   } catch (error) {
-    return refusalOf(
-      context,
-      error,
-      output.filter((column) => !readonly.has(column)),
-    );
+    const refusal = refusalOf(context, error, settable);
+    const isDuplicate = refusal.status === 409 && Object.keys(refusal.errors).length > 0;
+    return isDuplicate ? { ...refusal, errors: { ...(await faults()), ...refusal.errors } } : refusal;
   }
 }
 

@@ -251,12 +251,13 @@ function isStoredSql(
   columns: readonly Column[],
   values: readonly Fragment[],
   types = columns,
+  others: Fragment = EMPTY,
 ): Fragment {
   const same = columns.map(
     (column, index) =>
       sql`${reference(REFERRED, column)} = ${cast(values[index] ?? EMPTY, types[index] ?? column)}`,
   );
-  return sql`exists (select from ${rows} where ${join(same, ' and ')})`;
+  return sql`exists (select from ${rows} where ${join(same, ' and ')}${others})`;
 }
 
 /** Wanted keys whose values are parameters. */
@@ -300,18 +301,22 @@ export function existingKeysStatement(
  * Asks which of these combinations of values a stored record or an earlier row has.
  * @param columns of a unique index, which finds each combination
  * @param rows the values of the columns
+ * @param id of a record that does not count
  */
 export function duplicatesStatement(
   model: Model,
   columns: readonly Column[],
   rows: readonly (readonly string[])[],
+  id?: string,
 ): Statement<boolean[]> {
   const values = wantedValues(columns);
+  const key = model.primaryKey;
+  const others = id === undefined ? EMPTY : sql` and ${reference(REFERRED, key)} <> ${typed(id, key)}`;
   const cells = columns.map((column, index) => cast(values[index] ?? EMPTY, column));
   const occurrence = sql`row_number() over (partition by ${join(cells, ', ')} order by position)`;
   const wanted = sql`(select wanted.*, ${occurrence} as n from ${valueRows('wanted', cellsOf(columns, rows), rows.length)}) wanted`;
   return createStatement(
-    sql`select array(select n > 1 or ${isStoredSql(allRows(model, REFERRED), columns, values)} from ${wanted} order by position)`,
+    sql`select array(select n > 1 or ${isStoredSql(allRows(model, REFERRED), columns, values, columns, others)} from ${wanted} order by position)`,
     oneCell(booleans),
   );
 }

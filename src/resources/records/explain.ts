@@ -266,7 +266,10 @@ async function explanationOf(
 }
 
 /** What is wrong with each of some columns, in which no two records are the same. It names only columns that the caller knows. */
-function duplicateMessage(columns: readonly Column[], { scope, records, resource }: Attempt) {
+function duplicateMessage(
+  columns: readonly Column[],
+  { scope, records, resource }: Pick<Attempt, 'scope' | 'records' | 'resource'>,
+) {
   const isSelection = scope === 'selection';
   const known = columns.filter((column) => resource.output.includes(column) || isSent(column, records));
   if (known.length < 2) return { code: isSelection ? 'valueMustBeUnique' : 'valueTaken' } as const;
@@ -295,6 +298,23 @@ async function duplicate(error: DatabaseError, attempt: Attempt, database: Run):
 function valuesOf(changes: Sent, columns: readonly Column[]): string[] | undefined {
   const values = columns.map((column) => changes.find((change) => change.column === column)?.value ?? null);
   return values.every((value) => value !== null) ? values : undefined;
+}
+
+/** Adds the errors of a record that is not written: those of its values that another record than `id` has in unique columns. */
+export async function addDuplicates(
+  attempt: Pick<Attempt, 'resource' | 'records'>,
+  id: string | undefined,
+  errors: FieldErrors,
+  database: Run,
+): Promise<void> {
+  const { records, resource } = attempt;
+  for (const columns of resource.model.wholeUniques) {
+    const values = valuesOf(records[0] ?? [], columns);
+    if (!values) continue;
+    const [isTaken] = await database.run(duplicatesStatement(resource.model, columns, [values], id), 'write');
+    const message = duplicateMessage(columns, { ...attempt, scope: 'record' });
+    for (const { key } of isTaken ? columns : []) addError(errors, key, message);
+  }
 }
 
 /** The errors of records that have the values of a stored record, or of one before them, in unique columns. */

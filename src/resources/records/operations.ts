@@ -15,7 +15,7 @@ import type { ResourceView } from '../access/resource-view.ts';
 import { CallerChanged, inBatch, type Caller } from '../access/access.ts';
 import { checkBody, parseField, type CheckedBody, type Writing } from './checked-body.ts';
 import { createRecords, type CreatePreferences, type Writer } from './create-records.ts';
-import { explain, suppressed, UNIQUE_VIOLATION, type Attempt } from './explain.ts';
+import { addDuplicates, explain, suppressed, UNIQUE_VIOLATION, type Attempt } from './explain.ts';
 import { hashChanges, type WaitingClient } from './hash-changes.ts';
 import type { JsonFields } from './json-fields.ts';
 import {
@@ -160,11 +160,12 @@ export function createOperations(
     return { json, version: encrypted, id: record.id };
   }
 
-  /** All faults of a body, without writing it. Only the write itself reports duplicates. */
+  /** All faults of a body that can be known without writing it. */
   async function faults(resource: ResourceView, fields: JsonFields, writing: Writing): Promise<FieldErrors> {
     const body = await check(fields, resource, writing);
     const id = writing.id === undefined ? undefined : parseId(resource, writing.id);
     await addFaults(resource, id, body);
+    await addDuplicates({ resource, records: [body.changes] }, id, body.errors, database);
     return body.errors;
   }
 
