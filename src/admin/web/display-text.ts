@@ -51,6 +51,16 @@ export function shortened(text: string, max = MAX_SHOWN): string {
   return characters.length > max || isLong ? `${characters.slice(0, max).join('').toWellFormed()}…` : line;
 }
 
+/** Maximum length of a code that stays on one line (characters). */
+const LONGEST_CODE = 24;
+
+/** The beginning of a text. A short code, such as an article number, does not break at its hyphens. */
+function inOneLine(text: string, max?: number): Html | string {
+  const shown = shortened(text, max);
+  const isCode = shown.length <= LONGEST_CODE && /^[^\s-]+(-[^\s-]+)+$/.test(shown);
+  return isCode ? html`<span class="whole">${shown}</span>` : shown;
+}
+
 /** A shorter text for which `shortened` gives the same result. */
 export function cutForShortening(text: string, max: number): string {
   const read = READ_FACTOR * max;
@@ -73,7 +83,7 @@ export function shownValue(column: Column, text: string | null, max?: number): H
   if (control === 'checkbox') return choiceLabel(column, text, text === 'true' ? 'Yes' : 'No');
   if (control === 'date' || control === 'datetime-local') return moment(text);
   const shown = column.type.element ? arrayInWords(text, column) : choiceLabel(column, text);
-  return max === undefined ? shown : shortened(shown, max);
+  return max === undefined ? shown : inOneLine(shown, max);
 }
 
 /** The elements of an array separated by commas, if that is clear; otherwise its JSON. */
@@ -102,5 +112,5 @@ export function shownColumn(record: LabeledRecord, column: Column, max: number =
   const text = column.parts ? keyIn(record, column) : textOfColumn(record.fields, column);
   if (!column.references || text === null) return shownValue(column, text, max);
   const label = record.labels[column.key];
-  return label ? shortened(label, max) : `#${text}`;
+  return label ? inOneLine(label, max) : `#${text}`;
 }
