@@ -193,7 +193,7 @@ describe('a foreign key to many records', () => {
     return { labels: records.map(({ label }) => label), more };
   };
 
-  test('finds the exact label first, then others by label, and says whether there are more', async () => {
+  test('finds the exact label first, then those that begin with it, then others, and says whether there are more', async () => {
     const { labels, more } = await lookUp('PERSON 12');
     assert.equal(labels[0], 'person 12');
     assert.deepEqual(labels.slice(1), labels.slice(1).toSorted());
@@ -202,6 +202,10 @@ describe('a foreign key to many records', () => {
     assert.deepEqual(all.labels.slice(0, 3), ['person 1', 'person 10', 'person 100']);
     assert.deepEqual([all.labels.length, all.more], [20, true]);
     assert.equal((await lookUp('')).labels[1], 'ada');
+    // Beyond the first 100 matches by label.
+    await service.sql`insert into "user" (username, password, email) values ('zz person', '', ''), ('son of zoë', '', '')`;
+    assert.deepEqual((await lookUp('son')).labels.slice(0, 2), ['son of zoë', 'person 1']);
+    await service.sql`delete from "user" where username in ('zz person', 'son of zoë')`;
     assert.deepEqual((await lookUp('(Zoë) – Lovelace,')).labels, ['zoë lovelace']);
   });
 

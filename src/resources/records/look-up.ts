@@ -33,12 +33,20 @@ function normalized(text: string): string {
   return normal.replace(/\s+/g, ' ').trim().toLowerCase();
 }
 
-/** A predicate for records whose label equals the name, ignoring case and extra spaces. */
-export function isNamed(name: string): (record: Pick<Named, 'label'>) => boolean {
+/** A predicate for records by their label and a name, ignoring case and extra spaces. */
+function comparedWith(
+  name: string,
+  fits: (label: string, wanted: string) => boolean,
+): (record: Pick<Named, 'label'>) => boolean {
   if (name.length > LONGEST_NAME) return () => false;
   const wanted = normalized(name);
-  return ({ label }) => label.length <= LONGEST_NAME && normalized(label) === wanted;
+  return ({ label }) => label.length <= LONGEST_NAME && fits(normalized(label), wanted);
 }
+
+/** A predicate for records whose label equals the name. */
+export const isNamed = (name: string) => comparedWith(name, (label, wanted) => label === wanted);
+/** A predicate for records whose label begins with the words. */
+const beginsWith = (words: string) => comparedWith(words, (label, wanted) => label.startsWith(wanted));
 
 /** The words of a search. */
 export const wordsOf = (search: string): string[] => search.split(/\s+/).filter((word) => word !== '');
@@ -75,7 +83,10 @@ interface Reads {
   readonly count: (resource: AdminView, selection: Selection) => Promise<Count>;
 }
 
-/** Makes a function that finds records by words. The record with this key comes first, then those with this label. */
+/**
+ * Makes a function that finds records by words. The record with this key comes first, then those with this label, then those whose label
+ * begins with the words.
+ */
 export function createLookUp({ labels, count }: Reads) {
   /** The first records by label. A large table without an index stays in key order, because sorting it takes too long. */
   async function firstRecords(resource: AdminView, max: number): Promise<Found> {
@@ -94,7 +105,7 @@ export function createLookUp({ labels, count }: Reads) {
     const order = first ? `ordering=${first.name}&` : '';
     const limit = Math.max(max, MIN_COMPARED);
     const name = escapePattern(words);
-    const isName = first?.column.type.operators.has('ilike') === true && fitsBudget([name]);
+    const isName = first?.column.type.operators.has('ilike') === true && fitsBudget([`${name}%`]);
     const pattern = encodeURIComponent(name);
     const isSearch = fitsBudget(wordsOf(words).map(containing));
     const nothing: Found = { records: [], hasNext: false };
@@ -106,14 +117,22 @@ export function createLookUp({ labels, count }: Reads) {
     const matches = isSearch
       ? await labels(resource, { query: `${order}limit=${limit}`, search: words })
       : nothing;
-    const found = [...keyed.records, ...named.records, ...matches.records];
+    // Those whose label begins with the words may be beyond the first matches.
+    const begun =
+      isName && matches.hasNext
+        ? await labels(resource, {
+            query: `${first.name}__ilike=${pattern}%25&${order}limit=${max}`,
+            search: '',
+          })
+        : nothing;
+    const found = [...keyed.records, ...named.records, ...begun.records, ...matches.records];
     if (found.length === 0) {
       const bare = bareWords(words);
       return bare === '' || bare === words ? matches : lookUp(resource, bare, max);
     }
     const records = [...new Map(found.map((one) => [one.id, one])).values()];
-    const same = new Set([...records.filter(({ id }) => id === words), ...records.filter(isNamed(words))]);
-    const sorted = [...same, ...records.filter((one) => !same.has(one))];
+    const ranks = [({ id }: Named) => id === words, isNamed(words), beginsWith(words), () => true];
+    const sorted = [...new Set(ranks.flatMap((fits) => records.filter(fits)))];
     return { records: sorted.slice(0, max), hasNext: matches.hasNext || sorted.length > max };
   };
 }
