@@ -148,6 +148,10 @@ test('a foreign key to few records is a select field in natural order', async ()
   const [, select = ''] = /<select[^>]*name="author_id"[^>]*>([\s\S]*?)<\/select>/.exec(page.text) ?? [];
   const names = [...select.matchAll(/<option value="\d+"[^>]*>([^<]*)</g)].map(([, name]) => name);
   assert.deepEqual(names, ['abel', 'ada', 'grace', 'Unit 9', 'unit 10']);
+  const openLink = /<a([^>]*) data-open="\/admin\/user\/-\/lookup\/">Open<\/a>/;
+  assert.equal(openLink.exec(page.text)?.[1], ' hidden');
+  const chosen = await ada.get(await added({ name: 'Chosen', author_id: '1' }));
+  assert.equal(openLink.exec(chosen.text)?.[1], ' href="/admin/user/1/" aria-label="Open ada"');
   await service.sql`delete from "user" where username in ('unit 10', 'Unit 9', 'abel')`;
 });
 

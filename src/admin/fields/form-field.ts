@@ -8,6 +8,7 @@ import { Problem } from '../../errors.ts';
 import type { Message } from '../../messages.ts';
 import { isLongColumn, sizeKey } from '../../query/labels/preview-sql.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
+import { hasAddress } from '../../resources/records/checked-body.ts';
 import { jsonFieldInTurns, type JsonField, type JsonFields } from '../../resources/records/json-fields.ts';
 import { textOfColumn } from '../../resources/records/labeled-record.ts';
 import type { Named } from '../../resources/records/look-up.ts';
@@ -343,6 +344,20 @@ export class FormField {
         value="${typed.text}"
         autocomplete="off"
         ${attributes({ 'data-stored': before?.text === typed.text })}
+  /** The link to the record that a select has chosen; hidden where there is none. The script keeps it up to date. */
+  private openLink({ text }: Typed, options: readonly (readonly [key: string, label: string])[]): Html {
+    const model = this.column.references?.name ?? '';
+    const label = options.find(([key]) => key === text)?.[1];
+    const isShown = label !== undefined && hasAddress(text);
+    const state = attributes({
+      href: isShown && links.record(model, text),
+      'aria-label': isShown && `Open ${label}`,
+      hidden: !isShown,
+      'data-open': links.action(model, 'lookup'),
+    });
+    return html`<a${state}>Open</a>`;
+  }
+
       />
       <span class="reference-label"
         >${references?.label !== undefined && html`<a href="${links.record(model, typed.text)}">${references.label}</a>`}</span
@@ -370,8 +385,10 @@ export class FormField {
     const texts = textsOf(column);
     if (texts) return this.select(typed, texts.map((text) => [text, choiceLabel(column, text)]), common); // prettier-ignore
     const hasBreaks = LINE_BREAK.test(typed.text);
-    if (references?.options)
-      return this.select(typed, references.options.map(({ id: key, label }) => [key, label]), common); // prettier-ignore
+    if (references?.options) {
+      const options = references.options.map(({ id: key, label }) => [key, label] as const);
+      return html`${this.select(typed, options, common)} ${this.openLink(typed, options)}`;
+    }
     if (references && !hasBreaks) return this.reference(typed, state, common);
     const text = column.type.element ? arrayToText(typed.text, column) : typed.text;
     const lines = text.split('\n', MAX_LINES).length;

@@ -199,6 +199,25 @@
   /** A label as a text input can hold it: browsers remove line breaks from its value. */
   const oneLine = (label) => label.replace(/\s+/g, ' ').trim();
 
+  /** Lets a link lead to a record. @param lookup the address of the search for records like it */
+  function lead(link, lookup, { id, label }) {
+    // A plain `-` marks paths that are not records.
+    const segment = id === '-' ? '%2D' : encodeURIComponent(id);
+    link.href = lookup.replace('-/lookup/', `${segment}/`);
+    link.setAttribute('aria-label', `Open ${label}`);
+  }
+
+  for (const link of all('select + a[data-open]')) {
+    const select = link.previousElementSibling;
+    const show = () => {
+      link.hidden = ['', '.', '..'].includes(select.value);
+      lead(link, link.dataset.open, { id: select.value, label: select.selectedOptions[0]?.text });
+    };
+    select.addEventListener('change', show);
+    // A browser that returns to the page restores the selected option.
+    window.addEventListener('pageshow', show);
+  }
+
   function enhance(field, index) {
     const key = field.querySelector('input[name]');
     const shown = field.querySelector('output, .reference-label');
@@ -252,10 +271,7 @@
     /** Updates the link to the chosen record. */
     function showLink() {
       link.hidden = chosen.id === '' || chosen.isGone || key.value !== chosen.id;
-      // A plain `-` marks paths that are not records.
-      const segment = chosen.id === '-' ? '%2D' : encodeURIComponent(chosen.id);
-      link.href = field.dataset.lookup.replace('-/lookup/', `${segment}/`);
-      link.setAttribute('aria-label', `Open ${chosen.label}`);
+      lead(link, field.dataset.lookup, chosen);
     }
 
     /** Shows the result of a search, or only announces it to screen readers. */
