@@ -624,6 +624,17 @@ describe('a new record of a filtered list', () => {
       for (const name of [`Row 1 ${list}`, `Row 2 ${list}`]) {
         const answer = await ada.post(addPath('thing'), { ...fieldsOf(form), name, _save: 'another' });
         assert.equal(answer.status, 303, readable(answer));
+test('a new record has the caller as its owner, unless the list or the address names another user', async () => {
+  const other = String(await service.addUser('other'));
+  for (const [query, owner] of [
+    ['', '1'],
+    [`?user=${other}`, other],
+    [`?_list=user%3D${other}`, other],
+    ['?_null=user_id', ''],
+  ] as const)
+    assert.equal(fieldsOf(await ada.get(`${addPath('message')}${query}`))['user_id'], owner, query);
+});
+
         form = await ada.follow(answer);
         assert.equal(fieldsOf(form)['author_id'], '1');
       }

@@ -66,10 +66,12 @@ function filteredValues({ find }: AdminView, list = ''): ReadonlyMap<Column, str
 export async function showAdd(context: ResourceContext): Promise<Reply> {
   const given = LinkParameters.parse(context.request.query);
   const empty = new Set(given.get(NO_VALUES)?.split(' '));
+  const { ownedBy } = context.resource;
   const filtered = filteredValues(context.resource, listQuery(context));
   const typed = valuesOf(fieldsOf(context.resource, true), (field) => {
     const { name, key } = field.column;
-    const preset = given.get(name) ?? given.get(key) ?? filtered.get(field.column);
+    const own = field.column === ownedBy ? context.caller.id : undefined;
+    const preset = given.get(name) ?? given.get(key) ?? filtered.get(field.column) ?? own;
     return field.initial(empty.has(key) ? null : preset);
   });
   return recordForm(context, { typed, stored: undefined });

@@ -33,6 +33,8 @@ export interface AdminView extends ResourceView {
   /** The columns of the filter panel. */
   readonly filters: readonly (readonly string[])[];
   readonly views: readonly ListView[];
+  /** The foreign key to the user that a record belongs to. A new record has the caller in it, who may choose another user. */
+  readonly ownedBy: Column | undefined;
   readonly may: ReadonlySet<AdminAction>;
   /** Resolves a column path, split into parts; see `findPath`. */
   readonly find: (parts: readonly string[]) => LabelPath | undefined;
@@ -203,6 +205,7 @@ export function serveForAdmin(
       group: admin.group ?? '',
       label,
       foreignKeys: several,
+      ownedBy: output.find(({ name }) => name === definition.owner),
       list: admin.list
         ? named(admin.list, withForeignKeys)
         : [...output.filter(isPlain).slice(0, MAX_LISTED), ...several.slice(0, MAX_LISTED_KEYS)],
