@@ -250,6 +250,8 @@ describe('an array in a form', () => {
 });
 
 describe('a JSON value in a form', () => {
+  const compact = (json = ''): string => json.replace(/\s+/g, '');
+
   test('is unchanged after a save, and in a copy', async () => {
     // Among them strings that look like other kinds of values.
     for (const value of [
@@ -262,6 +264,9 @@ describe('a JSON value in a form', () => {
       '1',
       'true',
       '{"a": [1.50]}',
+      '{"a": {"b": [{}, {"c, d": "\\"[e: {"}], "f": {}}, "g": [1e400, null, "h,i"]}',
+      `{"numbers": [${'1, '.repeat(9000)}2]}`,
+      `${'['.repeat(500)}${']'.repeat(500)}`,
       '[]',
     ]) {
       const [row] = await service.sql`insert into paper (name, doc, must)
@@ -269,7 +274,7 @@ describe('a JSON value in a form', () => {
       const [path, doc] = [`/admin/paper/${row?.['id']}/`, String(row?.['doc'])];
       const paper = async (at: string) => rowOf(at, 'name, doc::text, must::text, level');
       const { doc: shown, must } = fieldsOf(await ada.get(path));
-      assert.deepEqual([shown, must], [doc, doc]);
+      assert.deepEqual([shown, must].map(compact), [doc, doc].map(compact));
       await saved(path, { name: 'changed' });
       assert.deepEqual(await paper(path), { name: 'changed', doc, must: doc, level: 5 });
       const copy = await save(ada, path, { name: 'copy', _save: 'new' });
@@ -277,8 +282,43 @@ describe('a JSON value in a form', () => {
       assert.doesNotMatch(readable(await ada.get(`${path}history/`)), /Doc/);
     }
     assert.equal(fieldsOf(await ada.get(addPath('paper')))['must'], '"a \\"text\\""');
+    assert.equal(fieldsOf(await ada.get(addPath('paper')))['doc'], '');
     const path = await added({ name: 'new' }, 'paper');
     assert.equal((await rowOf(path, 'must::text'))['must'], '"a \\"text\\""');
+  });
+
+  test('is indented, with every digit, and errors and conflicts keep what was typed', async () => {
+    const source = '{"a":{"b":[1,2.50],"c":[],"d":{}},"e":[{"f":9007199254740993},"g: {"]}';
+    const lines = [
+      '{',
+      '  "a": {',
+      '    "b": [1, 2.50],',
+      '    "c": [],',
+      '    "d": {}',
+      '  },',
+      '  "e": [',
+      '    {',
+      '      "f": 9007199254740993',
+      '    },',
+      '    "g: {"',
+      '  ]',
+      '}',
+    ].join('\n');
+    await service.sql`insert into loose (id, doc) overriding system value values (90, ${source}::text::json), (91, ${lines}::text::json)`;
+    for (const [id, stored] of [
+      [90, source],
+      [91, lines],
+    ] as const) {
+      const path = `/admin/loose/${id}/`;
+      const fields = fieldsOf(await ada.get(path));
+      assert.equal(fields['doc'], lines);
+      assert.match((await ada.follow(await ada.post(path, fields))).text, /no changes to save in/);
+      assert.equal((await rowOf(path, 'doc::text'))['doc'], stored);
+      const refused = await save(ada, path, { doc: `${lines},` });
+      assert.equal(fieldsOf(refused)['doc'], `${lines},`);
+      await saved(path, { doc: lines.replace('2.50', '3').replaceAll('\n', '\r\n') });
+      assert.equal((await rowOf(path, 'doc::text'))['doc'], lines.replace('2.50', '3'));
+    }
   });
 
   test('that jsonb refuses is kept by a form, and an error in a bulk action', async () => {
@@ -552,6 +592,13 @@ describe('adding a record', () => {
       errorsIn(await add({ name: 'Orphan', author_id: '4711' }))['author_id'] ?? '',
       /no such record/i,
     );
+    // Duplicates beside values that cannot be parsed, but not those of the record itself.
+    const both = await add({ name: 'Twice', extra: '{' });
+    assert.deepEqual([both.status, Object.keys(errorsIn(both)).sort()], [400, ['extra', 'name']]);
+    const path = await added({ name: 'Once' });
+    const changed = await save(ada, path, { name: 'Twice', extra: '{', author_id: '4711' });
+    assert.deepEqual(Object.keys(errorsIn(changed)).sort(), ['author_id', 'extra', 'name']);
+    await saved(path, { name: 'Once more', extra: '1' });
   });
 
   test('describes each field by its hint', async () => {
@@ -577,6 +624,17 @@ describe('adding a record', () => {
   });
 });
 
+test('a new record has the caller as its owner, unless the list or the address names another user', async () => {
+  const other = String(await service.addUser('other'));
+  for (const [query, owner] of [
+    ['', '1'],
+    [`?user=${other}`, other],
+    [`?_list=user%3D${other}`, other],
+    ['?_null=user_id', ''],
+  ] as const)
+    assert.equal(fieldsOf(await ada.get(`${addPath('message')}${query}`))['user_id'], owner, query);
+});
+
 describe('a new record of a filtered list', () => {
   const addFrom = async (query: string): Promise<AdminAnswer> => {
     const { text } = await ada.get(`/admin/thing/?${query}`);
@@ -592,13 +650,6 @@ describe('a new record of a filtered list', () => {
         { note: 'a & b', price: '1.5', at: '2024-02-29T10:00:00' },
       ],
       ['name=New&_search=x&ordering=-name&page=1', { name: 'New' }],
-    // Duplicates beside values that cannot be parsed, but not those of the record itself.
-    const both = await add({ name: 'Twice', extra: '{' });
-    assert.deepEqual([both.status, Object.keys(errorsIn(both)).sort()], [400, ['extra', 'name']]);
-    const path = await added({ name: 'Once' });
-    const changed = await save(ada, path, { name: 'Twice', extra: '{', author_id: '4711' });
-    assert.deepEqual(Object.keys(errorsIn(changed)).sort(), ['author_id', 'extra', 'name']);
-    await saved(path, { name: 'Once more', extra: '1' });
       // Not one value: a range, alternatives, another record's column, an invalid number.
       ['amount__gte=5', { amount: '' }],
       ['amount=5&amount=6', { amount: '' }],
@@ -624,17 +675,6 @@ describe('a new record of a filtered list', () => {
       for (const name of [`Row 1 ${list}`, `Row 2 ${list}`]) {
         const answer = await ada.post(addPath('thing'), { ...fieldsOf(form), name, _save: 'another' });
         assert.equal(answer.status, 303, readable(answer));
-test('a new record has the caller as its owner, unless the list or the address names another user', async () => {
-  const other = String(await service.addUser('other'));
-  for (const [query, owner] of [
-    ['', '1'],
-    [`?user=${other}`, other],
-    [`?_list=user%3D${other}`, other],
-    ['?_null=user_id', ''],
-  ] as const)
-    assert.equal(fieldsOf(await ada.get(`${addPath('message')}${query}`))['user_id'], owner, query);
-});
-
         form = await ada.follow(answer);
         assert.equal(fieldsOf(form)['author_id'], '1');
       }

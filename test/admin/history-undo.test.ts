@@ -146,7 +146,10 @@ describe('Put these values back', () => {
       /These are the values before the change on .* nothing is changed until you save\./,
     );
     const fields = fieldsOf(form);
-    assert.deepEqual([fields['name'], fields['size'], fields['details']], ['first', '1.50', '{"a": 1}']);
+    assert.deepEqual(
+      [fields['name'], fields['size'], fields['details']],
+      ['first', '1.50', '{\n  "a": 1\n}'],
+    );
     assert.equal((await rows('task'))[0]?.['name'], 'second');
     assert.equal((await ada.post(`/admin/task/${id}/`, fields)).status, 303);
     const [stored] = await rows('task');

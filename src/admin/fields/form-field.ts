@@ -17,6 +17,7 @@ import { arrayToText, textToArray } from '../web/array-lines.ts';
 import { choiceLabel, grouped } from '../web/display-text.ts';
 import { createForm, type Form } from '../web/form-data.ts';
 import { attributes, html, type Html } from '../web/html.ts';
+import { indentedJson } from '../web/indented-json.ts';
 import { exactText, isDateTime, localText, timeZone, utcOf, zoneFault } from '../web/time-zone.ts';
 import { controlAttributes, labeledField } from '../web/widgets.ts';
 
@@ -194,6 +195,8 @@ export class FormField {
   readonly isCheckbox: boolean;
   /** Whether an empty field of a new record gets a default that the form does not show. */
   readonly hidesDefault: boolean;
+  /** Whether people type JSON, and not the lines of an array. */
+  private readonly isJson: boolean;
   /** Maximum length of the value (characters). */
   readonly maxLength: number;
 
@@ -212,6 +215,7 @@ export class FormField {
       type.input.control === 'checkbox' && !nullable && !(isNew && hasDefault && initial === undefined);
     this.hidesDefault = isNew && hasDefault && initialText(column) === undefined;
     this.isNullIfEmpty = this.takesAnyText && (nullable || this.hidesDefault);
+    this.isJson = type.input.json === 'json' && !type.element;
     const longest = type.input.json === 'json' ? LONGEST_JSON : type.long ? Infinity : LONGEST_SHORT;
     this.maxLength = references
       ? LONGEST_KEY
@@ -235,7 +239,7 @@ export class FormField {
       return { text: withoutReturns(sent), isNull };
     }
     const plain = hasTime(column) ? toApiFormat(ticked.trim()) : ticked.trim();
-    const trimmed = isDateTime(column) ? utcOf(plain) : plain;
+    const trimmed = isDateTime(column) ? utcOf(plain) : this.isJson ? withoutReturns(plain) : plain;
     if (!column.type.element) return { text: trimmed, isNull: trimmed === '' };
     const text = textToArray(
       withoutReturns(trimmed),
@@ -250,19 +254,24 @@ export class FormField {
     return this.isNew || !isLongColumn(this.column) || form.get(this.name) !== undefined;
   }
 
+  /** A text as the form shows it. */
+  private shown(text: string): string {
+    return this.isJson ? indentedJson(text) : text;
+  }
+
   /** The value of a stored record; undefined for one that is too long for a form. */
   stored({ fields }: { readonly fields: JsonFields }): Typed | undefined {
     if (fields.has(sizeKey(this.column))) return undefined;
     const text = textOfColumn(fields, this.column);
     // Clearing a field means NULL, unless the stored value was the empty text.
-    return { text: text ?? '', isNull: text !== '' };
+    return { text: this.shown(text ?? ''), isNull: text !== '' };
   }
 
   /** The value of a new record. @param given instead of the registry's default, if any; null for no value */
   initial(given: string | null | undefined): Typed {
     const text = given === undefined ? initialText(this.column) : (given ?? undefined);
     const isChosen = text !== undefined && textsOf(this.column) !== undefined;
-    return { text: text ?? '', isNull: !(text === '' && this.takesAnyText) && !isChosen };
+    return { text: this.shown(text ?? ''), isNull: !(text === '' && this.takesAnyText) && !isChosen };
   }
 
   /** Hidden fields that send this value again. */
@@ -335,15 +344,6 @@ export class FormField {
     </select>`;
   }
 
-  /** A search for the related record: suggestions with the script, a separate page without it. */
-  private reference(typed: Typed, { before, references }: FieldState, common: Html): Html {
-    const { column, name, label } = this;
-    const model = column.references?.name ?? '';
-    return html`<div class="reference" data-lookup="${links.action(model, 'lookup')}">
-      <input${common}
-        value="${typed.text}"
-        autocomplete="off"
-        ${attributes({ 'data-stored': before?.text === typed.text })}
   /** The link to the record that a select has chosen; hidden where there is none. The script keeps it up to date. */
   private openLink({ text }: Typed, options: readonly (readonly [key: string, label: string])[]): Html {
     const model = this.column.references?.name ?? '';
@@ -358,6 +358,15 @@ export class FormField {
     return html`<a${state}>Open</a>`;
   }
 
+  /** A search for the related record: suggestions with the script, a separate page without it. */
+  private reference(typed: Typed, { before, references }: FieldState, common: Html): Html {
+    const { column, name, label } = this;
+    const model = column.references?.name ?? '';
+    return html`<div class="reference" data-lookup="${links.action(model, 'lookup')}">
+      <input${common}
+        value="${typed.text}"
+        autocomplete="off"
+        ${attributes({ 'data-stored': before?.text === typed.text })}
       />
       <span class="reference-label"
         >${references?.label !== undefined && html`<a href="${links.record(model, typed.text)}">${references.label}</a>`}</span
