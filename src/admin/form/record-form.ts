@@ -37,7 +37,7 @@ import { links } from '../web/admin-links.ts';
 import { loadOptional } from '../fields/optional-part.ts';
 import { submitOnceField } from '../web/submit-once.ts';
 import { fieldRows, relatedOf } from '../fields/references.ts';
-import { grouped, shortened, shownColumn } from '../web/display-text.ts';
+import { grouped, shortened, shownColumn, badgesOf } from '../web/display-text.ts';
 import { listQuery } from '../web/admin-request.ts';
 import { PASSWORD_LABELS, errorSummary, messagesOf, passwordFields, resourceRow } from '../web/widgets.ts';
 
@@ -228,6 +228,7 @@ export async function recordForm(context: ResourceContext, page: RecordForm): Pr
     title: stored ? shortened(stored.label, 80) : `Add to ${title}`,
     crumbs: [listCrumb(resource, back), stored ? shortened(stored.label, 40) : 'Add'],
     kind: 'form',
+    badges: stored && badgesOf(stored, output),
     status: page.status ?? (Object.keys(errors).length > 0 ? 400 : 200),
     actions: stored && actionsOf(context, stored, back, await hasSecondFactor(context, stored.id)),
     body,

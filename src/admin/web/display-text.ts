@@ -1,5 +1,6 @@
 // Turns values into the texts that people read: numbers, times, booleans, shortened texts, labels.
 import type { Column } from '../../db/schema/model.ts';
+import type { Tone } from '../../db/schema/presentation.ts';
 import type { Count } from '../../query/selection.ts';
 import { keyIn, textOfColumn, type LabeledRecord } from '../../resources/records/labeled-record.ts';
 import { linesOf } from './array-lines.ts';
@@ -76,14 +77,30 @@ export const isNumeric = ({ type, references }: Column): boolean => type.bounded
 export const choiceLabel = ({ choiceLabels }: Column, text: string, unlabeled = text): string =>
   choiceLabels?.get(text) ?? unlabeled;
 
+/** A choice with a tone. Its class adds a symbol, so that the tone is more than a color. */
+const badge = (tone: Tone, label: string): Html => html`<span class="badge tone-${tone}">${label}</span>`;
+
 /** A value for display. @param max characters; without it the text is not shortened */
 export function shownValue(column: Column, text: string | null, max?: number): Html | string {
   if (text === null) return NOTHING;
   const { control } = column.type.input;
-  if (control === 'checkbox') return choiceLabel(column, text, text === 'true' ? 'Yes' : 'No');
+  const isBoolean = control === 'checkbox';
+  const label = choiceLabel(column, text, isBoolean ? (text === 'true' ? 'Yes' : 'No') : text);
+  const tone = column.tones?.get(text);
+  if (tone) return badge(tone, shortened(label || 'empty text'));
+  if (isBoolean) return label;
   if (control === 'date' || control === 'datetime-local') return moment(text);
-  const shown = column.type.element ? arrayInWords(text, column) : choiceLabel(column, text);
+  const shown = column.type.element ? arrayInWords(text, column) : label;
   return max === undefined ? shown : inOneLine(shown, max);
+}
+
+/** The choices of a record that have a tone, for its title; false without any. */
+export function badgesOf({ fields }: LabeledRecord, columns: readonly Column[]): Html | false {
+  const badges = columns.flatMap((column) => {
+    const text = textOfColumn(fields, column);
+    return text !== null && column.tones?.has(text) ? [html`${shownValue(column, text)} `] : [];
+  });
+  return badges.length > 0 && html`${badges}`;
 }
 
 /** The elements of an array separated by commas, if that is clear; otherwise its JSON. */

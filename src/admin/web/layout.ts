@@ -42,6 +42,8 @@ export const recordCrumb = ({ name }: AdminView, { id, label }: Named, list?: st
 export interface AdminPage {
   readonly title: string;
   readonly crumbs?: readonly Crumb[];
+  /** What stands beside the title: the state of a record. */
+  readonly badges?: Content;
   /** Buttons and links beside the heading. */
   readonly actions?: Content;
   readonly body: Content;
@@ -135,22 +137,23 @@ ${main}
 </html>
 `;
 
-/** The heading of a page, with its actions beside it. */
-export const headingOf = (title: string, actions?: Content): Html =>
+/** The heading of a page, with its badges and actions beside it. */
+export const headingOf = (title: string, actions?: Content, badges?: Content): Html =>
   html`<div class="heading">
     <h1>${title}</h1>
-    ${actions && html`<div class="actions">${actions}</div>`}
+    ${badges && html`<p>${badges}</p>`} ${actions && html`<div class="actions">${actions}</div>`}
   </div>`;
 
 /** The whole document; without an admin request it has no header. */
 function document(
   context: AdminContext | undefined,
-  { title, crumbs, actions, body, kind }: AdminPage,
+  { title, crumbs, badges, actions, body, kind }: AdminPage,
 ): Html {
   const { flash } = context ?? {};
   const top = html`${context && header(context)} ${context && crumbs && crumbList(crumbs)}
   ${flash && html`<p class="flash ${flash.kind}" role="status">${flash.text} ${flash.href !== undefined && html`<a href="${flash.href}">View record</a>`}</p>`}`;
-  const main = html`${!context && html`<p class="brand">Admin</p>`} ${headingOf(title, actions)} ${body}`;
+  const main = html`${!context && html`<p class="brand">Admin</p>`} ${headingOf(title, actions, badges)}
+  ${body}`;
   return shell({
     title: `${title} · Admin`,
     kind,

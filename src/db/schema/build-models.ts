@@ -57,6 +57,7 @@ function buildColumn(
     ...(stored?.mayHoldNulls ? { isUnchecked: true } : {}),
     choices: definition.type === 'array' ? undefined : choiceValues(choices, type),
     choiceLabels: isLabeled(choices) ? new Map(Object.entries(choices)) : undefined,
+    tones: 'tones' in definition && definition.tones ? new Map(Object.entries(definition.tones)) : undefined,
     references: undefined,
     onDelete: definition.type === 'foreignKey' ? (definition.onDelete ?? 'restrict') : 'restrict',
   };

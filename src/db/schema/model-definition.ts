@@ -5,6 +5,7 @@ import { isRelative } from '../types/dates.ts';
 import { COLUMN_TYPES, KEY_TYPES, type KeyTypeName, type TypeName } from '../types/column-types.ts';
 import type { Level } from '../../config.ts';
 import type { OnDelete } from './model.ts';
+import type { Tone } from './presentation.ts';
 
 /** The default of a NOT NULL column without a default in SQL: a trigger fills it. */
 export const FILLED_BY_DATABASE = 'database';
@@ -37,6 +38,8 @@ export interface ScalarColumn<Type extends string, Value> extends CommonColumn {
   /** The only values that clients may write. Strings keep their literal types, see `Name`. */
   readonly choices?:
     readonly (string extends Value ? Exclude<Value, string> | Name : Value)[] | LabeledChoices;
+  /** The tones of choices, by their values. */
+  readonly tones?: Readonly<Record<string, Tone>>;
 }
 
 /** Values, and what people see for them. */
@@ -95,7 +98,7 @@ export type ColumnDefinition =
       readonly default?: never;
       readonly choices?: never;
     })
-  | (ScalarColumn<'json', unknown> & { readonly choices?: never })
+  | (ScalarColumn<'json', unknown> & { readonly choices?: never; readonly tones?: never })
   | ArrayColumn
   | (CommonColumn & {
       readonly type: 'foreignKey';

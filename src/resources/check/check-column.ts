@@ -64,6 +64,15 @@ function checkPattern(column: ColumnDefinition): KeyFault[] {
   );
 }
 
+/** The faults of tones of values that are no choices. */
+function checkTones(column: ColumnDefinition, type: ColumnType): KeyFault[] {
+  const { tones } = column as { readonly tones?: object };
+  const choices = choiceValues(column.choices, type)?.map(String) ?? [];
+  return Object.keys(tones ?? {})
+    .filter((value) => !choices.includes(value))
+    .map((value) => ({ key: `tones.${value}`, text: 'is not one of the choices' }));
+}
+
 /** The faults of a column. A foreign key refers to an existing model. */
 export function checkColumn(column: ColumnDefinition, resources: readonly Resource[]): KeyFault[] {
   const isSetNull = column.type === 'foreignKey' && column.onDelete === 'setNull';
@@ -72,6 +81,7 @@ export function checkColumn(column: ColumnDefinition, resources: readonly Resour
   const faults = [
     ...checkLimits(limits, type.element ?? type, type.element ? 'elements.' : ''),
     ...checkPattern(column),
+    ...checkTones(column, type),
     ...faultIf(isSetNull && column.null !== true, 'onDelete', 'setNull requires null: true'),
   ];
   return faults.length > 0 ? faults : checkValues({ ...column }, type);

@@ -2,6 +2,7 @@
 import { ACCESS_LEVELS } from '../../config.ts';
 import { RESERVED_NAMES } from '../../db/schema/model-definition.ts';
 import { ON_DELETE } from '../../db/schema/model.ts';
+import { TONES } from '../../db/schema/presentation.ts';
 import { ARRAY_TYPES } from '../../db/types/array-types.ts';
 import type { ColumnType } from '../../db/types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPE_NAMES } from '../../db/types/column-types.ts';
@@ -142,6 +143,10 @@ const VALUES = {
           1,
         )(choices, path)) satisfies Validator,
 };
+const SCALAR_VALUES = {
+  ...VALUES,
+  tones: mapOf(oneOf(TONES), "must be an object such as { open: 'warning' }", () => undefined),
+};
 const BOUND = such(Number.isFinite, 'must be a number');
 const PATTERN: Validator = (value, path) => {
   if (!isNonEmpty(value)) return [{ key: path, text: "must be a string such as '^[A-Z]{2}$'" }];
@@ -201,7 +206,7 @@ const KEYS_BY_TYPE: Readonly<Record<string, Readonly<Record<string, Validator>>>
     Object.entries(COLUMN_TYPES).map(([name, type]) => [
       name,
       {
-        ...VALUES,
+        ...SCALAR_VALUES,
         ...limitsOf(name, type),
         ...(['string', 'text'].includes(name) ? { pattern: PATTERN } : {}),
       },

@@ -1,0 +1,5 @@
+// How the admin area shows the values of a column, as the registry names it.
+
+/** The tones of choices: `open` as a warning. */
+export const TONES = ['neutral', 'info', 'success', 'warning', 'danger', 'accent'] as const;
+export type Tone = (typeof TONES)[number];
