@@ -10,6 +10,7 @@ import { Connection } from './http/server/connection.ts';
 import { fetchAs } from './http/server/program-requests.ts';
 import { openListener, type Listener } from './http/server/listener.ts';
 import type { Handler } from './http/server/request-handler.ts';
+import type { AdminArea } from './resources/definition/admin-area.ts';
 import type { Panel } from './resources/definition/panel.ts';
 import type { WrittenResource } from './resources/definition/resource.ts';
 import type { Roles } from './resources/definition/roles.ts';
@@ -19,6 +20,7 @@ export type { AccessLevel, Settings } from './config.ts';
 export type { ColumnDefinition, ModelDefinition } from './db/schema/model-definition.ts';
 export type { LogEntry, LogWriter } from './http/observability/logger.ts';
 export type { Handler } from './http/server/request-handler.ts';
+export type { AdminArea } from './resources/definition/admin-area.ts';
 export type { Panel, PanelContext, PanelSeries, PanelTable } from './resources/definition/panel.ts';
 export type { Method, Registry, Row, WrittenResource as Resource } from './resources/definition/resource.ts';
 export type { Roles } from './resources/definition/roles.ts';
@@ -30,6 +32,8 @@ export interface VitrineOptions extends Partial<Omit<Settings, 'resources' | 'da
   readonly resources: readonly WrittenResource[];
   /** Panels on the start page of the admin area. */
   readonly panels?: readonly Panel[];
+  /** The admin area as a whole. */
+  readonly admin?: AdminArea;
   /** What users may do beyond the rules of the resources. */
   readonly roles?: Roles;
   /** Who may read the change feed: a level, or a list of roles. By default, admins. */
@@ -77,13 +81,13 @@ export interface Vitrine {
  */
 export async function createVitrine(options: VitrineOptions): Promise<Vitrine> {
   if (typeof options !== 'object' || options === null) throw new StartError('createVitrine takes an object.');
-  const { log, resources, panels, roles, changes, ...given } = options;
+  const { log, resources, panels, roles, admin, changes, ...given } = options;
   const settings = checkSettings(given, [
     ...(log === undefined || typeof log === 'function' ? [] : ['log must be a function']),
     ...(Array.isArray(resources) ? [] : ['resources must be an array']),
   ]);
   const logger = createLogger(settings.logLevel, log, settings.logFormat);
-  const definitions = requireRegistry({ registry: resources, panels, roles, changes }, settings);
+  const definitions = requireRegistry({ registry: resources, panels, roles, admin, changes }, settings);
   const service = createService(settings, definitions, settings.databaseUrl, logger);
   let starting: Promise<Listener> | undefined;
   let isClosed = false;

@@ -25,7 +25,7 @@ import { createMetrics, type Metrics } from './http/observability/metrics.ts';
 import { createLoadLimits } from './http/load/load-limits.ts';
 import type { Site } from './http/api/dispatch.ts';
 import { createSqlCache } from './db/sql-cache.ts';
-import { checkPanels, checkRegistry } from './resources/check/check-registry.ts';
+import { checkAdminArea, checkPanels, checkRegistry } from './resources/check/check-registry.ts';
 import { checkChanges } from './resources/check/check-roles.ts';
 import { createCursorTokens } from './query/cursor.ts';
 import { pruneKeysStatement } from './query/statements/system-statements.ts';
@@ -51,6 +51,7 @@ import { createPasswords } from './resources/users/password-hashing.ts';
 import { createPasswordLinks, type PasswordLinks } from './resources/users/password-links.ts';
 import type { Resource } from './resources/definition/resource.ts';
 import type { Roles } from './resources/definition/roles.ts';
+import type { AdminArea } from './resources/definition/admin-area.ts';
 import type { RegistryFile } from './resources/load-registry.ts';
 import { userFactsOf } from './resources/access/rights.ts';
 import {
@@ -115,6 +116,7 @@ export interface Definitions {
   readonly resources: readonly Resource[];
   readonly panels?: readonly Panel[];
   readonly roles?: Roles;
+  readonly admin?: AdminArea;
   /** Who may read the change feed. */
   readonly changes?: Level;
 }
@@ -128,6 +130,7 @@ export function requireRegistry(
     registry,
     panels = [],
     roles = {},
+    admin = {},
     changes = 'admin',
   }: Pick<RegistryFile, 'registry'> & Partial<RegistryFile>,
   settings: Settings,
@@ -135,6 +138,7 @@ export function requireRegistry(
   const faults = [
     ...checkRegistry(registry, roles, settings),
     ...checkPanels(panels),
+    ...checkAdminArea(admin),
     ...checkChanges(changes, roles),
   ];
   if (faults.length > 0) throw startError('The registry cannot be used', faults);
@@ -142,6 +146,7 @@ export function requireRegistry(
     resources: registry as readonly Resource[],
     panels: panels as readonly Panel[],
     roles: roles as Roles,
+    admin: admin as AdminArea,
     changes: changes as Level,
   };
 }
@@ -182,7 +187,13 @@ const identified = (
 /** Creates the service. It does nothing before `prepare`, and the handler answers 503 until that is done. */
 export function createService(
   given: Settings,
-  { resources: registry, panels = [], roles = {}, changes: feedLevel = 'admin' }: Definitions,
+  {
+    resources: registry,
+    panels = [],
+    roles = {},
+    admin: adminArea = {},
+    changes: feedLevel = 'admin',
+  }: Definitions,
   databaseUrl: string,
   logger: Logger,
   {
@@ -375,6 +386,7 @@ export function createService(
               schema,
               views,
               panels,
+              adminArea,
               passwords,
               authentication,
               admitted: facts.admitted,

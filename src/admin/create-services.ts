@@ -39,6 +39,7 @@ export interface AdminOptions extends Pick<
   | 'tokens'
   | 'passwordLinks'
   | 'accounts'
+  | 'adminArea'
   | 'views'
   | 'logger'
   | 'admitted'

@@ -14,6 +14,8 @@ export interface RegistryFile {
   readonly panels: unknown;
   /** The export `roles`; no roles when absent. */
   readonly roles: unknown;
+  /** The export `admin`: the admin area as a whole. Undefined when absent. */
+  readonly admin?: unknown;
   /** The export `changes`: who may read the change feed. Undefined when absent. */
   readonly changes?: unknown;
 }
@@ -97,6 +99,7 @@ interface Exports {
   readonly default?: unknown;
   readonly panels?: unknown;
   readonly roles?: unknown;
+  readonly admin?: unknown;
   readonly changes?: unknown;
 }
 
@@ -105,6 +108,12 @@ function exportsOf(module: Exports): RegistryFile {
   const { default: registry } = module;
   const isCommonJs = typeof registry === 'object' && registry !== null && 'default' in registry;
   const exported: Exports = isCommonJs ? registry : module;
-  const { default: found, panels = [], roles = {}, changes } = exported;
-  return { registry: found, panels, roles, ...(changes !== undefined && { changes }) };
+  const { default: found, panels = [], roles = {}, admin, changes } = exported;
+  return {
+    registry: found,
+    panels,
+    roles,
+    ...(admin !== undefined && { admin }),
+    ...(changes !== undefined && { changes }),
+  };
 }

@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createVitrine, type Panel, type Resource, StartError } from '../../src/index.ts';
+import { createVitrine, type AdminArea, type Panel, type Resource, StartError } from '../../src/index.ts';
 import { startFaults, startOnce, users, useWritable, type WritableService } from '../db/helpers.ts';
 import {
   type Answer,
@@ -113,6 +113,10 @@ const COLUMNS: [column: Loose, ...keys: string[]][] = [
   [{ type: 'text', choices: ['a'], default: 'b' }, 'default'],
   [{ type: 'integer', choices: ['5', 6], default: 5 }, 'choices'],
   [{ type: 'integer', choices: ['5', 6], default: 7 }, 'choices'],
+  [{ type: 'text', widget: 'html' }, 'widget'],
+  [{ type: 'integer', widget: 'phone' }, 'widget'],
+  [{ type: 'array', of: 'text', widget: 'url' }, 'widget'],
+  [{ type: 'string', choices: ['a'], widget: 'code' }, 'widget'],
   [{ type: 'text', choices: ['a'], tones: { a: 'warning', b: 'info' } }, 'tones.b'],
   [{ type: 'integer', choices: { 1: 'low', 2: 'high' }, tones: { 1: 'red', 2: 'danger' } }, 'tones.1'],
   [{ type: 'boolean', choices: [true, false], tones: { yes: 'success', true: 'success' } }, 'tones.yes'],
@@ -622,10 +626,21 @@ const PANELS: [string, unknown, string[]][] = [
   ['with unknown keys', [{ title: 'A', load, size: 2 }], ['panel "A": size: there is no such key']],
   ['with a text that is not a string', [{ title: 'A', load, text: 5 }], ['panel "A": text: must be a string']],
 ]; // prettier-ignore
-for (const [kind, panels, faults] of PANELS) {
-  test(`panels ${kind} are reported together with faults of resources`, async () => {
+const HOSTS = 'images: must be an array of lower-case hosts such as cdn.example.com or localhost:9000';
+const ADMIN: [string, unknown, string[]][] = [
+  ['that is no object', ['cdn.example.com'], ["admin: must be an object such as { images: ['cdn.example.com'] }"]],
+  ['with an unknown key', { image: [] }, ['admin: image: there is no such key; did you mean images?']],
+  ...['https://a.b', 'a.b/c', 'a.b;', '*.a.b', 'A.b', 'a b', '', "'self'", 'a.b:0', 5].map(
+    (host): (typeof ADMIN)[number] => [`with the host ${host}`, { images: [host] }, [`admin: ${HOSTS}`]],
+  ),
+]; // prettier-ignore
+for (const [kind, given, faults] of [
+  ...PANELS.map(([about, panels, all]) => [`panels ${about}`, { panels: panels as Panel[] }, all] as const),
+  ...ADMIN.map(([about, admin, all]) => [`admin ${about}`, { admin: admin as AdminArea }, all] as const),
+]) {
+  test(`${kind} are reported together with faults of resources`, async () => {
     const resources = [{ model: 'A', columns: {} }];
-    const options = { databaseUrl: 'postgres://127.0.0.1:1/none', resources, panels: panels as Panel[] };
+    const options = { databaseUrl: 'postgres://127.0.0.1:1/none', resources, ...given };
     await assert.rejects(createVitrine(options), (error: unknown) => {
       assert.ok(error instanceof StartError);
       const lines = error.message.split('\n').filter((line) => line.startsWith('  - '));
@@ -675,7 +690,7 @@ const ACCEPTED: Record<string, readonly Resource[]> = {
       table: 'public.full table',
       primaryKey: { type: 'bigint', column: 'Key' },
       columns: {
-        a: { type: 'string', maxLength: 3, choices: ['x', 'yy'], default: 'x', label: 'A', help: 'An a.', column: 'The A' },
+        a: { type: 'string', maxLength: 3, choices: ['x', 'yy'], tones: { x: 'accent' }, default: 'x', label: 'A', help: 'An a.', column: 'The A' },
         b: { type: 'integer', min: 0, max: 10, choices: [1, 2], default: 2, index: true },
         c: { type: 'bigint', min: 0, default: 5, choices: [5, '9007199254740993'] },
         d: { type: 'decimal', precision: 5, scale: 2, min: 0.01, default: '1.50', unique: true },
@@ -686,6 +701,7 @@ const ACCEPTED: Record<string, readonly Resource[]> = {
         i: { type: 'boolean', null: true },
         j: { type: 'float', default: 1e300 },
         k: { type: 'uuid', null: true, unique: true },
+        l: { type: 'text', null: true, widget: 'markdown' },
       },
       access: 'default',
       read: 'default',
@@ -853,6 +869,7 @@ describe('panels of a registry', () => {
     ['as.mjs', `export default ${REGISTRY}; export const panels = [{ title: 'A' }];`, [{ title: 'A' }]],
     ['as.ts', `export default ${REGISTRY}; export const panels: object[] = [{ title: 'A' }];`, [{ title: 'A' }]],
     ['common.js', `exports.default = ${REGISTRY}; exports.panels = [{ title: 'A' }];`, [{ title: 'A' }]],
+    ['admin.mjs', `export default ${REGISTRY}; export const admin = { images: [] };`, []],
     ['none.mjs', `export default ${REGISTRY};`, []],
     ['wrong.mjs', `export default ${REGISTRY}; export const panels = 5;`, 5],
   ]; // prettier-ignore
@@ -860,7 +877,8 @@ describe('panels of a registry', () => {
     test(`are exported as panels by ${name}`, async () => {
       const file = join(directory, name);
       await writeFile(file, text);
-      const { registry, panels } = await loadRegistryFile(file);
+      const { registry, panels, admin } = await loadRegistryFile(file);
+      assert.deepEqual(admin, name === 'admin.mjs' ? { images: [] } : undefined);
       assert.deepEqual(panels, expected);
       assert.deepEqual(registry, [{ model: 'note', columns: { message: { type: 'text' } } }]);
     });

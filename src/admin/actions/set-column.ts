@@ -32,6 +32,8 @@ import {
 interface NewValue {
   readonly field: FormField;
   readonly typed: Typed;
+  /** Whether its text is shown as it will look. */
+  readonly isPreviewed?: boolean;
 }
 
 /** What the pages have in common. */
@@ -64,7 +66,7 @@ async function columnPage(context: BulkContext, fields: readonly FormField[]): P
 /** Asks for the new value. */
 async function valuePage(
   context: BulkContext,
-  { field, typed }: NewValue,
+  { field, typed, isPreviewed }: NewValue,
   refusal?: Refusal,
 ): Promise<Reply> {
   const { column, name, label } = field;
@@ -76,7 +78,7 @@ async function valuePage(
     fields: html`${await hiddenChoice(context, 'set')}
       <input type="hidden" name="_column" value="${name}" />
       <input type="hidden" name="_value" value="1" />
-      ${row(field, { errors: messagesOf(refusal?.errors ?? {}, name) })}`,
+      ${row(field, { errors: messagesOf(refusal?.errors ?? {}, name), ...(isPreviewed && { isPreviewed }) })}`,
     button: 'Continue',
     labels: { [name]: label },
   };
@@ -191,6 +193,7 @@ export async function setColumn(context: BulkContext, form: Form): Promise<Reply
     return valuePage(context, { field, typed: { text: '', isNull } });
   }
   const typed = field.read(form);
+  if (form.get('_preview') === name) return valuePage(context, { field, typed, isPreviewed: true });
   const resolved = await withKeys(context, new Map([[column, typed]]), undefined);
   return confirmOrSet(context, { field, typed: resolved.get(column) ?? typed }, form);
 }

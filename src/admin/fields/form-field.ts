@@ -1,6 +1,7 @@
 // The field of a column in a form: its control, what people type into it, and what that means.
 import { createHash } from 'node:crypto';
 import { hasNaturalKey, isKeyPart, type Column } from '../../db/schema/model.ts';
+import type { Widget } from '../../db/schema/presentation.ts';
 import { TOO_MANY_ELEMENTS } from '../../db/types/array-types.ts';
 import type { ElementFacts } from '../../db/types/column-type.ts';
 import { isRelative } from '../../db/types/dates.ts';
@@ -16,9 +17,11 @@ import { links } from '../web/admin-links.ts';
 import { arrayToText, textToArray } from '../web/array-lines.ts';
 import { choiceLabel, grouped } from '../web/display-text.ts';
 import { createForm, type Form } from '../web/form-data.ts';
-import { attributes, html, type Html } from '../web/html.ts';
+import { attributes, html, type Attributes, type Html } from '../web/html.ts';
 import { indentedJson } from '../web/indented-json.ts';
 import { exactText, isDateTime, localText, timeZone, utcOf, zoneFault } from '../web/time-zone.ts';
+import { LONGEST_RENDERED, renderMarkdown } from '../web/markdown.ts';
+import { outerLink, pictureOf, webAddress } from '../web/seen-value.ts';
 import { controlAttributes, labeledField } from '../web/widgets.ts';
 
 /** The value of one column in a form. With `isNull`, an empty text means NULL, or the default. */
@@ -46,6 +49,10 @@ export interface FieldState {
   readonly references?: References | undefined;
   /** The escaped text, if it is long; see `fieldRows`. */
   readonly longText?: Html | undefined;
+  /** The hosts whose images are shown. */
+  readonly images?: readonly string[] | undefined;
+  /** Whether Markdown is shown below the field as it will look. */
+  readonly isPreviewed?: boolean;
 }
 
 /** Browsers remove line breaks from inputs other than a textarea. */
@@ -116,6 +123,20 @@ export function withoutReturns(text: string, keepsLone = false): string {
 /** A date-time in the format of the API: browsers write a T before the time and omit zero seconds. */
 const toApiFormat = (text: string): string =>
   text.replace(/^(\d{4,}-\d\d-\d\d)T/, '$1 ').replace(/^((?:.* )?\d\d:\d\d)$/, '$1:00');
+
+const EXACT: Attributes = { spellcheck: 'false', autocapitalize: 'none' };
+/**
+ * The attributes of the inputs of widgets. Their type is `text`: with `type="email"` and others, browsers change values, or do not send
+ * a form with a stored value that they find wrong.
+ */
+const INPUT_OF_WIDGET: Readonly<Partial<Record<Widget, Attributes>>> = {
+  email: { ...EXACT, inputmode: 'email', autocomplete: 'off' },
+  url: { ...EXACT, inputmode: 'url', autocomplete: 'off' },
+  image: { ...EXACT, inputmode: 'url', autocomplete: 'off' },
+  phone: { inputmode: 'tel', autocomplete: 'off' },
+  color: { ...EXACT, autocomplete: 'off', size: 9, 'data-color': true },
+  code: { ...EXACT, class: 'code', wrap: 'off' },
+};
 
 const hasTime = ({ type }: Column): boolean => ['datetime-local', 'time'].includes(type.input.control);
 
@@ -381,7 +402,9 @@ export class FormField {
   private control(typed: Typed, state: FieldState): Html {
     const { column } = this;
     const { references, longText } = state;
-    const { control } = column.type.input;
+    const { widget } = column;
+    const isBlock = widget === 'markdown' || widget === 'code';
+    const control = isBlock ? 'textarea' : widget ? 'text' : column.type.input.control;
     const common = attributes(controlAttributes(this.id, this.name, this.parts(state)));
     if (this.isCheckbox)
       return html`<input${common}
@@ -403,8 +426,9 @@ export class FormField {
     const lines = text.split('\n', MAX_LINES).length;
     if (control === 'textarea' || (control === 'text' && (hasBreaks || typed.text.length > 500))) {
       const isCode = column.type.input.json === 'json';
+      const kind = isCode ? { class: 'code', spellcheck: 'false' } : widget && INPUT_OF_WIDGET[widget];
       // HTML parsers drop the first line break of a textarea, so one is added.
-      return html`<textarea${common} rows="${Math.min(MAX_LINES, Math.max(isCode ? 3 : 4, lines + 1))}"${attributes({ class: isCode && 'code', spellcheck: isCode ? 'false' : undefined })}>${'\n'}${longText ?? text}</textarea>`;
+      return html`<textarea${common} rows="${Math.min(MAX_LINES, Math.max(isCode ? 3 : 4, lines + 1))}"${attributes(kind ?? {})}>${'\n'}${longText ?? text}</textarea>`;
     }
     if (control === 'number' && isNumeral(typed.text)) {
       const bounds = attributes({ step: stepOf(column, typed.text), ...boundsOf(column, typed.text) });
@@ -426,8 +450,32 @@ export class FormField {
     return html`<input${common}
       type="text"
       value="${longText ?? local}"
-      ${attributes({ size: isShort ? column.maxLength : undefined })}
+      ${attributes({ size: isShort ? column.maxLength : undefined, ...(widget && INPUT_OF_WIDGET[widget]) })}
     />`;
+  }
+
+  /** What a widget adds to the control: the color, the image, the link to an address, the preview. */
+  private addition({ text }: Typed, { images = [], isPreviewed }: FieldState): Html | false | undefined {
+    const { column, name, label } = this;
+    const address = column.widget === 'url' ? webAddress(text) : undefined;
+    if (address !== undefined) return outerLink(address, 'Open');
+    if (column.widget !== 'markdown') return pictureOf(column, text, images);
+    return html`<button
+        class="secondary"
+        name="_preview"
+        value="${name}"
+        formnovalidate
+        aria-label="Preview ${label}"
+      >
+        Preview
+      </button>
+      ${
+        isPreviewed &&
+        html`<div class="preview" role="region" aria-label="Preview of ${label}" tabindex="-1" autofocus>
+          ${renderMarkdown(text)}
+          ${text.length > LONGEST_RENDERED && html`<p class="hint">The preview ends after ${grouped(LONGEST_RENDERED)} characters.</p>`}
+        </div>`
+      }`;
   }
 
   /** The field with its label, hints and errors. */
@@ -442,7 +490,12 @@ export class FormField {
       html`<label class="check"
         ><input type="checkbox" name="${this.emptyName}" value="1" ${box} /> ${EMPTY_MEANING}</label
       >`;
-    return labeledField(this.id, label, html`${this.control(typed, state)} ${emptyBox}`, this.parts(state));
+    return labeledField(
+      this.id,
+      label,
+      html`${this.control(typed, state)} ${this.addition(typed, state)} ${emptyBox}`,
+      this.parts(state),
+    );
   }
 
   /** A value that can no longer be saved, to copy. */

@@ -34,7 +34,16 @@ export const compareLabels = (one: string, other: string): number =>
   collator.compare(collationKey(one), collationKey(other));
 
 /** Fields that the search page does not carry on: buttons, tokens and passwords. */
-const DROPPED_FIELDS = new Set(['_csrf', '_lookup', '_find', '_choose', '_for', '_save', ...PASSWORD_FIELDS]);
+const DROPPED_FIELDS = new Set([
+  '_csrf',
+  '_lookup',
+  '_find',
+  '_choose',
+  '_for',
+  '_save',
+  '_preview',
+  ...PASSWORD_FIELDS,
+]);
 
 export const relatedOf = ({ references }: Column, { resources }: AdminContext): AdminView | undefined =>
   references && resources.get(references.name);
@@ -172,7 +181,8 @@ export async function fieldRows(
   return (field, state) => {
     const { column } = field;
     const value = typed.get(column);
-    const more = { references: references.get(column), longText: longTexts.get(column) };
+    const { images } = context.adminArea;
+    const more = { references: references.get(column), longText: longTexts.get(column), images };
     return value !== undefined && field.render(value, { ...state, ...more });
   };
 }

@@ -277,6 +277,9 @@ export async function saveRecord(context: FormContext, submitted: Form): Promise
     const changed = new Map(sent).set(choiceField.column, { text: chosen, isNull: chosen === '' });
     return recordForm(context, { typed: changed, stored, sent: form });
   }
+  const previewed = find(form.get('_preview'));
+  if (previewed && (id === undefined || stored))
+    return recordForm(context, { typed: sent, stored, sent: form, previewed });
   const typed = await withKeys(context, sent, stored);
   if (id === undefined) return create(context, typed, form);
   if (!stored) return showGone(context, typed, form);

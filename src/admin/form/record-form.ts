@@ -7,6 +7,7 @@ import { hasAddress } from '../../resources/records/checked-body.ts';
 import { sizeKey } from '../../query/labels/preview-sql.ts';
 import {
   keyIn,
+  textOfColumn,
   textOfField,
   type LabeledRecord,
   type StoredRecord,
@@ -38,6 +39,8 @@ import { loadOptional } from '../fields/optional-part.ts';
 import { submitOnceField } from '../web/submit-once.ts';
 import { fieldRows, relatedOf } from '../fields/references.ts';
 import { grouped, shortened, shownColumn, badgesOf } from '../web/display-text.ts';
+import { renderMarkdown } from '../web/markdown.ts';
+import { seenValue } from '../web/seen-value.ts';
 import { listQuery } from '../web/admin-request.ts';
 import { PASSWORD_LABELS, errorSummary, messagesOf, passwordFields, resourceRow } from '../web/widgets.ts';
 
@@ -48,6 +51,8 @@ export interface RecordForm extends Partial<Refusal> {
   readonly stored: StoredRecord | undefined;
   /** The submitted form, when it is shown again. The version and the list that it came from stay the same. */
   readonly sent?: Form | undefined;
+  /** The field whose text is shown as it will look. */
+  readonly previewed?: FormField | undefined;
 }
 
 /** The fields of a record's form: those that the caller may set in it. */
@@ -69,11 +74,18 @@ const factRow = ({ title }: Column, content: Content): Html =>
     <div class="control">${content}</div>
   </div>`;
 
+/** Characters of a read-only value. */
+const MAX_SHOWN = 2000;
+
 /** A read-only column. */
 function readOnlyRow(column: Column, record: LabeledRecord, context: AdminContext): Html {
   const related = relatedOf(column, context);
   const key = keyIn(record, column);
-  const shown = shownColumn(record, column, 2000);
+  const text = column.widget ? textOfColumn(record.fields, column) : null;
+  const isCode = text !== null && column.widget === 'code';
+  const plain = isCode ? text.slice(0, MAX_SHOWN).toWellFormed() : shownColumn(record, column, MAX_SHOWN);
+  const shown = text === null ? plain : seenValue(column, text, plain, context.adminArea.images ?? []);
+  if (text !== null && column.widget === 'markdown') return factRow(column, renderMarkdown(text));
   const isLinked = related && key !== null && hasAddress(key);
   return factRow(
     column,
@@ -179,7 +191,7 @@ const hasSecondFactor = async (context: ResourceContext, id: string): Promise<bo
 /** The form of a record, new or stored. */
 export async function recordForm(context: ResourceContext, page: RecordForm): Promise<Reply> {
   const { resource } = context;
-  const { stored, typed, errors = {}, notice, sent } = page;
+  const { stored, typed, errors = {}, notice, sent, previewed } = page;
   const { name, title, output, may } = resource;
   const [password] = resource.passwords;
   const isNew = stored === undefined;
@@ -190,7 +202,11 @@ export async function recordForm(context: ResourceContext, page: RecordForm): Pr
   const rows = output.map((column) => {
     const field = fields.find((one) => one.column === column);
     if (field && typed.has(column))
-      return row(field, { before: before(field), errors: messagesOf(errors, field.name) });
+      return row(field, {
+        before: before(field),
+        errors: messagesOf(errors, field.name),
+        isPreviewed: field.name === previewed?.name,
+      });
     return stored && (field ? tooLongRow(column, stored, resource) : readOnlyRow(column, stored, context));
   });
   const related = stored

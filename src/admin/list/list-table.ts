@@ -4,13 +4,19 @@ import { isKeyless, type Column } from '../../db/schema/model.ts';
 import { MAX_ORDERINGS } from '../../query/parse/grammar.ts';
 import { labelOrdering } from '../../resources/records/look-up.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import { isVisible, keyIn, type LabeledRecord } from '../../resources/records/labeled-record.ts';
+import {
+  isVisible,
+  keyIn,
+  textOfColumn,
+  type LabeledRecord,
+} from '../../resources/records/labeled-record.ts';
 import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { links } from '../web/admin-links.ts';
 import type { ListState } from '../web/list-state.ts';
 import { textsOf } from '../fields/form-field.ts';
 import { fieldOfKey } from '../web/form-data.ts';
+import { seenValue } from '../web/seen-value.ts';
 import { removeLink } from '../web/widgets.ts';
 import { isNumeric, shortened } from '../web/display-text.ts';
 
@@ -83,10 +89,12 @@ function cell(
   record: LabeledRecord,
   column: Column,
   isFirst: boolean,
-  { resources, resource }: ResourceContext,
+  { resources, resource, adminArea: { images = [] } }: ResourceContext,
   show: ShowCell,
 ): Html {
-  const shown = show(record, column);
+  const plain = show(record, column);
+  const text = column.widget ? textOfColumn(record.fields, column) : null;
+  const shown = text === null ? plain : seenValue(column, text, plain, images, isFirst);
   const key = keyIn(record, column);
   const isLinked = key !== null && column.references && resources.has(column.references.name);
   // The link must have visible text: an empty value shows the record's label instead.

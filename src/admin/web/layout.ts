@@ -10,12 +10,12 @@ import { links, type Link } from './admin-links.ts';
 import { shortened } from './display-text.ts';
 import type { AdminContext } from './admin-context.ts';
 
-/** Allows only the service's own script and stylesheet, and no embedding in frames. */
-const POLICY =
-  "default-src 'none'; style-src 'self'; img-src 'self' data:; script-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+/** Allows only the service's own script and stylesheet, and no embedding in frames. @param images further hosts of images */
+const policyFor = (images: readonly string[]): string =>
+  `default-src 'none'; style-src 'self'; img-src ${["'self'", 'data:', ...images].join(' ')}; script-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`;
 
 export const SAFE_HEADERS = {
-  'Content-Security-Policy': POLICY,
+  'Content-Security-Policy': policyFor([]),
   'Referrer-Policy': 'same-origin',
   'X-Content-Type-Options': 'nosniff',
   'X-Frame-Options': 'DENY',
@@ -173,7 +173,13 @@ export function pageReply(
   const shown = context?.flash ? { 'Set-Cookie': setCookie(context.request, 'flash', '', 0) } : {};
   return {
     status: page.status ?? 200,
-    headers: { 'Content-Type': 'text/html; charset=utf-8', ...SAFE_HEADERS, ...shown, ...headers },
+    headers: {
+      'Content-Type': 'text/html; charset=utf-8',
+      ...SAFE_HEADERS,
+      'Content-Security-Policy': policyFor(context?.adminArea.images ?? []),
+      ...shown,
+      ...headers,
+    },
     body: document(context, page).toString(),
   };
 }

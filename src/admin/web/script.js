@@ -1,4 +1,4 @@
-/* global document, window, fetch, Element, FormData, AbortController, ResizeObserver, setTimeout, clearTimeout, localStorage */
+/* global document, window, fetch, Element, Event, FormData, AbortController, ResizeObserver, setTimeout, clearTimeout, localStorage */
 // Progressive enhancement of the admin area. Every page works without it.
 (() => {
   'use strict';
@@ -172,7 +172,10 @@
   const forms = all('form.record, form[data-unsaved]').map((form) => ({
     form,
     // A form that came back with errors is unsaved from the start.
-    before: unsaved.includes(form) && document.querySelector('.error-summary, .notice') ? '' : valuesOf(form),
+    before:
+      unsaved.includes(form) && document.querySelector('.error-summary, .notice, .preview')
+        ? ''
+        : valuesOf(form),
   }));
   /** Whether the next navigation sends a form or discards its values. */
   let isIntended = false;
@@ -193,6 +196,23 @@
     isIntended = false;
     if (isAsking && forms.some(({ form, before }) => before !== valuesOf(form))) event.preventDefault();
   });
+
+  // Colors: the color picker of the browser in place of the swatch -----------------------------------
+
+  for (const input of all('input[data-color]')) {
+    const name = document.querySelector(`label[for="${input.id}"]`)?.textContent.trim();
+    const picker = make('input', { type: 'color', 'aria-label': `Choose ${name}` });
+    const show = () => (picker.value = /^#[\da-f]{6}$/i.test(input.value) ? input.value : '#000000');
+    input.addEventListener('input', show);
+    picker.addEventListener('input', () => {
+      input.value = picker.value;
+      input.dispatchEvent(new Event('input', { bubbles: true }));
+    });
+    window.addEventListener('pageshow', show);
+    show();
+    if (input.nextElementSibling?.matches('.swatch')) input.nextElementSibling.remove();
+    input.after(picker);
+  }
 
   // Foreign keys: a combobox, following the ARIA Authoring Practices ------------------------------
 

@@ -58,6 +58,7 @@ function buildColumn(
     choices: definition.type === 'array' ? undefined : choiceValues(choices, type),
     choiceLabels: isLabeled(choices) ? new Map(Object.entries(choices)) : undefined,
     tones: 'tones' in definition && definition.tones ? new Map(Object.entries(definition.tones)) : undefined,
+    widget: 'widget' in definition ? definition.widget : undefined,
     references: undefined,
     onDelete: definition.type === 'foreignKey' ? (definition.onDelete ?? 'restrict') : 'restrict',
   };

@@ -5,7 +5,7 @@ import { isRelative } from '../types/dates.ts';
 import { COLUMN_TYPES, KEY_TYPES, type KeyTypeName, type TypeName } from '../types/column-types.ts';
 import type { Level } from '../../config.ts';
 import type { OnDelete } from './model.ts';
-import type { Tone } from './presentation.ts';
+import type { Tone, Widget } from './presentation.ts';
 
 /** The default of a NOT NULL column without a default in SQL: a trigger fills it. */
 export const FILLED_BY_DATABASE = 'database';
@@ -80,6 +80,8 @@ export type ColumnDefinition =
       readonly maxLength?: number;
       /** A regular expression that new values must match, as with the flag `u` and without backtracking. */
       readonly pattern?: string;
+      /** What the text is, for the admin area. */
+      readonly widget?: Widget;
     })
   | (ScalarColumn<'integer' | 'float', number> & Bounds)
   | (ScalarColumn<'bigint', number | string> & Bounds)

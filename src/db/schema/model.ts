@@ -3,7 +3,7 @@ import type { ColumnType, Facts } from '../types/column-type.ts';
 import { cast } from '../types/column-types.ts';
 import { identifier, join, raw, sql, value as parameter, type Fragment } from '../fragment.ts';
 import { hasSeveralColumns, partText } from './composite-key.ts';
-import type { Tone } from './presentation.ts';
+import type { Tone, Widget } from './presentation.ts';
 
 export const ON_DELETE = ['restrict', 'cascade', 'setNull'] as const;
 export type OnDelete = (typeof ON_DELETE)[number];
@@ -38,6 +38,8 @@ export interface Column extends Facts {
   readonly choiceLabels?: ReadonlyMap<string, string> | undefined;
   /** How the admin area shows choices, by their texts. */
   readonly tones?: ReadonlyMap<string, Tone> | undefined;
+  /** What the text is, for the admin area. */
+  readonly widget?: Widget | undefined;
   readonly references: Model | undefined;
   /** Foreign keys: the collation of the referenced key, if the column has another one. */
   readonly comparedBy?: string | undefined;

@@ -82,6 +82,7 @@ export function checkColumn(column: ColumnDefinition, resources: readonly Resour
     ...checkLimits(limits, type.element ?? type, type.element ? 'elements.' : ''),
     ...checkPattern(column),
     ...checkTones(column, type),
+    ...faultIf('widget' in column && column.choices !== undefined, 'widget', 'has no effect on choices'),
     ...faultIf(isSetNull && column.null !== true, 'onDelete', 'setNull requires null: true'),
   ];
   return faults.length > 0 ? faults : checkValues({ ...column }, type);

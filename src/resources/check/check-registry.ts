@@ -4,7 +4,7 @@ import { ADMIN_AREA } from '../access/access.ts';
 import { checkOrderings, createViews, sampleOfMe, type ResourceViews } from '../access/resource-view.ts';
 import { checkAcrossResources } from './check-across-resources.ts';
 import { checkResource } from './check-resource.ts';
-import { PANEL, RESOURCE, ROLES } from './registry-schema.ts';
+import { ADMIN_EXPORT, PANEL, RESOURCE, ROLES } from './registry-schema.ts';
 import { isObject } from '../definition/validators.ts';
 import { namedColumns, type Column, type Model } from '../../db/schema/model.ts';
 import { findPath, isDate, parseLabel } from '../access/admin-view.ts';
@@ -127,6 +127,10 @@ export function checkAdminNames(
     ];
   });
 }
+
+/** Checks the export `admin`, which may be anything, since a registry file need not use types. */
+export const checkAdminArea = (area: unknown): Fault[] =>
+  ADMIN_EXPORT(area, '').map((fault) => ({ model: 'admin', ...fault }));
 
 /**
  * Checks panels, which may be anything, since a registry file need not use types.

@@ -2,7 +2,7 @@
 import { ACCESS_LEVELS } from '../../config.ts';
 import { RESERVED_NAMES } from '../../db/schema/model-definition.ts';
 import { ON_DELETE } from '../../db/schema/model.ts';
-import { TONES } from '../../db/schema/presentation.ts';
+import { TONES, WIDGETS } from '../../db/schema/presentation.ts';
 import { ARRAY_TYPES } from '../../db/types/array-types.ts';
 import type { ColumnType } from '../../db/types/column-type.ts';
 import { COLUMN_TYPES, KEY_TYPE_NAMES } from '../../db/types/column-types.ts';
@@ -208,7 +208,7 @@ const KEYS_BY_TYPE: Readonly<Record<string, Readonly<Record<string, Validator>>>
       {
         ...SCALAR_VALUES,
         ...limitsOf(name, type),
-        ...(['string', 'text'].includes(name) ? { pattern: PATTERN } : {}),
+        ...(['string', 'text'].includes(name) ? { pattern: PATTERN, widget: oneOf(WIDGETS) } : {}),
       },
     ]),
   ),
@@ -341,6 +341,16 @@ export const RESOURCE = objectOf(
     version: such(isString, 'must name a column'),
   },
   { required: ['model', 'columns'] },
+);
+
+/** A host as it is in an address and in a content security policy. */
+const isHost = matches(/^[a-z\d]([a-z\d-]*[a-z\d])?(\.[a-z\d]([a-z\d-]*[a-z\d])?)*(:[1-9]\d{0,4})?$/);
+
+export const ADMIN_EXPORT = objectOf(
+  {
+    images: arrayOf(isHost, 'must be an array of lower-case hosts such as cdn.example.com or localhost:9000'),
+  },
+  { text: "must be an object such as { images: ['cdn.example.com'] }" },
 );
 
 export const PANEL = objectOf(
