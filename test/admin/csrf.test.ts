@@ -8,7 +8,7 @@ import { serveForAdmin } from '../../src/resources/access/admin-view.ts';
 import { createViews } from '../../src/resources/access/resource-view.ts';
 import { addFactor, codeAt, SECRET } from '../second-factor.ts';
 import { useService, type Sql } from '../support.ts';
-import { csrfIn, hiddenFields, logIn, openBrowser, type Browser, type Fields } from './support.ts';
+import { csrfIn, fieldsOf, hiddenFields, logIn, openBrowser, type Browser, type Fields } from './support.ts';
 import { resources } from './sample-resources.ts';
 import { before, describe, test } from 'node:test';
 
@@ -110,7 +110,7 @@ const FORMS: Readonly<Record<string, (browser: Browser) => Promise<Form>>> = {
   import: async (browser) => {
     const path = '/admin/note/-/import/';
     const page = await browser.post(path, { _text: 'message\nimported\n' });
-    return { path, fields: hiddenFields(page, 'record') };
+    return { path, fields: fieldsOf(page) };
   },
   record: async (browser) => {
     const path = `/admin/note/${await note()}/`;

@@ -162,7 +162,7 @@ export const confirmImport = (
   path: string,
   preview: AdminAnswer,
   typed: Fields = {},
-): Promise<AdminAnswer> => browser.post(path, { ...hiddenFields(preview, 'record'), ...typed });
+): Promise<AdminAnswer> => browser.post(path, { ...fieldsOf(preview), ...typed });
 
 /** Decodes the entities that the pages use. */
 export const unescaped = (text: string): string =>

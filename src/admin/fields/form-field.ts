@@ -71,14 +71,14 @@ const LONGEST_JSON = 1024 * 1024;
 /** The label of the checkbox of a field that holds the empty text. */
 const EMPTY_MEANING = 'empty means an empty text';
 
-export const NULL: JsonField = { value: null, source: 'null' };
+const NULL: JsonField = { value: null, source: 'null' };
 
 /** Whether the column holds free text, not one of a set of choices. `takesEmpty` says whether the text may be empty. */
 const takesAnyText = ({ type, labels, choices }: Column): boolean =>
   type.operators.has('ilike') && !labels && !choices;
 
 /** Whether a text column must not be empty: it is neither nullable nor has a default. */
-export const mustHaveText = (column: Column): boolean =>
+const mustHaveText = (column: Column): boolean =>
   takesAnyText(column) && !column.nullable && !column.hasDefault;
 
 /** The values of a column with a fixed set of choices. */

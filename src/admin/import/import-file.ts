@@ -1,11 +1,8 @@
-// Parses an imported CSV file and checks its form, but not its values.
-import { findColumn, type Column } from '../../db/schema/model.ts';
+// Parses an imported CSV file: its encoding, its separator, the line with the titles, and the rows. It knows no columns of a model.
 import type { YieldIfDue } from '../../db/lanes/requester.ts';
 import { decodeUtf8 } from '../../http/message/text-decoding.ts';
 import { findSeparator, parseCsvInTurns, type CsvRow, type Separator } from '../../query/csv/csv-parser.ts';
-import { isFreeText, withoutGuard } from '../../query/csv/csv-rows.ts';
-import type { AdminView } from '../../resources/access/admin-view.ts';
-import { counted, grouped, shortened } from '../web/display-text.ts';
+import { counted, grouped } from '../web/display-text.ts';
 import { PIECE } from '../web/html.ts';
 
 /** Maximum size of a CSV file (bytes). The preview form holds it in Base64, which takes a third more. */
@@ -15,41 +12,24 @@ export const MAX_ROWS = 10_000;
 const MAX_CELLS = 1_000_000;
 /** PostgreSQL's own limit is 1,600 columns per table. */
 const MAX_COLUMNS = 2000;
-/** The maximum number of faults listed for a file. */
-const MAX_FAULTS = 10;
+/** The titles are in one of the first rows: spreadsheets may have a heading above them. */
+const MAX_HEADINGS = 10;
 
-/** A row with one cell per column, unless it has a fault. */
+/** A row with one cell per title, unless it has a fault. */
 export interface FileRow extends CsvRow {
-  /** Why its cells do not match the columns. */
+  /** Why its cells do not match the titles. */
   readonly fault: string | undefined;
 }
 
-type Encoding = 'UTF-8' | 'UTF-16' | 'Windows-1252';
-
-/** A CSV file with a valid first line. */
+/** A parsed CSV file. */
 export interface ImportFile {
-  readonly columns: readonly Column[];
+  /** The cells of the line with the titles; some may be empty. */
+  readonly titles: readonly string[];
+  readonly titleLine: number;
+  /** The rows below the titles. */
   readonly rows: readonly FileRow[];
   readonly separator: Separator;
-  readonly encoding: Encoding;
-}
-
-/** Whether an import sets the column. A file may contain other columns, as an export does, but they are ignored. */
-export const isSettable = (column: Column, { readonly, settable, model }: AdminView): boolean =>
-  column !== model.primaryKey &&
-  !readonly.has(column) &&
-  (settable.create.has(column) || settable.update.has(column));
-
-/** Whether every record needs a password. Passwords are not imported, so an import cannot add such records. */
-export const needsPassword = ({ model }: AdminView): boolean =>
-  model.columns.some(({ isPassword, nullable, hasDefault }) => isPassword && !nullable && !hasDefault);
-
-/** The value of a cell as text; null for no value. An empty quoted cell is an empty string only in a text column. */
-export function cellText(cell: string | null, column: Column): string | null {
-  if (cell === null) return null;
-  const text = isFreeText(column) ? withoutGuard(cell) : cell.trim();
-  if (column.type.input.json === 'json') return ['', 'null'].includes(text.trim()) ? null : text.trim();
-  return text === '' && !isFreeText(column) ? null : text;
+  readonly encoding: 'UTF-8' | 'UTF-16' | 'Windows-1252';
 }
 
 /** Removes the empty cells that spreadsheets append to a row. */
@@ -59,46 +39,11 @@ function trimmed(cells: CsvRow['cells'], width: number): CsvRow['cells'] {
   return length === cells.length ? cells : cells.slice(0, length);
 }
 
-/** Cuts a long list of faults and adds the number of the others. */
-const firstFaults = (faults: readonly string[]): string[] =>
-  faults.length <= MAX_FAULTS
-    ? [...faults]
-    : [...faults.slice(0, MAX_FAULTS), `… and ${counted(faults.length - MAX_FAULTS, 'more error')}.`];
-
-/** Finds the columns that the first line names. */
-function readHeader(cells: CsvRow['cells'], resource: AdminView): Column[] | { readonly faults: string[] } {
-  const { model, output, passwords } = resource;
-  const columns: Column[] = [];
-  const faults: string[] = [];
-  if (cells.length > MAX_COLUMNS)
-    return {
-      faults: [
-        `The first line must have at most ${grouped(MAX_COLUMNS)} columns (got ${grouped(cells.length)}).`,
-      ],
-    };
-  const titled = new Map(output.toReversed().map((column) => [column.title.toLowerCase(), column]));
-  for (const [index, cell] of trimmed(cells, 0).entries()) {
-    const name = cell?.trim() ?? '';
-    const column = findColumn(model, name);
-    const quoted = `“${shortened(name, 60)}”`;
-    if (name === '') faults.push(`Column ${index + 1} has no name.`);
-    else if (column && passwords.includes(column))
-      faults.push(`The column ${quoted} cannot be imported: set passwords on the password page of a record.`);
-    else if (!column || !output.includes(column)) {
-      const similar = titled.get(name.toLowerCase());
-      faults.push(`There is no column ${quoted}.${similar ? ` Use its name “${similar.key}”.` : ''}`);
-    } else if (columns.includes(column)) faults.push(`The column ${quoted} appears twice.`);
-    else columns.push(column);
-  }
-  if (faults.length === 0 && !columns.some((column) => isSettable(column, resource)))
-    faults.push('The file has no column that an import can set.');
-  return faults.length > 0 ? { faults: firstFaults(faults) } : columns;
-}
-
 /** The characters from 0x80 to 0x9F in Windows-1252, which is otherwise Latin-1. Five bytes have no character. */
 const WINDOWS_1252 = '€\0‚ƒ„…†‡ˆ‰Š‹Œ\0Ž\0\0‘’“”•–—˜™š›œ\0žŸ';
 /** These bytes, and NUL, which binary files have. */
 const NOT_WINDOWS_1252 = /[\0\x81\x8d\x8f\x90\x9d]/;
+const NO_ROW: CsvRow = { line: 0, cells: [] };
 const NOT_A_TEXT = 'The file is not text in UTF-8, UTF-16 or Windows-1252. Save it as CSV in UTF-8.';
 
 /** Whether most of the characters beyond ASCII are valid UTF-8. They seldom are by chance. */
@@ -117,7 +62,7 @@ function isMostlyUtf8(bytes: Buffer): boolean {
 async function decodeFile(
   bytes: Buffer,
   yieldIfDue: YieldIfDue,
-): Promise<{ text: string; encoding: Encoding } | undefined> {
+): Promise<{ text: string; encoding: ImportFile['encoding'] } | undefined> {
   const latin1 = bytes.toString('latin1');
   const isBigEndian = latin1.startsWith('\xfe\xff');
   if (isBigEndian || latin1.startsWith('\xff\xfe')) {
@@ -139,53 +84,60 @@ async function decodeFile(
   return { text, encoding: 'Windows-1252' };
 }
 
-/** Decodes and parses a CSV file and finds its columns. The faults are sentences for people. */
+/**
+ * Decodes and parses a CSV file.
+ * @param isTitle whether a cell names a column. If none of the first row does, the titles may be in one of the next rows
+ * @returns or a fault, as a sentence for people
+ */
 export async function readImportFile(
   bytes: Buffer,
-  resource: AdminView,
+  isTitle: (cell: string) => boolean,
   yieldIfDue: YieldIfDue,
-): Promise<ImportFile | { readonly faults: readonly string[] }> {
-  if (bytes.length === 0) return { faults: ['Choose a file or paste its text.'] };
+): Promise<ImportFile | { readonly fault: string }> {
+  if (bytes.length === 0) return { fault: 'Choose a file or paste its text.' };
   if (bytes.length > MAX_FILE_BYTES)
     return {
-      faults: [`The file must be at most ${grouped(MAX_FILE_BYTES)} bytes (got ${grouped(bytes.length)}).`],
+      fault: `The file must be at most ${grouped(MAX_FILE_BYTES)} bytes (got ${grouped(bytes.length)}).`,
     };
   const decoded = await decodeFile(bytes, yieldIfDue);
-  if (!decoded) return { faults: [NOT_A_TEXT] };
+  if (!decoded) return { fault: NOT_A_TEXT };
   const { text, encoding } = decoded;
   const { separator, isDeclared } = findSeparator(text);
   // The declaration, the first line, and one row more than the limit to notice that there are too many.
   const limits = { rows: MAX_ROWS + 3, cells: MAX_CELLS };
   const parsed = await parseCsvInTurns(text, limits, yieldIfDue, separator);
   if (parsed === 'tooManyCells')
-    return {
-      faults: [`The file must have at most ${grouped(MAX_CELLS)} cells. Split it into several files.`],
-    };
+    return { fault: `The file must have at most ${grouped(MAX_CELLS)} cells. Split it into several files.` };
   if ('faultyLine' in parsed)
     return {
-      faults: [
-        `Line ${parsed.faultyLine}: a quoted cell is not closed, or a quote inside a cell is not doubled.`,
-      ],
+      fault: `Line ${parsed.faultyLine}: a quoted cell is not closed, or a quote inside a cell is not doubled.`,
     };
-  const [header, ...rows] = isDeclared ? parsed.slice(1) : parsed;
-  if (!header) return { faults: ['The file is empty.'] };
+  const lines = isDeclared ? parsed.slice(1) : parsed;
+  const countTitles = ({ cells }: CsvRow): number =>
+    cells.slice(0, MAX_COLUMNS).filter((cell) => isTitle(cell ?? '')).length;
+  const [header] = lines
+    .slice(0, countTitles(lines[0] ?? NO_ROW) > 0 ? 1 : MAX_HEADINGS)
+    .toSorted((one, other) => countTitles(other) - countTitles(one));
+  if (!header) return { fault: 'The file is empty.' };
+  const titles = trimmed(header.cells, 0).map((cell) => cell?.trim() ?? '');
   // UTF-16 without a byte order mark.
-  if (header.cells.some((cell) => cell?.includes('\0'))) return { faults: [NOT_A_TEXT] };
-  const columns = readHeader(header.cells, resource);
-  if ('faults' in columns) return columns;
-  if (rows.length === 0) return { faults: ['The file has column names, but no rows.'] };
-  if (rows.length > MAX_ROWS)
+  if (titles.some((title) => title.includes('\0'))) return { fault: NOT_A_TEXT };
+  const width = titles.length;
+  if (width > MAX_COLUMNS)
     return {
-      faults: [`The file must have at most ${grouped(MAX_ROWS)} rows. Split it into several files.`],
+      fault: `The first line must have at most ${grouped(MAX_COLUMNS)} columns (got ${grouped(width)}).`,
     };
-  const width = columns.length;
+  const rows = lines.slice(lines.indexOf(header) + 1);
+  if (rows.length === 0) return { fault: 'The file has column names, but no rows.' };
+  if (rows.length > MAX_ROWS)
+    return { fault: `The file must have at most ${grouped(MAX_ROWS)} rows. Split it into several files.` };
   const fileRow = ({ line, cells: all }: CsvRow): FileRow => {
     const cells = trimmed(all, width);
     const isFaulty = cells.length !== width;
     const fault = isFaulty
-      ? `the row has ${counted(cells.length, 'cell')}, but the first line has ${width}`
+      ? `the row has ${counted(cells.length, 'cell')}, but the line with the titles has ${width}`
       : undefined;
     return { line, cells, fault };
   };
-  return { columns, rows: rows.map(fileRow), separator, encoding };
+  return { titles, titleLine: header.line, rows: rows.map(fileRow), separator, encoding };
 }

@@ -1,4 +1,4 @@
-// Matches the rows of a file to records, in groups of limited size.
+// Matches the rows of a file to records by their values in a column, in groups of limited size.
 import { setImmediate } from 'node:timers/promises';
 import type { Transaction } from '../../db/connection/transactions.ts';
 import { joinKey } from '../../db/schema/composite-key.ts';
@@ -19,11 +19,12 @@ import {
 import { parseId } from '../../resources/records/read-record.ts';
 import { LARGE_RECORD } from '../../resources/records/labeled-record.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import { cellText, isSettable, type FileRow, type ImportFile } from './import-file.ts';
+import { isSettable, type Mapping } from './import-mapping.ts';
+import { WHOLE_ROW, type ImportRow } from './import-values.ts';
 
-/** A row and the record that its key identifies. */
+/** A row and the record that it matches. */
 export interface MatchedRow {
-  readonly row: FileRow;
+  readonly row: ImportRow;
   /** The key of the record, or of the new record; undefined if the row has none. */
   readonly id: string | undefined;
   /** The record's columns that the file has. */
@@ -31,9 +32,6 @@ export interface MatchedRow {
   /** Errors of the key or of the whole row. */
   readonly errors: FieldErrors | undefined;
 }
-
-/** The field name for errors that belong to no column. */
-export const WHOLE_ROW = '';
 
 /** The number of rows per savepoint. Savepoints slow down other transactions, so one for each row would be too many. */
 const GROUP_SIZE = 64;
@@ -47,37 +45,36 @@ const CURSOR = 'import_records';
 export const parseRecord = (json: string): JsonFields | Promise<JsonFields> =>
   json.length < LARGE_RECORD ? parseJsonFields(json) : parseJsonFieldsInTurns(json);
 
-/** The key of a row: its `id`, or the cells of the columns that make up the key. */
-function keyOfRow(
+/** The value of a row in a column; for a key of several columns also that of their cells. */
+function textOf(
   columns: readonly Column[],
-  { cells, fault }: FileRow,
-  primaryKey: Column,
+  { values, fault }: ImportRow,
+  column: Column,
 ): string | undefined {
   if (fault !== undefined) return undefined;
-  const textOf = (column: Column): string | undefined =>
-    cellText(cells[columns.indexOf(column)] ?? null, column) ?? undefined;
-  const id = textOf(primaryKey);
-  if (id !== undefined || !primaryKey.parts) return id;
-  const texts = primaryKey.parts.flatMap((part) => textOf(part) ?? []);
-  return texts.length === primaryKey.parts.length ? joinKey(texts) : undefined;
+  const cellOf = (one: Column): string | undefined => values[columns.indexOf(one)] ?? undefined;
+  const text = cellOf(column);
+  if (text !== undefined || !column.parts) return text;
+  const texts = column.parts.flatMap((part) => cellOf(part) ?? []);
+  return texts.length === column.parts.length ? joinKey(texts) : undefined;
 }
 
-/** The keys of the rows, as the file has them and as PostgreSQL compares them. */
-async function parseKeys(resource: AdminView, { columns, rows }: ImportFile) {
-  const ids: (string | undefined)[] = [];
-  /** The rows with a valid key. */
+/** The values by which the rows match records, as the file has them and as PostgreSQL compares them. */
+async function parseKeys({ columns, by }: Mapping, rows: readonly ImportRow[]) {
+  const texts: (string | undefined)[] = [];
+  /** The rows with a valid value. */
   const rowIndexes: number[] = [];
   const keys: string[] = [];
   for (const [rowIndex, row] of rows.entries()) {
     if (rowIndex % KEYS_AT_ONCE === KEYS_AT_ONCE - 1) await setImmediate();
-    const id = keyOfRow(columns, row, resource.model.primaryKey);
-    const key = id === undefined ? undefined : parseId(resource, id);
-    ids.push(id);
-    if (key === undefined) continue;
+    const text = by && textOf(columns, row, by);
+    const parsed = text === undefined || !by || row.faults[by.key] ? undefined : by.type.parse(text, by);
+    texts.push(text);
+    if (parsed === undefined || parsed.fault !== undefined) continue;
     rowIndexes.push(rowIndex);
-    keys.push(key);
+    keys.push(parsed.value);
   }
-  return { ids, rowIndexes, keys };
+  return { texts, rowIndexes, keys };
 }
 
 /** The end of the group of rows that begins at an index. */
@@ -98,7 +95,7 @@ function endOfGroup(start: number, total: number, found: ReadonlyMap<number, Mat
 async function openRecords(
   run: Transaction['run'],
   { model, output, visibility }: AdminView,
-  { columns }: ImportFile,
+  { columns }: Mapping,
   rowIndexes: readonly number[],
   keys: readonly string[],
 ): Promise<(start: number, end: number) => Promise<ReadonlyMap<number, JsonFields>>> {
@@ -125,54 +122,57 @@ async function openRecords(
 }
 
 /**
- * Yields the rows in groups, each row with the record that its key identifies. The records are locked in the order of their keys,
- * which avoids deadlocks, and are as they were before the import.
+ * Yields the rows in groups, each row with the record that it matches. The records are locked in the order of their keys, which
+ * avoids deadlocks, and are as they were before the import.
  */
 export async function* matchRows(
   run: Transaction['run'],
   resource: AdminView,
-  file: ImportFile,
+  mapping: Mapping,
+  rows: readonly ImportRow[],
 ): AsyncGenerator<MatchedRow[], void> {
   const { may, model, visibility } = resource;
   const { primaryKey } = model;
-  const { columns, rows } = file;
-  const { ids, rowIndexes, keys } = await parseKeys(resource, file);
+  const { columns, by } = mapping;
+  const { texts, rowIndexes, keys } = await parseKeys(mapping, rows);
   const found = new Map<number, MatchedRecord>();
-  if (keys.length > 0)
+  if (by && keys.length > 0)
     for (const record of await run(
-      matchedRecordsStatement(model, columns, keys, may.has('change'), visibility),
+      matchedRecordsStatement(model, by, columns, keys, may.has('change'), visibility),
     ))
       found.set(rowIndexes[record.index] ?? -1, record);
-  const present = rowIndexes.flatMap((rowIndex, index) => (found.has(rowIndex) ? [index] : []));
-  const recordsOf = await openRecords(
-    run,
-    resource,
-    file,
-    present.map((index) => rowIndexes[index] ?? -1),
-    present.map((index) => keys[index] ?? ''),
-  );
-  const isGenerated = primaryKey.parts?.some((part) => !isSettable(part, resource)) ?? !hasNaturalKey(model);
-  /** The first line with each key. */
+  const present = rowIndexes.filter((rowIndex) => found.has(rowIndex));
+  const ids = present.map((rowIndex) => parseId(resource, found.get(rowIndex)?.id ?? '') ?? '');
+  const recordsOf = await openRecords(run, resource, mapping, present, ids);
+  const isByKey = by === primaryKey;
+  /** Whether a new record can have the value by which a row matched none. */
+  const isOwn =
+    isByKey && !by.parts
+      ? hasNaturalKey(model)
+      : (by?.parts ?? [by]).every((part) => part && isSettable(part, resource));
+  /** The first line with each value, or with the record that it has. */
   const lines = new Map<string, number>();
 
   function match(
-    row: FileRow,
-    sentId: string | undefined,
+    row: ImportRow,
+    text: string | undefined,
     record: JsonFields | undefined,
     storedId: string,
   ): MatchedRow {
-    if (sentId === undefined) {
-      const errors = row.fault === undefined ? undefined : { [WHOLE_ROW]: [row.fault] };
-      return { row, id: undefined, record: undefined, errors };
-    }
-    const parsed = primaryKey.type.parse(sentId, primaryKey);
-    const id = record ? storedId : primaryKey.parts ? sentId : (parsed.value ?? sentId);
-    const line = lines.get(id);
-    lines.set(id, line ?? row.line);
-    const isMissing = !record && isGenerated;
-    const repeated = line === undefined ? undefined : `is already in line ${line}`;
-    const fault = parsed.fault ?? repeated ?? (isMissing ? 'there is no such record' : undefined);
-    return { row, id, record, errors: fault === undefined ? undefined : errorOf('id', fault) };
+    if (row.fault !== undefined)
+      return { row, id: undefined, record: undefined, errors: { [WHOLE_ROW]: [row.fault] } };
+    // Clients may set the key of a new record that another column has not matched.
+    const sentId = isByKey ? text : hasNaturalKey(model) ? textOf(columns, row, primaryKey) : undefined;
+    const parsed = record || sentId === undefined ? undefined : primaryKey.type.parse(sentId, primaryKey);
+    const id = record ? storedId : primaryKey.parts ? sentId : (parsed?.value ?? sentId);
+    if (parsed?.fault !== undefined) return { row, id, record, errors: errorOf('id', parsed.fault) };
+    if (text === undefined || !by) return { row, id, record, errors: undefined };
+    const value = `${record ? 'record' : 'new'} ${record || isByKey ? id : text}`;
+    const line = lines.get(value);
+    lines.set(value, line ?? row.line);
+    const missing = record || isOwn ? undefined : 'there is no such record';
+    const fault = line === undefined ? missing : `is already in line ${line}`;
+    return { row, id, record, errors: fault === undefined ? undefined : errorOf(by.key, fault) };
   }
 
   for (let start = 0; start < rows.length;) {
@@ -181,7 +181,7 @@ export async function* matchRows(
     const group = rows.slice(start, end);
     yield group.map((row, offset) => {
       const rowIndex = start + offset;
-      return match(row, ids[rowIndex], records.get(rowIndex), found.get(rowIndex)?.id ?? '');
+      return match(row, texts[rowIndex], records.get(rowIndex), found.get(rowIndex)?.id ?? '');
     });
     start = end;
   }

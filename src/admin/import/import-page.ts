@@ -19,58 +19,37 @@ import type { Form, FormLimit } from '../web/form-data.ts';
 import { attributes, html, type Content, type Html } from '../web/html.ts';
 import { listCrumb, pageReply } from '../web/layout.ts';
 import { submitOnceField, submissionDigest } from '../web/submit-once.ts';
-import { controlAttributes, errorSummary, labeledField, PASSWORD_LABELS, table } from '../web/widgets.ts';
-import { isSettable, MAX_FILE_BYTES, MAX_ROWS, needsPassword, readImportFile } from './import-file.ts';
-import { referenceLabels, rowTable, summaryOf, type Preview } from './import-preview.ts';
+import { controlAttributes, errorSummary, labeledField, PASSWORD_LABELS } from '../web/widgets.ts';
+import { MAX_FILE_BYTES, MAX_ROWS, readImportFile, type ImportFile } from './import-file.ts';
+import { columnFinder, importable, isSettable, mapColumns, type Mapping } from './import-mapping.ts';
+import { mappingFields, rowTables, summaryOf } from './import-preview.ts';
 import { runImportFile, type ImportOutcome } from './import-run.ts';
 
 /** The limits of the form with the uploaded file. */
-export const IMPORT_LIMIT: FormLimit = { bytes: 8 * 1024 * 1024, fields: 100, file: '_file' };
-
-/** The maximum number of valid rows of each kind that the preview shows beside faulty rows. */
-const MAX_SHOWN_BESIDE_FAULTS = 10;
-
-/** A table of the column names that the first line may contain. */
-function columnTable(resource: AdminView): Html {
-  const { output, model, may } = resource;
-  const canAdd = may.has('add') && !needsPassword(resource);
-  const note = (column: (typeof output)[number]): string => {
-    if (column === model.primaryKey) {
-      if (!canAdd) return 'the record to change';
-      return column.hasDefault
-        ? 'the record to change; empty for a new record'
-        : 'the record to change or add';
-    }
-    if (!isSettable(column, resource)) return 'read-only: ignored';
-    const isRequired = canAdd && !column.nullable && !column.hasDefault;
-    return `${isRequired ? 'required for new records' : ''}${isRequired && column.references ? '; ' : ''}${column.references ? `the id in ${column.references.name}` : ''}`;
-  };
-  return html`<section>
-    <h2>Columns</h2>
-    ${
-      needsPassword(resource) &&
-      html`<p class="hint">
-        An import can change records here, but not add any: a new record needs a password, and passwords are
-        not imported.
-      </p>`
-    }
-    ${table(
-      ['Name in the first line', 'Column', 'Note'],
-      output.map((column) => [html`<code>${column.key}</code>`, column.title, note(column)]),
-    )}
-  </section>`;
-}
+export const IMPORT_LIMIT: FormLimit = { bytes: 8 * 1024 * 1024, fields: 5000, file: '_file' };
 
 /** Maximum characters of a pasted text that the form shows again. Escaping a longer one would block the event loop. */
 const MAX_REPEATED = 65_536;
 
-/** @param pasted the text to show in the text field, unless it is too long */
-function uploadForm(context: ResourceContext, pasted: string, isFaulty: boolean): Html {
+/** The CSV file of a form. */
+interface Source {
+  readonly bytes: Buffer;
+  /** The pasted text, to show again in its field; empty for a file. */
+  readonly pasted: string;
+}
+
+/** The fields that take a file or a text. @param source what a preview has already: the form sends it again */
+function sourceFields({ resource }: ResourceContext, source: Source | undefined, isFaulty = false): Html {
+  const { bytes, pasted = '' } = source ?? {};
   const state = { 'aria-invalid': isFaulty && 'true' };
   const isLong = pasted.length > MAX_REPEATED;
   const repeated = isLong ? '' : pasted;
+  const isPreview = bytes !== undefined && !isFaulty;
+  const columns = importable(resource).map(({ title }) => title);
   const fileParts = {
-    hint: `With the column names in the first line, like an export. Separated by commas, semicolons or tabs; in UTF-8, UTF-16 or Windows-1252: the preview says how it was read. At most ${grouped(MAX_ROWS)} rows and ${MAX_FILE_BYTES / 1_048_576} MiB.`,
+    hint: isPreview
+      ? 'Choose another one, such as a corrected one, to replace the file of this preview.'
+      : `With names or titles of columns in the first line, like an export: ${columns.join(', ')}. Separated by commas, semicolons or tabs; in UTF-8, UTF-16 or Windows-1252. At most ${grouped(MAX_ROWS)} rows and ${MAX_FILE_BYTES / 1_048_576} MiB.`,
   };
   const accept = '.csv,.tsv,.txt,text/csv,text/tab-separated-values';
   const file = { type: 'file', ...controlAttributes('file', '_file', fileParts), accept, ...state };
@@ -82,71 +61,71 @@ function uploadForm(context: ResourceContext, pasted: string, isFaulty: boolean)
     Your text has ${grouped(pasted.length)} characters, which is too long to show here. Paste it again, or
     upload it as a file.
   </p>`;
-  return actionForm(context, {
-    address: links.action(context.resource.name, 'import'),
-    hasFile: true,
-    isUnsaved: repeated !== '',
-    fields: html`${labeledField('file', 'CSV file', html`<input${attributes(file)} />`, fileParts)}
-      ${labeledField('text', 'Or paste the text', html`<textarea${attributes(area)}>${'\n'}${repeated}</textarea>${isLong && tooLong}`, textParts)}
-      <p class="hint">The next page shows a preview. Nothing changes until you confirm it there.</p>`,
-    button: 'Preview',
-  });
+  const textField = labeledField('text', 'Or paste the text', html`<textarea${attributes(area)}>${'\n'}${repeated}</textarea>${isLong && tooLong}`, textParts); // prettier-ignore
+  // Base64, because browsers normalize the line breaks of form fields, which would change cells.
+  const csv =
+    isPreview &&
+    repeated === '' &&
+    html`<input type="hidden" name="_csv" value="${bytes.toString('base64')}" />`;
+  return html`${csv} ${labeledField('file', 'CSV file', html`<input${attributes(file)} />`, fileParts)}
+  ${(!isPreview || repeated !== '') && textField}`;
 }
 
-/** The upload page, with the faults of a file that was sent. */
+/** Reads the file, else the pasted text, else the file of a preview. */
+function readSource(form: Form): Source {
+  const file = Buffer.from(form.get('_file') ?? '', 'latin1');
+  if (file.length > 0) return { bytes: file, pasted: '' };
+  const pasted = form.get('_text') ?? '';
+  if (pasted !== '') return { bytes: Buffer.from(withoutReturns(pasted, true)), pasted };
+  return { bytes: Buffer.from(form.get('_csv') ?? '', 'base64'), pasted };
+}
+
+/** The form of an import: it sends a file, and leads back to the list. */
+const importForm = ({ resource: { name } }: ResourceContext, pasted = '') => ({
+  address: links.action(name, 'import'),
+  hasFile: true,
+  isUnsaved: pasted !== '',
+  back: { text: 'Cancel', href: links.list(name) },
+});
+
+/** The upload page, with the fault of a file that was sent. */
 function uploadPage(
   context: ResourceContext,
-  faults: readonly string[],
+  fault?: string,
   {
-    pasted = '',
+    source,
     status = 400,
     headers = {},
-  }: Partial<Pick<Problem, 'status' | 'headers'>> & { pasted?: string } = {},
+  }: Partial<Pick<Problem, 'status' | 'headers'>> & { readonly source?: Source } = {},
 ): Reply {
   const { resource } = context;
-  const isFaulty = faults.length > 0;
-  const list = html`<div class="error-summary" role="alert" tabindex="-1" id="errors">
+  const isFaulty = fault !== undefined;
+  const summary = html`<div class="error-summary" role="alert" tabindex="-1" id="errors">
     <h2>The file cannot be imported</h2>
-    <ul>
-      ${faults.map((fault) => html`<li>${fault}</li>`)}
-    </ul>
+    <p>${fault}</p>
   </div>`;
+  const form = {
+    ...importForm(context, source?.pasted),
+    fields: html`${sourceFields(context, source, isFaulty)}
+      <p class="hint">The next page shows a preview. Nothing changes until you confirm it there.</p>`,
+    button: 'Preview',
+  };
   const page = {
     title: `Import: ${resource.title}`,
     crumbs: [listCrumb(resource), 'Import'],
     kind: 'form',
     status: isFaulty ? status : 200,
-    body: html`${isFaulty && list} ${uploadForm(context, pasted, isFaulty)} ${columnTable(resource)}`,
+    body: html`${isFaulty && summary} ${actionForm(context, form)}`,
   };
   return pageReply(context, page, headers);
-}
-
-/** The CSV file from the form: a file, pasted text, or the file of a preview. */
-interface Upload {
-  readonly bytes: Buffer;
-  /** The pasted text, to show again in its field. */
-  readonly pasted: string;
-  /** The digest of the preview that the admin confirmed; undefined before a preview. */
-  readonly digest: string | undefined;
 }
 
 function assertImportable({ may }: AdminView): void {
   if (!may.has('add') && !may.has('change')) throw notFound('There is no such page.');
 }
 
-function readUpload(form: Form): Upload {
-  const digest = form.get('_digest');
-  const pasted = form.get('_text') ?? '';
-  if (digest !== undefined) {
-    // Base64, because browsers normalize the line breaks of form fields, which would change cells.
-    return { bytes: Buffer.from(form.get('_csv') ?? '', 'base64'), pasted, digest };
-  }
-  const file = Buffer.from(form.get('_file') ?? '', 'latin1');
-  return { bytes: file.length > 0 ? file : Buffer.from(withoutReturns(pasted, true)), pasted, digest };
-}
-
 /** `add 3 and change 2 records` */
-function changesText({ counts }: ImportOutcome): string {
+function changesText(counts: ImportOutcome['counts']): string {
   const parts = [
     counts.new > 0 && `add ${grouped(counts.new)}`,
     counts.changed > 0 && `change ${grouped(counts.changed)}`,
@@ -155,88 +134,74 @@ function changesText({ counts }: ImportOutcome): string {
   return `${parts.filter(Boolean).join(' and ')} ${last === 1 ? 'record' : 'records'}`;
 }
 
-/** The form that imports the file of a preview. */
-const applyForm = (
-  context: ResourceContext,
-  { outcome, resource: { name } }: Preview,
-  { bytes }: Upload,
-  needs: Needs,
-  refusal: Refusal | undefined,
-): Html =>
-  actionForm(
-    context,
-    {
-      address: links.action(name, 'import'),
-      hasFile: true,
-      fields: html`<input type="hidden" name="_csv" value="${bytes.toString('base64')}" />
-        <input type="hidden" name="_digest" value="${outcome.digest}" />
-        ${submitOnceField()}`,
-      button: `Import: ${changesText(outcome)}`,
-      back: { text: 'Choose another file', href: links.action(name, 'import') },
-    },
-    refusal?.errors,
-    needs,
-  );
+/** What the page about a file shows. */
+interface FilePage {
+  readonly source: Source;
+  readonly file: ImportFile;
+  readonly mapping: Mapping;
+  /** Undefined if no column of the file can be imported. */
+  readonly outcome?: ImportOutcome;
+  /** Whether another preview was confirmed. */
+  readonly isOutdated?: boolean;
+  readonly needs?: Needs;
+  readonly refusal?: Refusal | undefined;
+}
 
-/** The faulty rows, the form to upload a corrected file, and the first valid rows. */
-const faultyRows = async (context: ResourceContext, preview: Preview, upload: Upload): Promise<Html> =>
-  html`${await rowTable('faulty', preview)} ${uploadForm(context, upload.pasted, false)}
-  ${await rowTable('changed', preview, MAX_SHOWN_BESIDE_FAULTS)}
-  ${await rowTable('new', preview, MAX_SHOWN_BESIDE_FAULTS)}`;
+const alert = (text: Content): Html => html`<p class="error-summary" role="alert">${text}</p>`;
+const NO_COUNTS: ImportOutcome['counts'] = { new: 0, changed: 0, unchanged: 0, faulty: 0 };
 
-/** The page that shows what the file would change, with the button to import it. */
-async function previewPage(
-  context: ResourceContext,
-  preview: Preview,
-  upload: Upload,
-  needs: Needs,
-  refusal: Refusal | undefined,
-): Promise<Reply> {
-  const { outcome, resource } = preview;
-  const { counts } = outcome;
-  const isFaulty = counts.faulty > 0;
-  const isOutdated = upload.digest !== undefined && !refusal;
-  const next = (): Content => {
-    if (counts.new + counts.changed > 0) return applyForm(context, preview, upload, needs, refusal);
-    return html`<p class="empty">
-      No changes to import: the records already match the file.
-      <a href="${links.list(resource.name)}">Back to the list</a>
-    </p>`;
+/** The page about a file: how it is read, what it would change, and the form that corrects the one and does the other. */
+async function filePage(context: ResourceContext, page: FilePage): Promise<Reply> {
+  const { source, file, mapping, outcome, isOutdated, needs, refusal } = page;
+  const { resource } = context;
+  const counts = outcome?.counts ?? NO_COUNTS;
+  const hasChanges = counts.faulty === 0 && counts.new + counts.changed > 0;
+  const tables = outcome && (await rowTables(context, outcome, mapping));
+  const form = {
+    ...importForm(context, source.pasted),
+    fields: html`${
+      hasChanges &&
+      html`<input type="hidden" name="_digest" value="${outcome?.digest}" />${submitOnceField()}
+        <button class="hidden" tabindex="-1" aria-hidden="true">Import</button>`
+    }
+    ${mappingFields(context, file, mapping)} ${sourceFields(context, source)}
+    ${hasChanges && html`<p><button class="secondary" name="_do" value="preview">Preview again</button></p>`}
+    ${tables?.faulty} ${tables?.changed} ${tables?.new}`,
+    button: hasChanges ? `Import: ${changesText(counts)}` : 'Preview again',
   };
-  const body = html`${
-    isOutdated &&
-    html`<p class="error-summary" role="alert">
-      The records have changed since the preview. Nothing was imported. Check the new preview below.
-    </p>`
-  }
+  const body = html`${!outcome && alert('The file has no column that an import can set. Assign one below.')}
+  ${isOutdated && alert('The records, or how the file is read, have changed since the preview. Nothing was imported. Check the new preview below.')}
   ${
-    isFaulty &&
-    html`<p class="error-summary" role="alert">
-      Nothing was imported: ${counted(counts.faulty, 'row has', 'rows have')} errors. Correct them and
-      <a href="#file">upload the file again</a>.
-    </p>`
+    counts.faulty > 0 &&
+    alert(
+      html`Nothing was imported: ${counted(counts.faulty, 'row has', 'rows have')} errors. Correct them and
+        <a href="#file">upload the file again</a>.`,
+    )
   }
-  ${refusal && errorSummary(refusal.errors, PASSWORD_LABELS)} ${summaryOf(preview)}
+  ${refusal && errorSummary(refusal.errors, PASSWORD_LABELS)} ${summaryOf(outcome, file)}
   ${
-    isFaulty
-      ? await faultyRows(context, preview, upload)
-      : html`${await rowTable('changed', preview)} ${await rowTable('new', preview)} ${next()}`
-  }`;
-  const page = {
+    outcome &&
+    counts.unchanged === file.rows.length &&
+    html`<p class="empty">No changes to import: the records already match the file.</p>`
+  }
+  ${actionForm(context, form, refusal?.errors, needs)}`;
+  const shown = {
     title: `Import preview: ${resource.title}`,
-    crumbs: [listCrumb(resource), 'Import'],
+    crumbs: [listCrumb(resource), { text: 'Import', href: links.action(resource.name, 'import') }, 'Preview'],
     kind: 'form',
-    status: refusal?.status ?? (isOutdated ? 409 : 200),
+    status: outcome ? (refusal?.status ?? (isOutdated ? 409 : 200)) : 400,
     body,
   } as const;
-  return pageReply(context, page, refusal?.headers);
+  return pageReply(context, shown, refusal?.headers);
 }
 
 /** `2 records added, 1 changed.` */
 function doneText({ new: added, changed }: ImportOutcome['counts']): string {
-  if (added === 0 && changed === 0) return 'No changes: the records already match the file.';
-  if (added === 0) return `${counted(changed, 'record')} changed.`;
-  return `${counted(added, 'record')} added${changed === 0 ? '' : `, ${grouped(changed)} changed`}.`;
+  const parts = [
+    added > 0 && `${counted(added, 'record')} added`,
+    changed > 0 && (added > 0 ? `${grouped(changed)} changed` : `${counted(changed, 'record')} changed`),
+  ].filter((part) => part !== false);
+  return `${parts.length > 0 ? parts.join(', ') : 'No changes: the records already match the file'}.`;
 }
 
 /**
@@ -245,44 +210,48 @@ function doneText({ new: added, changed }: ImportOutcome['counts']): string {
  */
 export function showImport(context: ResourceContext, problem?: Problem): Reply {
   assertImportable(context.resource);
-  if (!problem) return uploadPage(context, []);
   // People know the file, not the request body that contains it.
-  const fault = problem instanceof BodyProblem ? `The file ${problem.predicate}` : problem.message;
-  return uploadPage(context, [fault], problem);
+  const fault = problem instanceof BodyProblem ? `The file ${problem.predicate}` : problem?.message;
+  return uploadPage(context, fault, problem);
 }
 
 /** Shows a preview of the file, or imports it if the admin confirmed a preview that is still correct. */
 async function importFile(context: ResourceContext, form: Form): Promise<Reply> {
-  const { resource } = context;
-  const upload = readUpload(form);
-  const file = await readImportFile(upload.bytes, resource, context.request.requester.workInTurns());
-  if ('faults' in file) return uploadPage(context, file.faults, { pasted: upload.pasted });
-  const setsPrivileges = hasPrivilegeColumn(context, file.columns, true);
+  const { resource, request } = context;
+  const source = readSource(form);
+  /** The digest of the preview that is confirmed. */
+  const digest = form.get('_do') === undefined ? form.get('_digest') : undefined;
+  const yieldIfDue = request.requester.workInTurns();
+  const find = columnFinder(resource);
+  const file = await readImportFile(source.bytes, (cell) => find(cell) !== undefined, yieldIfDue);
+  if ('fault' in file) return uploadPage(context, file.fault, { source });
+  const mapping = await mapColumns(context, file, form, yieldIfDue);
+  const { columns } = mapping;
+  if (!columns.some((column) => isSettable(column, resource)))
+    return filePage(context, { source, file, mapping });
+  const setsPrivileges = hasPrivilegeColumn(context, columns, true);
   // Only the run shows whether the file renames users.
   const mustConfirm = ({ changed }: ImportOutcome): boolean =>
     setsPrivileges || hasPrivilegeColumn(context, [...changed], false);
-  const isConfirming = upload.digest !== undefined && (setsPrivileges || form.get('_current') !== undefined);
+  const isConfirming = digest !== undefined && (setsPrivileges || form.get('_current') !== undefined);
   const code = showsUsers(context);
   const refusal =
-    upload.digest === undefined
-      ? undefined
-      : await confirmCaller(context, form, { password: isConfirming, code });
+    digest === undefined ? undefined : await confirmCaller(context, form, { password: isConfirming, code });
   const isWanted = (outcome: ImportOutcome): boolean =>
     outcome.counts.faulty === 0 &&
-    outcome.digest === upload.digest &&
+    outcome.digest === digest &&
     !refusal &&
     (isConfirming || !mustConfirm(outcome));
-  const outcome = await runImportFile(context, file, isWanted, await submissionDigest(form));
+  const submission = digest === undefined ? undefined : await submissionDigest(form);
+  const outcome = await runImportFile(context, file, mapping, isWanted, submission);
   const list = links.list(resource.name);
   if (outcome === 'alreadyDone')
     return redirectDone(context, list, 'The file was submitted twice and imported once.');
-  if (!isWanted(outcome)) {
-    const labelOf = await referenceLabels(context, outcome);
-    const hint = 'Needed to change what users may do, or their names.';
-    const needs = { password: mustConfirm(outcome) && hint, code };
-    return previewPage(context, { outcome, resource, file, labelOf }, upload, needs, refusal);
-  }
-  return redirectDone(context, list, doneText(outcome.counts));
+  if (isWanted(outcome)) return redirectDone(context, list, doneText(outcome.counts));
+  const hint = 'Needed to change what users may do, or their names.';
+  const needs = { password: mustConfirm(outcome) && hint, code };
+  const isOutdated = digest !== undefined && !refusal;
+  return filePage(context, { source, file, mapping, outcome, isOutdated, needs, refusal });
 }
 
 /**

@@ -1,31 +1,31 @@
-// The tables and texts of the import preview.
+// The tables and texts of the import preview: how the file is read, and what it changes.
 import type { Column } from '../../db/schema/model.ts';
 import type { Separator } from '../../query/csv/csv-parser.ts';
 import { labelsFor } from '../web/record-labels.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
-import type { AdminContext } from '../web/admin-context.ts';
-import { html, type Content, type Html, nextTurn } from '../web/html.ts';
-import { isSettable, type ImportFile } from './import-file.ts';
-import { WHOLE_ROW } from './import-matches.ts';
-import type { RowKind, RowOutcome } from './import-rows.ts';
-import { SHOWN_LENGTH, type ImportOutcome } from './import-run.ts';
+import type { AdminContext, ResourceContext } from '../web/admin-context.ts';
+import { attributes, html, nextTurn, type Attributes, type Content, type Html } from '../web/html.ts';
+import type { ImportFile } from './import-file.ts';
+import { formatsOf, importable, matchColumns, titlesDigest, type Mapping } from './import-mapping.ts';
+import type { RowKind } from './import-rows.ts';
+import { SHOWN_LENGTH, type CondensedOutcome, type ImportOutcome } from './import-run.ts';
 import { links } from '../web/admin-links.ts';
 import { counted, EMPTY_TEXT, grouped, NOTHING, shortened, shownValue } from '../web/display-text.ts';
-import { sentence, table } from '../web/widgets.ts';
+import { controlAttributes, labeledField, table } from '../web/widgets.ts';
 
 /** The label of the record that a foreign key value references; undefined if it is unknown. */
 type LabelOf = (column: Column, value: string) => string | undefined;
 
 /** The outcome of a trial import, and the data to show it. */
-export interface Preview {
+interface Preview {
   readonly outcome: ImportOutcome;
   readonly resource: AdminView;
-  readonly file: ImportFile;
+  readonly mapping: Mapping;
   readonly labelOf: LabelOf;
 }
 
 /** Looks up the labels of all records that the shown rows reference. */
-export async function referenceLabels(
+async function referenceLabels(
   { browsing, resources }: AdminContext,
   { shown }: ImportOutcome,
 ): Promise<LabelOf> {
@@ -66,11 +66,13 @@ function shown(column: Column, value: string | null, labelOf: LabelOf, other: st
   return shownValue(column, value, SHOWN_LENGTH);
 }
 
-const changeList = ({ kind, changes }: RowOutcome, { file: { columns }, labelOf }: Preview): Html =>
+const changeList = ({ kind, changes }: CondensedOutcome, { mapping, labelOf }: Preview): Html =>
   html`<ul>
     ${changes.map(({ column, before, after }) => {
       if (kind === 'new')
-        return columns.includes(column) && html`<li>${column.title}: ${shown(column, after, labelOf)}</li>`;
+        return (
+          mapping.columns.includes(column) && html`<li>${column.title}: ${shown(column, after, labelOf)}</li>`
+        );
       return html`<li>
         ${column.title}: <span class="hidden">was</span> <del>${shown(column, before, labelOf, after)}</del>
         <span aria-hidden="true">→</span> <span class="hidden">becomes</span>
@@ -80,39 +82,26 @@ const changeList = ({ kind, changes }: RowOutcome, { file: { columns }, labelOf 
     })}
   </ul>`;
 
-function errorList({ errors }: RowOutcome, { model }: AdminView): Html {
-  const titles = new Map([model.primaryKey, ...model.columns].map(({ key, title }) => [key, title]));
-  return html`<ul>
-    ${Object.entries(errors).map(([field, messages]) => {
-      const text = messages.join('; ');
-      const item = field === WHOLE_ROW ? sentence(text) : `${titles.get(field) ?? field}: ${text}`;
-      return html`<li>${item}</li>`;
-    })}
+const errorList = ({ faults }: CondensedOutcome): Html =>
+  html`<ul>
+    ${faults.map(([text, cell]) => html`<li>${text}${cell !== '' && html` <q>${shortened(cell, SHOWN_LENGTH)}</q>`}</li>`)}
   </ul>`;
-}
 
-function recordCell({ kind, id }: RowOutcome, { name }: AdminView): Content {
+function recordCell({ kind, id }: CondensedOutcome, { name }: AdminView): Content {
   if (id === undefined) return kind === 'new' ? 'new' : NOTHING;
   const label = `#${shortened(id, SHOWN_LENGTH)}`;
   return kind === 'changed' ? html`<a href="${links.record(name, id)}">${label}</a>` : label;
 }
 
-/**
- * A table of the rows of one kind; false if there are none. Each row is rendered in its own turn, because it may be wide.
- * @param max the maximum number of rows shown
- */
-export async function rowTable(
-  kind: keyof typeof TITLES,
-  preview: Preview,
-  max = Infinity,
-): Promise<Html | false> {
+/** A table of the rows of one kind; false if there are none. Each row is rendered in its own turn, because it may be wide. */
+async function rowTable(kind: keyof typeof TITLES, preview: Preview): Promise<Html | false> {
   const { outcome, resource } = preview;
   const count = outcome.counts[kind];
-  const rows = outcome.shown[kind].slice(0, max);
+  const rows = outcome.shown[kind];
   const titles = ['Line', 'Record', kind === 'faulty' ? 'Errors' : 'Values'];
   const cells: Content[][] = [];
   for (const row of rows) {
-    const details = kind === 'faulty' ? errorList(row, resource) : changeList(row, preview);
+    const details = kind === 'faulty' ? errorList(row) : changeList(row, preview);
     cells.push([grouped(row.line), recordCell(row, resource), details]);
     await nextTurn();
   }
@@ -126,6 +115,17 @@ export async function rowTable(
   );
 }
 
+/** The tables of the rows of each kind. */
+export async function rowTables(context: ResourceContext, outcome: ImportOutcome, mapping: Mapping) {
+  const labelOf = await referenceLabels(context, outcome);
+  const preview = { outcome, resource: context.resource, mapping, labelOf };
+  return {
+    faulty: await rowTable('faulty', preview),
+    changed: await rowTable('changed', preview),
+    new: await rowTable('new', preview),
+  };
+}
+
 /** `3 new, 2 changed, 10 unchanged, 1 with errors` */
 const countsText = ({ counts }: ImportOutcome): string =>
   `${grouped(counts.new)} new, ${grouped(counts.changed)} changed, ${grouped(counts.unchanged)} unchanged, ${grouped(counts.faulty)} with errors`;
@@ -137,20 +137,74 @@ const SEPARATORS: Readonly<Record<Separator, string>> = {
   '|': 'vertical bars',
 };
 
-/** The number of rows of each kind, how the file was read, and the columns that the import ignores. */
-export function summaryOf({ outcome, resource, file }: Preview): Html {
-  const ignored = file.columns.filter(
-    (column) => column !== resource.model.primaryKey && !isSettable(column, resource),
-  );
-  return html`<p class="lead">${counted(file.rows.length, 'row')}: ${countsText(outcome)}.</p>
+/** The number of rows of each kind, and how the file was read. */
+export const summaryOf = (outcome: ImportOutcome | undefined, { rows, ...file }: ImportFile): Html =>
+  html`<p class="lead">${counted(rows.length, 'row')}${outcome && `: ${countsText(outcome)}`}.</p>
     <p class="hint">
       Read as ${file.encoding}, separated by ${SEPARATORS[file.separator]}.
       ${file.encoding === 'Windows-1252' && 'If letters are wrong, save the file in UTF-8.'}
-    </p>
-    ${
-      ignored.length > 0 &&
-      html`<p class="hint">
-        Read-only columns are ignored: ${ignored.map(({ title }) => title).join(', ')}.
-      </p>`
-    }`;
+      ${file.titleLine > 2 && `The titles are in line ${grouped(file.titleLine)}.`}
+    </p>`;
+
+/** More options than these make a page too large: then there are text fields that suggest the columns. */
+const MAX_OPTIONS = 10_000;
+
+type Option = readonly [value: string, text: string];
+
+const select = (about: Attributes, options: readonly Option[], chosen: string): Html =>
+  html`<select${attributes(about)}>
+    ${options.map(([value, text]) => html`<option value="${value}" ${attributes({ selected: value === chosen })}>${text}</option>`)}
+  </select>`;
+
+/** What each column of the file is, and by which column rows match records. */
+export function mappingFields(
+  context: ResourceContext,
+  { titles, rows }: ImportFile,
+  mapping: Mapping,
+): Html {
+  const { resource } = context;
+  const { mapped, columns, by, notes } = mapping;
+  const options = importable(resource).map(({ key, title }): Option => [key, title]);
+  const isLarge = options.length * titles.length > MAX_OPTIONS;
+  const cells = titles.map((title, index): Content[] => {
+    const name = shortened(title, 60) || `Column ${index + 1}`;
+    const one = mapped.find((candidate) => candidate.index === index);
+    const { column, format = 'plain' } = one ?? {};
+    const first = rows.find((row) => row.cells[index])?.cells[index];
+    const note = notes.get(index);
+    const about = { name: `_column.${index}`, 'aria-label': `Import ${name} as` };
+    const key = column?.key ?? '';
+    const control = isLarge
+      ? html`<input${attributes({ ...about, value: key, list: 'columns' })} />`
+      : select(about, [['', 'Leave out'], ...options], key);
+    const formats = column ? formatsOf(column, context) : [];
+    const all: Option[] = note === undefined ? [...formats] : [['', 'choose …'], ...formats];
+    const written = select(
+      { name: `_format.${key}`, 'aria-label': `Format of ${name}` },
+      all,
+      note === undefined ? format : '',
+    );
+    const hint = note !== undefined && html` <span class="hint">${note}</span>`;
+    return [
+      name,
+      first ? shortened(first, 40) : NOTHING,
+      control,
+      html`${formats.length > 0 && written}${hint}`,
+    ];
+  });
+  const keys = matchColumns(resource, columns);
+  const parts = {
+    hint: by
+      ? `A row with the ${by.title} of a record changes it. ${resource.may.has('add') ? 'Other rows add records.' : ''}`
+      : `Each row adds a record. ${keys.length === 0 ? 'To change records, the file needs a column with their keys or other unique values.' : ''}`,
+  };
+  const matches = [...keys.map(({ key, title }): Option => [key, title]), ['', 'nothing'] as const];
+  const match = select(controlAttributes('match', '_match', parts), matches, by?.key ?? '');
+  return html`<section>
+    <h2>Columns of the file</h2>
+    <input type="hidden" name="_titles" value="${titlesDigest(titles)}" />
+    ${table(['In the file', 'First value', 'Import as', 'Written as'], cells, { className: 'records mapping' })}
+    ${isLarge && html`<datalist id="columns">${options.map(([key, title]) => html`<option value="${key}">${title}</option>`)}</datalist>`}
+    ${labeledField('match', 'Match records by', match, parts)}
+  </section>`;
 }

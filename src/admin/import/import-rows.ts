@@ -2,28 +2,21 @@
 import type { Transaction } from '../../db/connection/transactions.ts';
 import type { Column } from '../../db/schema/model.ts';
 import { Problem, addError, type FieldErrors } from '../../errors.ts';
-import type { Message } from '../../messages.ts';
-import type { CsvRow } from '../../query/csv/csv-parser.ts';
-import { isFreeText } from '../../query/csv/csv-rows.ts';
 import { equalValuesStatement } from '../../query/statements/conflict-statements.ts';
 import { recordsInOrderStatement } from '../../query/statements/records-by-key.ts';
 import type { Caller } from '../../resources/access/access.ts';
 import type { AdminView } from '../../resources/access/admin-view.ts';
 import { checkBody, parseField } from '../../resources/records/checked-body.ts';
-import {
-  jsonFieldInTurns,
-  jsonFieldOf,
-  type JsonField,
-  type JsonFields,
-} from '../../resources/records/json-fields.ts';
+import type { JsonField, JsonFields } from '../../resources/records/json-fields.ts';
 import { textOfField } from '../../resources/records/labeled-record.ts';
 import type { Operations } from '../../resources/records/operations.ts';
 import { keyFields, parseId, type KeyField } from '../../resources/records/read-record.ts';
-import { NULL, mustHaveText } from '../fields/form-field.ts';
+import { FormField } from '../fields/form-field.ts';
 import { addLockOut } from '../session/password-confirmation.ts';
 import { grouped } from '../web/display-text.ts';
-import { cellText, isSettable, needsPassword, type ImportFile } from './import-file.ts';
-import { WHOLE_ROW, parseRecord, type MatchedRow } from './import-matches.ts';
+import { isSettable, needsPassword, type Mapping } from './import-mapping.ts';
+import { parseRecord, type MatchedRow } from './import-matches.ts';
+import { WHOLE_ROW, type ImportRow } from './import-values.ts';
 
 export type RowKind = 'new' | 'changed' | 'unchanged' | 'faulty';
 
@@ -51,66 +44,38 @@ function storedText(record: JsonFields, column: Column): string | null {
   return source === 'null' ? null : source;
 }
 
-const isJsonNull = (cell: string | null, column: Column): boolean =>
-  column.type.input.json === 'json' && cell?.trim() === 'null';
-
 /** Maximum characters of a cell. Parsing and escaping a longer one would block the event loop. */
 const MAX_CELL_LENGTH = 1024 * 1024;
 
-type CellField = JsonField | { readonly fault: Message | string };
-
-/**
- * Converts the text of a cell to a JSON field. Returns a promise only for a JSON column, whose text may be long. Booleans accept every
- * spelling that filters accept, because spreadsheets write them in capitals.
- */
-function cellField(column: Column, text: string | null): CellField | Promise<CellField> {
-  if (text === null) return NULL;
-  // Other columns have a lower limit.
-  if (text.length > MAX_CELL_LENGTH && isFreeText(column) && column.maxLength === undefined)
-    return {
-      fault: `must be at most ${grouped(MAX_CELL_LENGTH)} characters in an import (got ${grouped(text.length)})`,
-    };
-  if (column.type.input.json === 'json') return jsonFieldInTurns(column, text);
-  const isBoolean = column.type.input.json === 'boolean';
-  return jsonFieldOf(column, isBoolean ? (column.type.parse(text, column).value ?? text) : text);
-}
-
 /**
  * The fields that a row sets: those that differ from the record, or all values of a new record. Faults go to `errors`.
- * Spreadsheets save an empty string as an empty cell, like NULL. So in a column without NULL, an empty cell means:
- * - in a new record, the default;
- * - in a text column, the empty string, if the form allows it or the record has it already.
- * `null` in a JSON column does not count as an empty cell.
+ * Spreadsheets save an empty string as an empty cell, like NULL. So in a column without NULL, an empty cell means the default of a
+ * new record, and in a text column of a stored one the empty string, if the form allows it or the record has it already.
  */
 async function fieldsOfRow(
-  { columns }: ImportFile,
-  { cells }: CsvRow,
-  resource: AdminView,
+  formFields: readonly (FormField | undefined)[],
+  { values, faults }: ImportRow,
   present: JsonFields | undefined,
   errors: FieldErrors,
 ): Promise<Map<string, JsonField>> {
   const fields = new Map<string, JsonField>();
-  for (const [index, column] of columns.entries()) {
-    if (!isSettable(column, resource)) continue;
-    let text = cellText(cells[index] ?? null, column);
-    if (text === null && !column.nullable) {
-      if (!present) {
-        // Unlike an empty cell, `null` does not mean the default.
-        if (isJsonNull(cells[index] ?? null, column)) addError(errors, column.key, 'must not be null');
-        continue;
-      }
-      if (storedText(present, column) === null) continue; // in a view, or an old row
-      if (isFreeText(column) && column.type.input.json === 'string') text = '';
+  for (const [at, formField] of formFields.entries()) {
+    if (!formField) continue;
+    const { column } = formField;
+    const { key, nullable, maxLength } = column;
+    const text = values[at] ?? null;
+    const stored = present && storedText(present, column);
+    const mayBeLeftOut = text === null && !nullable && (!present || stored === '');
+    if (faults[key]) errors[key] = faults[key];
+    else if (text !== stored && !mayBeLeftOut) {
+      const typed = { text: text ?? '', isNull: text === null && nullable };
+      const { length } = typed.text;
+      const long = `must be at most ${grouped(MAX_CELL_LENGTH)} characters in an import (got ${grouped(length)})`;
+      const isLong = length > MAX_CELL_LENGTH && maxLength === undefined;
+      const field = isLong ? { fault: long } : await formField.json(typed);
+      if ('fault' in field) addError(errors, key, field.fault);
+      else fields.set(key, field);
     }
-    if (present && text === storedText(present, column)) continue;
-    if (text === '' && mustHaveText(column)) {
-      addError(errors, column.key, 'is required');
-      continue;
-    }
-    const cell = cellField(column, text);
-    const field = cell instanceof Promise ? await cell : cell;
-    if ('fault' in field) addError(errors, column.key, field.fault);
-    else fields.set(column.key, field);
   }
   return fields;
 }
@@ -145,13 +110,16 @@ export function createImporter(
   run: Transaction['run'],
   resource: AdminView,
   caller: Caller,
-  file: ImportFile,
+  { columns: imported }: Mapping,
   isOwn: (id: string | undefined) => boolean,
 ): (matched: MatchedRow) => Promise<RowOutcome> {
   const { may, model, output, visibility } = resource;
   const cannotAdd = needsPassword(resource);
   const columns = output.filter((column) => column !== model.primaryKey);
-  const missing = columns.filter((column) => !file.columns.includes(column));
+  const missing = columns.filter((column) => !imported.includes(column));
+  const formFields = imported.map((column) =>
+    isSettable(column, resource) ? new FormField(column, false) : undefined,
+  );
 
   /** Whether the cell of a column has the same value as the `id` of its row. */
   async function isOfKey(cell: JsonField, { column, field }: KeyField): Promise<boolean> {
@@ -204,7 +172,7 @@ export function createImporter(
     if (!record && cannotAdd && may.has('add'))
       return faulty(matched, { [WHOLE_ROW]: ['new records cannot be imported: they need a password'] });
     const errors: FieldErrors = {};
-    const fields = await fieldsOfRow(file, row, resource, record, errors);
+    const fields = await fieldsOfRow(formFields, row, record, errors);
     if (!record && id !== undefined) await addKey(fields, id, errors);
     if (record && isOwn(id)) addLockOut(errors, fields);
     if (Object.keys(errors).length > 0) {

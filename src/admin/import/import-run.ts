@@ -13,9 +13,12 @@ import { isOwnUser } from '../session/password-confirmation.ts';
 import type { ResourceContext } from '../web/admin-context.ts';
 import { cutForShortening, shownValue } from '../web/display-text.ts';
 import { PIECE } from '../web/html.ts';
-import type { ImportFile } from './import-file.ts';
-import { WHOLE_ROW, matchRows, type MatchedRow } from './import-matches.ts';
+import { sentence } from '../web/widgets.ts';
+import type { FileRow, ImportFile } from './import-file.ts';
+import type { Mapping } from './import-mapping.ts';
+import { matchRows, type MatchedRow } from './import-matches.ts';
 import { createImporter, faulty, type RowKind, type RowOutcome } from './import-rows.ts';
+import { readRows, WHOLE_ROW } from './import-values.ts';
 
 /** The number of characters that the preview shows of a value. */
 export const SHOWN_LENGTH = 80;
@@ -25,7 +28,7 @@ export interface ImportOutcome {
   /** The columns that change in existing records. */
   readonly changed: ReadonlySet<Column>;
   /** The first rows of each kind. */
-  readonly shown: Readonly<Record<RowKind, readonly RowOutcome[]>>;
+  readonly shown: Readonly<Record<RowKind, readonly CondensedOutcome[]>>;
   /** A digest of the rows and the values that they replace. A different one means that the records have changed. */
   readonly digest: string;
 }
@@ -35,7 +38,9 @@ const MAX_SHOWN: Readonly<Record<RowKind, number>> = { new: 200, changed: 200, u
 /** The maximum number of changes and errors kept of each kind: a row of a wide table has one for each column. */
 const MAX_DETAILS = 10_000;
 /** An outcome that has only the beginnings of long values. */
-interface CondensedOutcome extends RowOutcome {
+export interface CondensedOutcome extends RowOutcome {
+  /** Its errors as texts, with the cells that have them. */
+  readonly faults: readonly (readonly [text: string, cell: string])[];
   /** A digest of the whole row and of the values that it replaces. */
   readonly digest: Buffer;
 }
@@ -47,6 +52,9 @@ function addTexts(hash: Hash, texts: readonly (string | null)[]): Hash {
   return hash;
 }
 
+/** The part of a text that the preview shows. A part of a string would keep all of it in memory. */
+const beginningOf = (text: string): string => Buffer.from(cutForShortening(text, SHOWN_LENGTH)).toString();
+
 /** What the preview needs of a value. A key stays complete, because its record is looked up. */
 function condensed(column: Column, text: string | null): string | null {
   if (text === null) return null;
@@ -55,25 +63,34 @@ function condensed(column: Column, text: string | null): string | null {
     column.references || beginning === text
       ? text
       : cutForShortening(String(shownValue(column, text)), SHOWN_LENGTH);
-  // A part of a string would keep all of it in memory.
   return Buffer.from(part).toString();
 }
 
 /** Counts the rows, keeps the first of each kind, and computes the digest. */
-function createTally(resource: AdminView, { columns }: ImportFile) {
+function createTally(resource: AdminView, { mapped, columns, by }: Mapping) {
   const counts = { new: 0, changed: 0, unchanged: 0, faulty: 0 };
-  const shown: Record<RowKind, RowOutcome[]> = { new: [], changed: [], unchanged: [], faulty: [] };
+  const { primaryKey, columns: all } = resource.model;
+  const titles = new Map([primaryKey, ...all].map(({ key, title }) => [key, title]));
+  const positions = new Map(mapped.map(({ column, index }) => [column.key, index]));
+  const faultsOf = (errors: FieldErrors, { cells }: FileRow): CondensedOutcome['faults'] =>
+    Object.entries(errors).map(([field, messages]) => {
+      const text = messages.join('; ');
+      const cell = field === primaryKey.key ? null : cells[positions.get(field) ?? -1];
+      const shownText = field === WHOLE_ROW ? sentence(text) : `${titles.get(field) ?? field}: ${text}`;
+      return [shownText, beginningOf(cell ?? '')];
+    });
+  const shown: Record<RowKind, CondensedOutcome[]> = { new: [], changed: [], unchanged: [], faulty: [] };
   const changed = new Set<Column>();
   const details = { new: 0, changed: 0, unchanged: 0, faulty: 0 };
-  const hash = createHash('sha256').update([resource.name, ...columns.map(({ key }) => key)].join());
+  const hash = createHash('sha256').update([resource.name, by?.key, ...columns.map(({ key }) => key)].join());
   return {
-    condense(outcome: RowOutcome, { row: { cells } }: MatchedRow): CondensedOutcome {
-      const { kind, line, id, changes } = outcome;
+    condense(outcome: RowOutcome, { row }: MatchedRow): CondensedOutcome {
+      const { kind, line, id, changes, errors } = outcome;
       // The file, and what the records have now. What the database computes (a key, the time) differs in every trial.
       const replaced = changes
         .filter(({ column, before }) => before !== null && columns.includes(column))
         .flatMap(({ column, before }) => [column.key, before]);
-      const texts = [String(line), kind, id ?? null, ...cells, ...replaced];
+      const texts = [String(line), kind, id ?? null, ...row.values, ...replaced];
       return {
         ...outcome,
         changes: changes.map(({ column, before, after }) => ({
@@ -81,16 +98,17 @@ function createTally(resource: AdminView, { columns }: ImportFile) {
           before: condensed(column, before),
           after: condensed(column, after),
         })),
+        faults: faultsOf(errors, row),
         digest: addTexts(createHash('sha256'), texts).digest(),
       };
     },
 
     add(this: void, outcome: CondensedOutcome): void {
-      const { kind, digest, changes, errors } = outcome;
+      const { kind, digest, changes, faults } = outcome;
       counts[kind] += 1;
       if (kind === 'changed') changes.forEach(({ column }) => changed.add(column));
       if (shown[kind].length < MAX_SHOWN[kind] && details[kind] < MAX_DETAILS) {
-        details[kind] += changes.length + Object.keys(errors).length;
+        details[kind] += changes.length + faults.length;
         shown[kind].push(outcome);
       }
       hash.update(digest);
@@ -127,12 +145,13 @@ const charactersIn = ({ row: { cells } }: MatchedRow): number =>
 export async function runImportFile(
   context: ResourceContext,
   file: ImportFile,
+  mapping: Mapping,
   isWanted: (outcome: ImportOutcome) => boolean,
   submission: string | undefined,
 ): Promise<ImportOutcome | 'alreadyDone'> {
   const { resource, inTransaction, sessions, token, report } = context;
   const caller = inBatch(context.caller);
-  const tally = createTally(resource, file);
+  const tally = createTally(resource, mapping);
   let outcome: ImportOutcome | 'alreadyDone' | undefined;
   try {
     await inTransaction(async (operations, transaction) => {
@@ -145,7 +164,8 @@ export async function runImportFile(
         return;
       }
       const isOwn = (id: string | undefined): boolean => isOwnUser(context, id);
-      const importRow = createImporter(operations, run, resource, caller, file, isOwn);
+      const rows = await readRows(run, context, file, mapping, context.request.requester.workInTurns());
+      const importRow = createImporter(operations, run, resource, caller, mapping, isOwn);
 
       /** Imports rows in order. If one fails, it halves the list and tries again, until only that row is left out. */
       async function importRows(rows: readonly MatchedRow[]): Promise<CondensedOutcome[]> {
@@ -173,7 +193,8 @@ export async function runImportFile(
       }
 
       await send(CHECK_AT_ONCE);
-      for await (const group of matchRows(run, resource, file)) (await importRows(group)).forEach(tally.add);
+      for await (const group of matchRows(run, resource, mapping, rows))
+        (await importRows(group)).forEach(tally.add);
       outcome = tally.outcome();
       if (!isWanted(outcome)) throw new Rollback();
       await assertSession(context);

@@ -19,7 +19,7 @@ export interface ActionForm {
   /** Whether it takes something away, as its button shows. */
   readonly isDanger?: boolean;
   readonly kind?: 'form' | 'delete';
-  /** The way back without the action; a page with other sections has none. A form calls it "Cancel", unless it sends a file. */
+  /** The way back without the action; a page with other sections has none. A form calls it "Cancel". */
   readonly back?: Link | undefined;
   /** Whether the script warns before what was typed is lost. */
   readonly isUnsaved?: boolean;
@@ -72,7 +72,7 @@ export function actionForm(
     ${fields} ${confirmationField(context, errors, needs)}
     <div class="buttons">
       <button class="${isDanger ? 'danger' : 'primary'}">${button}</button>
-      ${back && html`<a class="button" href="${back.href}" ${attributes({ 'data-discard': isUnsaved })}>${hasFile ? back.text : 'Cancel'}</a>`}
+      ${back && html`<a class="button" href="${back.href}" ${attributes({ 'data-discard': isUnsaved })}>Cancel</a>`}
     </div>
   </form>`;
 }

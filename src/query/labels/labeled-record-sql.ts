@@ -22,7 +22,7 @@ export interface LabeledRecordContents {
 }
 
 /** Maximum characters of a label. Pages show no more of it beside a record's columns. */
-const MAX_LABEL = 300;
+export const MAX_LABEL = 300;
 
 /** The label of the record that a foreign key refers to, or null if it does not exist. */
 function labelOfRelated(column: Column, label: Label, joins: Joins): Fragment {

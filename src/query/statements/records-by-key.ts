@@ -21,17 +21,21 @@ export interface MatchedRecord {
 const wantedKeys = (ids: readonly string[]): Fragment =>
   sql`unnest(${valueList(ids)}) with ordinality k (id, position)`;
 
-const hasKey = ({ primaryKey }: Model): Fragment =>
-  sql`${reference(ROOT, primaryKey)} = ${cast(raw('k.id'), primaryKey)}`;
+const hasValue = (column: Column): Fragment => sql`${reference(ROOT, column)} = ${cast(raw('k.id'), column)}`;
+const hasKey = ({ primaryKey }: Model): Fragment => hasValue(primaryKey);
 
 /** Approximate bytes of a short value and its column's name in JSON. */
 const COLUMN_BYTES = 32;
 
-/** Finds the records with these ids, without their values. @param columns the columns that count for the size */
+/**
+ * Finds the records with these values in a unique column, such as the key, without their other values.
+ * @param columns the columns that count for the size
+ */
 export function matchedRecordsStatement(
   model: Model,
+  by: Column,
   columns: readonly Column[],
-  ids: readonly string[],
+  values: readonly string[],
   isLocked: boolean,
   visibility: RowVisibility,
 ): Statement<MatchedRecord[]> {
@@ -42,7 +46,7 @@ export function matchedRecordsStatement(
   const bytes = sizes.length > 0 ? join(sizes, ' + ') : raw('0');
   const lock = raw(isLocked && isLockable ? ` for no key update of ${ROOT}` : '');
   return createStatement(
-    sql`select k.position::text, (${output(ROOT, primaryKey)})::text, (${bytes})::text from ${wantedKeys(ids)} join ${source(model, ROOT, visibility)} on ${hasKey(model)} order by ${reference(ROOT, primaryKey)}${lock}`,
+    sql`select k.position::text, (${output(ROOT, primaryKey)})::text, (${bytes})::text from ${wantedKeys(values)} join ${source(model, ROOT, visibility)} on ${hasValue(by)} order by ${reference(ROOT, primaryKey)}${lock}`,
     (rows) =>
       rows.map(([position, id, size]) => ({
         index: number(position) - 1,

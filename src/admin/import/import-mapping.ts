@@ -1,0 +1,144 @@
+// Which column of the model each column of a file is, how its cells are written, and by which column rows match records.
+import { findColumn, isKeyPart, isWholeKey, type Column } from '../../db/schema/model.ts';
+import type { YieldIfDue } from '../../db/lanes/requester.ts';
+import type { AdminView } from '../../resources/access/admin-view.ts';
+import { isDate } from '../../resources/access/admin-view.ts';
+import { digestOf } from '../fields/form-field.ts';
+import { relatedOf } from '../fields/references.ts';
+import type { ResourceContext } from '../web/admin-context.ts';
+import { isNumeric } from '../web/display-text.ts';
+import { createForm, type Form } from '../web/form-data.ts';
+import type { ImportFile } from './import-file.ts';
+import { LONGEST_VALUE, provenFormat, type Format, type MappedColumn } from './import-formats.ts';
+
+export interface Mapping {
+  readonly mapped: readonly MappedColumn[];
+  /** The columns of `mapped`, in this order. */
+  readonly columns: readonly Column[];
+  /** The column by which rows match records. Without one, each row adds a record. */
+  readonly by: Column | undefined;
+  /** What people should correct in columns of the file, by their position. */
+  readonly notes: ReadonlyMap<number, string>;
+}
+
+/** Whether an import sets the column. */
+export const isSettable = (column: Column, { readonly, settable, model }: AdminView): boolean =>
+  column !== model.primaryKey &&
+  !readonly.has(column) &&
+  (settable.create.has(column) || settable.update.has(column));
+
+/** Whether every record needs a password. Passwords are not imported, so an import cannot add such records. */
+export const needsPassword = ({ model }: AdminView): boolean =>
+  model.columns.some(({ isPassword, nullable, hasDefault }) => isPassword && !nullable && !hasDefault);
+
+const isUnique = ({ model }: AdminView, column: Column): boolean =>
+  !isWholeKey(model, column) &&
+  column.type.input.json !== 'json' &&
+  model.wholeUniques.some(([first, ...others]) => first === column && others.length === 0);
+
+/** The columns that a column of a file can be: those that an import sets, and those that identify records. */
+export const importable = (resource: AdminView): Column[] =>
+  resource.output.filter(
+    (column) =>
+      column === resource.model.primaryKey ||
+      isKeyPart(resource.model, column) ||
+      isUnique(resource, column) ||
+      isSettable(column, resource),
+  );
+
+/** Longer titles name no column. */
+const LONGEST_TITLE = 200;
+/** A name without case, accents, spaces and punctuation. */
+const simplified = (name: string): string =>
+  name
+    .slice(0, LONGEST_TITLE)
+    .normalize('NFKD')
+    .replace(/[^\p{L}\p{N}]/gu, '')
+    .toLowerCase();
+
+/** Returns a function that finds a column that can be imported, by its name in the API, or else by its title. */
+export function columnFinder(resource: AdminView): (name: string) => Column | undefined {
+  const columns = importable(resource);
+  const similar = new Map(
+    columns
+      .toReversed()
+      .flatMap((column) =>
+        [column.title, column.name, column.key].map((name) => [simplified(name), column] as const),
+      ),
+  );
+  return (name) => {
+    const exact = findColumn(resource.model, name.trim());
+    return exact && columns.includes(exact) ? exact : similar.get(simplified(name));
+  };
+}
+
+const RELATED = [['plain', 'keys'], ['label', 'labels']] as const; // prettier-ignore
+const NUMBERS = [['plain', '1234.56'], ['point', '1,234.56'], ['comma', '1.234,56']] as const; // prettier-ignore
+const DATES = [['plain', '2026-12-31'], ['dayFirst', '31.12.2026'], ['monthFirst', '12/31/2026']] as const; // prettier-ignore
+
+/** The formats that the cells of a column can have, with what people read. */
+export function formatsOf(
+  column: Column,
+  context: ResourceContext,
+): readonly (readonly [format: Format, text: string])[] {
+  if (column.references) return relatedOf(column, context) ? RELATED : [];
+  if (isNumeric(column) && column !== context.resource.model.primaryKey) return NUMBERS;
+  return isDate(column) ? DATES : [];
+}
+
+/** The columns by which rows can match records: the key, and unique columns. */
+export function matchColumns(resource: AdminView, columns: readonly Column[]): Column[] {
+  const { primaryKey } = resource.model;
+  const { parts = [] } = primaryKey;
+  const hasKey =
+    columns.includes(primaryKey) || (parts.length > 0 && parts.every((part) => columns.includes(part)));
+  return [...(hasKey ? [primaryKey] : []), ...columns.filter((column) => isUnique(resource, column))];
+}
+
+/** Cells of a column that a guess looks at. */
+const SAMPLE = 1000;
+
+/** Identifies the titles of a file: for others, a mapping does not count. */
+export const titlesDigest = (titles: readonly string[]): string =>
+  digestOf({ text: titles.join('\n'), isNull: false });
+
+const NO_FORM = createForm([]);
+
+/** Reads the mapping that a form has chosen, and guesses the rest of it. A number may be ambiguous: then the other columns decide. */
+export async function mapColumns(
+  context: ResourceContext,
+  { titles, rows }: ImportFile,
+  form: Form,
+  yieldIfDue: YieldIfDue,
+): Promise<Mapping> {
+  const { resource } = context;
+  const { get } = form.get('_titles') === titlesDigest(titles) ? form : NO_FORM;
+  const find = columnFinder(resource);
+  const notes = new Map<number, string>();
+  const found = new Map<Column, { readonly index: number; readonly proven: Format | undefined }>();
+  for (const [index, title] of titles.entries()) {
+    const column = find(get(`_column.${index}`) ?? title);
+    if (!column) continue;
+    if (found.has(column)) notes.set(index, `Another column is ${column.title} already.`);
+    else {
+      const formats = formatsOf(column, context);
+      const [sent] = formats.find(([format]) => format === get(`_format.${column.key}`)) ?? [];
+      const sample = formats.length > 0 && !sent ? rows.slice(0, SAMPLE) : [];
+      const cells = sample.flatMap((row) => row.cells[index]?.trim() ?? []);
+      const short = cells.filter((cell) => cell !== '' && cell.length < LONGEST_VALUE);
+      found.set(column, { index, proven: sent ?? provenFormat(column, short) });
+      await yieldIfDue();
+    }
+  }
+  const hasComma = [...found.values()].some(({ proven }) => proven === 'comma');
+  const mapped = [...found].map(([column, { index, proven }]): MappedColumn => {
+    const isLikeOthers = hasComma && isNumeric(column);
+    if (!proven && !isLikeOthers) notes.set(index, 'Ambiguous: choose how it is written.');
+    return { column, index, format: proven ?? (isLikeOthers ? 'comma' : 'plain') };
+  });
+  const columns = [...found.keys()];
+  const keys = matchColumns(resource, columns);
+  const sent = get('_match');
+  const by = sent === '' ? undefined : (keys.find(({ key }) => key === sent) ?? keys[0]);
+  return { mapped, columns, by, notes };
+}
