@@ -990,17 +990,18 @@ const ofArea: fc.Arbitrary<Asked> = fc.oneof(
         value: fc.constantFrom('', '1', 'ape', '105'),
         state: query('item'),
         ids: fc.option(key),
+        find: fc.option(fc.constantFrom('a', '1', 'e')),
       })
-      .map(({ model, action, column, value, state, ids }): Asked => ({
+      .map(({ model, action, column, value, state, ids, find }): Asked => ({
         method: 'POST',
         path: `/admin/${model}/-/bulk/`,
         headers: {},
         form: {
           _state: state,
           _action: action,
-          _column: column,
-          [column]: value,
-          ...(value !== '' && { _value: '1' }),
+          ...(find === null
+            ? { _column: column, [column]: value, ...(value !== '' && { _value: '1' }) }
+            : { _in: column, _replace: find, _with: value, _value: '1' }),
           ...(ids === null ? { _all: '1' } : { _id: ids }),
         },
       })),

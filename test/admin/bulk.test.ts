@@ -371,21 +371,56 @@ describe('bulk actions', () => {
     }
   });
 
-  test('set a column in three steps: the column, the value, the confirmation', async () => {
+  test('set several columns in two steps: the columns with their values, and what changes', async () => {
+    await service.sql`insert into kind (name) values ('old'), ('new')`;
+    await service.sql`update item set kind_id = 1 where name = 'item 1'`;
     const first = await choose({ _state: 'amount=1', _action: 'set', ...ALL });
-    assert.match(readable(first), /Set a column of 4 records/);
-    const offered = [...first.text.matchAll(/<option value="([^"]*)"/g)].map(([, key]) => key);
+    assert.match(readable(first), /Change 4 records/);
+    const offered = [...first.text.matchAll(/name="_column" value="([^"]*)"/g)].map(([, key]) => key);
     assert.deepEqual(offered, ['name', 'amount', 'price', 'ready', 'note', 'extra', 'kind_id']);
-    const second = await submit(first, 'record', { _column: 'amount' });
-    assert.match(second.text, /<input[^>]*name="amount"[^>]*type="number"/);
-    const third = await submit(second, 'record', { _value: '1', amount: '2' });
-    assert.match(readable(third), /Amount becomes “2” in 4 records\./);
+    const inTexts = [...first.text.matchAll(/name="_in" value="([^"]*)"/g)].map(([, key]) => key);
+    assert.deepEqual(inTexts, ['name', 'note']);
+    assert.match(first.text, /<input[^>]*name="amount"[^>]*type="number"/);
+    const typed = { _column: ['amount', 'kind_id', 'note'], amount: '2', kind_id: '2', note: 'x' };
+    const second = await submit(first, 'record', typed);
+    assert.match(readable(second), /^Change Amount, Note, Kind of 4 records\?/);
+    assert.match(readable(second), /Amount becomes “2” in 4 records\. .*Kind becomes “new” in 4 records\./);
+    assert.match(readable(second), /4 records that will change Record Amount Note Kind item 1 1 2 — x old new item 4 1 2 — x — new/); // prettier-ignore
     assert.deepEqual(await historyEntries(), []);
-    const done = await submit(third, 'record', { _confirm: '1' });
+    const done = await submit(second, 'record');
     assert.equal(done.location, '/admin/item/?amount=1');
-    assert.match((await ada.follow(done)).text, />Amount was set in 4 records\./);
+    assert.match((await ada.follow(done)).text, />Amount, Note, Kind were set in 4 records\./);
     const log = (await historyEntries()).map((one) => `${String(one['before'])} ${String(one['after'])}`);
-    assert.deepEqual(log, Array<string>(4).fill('{"amount":1} {"amount":2}'));
+    const after = '{"amount":2,"note":"x","kind_id":2}';
+    const added = '{"amount":1,"note":null,"kind_id":null}';
+    assert.deepEqual(log.sort(), [`{"amount":1,"note":null,"kind_id":1} ${after}`, ...Array<string>(3).fill(`${added} ${after}`)]); // prettier-ignore
+  });
+
+  test('ask again for what a form of changes lacks, and keep what was typed', async () => {
+    const replace = { _replace: 'a', _with: 'b' };
+    const faults: [typed: Fields, errors: Record<string, string>, notice: RegExp][] = [
+      [{}, {}, /Choose what to change\./],
+      [{ _in: 'name' }, {}, /Choose what to change\./],
+      [{ amount: '7' }, { amount: 'Is not ticked: tick it, or empty the field.' }, /One field has an error/],
+      [{ _with: 'b', _in: 'name' }, { _replace: 'Is required.' }, /One field/],
+      [replace, { _replace: 'Needs columns: tick those to search.' }, /One field/],
+      [
+        { ...replace, _in: 'name', _column: 'name', name: 'n' },
+        { _replace: 'Name is set above.' },
+        /One field/,
+      ],
+      [{ ...replace, _in: 'name' }, { _replace: 'Is in none of the selected records.' }, /One field/],
+    ];
+    for (const [typed, errors, notice] of faults) {
+      const page = await choose({ _action: 'set', _value: '1', ...ALL, ...typed });
+      assert.deepEqual([page.status, errorsIn(page)], [400, errors], JSON.stringify(typed));
+      assert.match(readable(page), notice);
+      const kept = fieldsOf(page);
+      for (const [key, value] of Object.entries(typed)) assert.equal(kept[key], value, key);
+    }
+    for (const _in of ['amount', 'hidden', 'made', 'id', ''])
+      assert.equal((await choose({ _action: 'set', _value: '1', ...ALL, ...replace, _in })).status, 404, _in);
+    assert.deepEqual(await historyEntries(), []);
   });
 
   const values: [typed: Fields, shown: RegExp, stored: unknown, json: string][] = [
@@ -438,7 +473,8 @@ describe('bulk actions', () => {
     assert.match(search.text, /name="_choose" value="77"/);
     const chosen = await submit(search, 'lookup', { _choose: '77' });
     assert.match(chosen.text, /name="kind_id"[^>]*value="77"/);
-    const confirm = await submit(chosen, 'record', { _value: '1', kind_id: '77' });
+    assert.match(chosen.text, /name="_column" value="kind_id" checked/);
+    const confirm = await submit(chosen, 'record', { _column: 'kind_id', kind_id: '77' });
     assert.match(readable(confirm), /Kind becomes “kind 77” in 3 records\./);
     assert.equal((await submit(confirm, 'record', { _confirm: '1' })).status, 303);
     assert.equal((await service.sql`select kind_id from item where kind_id = 77`).count, 3);
@@ -470,6 +506,87 @@ describe('bulk actions', () => {
     assert.equal((await names())[0], 'same');
   });
 
+  describe('find and replace', () => {
+    const replace = (find: string, by: string, typed: Fields = { _in: 'name' }): Promise<AdminAnswer> =>
+      choose({ _action: 'set', _value: '1', ...ALL, _replace: find, _with: by, ...typed });
+
+    test('a text inside of others, after a preview of the first 20 records', async () => {
+      await service.sql`insert into item (name, note) select 'Teh ' || n || ' teh teh', ${'x'.repeat(400)} || ' teh' from generate_series(1, 25) n`;
+      const page = await replace('teh', 'the $&', { _in: ['name', 'note'] });
+      assert.equal(page.status, 200);
+      assert.match(readable(page), /^Change Name, Note of 37 records\? “teh” becomes “the \$&” in Name, Note\. .*The first 20 of 25 records that will change/); // prettier-ignore
+      assert.match(page.text, /Teh 1 <del>teh<\/del><ins>the \$&amp;<\/ins> <del>teh<\/del><ins>the \$&amp;<\/ins>/); // prettier-ignore
+      assert.match(page.text, /<td[^>]*>…x{59} <del>teh<\/del>/);
+      assert.equal([...page.text.matchAll(/<th scope="row"/g)].length, 20);
+      assert.deepEqual(await historyEntries(), []);
+      const done = await submit(page, 'record');
+      assert.match(
+        (await ada.follow(done)).text,
+        />Name, Note were changed in 25 records\. 12 did not change\./,
+      );
+      assert.deepEqual((await names()).slice(11, 13), ['item 12', 'Teh 1 the $& the $&']);
+      const log = await historyEntries();
+      assert.equal(log.length, 25);
+      assert.deepEqual(JSON.parse(String(log[0]?.['before'])), { name: 'Teh 1 teh teh', note: `${'x'.repeat(400)} teh` }); // prettier-ignore
+      const [entry] = await service.sql`select max(id) as id from vitrine_history`;
+      const undo = `/admin/vitrine_history/${String(entry?.['id'])}/undo/`;
+      const undone = await ada.post(undo, hiddenFields(await ada.get(undo), 'confirm'));
+      assert.equal(undone.status, 303, readable(undone));
+      assert.equal((await names())[12], 'Teh 1 teh teh');
+    });
+
+    test('only the same characters, and nothing in records without the text', async () => {
+      await service.sql`update item set note = case when amount = 1 then 'a.b%' when amount = 2 then '' end`;
+      for (const [find, by, count] of [
+        ['.', ',', 4],
+        ['%', '', 4],
+        ['A', 'b', 0],
+        ['a', ' ', 4],
+      ] as const) {
+        const page = await replace(find, by, { _in: 'note' });
+        assert.equal(page.status, count > 0 ? 200 : 400);
+        if (count > 0) assert.equal((await submit(page, 'record')).status, 303);
+      }
+      const notes = await service.sql`select note, count(*)::int from item group by note order by note`;
+      assert.deepEqual([...notes].map(({ note, count }) => [note as unknown, count as unknown]), [['', 4], [' ,b', 4], [null, 4]]); // prettier-ignore
+    });
+
+    test('beside values that are set', async () => {
+      const page = await replace('item', 'thing', { _in: 'name', _column: 'amount', amount: '2' });
+      assert.equal((await submit(page, 'record')).status, 303);
+      assert.equal((await service.sql`select from item where amount = 2 and name like 'thing %'`).count, 12);
+    });
+
+    test('no text that would get too long, also when it has grown since the preview', async () => {
+      const error = { _replace: 'Name: would get longer than 255 characters.' };
+      const late = await replace('item', 'i'.repeat(250));
+      assert.deepEqual([late.status, errorsIn(late)], [200, {}]);
+      await service.sql`update item set name = name || ' of many' where id = ${ids[3] ?? ''}`;
+      for (const page of [await submit(late, 'record'), await replace('item', 'i'.repeat(250))]) {
+        assert.deepEqual([page.status, errorsIn(page)], [400, error]);
+        assert.equal(fieldsOf(page)['_with']?.length, 250);
+      }
+      assert.equal((await names())[0], 'item 1');
+    });
+
+    test('nothing if two records would have the same value', async () => {
+      const page = await submit(await replace('item 1', 'item '), 'record');
+      assert.equal(page.status, 409);
+      assert.match(errorsIn(page)['_replace'] ?? '', /^Name: must be unique/);
+      assert.equal((await names())[0], 'item 1');
+    });
+
+    test('once, if the form is sent twice', async () => {
+      const page = await replace('t', 'tt');
+      const answers = await Promise.all([submit(page, 'record'), submit(page, 'record')]);
+      assert.deepEqual(answers.map(({ status }) => status), [303, 303]); // prettier-ignore
+      const again = await ada.follow(await submit(page, 'record'));
+      assert.match(again.text, />Name was changed in 12 records\./);
+      assert.equal((await names())[0], 'ittem 1');
+      assert.equal((await historyEntries()).length, 12);
+    });
+  });
+
   const refused: [model: string, column: string, value: string, status: number, error: string, notice: RegExp][] = [
     ['award', 'actor', 'Absent', 400, 'There is no such record (film_id, actor).', /^(?!.*Conflict)/],
     ['award', 'film_id', '9', 400, 'There is no such record (film_id, actor).', /^(?!.*Conflict)/],
@@ -483,7 +600,7 @@ describe('bulk actions', () => {
       assert.equal(page.status, status, readable(page));
       assert.deepEqual(errorsIn(page), error === '' ? {} : { [column]: error });
       assert.match(readable(page), notice);
-      assert.match(readable(page), /Set .* of 1 record/);
+      assert.match(readable(page), /^Change 1 record/);
       assert.equal(fieldsOf(page)[column], value);
       const { _state, _all } = hiddenFields(page, 'record');
       assert.deepEqual([_state, _all], [['name=Oscar'], ['1']]);

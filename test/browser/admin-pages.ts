@@ -27,13 +27,21 @@ const startActionOnFirst = async (page: Page, path: string, action: string): Pro
   await startAction(page, action);
 };
 
-/** Opens the step for the new value of a column. With a value it continues to the next step. */
-async function setColumn(page: Page, path: string, column: string, value?: string): Promise<void> {
-  await startActionOnFirst(page, path, 'Set a column …');
-  await page.getByLabel('Column').selectOption(column);
+async function setColumn(page: Page, path: string, column: string, value: string): Promise<void> {
+  await startActionOnFirst(page, path, 'Change …');
+  await page.getByLabel(`Set ${column}`).check();
+  await page.getByLabel(column, { exact: true }).fill(value);
   await follow(button(page, 'Continue'));
-  if (value === undefined) return;
-  await page.getByLabel(column).first().fill(value);
+}
+
+async function replaceText(page: Page, path: string, find: string, by: string): Promise<void> {
+  await page.goto(path);
+  await page.getByRole('checkbox', { name: /^all / }).check();
+  await startAction(page, 'Change …');
+  await page.getByLabel('Find').fill(find);
+  await page.getByLabel('Replace with').fill(by);
+  for (const box of await page.getByRole('group', { name: 'Columns to search' }).getByRole('checkbox').all())
+    await box.check();
   await follow(button(page, 'Continue'));
 }
 
@@ -154,8 +162,8 @@ export const ADMIN_PAGES: readonly AdminPage[] = [
   { name: 'a conflict', open: conflict },
   { name: 'a deletion that is not possible', open: at('/admin/town/2/delete/') },
   { name: 'a deletion', open: at('/admin/trip/1/delete/') },
-  { name: 'a bulk action: the column', open: (page) => startActionOnFirst(page, '/admin/trip/', 'Set a column …') },
-  { name: 'a bulk action: the value', open: (page) => setColumn(page, '/admin/trip/?_search=town', 'Rating') },
+  { name: 'a bulk change', open: (page) => startActionOnFirst(page, '/admin/trip/', 'Change …') },
+  { name: 'a bulk change: find and replace', open: (page) => replaceText(page, '/admin/trip/', 'rip', 'ide') },
   { name: 'a bulk action: an invalid value', open: (page) => setColumn(page, '/admin/thing/', 'Extra', '{') },
   { name: 'a bulk action: the confirmation', open: (page) => setColumn(page, '/admin/trip/?_search=town', 'Rating', '4') },
   { name: 'a bulk deletion', open: (page) => startActionOnFirst(page, '/admin/trip/', 'Delete …') },

@@ -47,12 +47,12 @@ test('long words in titles, labels and help texts do not widen a narrow page', a
   await page.getByText('More filters').click();
   await check('the filters');
   await page.locator('tbody input[type=checkbox]').first().check();
-  await page.getByLabel(/^With /).selectOption('Set a column …');
+  await page.getByLabel(/^With /).selectOption('Change …');
   await follow(button(page, 'Continue'));
-  await check('the column of a bulk action');
-  await page.getByLabel('Column').selectOption(`${LONG_WORD} note`);
+  await check('the form of a bulk change');
+  await page.getByRole('textbox', { name: `${LONG_WORD} note` }).fill(LONG_WORD);
   await follow(button(page, 'Continue'));
-  await check('the value of a bulk action');
+  await check('the preview of a bulk change');
   await page.goto('/api/ship/');
   await check('the API');
   assert.deepEqual(found, []);

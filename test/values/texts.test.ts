@@ -212,6 +212,11 @@ describe('a change of case or accents in a column whose collation ignores them',
     assert.equal(done.status, 303, readable(done));
     assert.equal((await stored())?.['name'], 'STRASSE');
     assert.deepEqual(await history(), [[{ name: 'strasse' }, { name: 'STRASSE' }]]);
+    const replace = { _action: 'set', _id: '1', _in: 'name', _with: 'ß' };
+    const none = { _state: '', _value: '1', ...replace, _replace: 'ss' };
+    assert.match(readable(await ada.post('/admin/term/-/bulk/', none)), /in none of the selected/);
+    assert.equal((await runBulk(ada, 'term', { ...replace, _replace: 'SS' })).status, 303);
+    assert.equal((await stored())?.['name'], 'STRAßE');
   });
 
   test('by an import is stored', async () => {

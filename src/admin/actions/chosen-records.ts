@@ -32,12 +32,16 @@ const LONGEST_IDS = 1024 * 1024;
 
 /** The end of the transaction of an action: the session is still valid, and the event is recorded. */
 export const endOf =
-  (context: BulkContext, name: 'bulk.change' | 'bulk.delete', column?: Column): BulkTerms['end'] =>
+  (
+    context: BulkContext,
+    name: 'bulk.change' | 'bulk.delete',
+    columns: readonly Column[] = [],
+  ): BulkTerms['end'] =>
   async (transaction, records) => {
     await assertSession(context);
     const { resource, choice, report } = context;
     const what = { resource: resource.name, records, ...selectionFacts(choice.selection) };
-    const detail = column ? { ...what, column: column.key } : what;
+    const detail = columns.length > 0 ? { ...what, column: columns.map(({ key }) => key).join() } : what;
     await report(name, detail, transaction);
   };
 

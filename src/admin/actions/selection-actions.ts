@@ -9,7 +9,7 @@ import type { Form } from '../web/form-data.ts';
 import { listUrl, readChoice, type BulkContext } from './chosen-records.ts';
 import { deleteSelection } from './delete.ts';
 import { exportRecords, type ExportFormat } from './export.ts';
-import { setColumn } from './set-column.ts';
+import { setColumns } from './set-columns.ts';
 
 /** An action of the menu of a list. It receives the form of the list, and those of its own pages. */
 interface SelectionAction {
@@ -29,9 +29,9 @@ const exportAs = (format: ExportFormat, title: string): SelectionAction => ({
 const ACTIONS: readonly SelectionAction[] = [
   {
     name: 'set',
-    title: 'Set a column …',
+    title: 'Change …',
     isAllowed: ({ may }) => may.has('change'),
-    answer: setColumn,
+    answer: setColumns,
   },
   exportAs('csv', 'Export as CSV'),
   exportAs('excel.csv', 'Export as CSV for Excel'),

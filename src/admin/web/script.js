@@ -185,6 +185,9 @@
   document.addEventListener('input', ({ target }) => {
     const form = target.closest('form.record');
     if (form) Element.prototype.setAttribute.call(form, 'data-changed', '');
+    // What is typed for a change of several records is meant to be set.
+    const box = target.closest('.settable')?.querySelector('[name=_column]');
+    if (box && box !== target) box.checked = true;
   });
   for (const link of all('form a[data-discard]'))
     link.addEventListener('click', ({ ctrlKey, metaKey, shiftKey }) => {

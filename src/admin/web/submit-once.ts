@@ -47,6 +47,33 @@ export async function submissionDigest({ get, entries }: Form): Promise<string |
   return hash.digest('base64url');
 }
 
+/** A form that was carried out before, with what was noted of it. */
+export class SubmittedBefore extends Error {
+  readonly result: string;
+  constructor(result: string) {
+    super('the form was sent before');
+    this.result = result;
+  }
+}
+
+/**
+ * Carries out a form once, in a transaction.
+ * @returns what begins the transaction, and what notes the result at its end
+ * @throws SubmittedBefore from `begin`
+ */
+export async function onceOnly({ sessions, token }: AdminContext, form: Form) {
+  const digest = await submissionDigest(form);
+  return {
+    begin: async (transaction: Transaction): Promise<void> => {
+      const earlier = digest && (await sessions.submittedResult(transaction, token, digest));
+      if (earlier !== undefined) throw new SubmittedBefore(earlier);
+    },
+    end: async (transaction: Transaction, result: string): Promise<void> => {
+      if (digest !== undefined) await sessions.noteResult(transaction, token, digest, result);
+    },
+  };
+}
+
 /**
  * Adds the record of a form once. A form that is sent again returns the record that it added the first time.
  * @param add adds the record with these operations, in this transaction if there is one, and returns its key

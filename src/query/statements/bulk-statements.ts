@@ -1,9 +1,12 @@
-// Statements about all records that a plan matches: counts, also of each value of a column.
-import { join, raw, sql, type Fragment } from '../../db/fragment.ts';
+// Statements about all records that a plan matches: counts, also of each value of a column, and what a change would touch.
+import { exactText, join, raw, sql, value, type Fragment } from '../../db/fragment.ts';
 import { type Statement, createStatement, isTrue, json, number, oneCell, text } from '../../db/rows.ts';
-import { output, type Column } from '../../db/schema/model.ts';
+import { output, reference, typed, type Column } from '../../db/schema/model.ts';
 import { ROOT, type ListPlan } from '../plan.ts';
 import { fromWhere, mayBlock } from '../read.ts';
+import { assigned } from './check-statements.ts';
+import { replacedText } from './write.ts';
+import type { Change } from './write-plan.ts';
 
 /** The plan restricted to the records with these ids. */
 export function chosenOnly(plan: ListPlan, ids: readonly string[]): ListPlan {
@@ -63,3 +66,71 @@ export const valueCountsStatement = (
       return all > cap ? undefined : counts;
     },
   );
+
+/** The records that a change of a selection would touch. */
+export interface ChangePreview {
+  /** How many there are. */
+  readonly count: number;
+  /** For each change, whether a text would get too long. */
+  readonly areTooLong: readonly boolean[];
+  /** The first of them by their key, with the present value of each changed column. Long texts are cut around the first match. */
+  readonly records: readonly { readonly id: string; readonly before: readonly (string | null)[] }[];
+}
+
+/** Maximum records of a preview, characters of a value, and characters of them before the text that is replaced. */
+const MAX_PREVIEWED = raw('20');
+const PREVIEWED_CHARACTERS = raw('300');
+const BEFORE_MATCH = raw('60');
+
+/** What a change of the records that the plan matches would touch. */
+export function changePreviewStatement(plan: ListPlan, changes: readonly Change[]): Statement<ChangePreview> {
+  const columns = changes.map(({ column, value: given, find }, index) => {
+    const present = exactText(reference(ROOT, column));
+    const shown = sql`${output(ROOT, column)}::text`;
+    const name = raw(`"before ${index}"`);
+    if (find === undefined) {
+      const next = assigned(typed(given, column), column, ROOT);
+      const differs = sql`${present} is distinct from ${exactText(next)}`;
+      return { differs, tooLong: raw('false'), name, before: sql`left(${shown}, ${PREVIEWED_CHARACTERS})` };
+    }
+    const next = replacedText(ROOT, column, value(find), value(given));
+    const differs = sql`coalesce(${present} <> ${next}, false)`;
+    const { maxLength } = column;
+    const start = sql`greatest(1, strpos(${present}, ${value(find)}) - ${BEFORE_MATCH})`;
+    return {
+      differs,
+      tooLong:
+        maxLength === undefined
+          ? raw('false')
+          : sql`${differs} and char_length(${next}) > ${raw(String(maxLength))}`,
+      name,
+      before: sql`case when ${start} > 1 then '…' else '' end || substr(${present}, ${start}, ${PREVIEWED_CHARACTERS})`,
+    };
+  });
+  const differs = join(
+    columns.map((one) => one.differs),
+    ' or ',
+  );
+  const cells = columns.flatMap(({ tooLong, before, name }, index) => [
+    sql`, ${tooLong} as ${raw(`"long ${index}"`)}, ${before} as ${name}`,
+  ]);
+  const { primaryKey } = plan.model;
+  const rows = sql`select ${output(ROOT, primaryKey)}::text as key, ${reference(ROOT, primaryKey)} as place, ${differs} as differs${join(cells, '')}${fromWhere(plan)}`;
+  const shown = columns.flatMap(({ name }, index) => [
+    sql`, bool_or(${raw(`"long ${index}"`)}) over (), p.${name}`,
+  ]);
+  return {
+    ...createStatement(
+      sql`select key, count(*) over ()${join(shown, '')} from (${rows}) p where differs order by place limit ${MAX_PREVIEWED}`,
+      (found): ChangePreview => ({
+        count: number(found[0]?.[1]),
+        areTooLong: changes.map((_, index) => isTrue(found[0]?.[2 + 2 * index])),
+        records: found.map((row) => ({
+          id: text(row[0]) ?? '',
+          before: changes.map((_, index) => text(row[3 + 2 * index])),
+        })),
+      }),
+    ),
+    mayBlock: mayBlock(plan),
+  };
+}

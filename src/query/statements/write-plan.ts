@@ -17,7 +17,13 @@ export interface Change {
    * could be one, `value` is its salted digest, and a row whose stored hash has this digest keeps it.
    */
   readonly hash?: string;
+  /** Only for a selection: the text in the column that the value replaces, each time it occurs. */
+  readonly find?: string | undefined;
 }
+
+/** The columns in which a text is replaced, as far as their length is limited. A selection has a check for each of them. */
+export const lengthened = (changes: readonly Change[]): readonly Change[] =>
+  changes.filter(({ column, find }) => find !== undefined && column.maxLength !== undefined);
 
 /** What writes know of their resource. */
 export interface WriteTarget {
@@ -132,6 +138,6 @@ export interface Counts {
   /** Those that should change, and those that did. */
   readonly attempted: number;
   readonly done: number;
-  /** Whether all records that should change satisfy each check. */
+  /** Whether all records that should change satisfy each check, then whether the texts of `lengthened` columns fit. */
   readonly checks: readonly boolean[];
 }

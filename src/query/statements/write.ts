@@ -98,6 +98,14 @@ const FOUND_COLUMNS = sql`${VERSION}, ${MATCHES}`;
 const FOUND_ROWS = raw(`"vitrine found" ${FOUND}, given`);
 
 const newValueAlias = (index: number): Fragment => raw(`"vitrine new ${index}"`);
+const findAlias = (index: number): Fragment => raw(`"vitrine find ${index}"`);
+
+/**
+ * The text of a column with each occurrence of another text replaced. Only the same characters count, whatever the collation of the
+ * column takes as equal.
+ */
+export const replacedText = (alias: string, column: Column, find: Fragment, by: Fragment): Fragment =>
+  sql`replace(${exactText(reference(alias, column))}, ${find}, ${by})`;
 
 /** The key of a request, with its values as parameters. */
 interface BoundKey extends Pick<RequestKey, 'table'> {
@@ -155,6 +163,8 @@ interface BoundChange {
   readonly value: Fragment;
   /** Salt and digest of a password that may be the stored hash itself. */
   readonly digest: readonly Fragment[] | undefined;
+  /** See `Change`. */
+  readonly find: Fragment | undefined;
 }
 
 /** The rows that are written: one, or those of a selection. */
@@ -426,7 +436,11 @@ function foundSql(
  */
 const givenOnce = (changes: readonly BoundChange[]): Fragment =>
   sql`given as materialized (select count(*)${join(
-    changes.map(({ column, value: one }, index) => sql`, ${cast(one, column)} as ${newValueAlias(index)}`),
+    changes.map(({ column, value: one, find }, index) =>
+      find
+        ? sql`, ${one} as ${newValueAlias(index)}, ${find} as ${findAlias(index)}`
+        : sql`, ${cast(one, column)} as ${newValueAlias(index)}`,
+    ),
     '',
   )} from "vitrine found")`;
 
@@ -478,11 +492,19 @@ function updateSql(target: WriteTarget, bound: BoundWrite): Fragment {
   const { rows, changes, checks, author, required } = bound;
   const { model, formatted, recording } = target;
   const found = foundSql(target, rows, 'no key update');
-  const given = changes.map(({ column }, index) =>
-    'from' in rows ? assigned(sql`given.${newValueAlias(index)}`, column) : sql`f.${newValueAlias(index)}`,
-  );
+  const given = changes.map(({ column, find }, index) => {
+    if (!('from' in rows)) return sql`f.${newValueAlias(index)}`;
+    const one = sql`given.${newValueAlias(index)}`;
+    return find ? replacedText(FOUND, column, sql`given.${findAlias(index)}`, one) : assigned(one, column);
+  });
   const newValue = (index: number): Fragment => given[index] ?? EMPTY;
-  const sets = changes.map(({ column }, index) => sql`${identifier(column.field)} = ${newValue(index)}`);
+  const sets = changes.map(({ column, find }, index) => {
+    // A text that is too long is cut, so that its check names the column. PostgreSQL's own error would not.
+    const { maxLength } = column;
+    const fitting =
+      maxLength === undefined ? newValue(index) : sql`left(${newValue(index)}, ${raw(String(maxLength))})`;
+    return sql`${identifier(column.field)} = ${find ? cast(fitting, column) : newValue(index)}`;
+  });
   // Compares with the locked row: the statement's snapshot may have an older version.
   const conditions = changes.map(
     ({ column }, index) =>
@@ -504,7 +526,14 @@ function updateSql(target: WriteTarget, bound: BoundWrite): Fragment {
     const areAllowed = required
       ? sql`, ${assertWrittenSql(raw('true'), raw('(select bool_and(allowed) from changed) is not false'))}`
       : EMPTY;
-    const results = checks.map((check) => sql`not exists (select ${attempted} and not ${checkSql(check)})`);
+    const fits = changes.flatMap(({ column: { maxLength }, find }, index) =>
+      find && maxLength !== undefined
+        ? [sql`char_length(${newValue(index)}) <= ${raw(String(maxLength))}`]
+        : [],
+    );
+    const results = [...checks.map(checkSql), ...fits].map(
+      (holds) => sql`not exists (select ${attempted} and not ${holds})`,
+    );
     return sql`with ${found}, ${givenOnce(changes)}, ${changed(FOUND_ROWS, differs, written)} select ${countsSql(attempted, 'changed')}, array[${join(results, ', ')}]::bool[]${areAllowed}`;
   }
   const newValues = changes.map((change, index) => sql`, ${newValueOf(change)} as ${newValueAlias(index)}`);
@@ -588,10 +617,11 @@ function bindRows(
   };
 }
 
-const bindChange = ({ column, value: given, hash }: Change, add: Parameters['add']): BoundChange => ({
+const bindChange = ({ column, value: given, hash, find }: Change, add: Parameters['add']): BoundChange => ({
   column,
   value: add(hash ?? given),
   digest: hash === undefined || given === null ? undefined : given.split(':').map(add),
+  find: find === undefined ? undefined : add(find),
 });
 
 function compileChange(target: WriteTarget, plan: UpdatePlan | DeletePlan): Statement<unknown> {

@@ -6,7 +6,12 @@ import { findColumn, isKeyPart, type Column, type Model } from '../../db/schema/
 import { addError, badBody, Problem, type FieldErrors } from '../../errors.ts';
 import type { ListPlan } from '../../query/plan.ts';
 import type { Selection } from '../../query/selection.ts';
-import { chosenOnly, countStatement } from '../../query/statements/bulk-statements.ts';
+import {
+  changePreviewStatement,
+  chosenOnly,
+  countStatement,
+  type ChangePreview,
+} from '../../query/statements/bulk-statements.ts';
 import {
   checkStatement,
   isReferenceCheck,
@@ -19,8 +24,14 @@ import {
   type FlagColumn,
 } from '../../query/statements/dependent-statements.ts';
 import { compileWrite } from '../../query/statements/write.ts';
-import type { Change, DeletePlan, UpdatePlan } from '../../query/statements/write-plan.ts';
+import {
+  lengthened,
+  type Change,
+  type DeletePlan,
+  type UpdatePlan,
+} from '../../query/statements/write-plan.ts';
 import type { AdminView, AdminViews } from '../access/admin-view.ts';
+import { isAlwaysShown } from '../access/resource-view.ts';
 import { inBatch, isForAdmins, type Caller } from '../access/access.ts';
 import type { Browsing } from './admin-listing.ts';
 import { checkBody } from './checked-body.ts';
@@ -49,6 +60,27 @@ function addUnsettable(fields: JsonFields, { model, readonly }: AdminView, error
   }
 }
 
+/** What a change of a selection writes. */
+export interface BulkChange {
+  /** The new values, by the columns' JSON keys. */
+  readonly fields: JsonFields;
+  /** For values that replace a text inside of the present one: that text. */
+  readonly finds?: ReadonlyMap<string, string> | undefined;
+}
+
+/**
+ * Whether a text inside of the column's values can be replaced. Choices, keys, user names and patterns are about whole values, and how
+ * many records change would tell what a caller may not see.
+ */
+export const isReplaceable = (resource: AdminView, column: Column): boolean =>
+  column.type.operators.has('ilike') &&
+  !column.labels &&
+  !column.choices &&
+  !column.references &&
+  column.pattern === undefined &&
+  column !== resource.loginName &&
+  isAlwaysShown(resource, column);
+
 const isSet = (key: string, changes: readonly Change[]): boolean =>
   changes.some(({ column }) => column.key === key);
 
@@ -62,7 +94,7 @@ const atSetColumns = (check: ReferenceCheck, changes: readonly Change[]): Refere
 export interface BulkTerms {
   /** The number of records that the page showed. */
   readonly expected: number;
-  /** Runs first in the transaction. */
+  /** Runs first in the transaction, before anything is locked. */
   readonly begin?: TransactionGuard | undefined;
   /** Runs before the commit, with the number of records that change. */
   readonly end: (transaction: Transaction, done: number) => Promise<void>;
@@ -92,12 +124,12 @@ export function createBulk(
     const { changes, checks } = write.kind === 'update' ? write : { changes: [], checks: [] };
     try {
       return await database.transaction(async (transaction) => {
+        await begin?.(transaction);
         if ((await transaction.run(countStatement(write.rows))) !== expected) throw countChanged();
         const columns = changes.map(({ column }) => column);
         const rule = resource.allowed(write.kind, columns);
         const writable = rule ? { ...write.rows, where: [...write.rows.where, { rule }] } : write.rows;
         if (rule && (await transaction.run(countStatement(writable))) !== expected) throw notAllOfThem();
-        await begin?.(transaction);
         const {
           matched,
           attempted,
@@ -107,6 +139,10 @@ export function createBulk(
         if (matched !== expected) throw countChanged();
         const errors: FieldErrors = {};
         addCheckErrors(checks, results, errors);
+        lengthened(changes).forEach(({ column: { key, maxLength = 0 } }, index) => {
+          if (!results[checks.length + index])
+            addError(errors, key, messageOf('longerThan', { max: maxLength }));
+        });
         if (Object.keys(errors).length > 0) throw badBody(errors);
         // A trigger can cancel the change of a row without an error.
         if (done < attempted) throw suppressed();
@@ -123,18 +159,21 @@ export function createBulk(
   }
 
   /**
-   * Checks whether these values could be set in any record.
+   * Checks whether these values could be in any record.
    * @returns the changes that they ask for, and the checks that depend on the other values of each record
    * @throws Problem 400 that names each invalid field
    */
   async function check(
     resource: AdminView,
-    fields: JsonFields,
+    { fields, finds }: BulkChange,
     caller: Caller,
   ): Promise<{ changes: readonly Change[]; later: readonly Check[] }> {
     // Any id makes it an update; no record has the empty one.
     const { changes, checks, errors } = await checkBody(fields, resource, { id: '', caller });
     addUnsettable(fields, resource, errors);
+    for (const { column } of changes)
+      if (finds?.has(column.key) && !isReplaceable(resource, column))
+        addError(errors, column.key, messageOf('notReplaceable'));
     for (const { kind, fieldNames, fault } of checks)
       if (kind === 'unchanged' || kind === 'unchangedText')
         for (const name of fieldNames) addError(errors, name, fault);
@@ -149,7 +188,10 @@ export function createBulk(
       addCheckErrors(complete, results, errors);
     }
     if (Object.keys(errors).length > 0) throw badBody(errors);
-    return { changes, later: references.filter(isPartial).map((check) => atSetColumns(check, changes)) };
+    return {
+      changes: changes.map((change) => ({ ...change, find: finds?.get(change.column.key) })),
+      later: references.filter(isPartial).map((check) => atSetColumns(check, changes)),
+    };
   }
 
   /** The column of the user model that makes admins. */
@@ -246,20 +288,27 @@ export function createBulk(
 
     check,
 
+    /** What a change of a selection would touch. */
+    preview: (
+      resource: AdminView,
+      selection: Selection,
+      changes: readonly Change[],
+    ): Promise<ChangePreview> => read(changePreviewStatement(browsing.plan(resource, selection), changes)),
+
     /**
-     * Sets columns of all records of a selection.
+     * Changes columns of all records of a selection.
      * @returns the number of records that changed
      * @throws Problem 400 for invalid values, 409 as `remove` does
      */
     async set(
       resource: AdminView,
       selection: Selection,
-      fields: JsonFields,
+      change: BulkChange,
       caller: Caller,
       terms: BulkTerms,
     ): Promise<number> {
       const plan = browsing.plan(resource, selection);
-      const { changes, later } = await check(resource, fields, caller);
+      const { changes, later } = await check(resource, change, caller);
       if (changes.length === 0) return 0;
       const required = resource.required(
         'update',
